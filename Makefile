@@ -1,0 +1,56 @@
+# Everything runs in .venv, which each target makes by itself. Needed: Python 3.11 or newer with pip, and make.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+PYTEST ?=
+
+# The first Python that is new enough. Another one: make PYTHON=/opt/python3.13/bin/python3 demo
+ifndef PYTHON
+PYTHON := $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+.DELETE_ON_ERROR:
+
+help: ## what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.demo ## a real client, a CRM server over stdio, and what CodeCall changes
+	@$(BIN)/python -m examples.demo
+
+test: $(VENV)/.test ## the whole test suite; PYTEST="-k search -x" hands options on
+	@$(BIN)/python -m pytest $(PYTEST)
+
+lint: $(VENV)/.test ## style, formatting and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/basedpyright
+
+bench: $(VENV)/.test ## CodeCall beside FastMCP's CodeMode, in one run
+	@$(BIN)/python benchmarks/vs_codemode.py
+
+clean: ## remove .venv and everything made by the other targets
+	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Some systems ship Python without ensurepip; there its own pip installs into the new environment from outside.
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none is on the PATH." \
+		"Name one: make PYTHON=/path/to/python3 <target>" >&2; exit 1; }
+	@echo "Creating $(VENV) with $(PYTHON)"
+	@"$(PYTHON)" -m venv $(VENV) >/dev/null 2>&1 || { "$(PYTHON)" -m venv --without-pip $(VENV) \
+		&& "$(PYTHON)" -m pip --disable-pip-version-check --quiet --python $(BIN)/python install pip; } \
+		|| { rm -rf $(VENV); exit 1; }
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	@echo "Installing CodeCall and what the demo needs (once, well under a minute)"
+	@$(PIP) install --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	@echo "Installing CodeCall and what tests and lint need (once, about a minute)"
+	@$(PIP) install --editable '.[test]'
+	@touch $@

@@ -1,0 +1,105 @@
+"""The server both benchmarks measure: a shop with real work in two tools, and as many further tools as wanted."""
+
+from __future__ import annotations
+
+from fastmcp import Context, FastMCP
+from fastmcp.tools import Tool
+from typing_extensions import TypedDict
+
+ROWS = 2_000
+"""Orders in the shop."""
+PAGE = 100
+"""Orders in a page."""
+
+
+class Item(TypedDict):
+    """What `items_get` answers with."""
+
+    id: int
+    name: str
+    price: int
+    stock: int
+
+
+class Order(TypedDict):
+    """One row of `orders_list`."""
+
+    id: int
+    item: int
+    amount: int
+    status: str
+    customer: str
+
+
+class OrderPage(TypedDict):
+    """What `orders_list` answers with."""
+
+    rows: list[Order]
+    total: int
+
+
+def price_of(number: int) -> int:
+    """Price of the item with that id, in cents."""
+    return 100 + number * 37 % 900
+
+
+def _order(number: int) -> Order:
+    return Order(
+        id=number,
+        item=number % 250,
+        amount=number * 7919 % 1_000,
+        status=("open", "paid", "shipped", "returned")[number % 4],
+        customer=f"customer-{number % 311}@shop.test",
+    )
+
+
+ORDERS = [_order(number) for number in range(ROWS)]
+
+
+def items_get(id: int) -> Item:  # noqa: A002 - the name a model would expect
+    """Get one item of the shop by its id."""
+    return Item(id=id, name=f"Item {id}", price=price_of(id), stock=id % 17)
+
+
+def orders_list(offset: int = 0, limit: int = PAGE) -> OrderPage:
+    """List orders, a page at a time."""
+    return OrderPage(rows=ORDERS[offset : offset + limit], total=ROWS)
+
+
+def _filler(number: int) -> Tool:
+    """One more tool, with a schema of the size real servers have."""
+    noun = ("invoice", "shipment", "customer", "ticket", "campaign", "warehouse", "supplier", "refund")[number % 8]
+    verb = ("create", "update", "archive", "search", "export")[number // 8 % 5]
+
+    def perform(
+        reference: str,
+        note: str | None = None,
+        priority: int = 3,
+        labels: list[str] | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, str]:
+        return {"reference": reference, "state": "done"}
+
+    return Tool.from_function(
+        perform,
+        name=f"{noun}s_{verb}_{number}",
+        description=f"{verb.capitalize()} a {noun} by its reference, with an optional note, priority and labels.",
+    )
+
+
+def build(name: str, tools: int) -> FastMCP:
+    """A server with `tools` tools, two of which the jobs call."""
+    server: FastMCP = FastMCP(name)
+    server.tool(items_get)
+    server.tool(orders_list)
+    for number in range(tools - 2):
+        server.add_tool(_filler(number))
+    return server
+
+
+async def direct_call(ctx: Context, name: str, arguments: dict[str, object]) -> dict[str, object]:
+    """One call as a FastMCP tool makes it with no code mode at all."""
+    content = (await ctx.fastmcp.call_tool(name, arguments)).structured_content
+    if content is None:
+        raise TypeError(f"{name} gave no structured content")
+    return content

@@ -1,0 +1,118 @@
+"""CodeCall: code mode for FastMCP. A public name is imported when it is first used, so `import codecall` is free.
+
+The plugin and rate limits need FastMCP; `Enclave` and the errors do not.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codecall.calls.rates import RateLimitPlugin
+    from codecall.catalog.metadata import tool_metadata
+    from codecall.envelopes import ExecutionResult, Stats
+    from codecall.errors import (
+        AccessDeniedError,
+        CodeCallError,
+        ExecutionAbortedError,
+        IllegalAccess,
+        InputRequiredError,
+        InvalidInputError,
+        LimitExceeded,
+        Location,
+        MessageFloodError,
+        MessageSizeError,
+        MessageValidationError,
+        OptionsError,
+        QueueFullError,
+        QueueTimeoutError,
+        RateLimitedError,
+        ScriptError,
+        ScriptRefused,
+        ScriptSyntaxError,
+        ScriptTimeoutError,
+        SelfReferenceError,
+        TaskStartedError,
+        ToolCallError,
+        ToolNotFoundError,
+        ToolTimeoutError,
+        TooManyPendingCallsError,
+        WorkerCrashedError,
+        WorkerError,
+        WorkerMemoryError,
+        WorkerPoolDisposedError,
+        WorkerStartupError,
+        WorkerTimeoutError,
+    )
+    from codecall.options import PoolOptions, Preset, load_preset
+    from codecall.plugin import CodeCallPlugin
+    from codecall.sandbox.enclave import Enclave
+
+__all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
+    "AccessDeniedError",
+    "CodeCallError",
+    "CodeCallPlugin",
+    "Enclave",
+    "ExecutionAbortedError",
+    "ExecutionResult",
+    "IllegalAccess",
+    "InputRequiredError",
+    "InvalidInputError",
+    "LimitExceeded",
+    "load_preset",
+    "Location",
+    "MessageFloodError",
+    "MessageSizeError",
+    "MessageValidationError",
+    "OptionsError",
+    "PoolOptions",
+    "Preset",
+    "QueueFullError",
+    "QueueTimeoutError",
+    "RateLimitedError",
+    "RateLimitPlugin",
+    "ScriptError",
+    "ScriptRefused",
+    "ScriptSyntaxError",
+    "ScriptTimeoutError",
+    "SelfReferenceError",
+    "Stats",
+    "TaskStartedError",
+    "tool_metadata",
+    "ToolCallError",
+    "ToolNotFoundError",
+    "ToolTimeoutError",
+    "TooManyPendingCallsError",
+    "WorkerCrashedError",
+    "WorkerError",
+    "WorkerMemoryError",
+    "WorkerPoolDisposedError",
+    "WorkerStartupError",
+    "WorkerTimeoutError",
+]
+
+_HOMES = {
+    "CodeCallPlugin": "codecall.plugin",
+    "Enclave": "codecall.sandbox.enclave",
+    "ExecutionResult": "codecall.envelopes",
+    "PoolOptions": "codecall.options",
+    "Preset": "codecall.options",
+    "RateLimitPlugin": "codecall.calls.rates",
+    "Stats": "codecall.envelopes",
+    "load_preset": "codecall.options",
+    "tool_metadata": "codecall.catalog.metadata",
+}
+"""Where each name lives that is not in `codecall.errors`."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'codecall' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES.get(name, "codecall.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

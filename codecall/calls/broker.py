@@ -1,0 +1,196 @@
+"""The only code that calls a tool: access -> rate -> FastMCP's `call_tool` -> unwrap.
+
+Every call re-enters FastMCP with its middleware and authorization, so a script can do nothing its caller could not do
+one call at a time. Rate rules are FastMCP middleware (`calls/rates.py`), so they apply here too. Every outcome that is
+not a success is raised as a `ToolCallError` under its own code; none ever turns into an empty value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codecall.calls.access import AccessPolicy, View
+from codecall.calls.failures import Failures
+from codecall.calls.inputs import parameter_names
+from codecall.calls.unwrap import encode, is_wrapped, looks_wrapped, read_value
+from codecall.catalog.view import JsonObject, ToolEntry
+from codecall.errors import CodeCallError, ToolCallError, ToolTimeoutError
+from codecall.options import SanitizationOptions
+
+if TYPE_CHECKING:
+    from fastmcp import Context
+    from fastmcp.tools.base import ToolResult
+
+logger = logging.getLogger("codecall")
+
+STOP_GRACE_S: Final = 0.25
+"""Seconds a cancelled tool has for its clean-up before the broker goes on without it."""
+
+_NARROWING: Final = (
+    "limit",
+    "page",
+    "per_page",
+    "page_size",
+    "pagesize",
+    "fields",
+    "columns",
+    "cursor",
+    "offset",
+    "top",
+    "max",
+)
+"""Parameter names by which tools let callers ask for less."""
+
+_left_behind: set[asyncio.Task[ToolResult]] = set()
+"""Stopped calls that are still ending; kept here so that they are not collected half-way."""
+
+
+class Broker:
+    """Performs the tool calls of one request, for `codecall:execute` and `codecall:invoke` alike.
+
+    Args:
+        context: FastMCP's context of the request.
+        view: what this caller can see of the catalogue.
+        allowed_tools: names or globs that may be called; None allows every tool of the view.
+        tool_call_timeout_ms: milliseconds each call may take.
+        max_value_bytes: bytes one tool's value may have as JSON.
+        sanitization: what error messages lose.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        view: View,
+        *,
+        allowed_tools: Sequence[str] | None,
+        tool_call_timeout_ms: int,
+        max_value_bytes: int,
+        sanitization: SanitizationOptions,
+    ) -> None:
+        self._server = context.fastmcp
+        self._access = AccessPolicy(view, allowed_tools)
+        self._timeout_ms = tool_call_timeout_ms
+        self._max_value_bytes = max_value_bytes
+        self._failures = Failures(sanitization)
+        self._wraps: dict[str, bool] = {}
+
+    async def call(self, name: str, arguments: dict[str, object]) -> str:
+        """Perform one call and give the tool's value as JSON text; `null` for a tool that returns nothing.
+
+        Raises:
+            ToolCallError: every outcome that is not a success, under its own code.
+            SelfReferenceError: `name` is a meta-tool.
+        """
+        entry = await self._access.admit(name)
+        value = await self._value(entry, arguments)
+        try:
+            encoded = await encode(value)
+        except ValueError:
+            raise ToolCallError(
+                f"Tool '{entry.name}' returned a value that cannot be sent as JSON",
+                tool_name=entry.name,
+                hint="It is nested too deeply, or holds what JSON has no form for; ask the tool for less.",
+            ) from None
+        if len(encoded) > self._max_value_bytes:
+            raise self._too_large(entry, len(encoded))
+        return encoded.decode()
+
+    async def value(self, name: str, arguments: dict[str, object]) -> object:
+        """Perform one call and give the tool's value as Python data, of any size; for `codecall:invoke`.
+
+        Raises:
+            ToolCallError: every outcome that is not a success, under its own code.
+            SelfReferenceError: `name` is a meta-tool.
+        """
+        return await self._value(await self._access.admit(name), arguments)
+
+    async def describe(self, name: str) -> JsonObject | None:
+        """What `getTool(name)` sees: name, description, inputSchema, outputSchema; None when it may not be called."""
+        return await self._access.describe(name)
+
+    async def _value(self, entry: ToolEntry, arguments: dict[str, object]) -> object:
+        try:
+            result = await self._perform(entry, arguments)
+        except CodeCallError:
+            raise
+        except Exception as failure:
+            error = self._failures.of_exception(failure, entry)
+            if error is None:
+                raise await self._access.not_found(entry.name) from None
+            if self._failures.is_unexpected(failure):
+                # Frames only: the exception's own text may hold what must not reach a log.
+                frames = "".join(traceback.format_tb(failure.__traceback__))
+                logger.log(
+                    logging.ERROR, "calling tool %r failed with %s\n%s", entry.name, type(failure).__name__, frames
+                )
+            raise error from None
+        refused = self._failures.of_result(result, entry, arguments)
+        if refused is not None:
+            raise refused
+        wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
+        return await read_value(result, wrapped=wrapped)
+
+    async def _perform(self, entry: ToolEntry, arguments: dict[str, object]) -> ToolResult:
+        """FastMCP's answer, within the time limit.
+
+        The call runs as a task of its own, because a synchronous tool runs in a thread that no cancel scope of anyio
+        can interrupt: without the task, neither the time limit nor a cancelled request would end the wait for it.
+        """
+        task = asyncio.create_task(self._server.call_tool(entry.name, arguments))
+        try:
+            done, _ = await asyncio.wait({task}, timeout=self._timeout_ms / 1000)
+        except asyncio.CancelledError:
+            await _stop(task, entry.name)
+            raise
+        if not done:
+            await _stop(task, entry.name)
+            raise ToolTimeoutError(
+                f"Tool '{entry.name}' did not answer within {self._timeout_ms}ms",
+                tool_name=entry.name,
+                hint="It may still have taken effect. Ask it for less work per call, or make fewer calls at once.",
+            )
+        if task.cancelled():
+            raise ToolCallError(f"Tool '{entry.name}' was cancelled before it answered", tool_name=entry.name)
+        return task.result()
+
+    async def _declares_wrapper(self, name: str) -> bool:
+        """Whether the tool's schema says that its results are wrapped, as servers do whose results carry no mark."""
+        if name not in self._wraps:
+            tool = await self._server.get_tool(name)
+            schema = tool.output_schema if tool is not None else None
+            self._wraps[name] = bool(schema and schema.get("x-fastmcp-wrap-result"))
+        return self._wraps[name]
+
+    def _too_large(self, entry: ToolEntry, size: int) -> ToolCallError:
+        narrowing = [name for name in parameter_names(entry.input_schema) if name.lower() in _NARROWING]
+        advice = f" with {', '.join(narrowing)}" if narrowing else ": fewer rows, fewer fields, or a narrower question"
+        return ToolCallError(
+            f"Tool '{entry.name}' returned {size} bytes; one value may have {self._max_value_bytes}",
+            tool_name=entry.name,
+            code="MESSAGE_TOO_LARGE",
+            details={"bytes": size, "maxBytes": self._max_value_bytes},
+            hint=f"Ask for less{advice}.",
+        )
+
+
+async def _stop(task: asyncio.Task[ToolResult], name: str) -> None:
+    """Cancel `task` and wait briefly for its clean-up; a tool that does not let go is left behind, and logged."""
+    task.cancel()
+    _left_behind.add(task)
+    task.add_done_callback(_forget)
+    with anyio.CancelScope(shield=True):
+        await asyncio.wait({task}, timeout=STOP_GRACE_S)
+    if not task.done():
+        logger.warning("tool %r ignores its cancellation; its result will be dropped", name)
+
+
+def _forget(task: asyncio.Task[ToolResult]) -> None:
+    _left_behind.discard(task)
+    if not task.cancelled():
+        task.exception()  # retrieved, so that asyncio does not report what nobody waits for any more

@@ -1,0 +1,293 @@
+"""From every outcome of a call that is not a success to its named error: by type and code, never by message text.
+
+OF_EXCEPTION lists what FastMCP's `call_tool` raises, most special first; `of_result` reads what it returns. A tool may
+name its own error by failing with a JSON object that has `code` and `message`; those are kept as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, cast
+
+import msgspec
+from fastmcp import Context
+from fastmcp.exceptions import (
+    AuthorizationError,
+    DisabledError,
+    FastMCPError,
+    InsufficientScopeError,
+    NotFoundError,
+    ToolError,
+    ValidationError,
+)
+from fastmcp.server.middleware.rate_limiting import RateLimitError
+from fastmcp.tools.base import InputRequiredToolResult, ToolResult
+from mcp import MCPError
+from mcp_types import (
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    REQUEST_TIMEOUT,
+    CreateMessageRequest,
+    ElicitRequest,
+    TextContent,
+)
+from pydantic import BaseModel
+from pydantic import ValidationError as PydanticValidationError
+
+from codecall.calls.inputs import explain, mismatches, parameters, problems_of
+from codecall.calls.rates import RateLimitRefused
+from codecall.catalog.view import JsonObject, ToolEntry
+from codecall.errors import (
+    AccessDeniedError,
+    InputRequiredError,
+    InvalidInputError,
+    RateLimitedError,
+    TaskStartedError,
+    ToolCallError,
+    ToolTimeoutError,
+)
+from codecall.options import SanitizationOptions
+from codecall.sanitizing import clean_text, clean_value
+
+MAX_DETAILS_BYTES: Final = 16 * 1024
+"""Bytes of JSON the details of one error may have; larger ones are replaced by a mark with their size."""
+
+_MAX_OWN_ERROR_CHARS: Final = 64 * 1024
+"""Longest error text that is looked at for a tool's own `code` and `message`."""
+
+_OWN_CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+"""What a tool may use as a code of its own."""
+
+_ASKS_PERSON: Final = (
+    "Call the tool itself, outside of a script, where a person can answer; or give what it asks for as input."
+)
+
+
+class Failures:
+    """Names the failures of calls; messages and details leave it sanitized and bounded.
+
+    Args:
+        sanitization: what error messages lose.
+    """
+
+    def __init__(self, sanitization: SanitizationOptions) -> None:
+        self._sanitization = sanitization
+
+    def of_exception(self, failure: Exception, entry: ToolEntry) -> ToolCallError | None:
+        """The error for what `call_tool` raised; None when it says that there is no such tool."""
+        if isinstance(failure, (NotFoundError, DisabledError)):
+            return None
+        for kind, name_it in OF_EXCEPTION:
+            if isinstance(failure, kind):
+                return name_it(self, failure, entry)
+        return self._error(entry, f"Tool '{entry.name}' failed inside the server ({type(failure).__name__})")
+
+    def of_result(self, result: object, entry: ToolEntry, arguments: Mapping[str, object]) -> ToolCallError | None:
+        """The error a returned result stands for; None when it is a success."""
+        if not isinstance(result, ToolResult):
+            return self._no_result(result, entry)
+        if isinstance(result, InputRequiredToolResult):
+            return self._asks(result, entry)
+        if not result.is_error:
+            return None
+        text = "\n".join(block.text for block in result.content if isinstance(block, TextContent) and block.text)
+        own = _own_error(result.structured_content) or _own_error(_json_object(text))
+        if own is None:
+            problems = mismatches(arguments, entry.input_schema)
+            if problems:
+                said = text or explain(entry.name, problems, entry.input_schema)
+                message = f"{said} {parameters(entry.input_schema)}" if text else said
+                return self._error(entry, message, InvalidInputError, details=problems)
+        return self._told(entry, text, own)
+
+    def is_unexpected(self, failure: Exception) -> bool:
+        """Whether `failure` is neither FastMCP's nor the protocol's way of saying something: a bug, to be logged."""
+        return not isinstance(failure, (FastMCPError, MCPError, NotFoundError, DisabledError, PydanticValidationError))
+
+    def refused_by_rate(self, failure: RateLimitRefused, entry: ToolEntry) -> ToolCallError:
+        """One of our rate rules."""
+        return self._error(
+            entry, failure.error.message, RateLimitedError, hint=failure.error.hint, retry=failure.error.retry_after_ms
+        )
+
+    def rate_limited(self, _failure: Exception, entry: ToolEntry) -> ToolCallError:
+        """FastMCP's own rate-limit middleware, which does not say when to try again."""
+        return self._error(entry, f"Tool '{entry.name}' is called too often", RateLimitedError)
+
+    def denied(self, failure: AuthorizationError, entry: ToolEntry) -> ToolCallError:
+        """FastMCP's authorization, asked anew at the call."""
+        scopes = failure.required_scopes if isinstance(failure, InsufficientScopeError) else None
+        details = {"requiredScopes": scopes} if scopes else None
+        return self._error(entry, f"You may not call tool '{entry.name}'", AccessDeniedError, details=details)
+
+    def invalid(self, failure: Exception, entry: ToolEntry) -> ToolCallError:
+        """The tool's argument validation."""
+        cause = failure if isinstance(failure, PydanticValidationError) else failure.__cause__
+        if not isinstance(cause, PydanticValidationError):
+            message = f"{failure} {parameters(entry.input_schema)}"
+            return self._error(entry, message, InvalidInputError)
+        problems = problems_of(cause, entry.input_schema)
+        message = explain(entry.name, problems, entry.input_schema)
+        return self._error(entry, message, InvalidInputError, details=problems)
+
+    def protocol(self, failure: MCPError, entry: ToolEntry) -> ToolCallError:
+        """An MCP error: a time limit, a capability the client lacks, an unreachable upstream server."""
+        if isinstance(failure, RateLimitError):
+            return self.rate_limited(failure, entry)
+        # FastMCP turns the timeout of a tool's own `timeout=` into a bare -32000; what it was stays in the context.
+        if isinstance(failure.__context__, TimeoutError) or failure.error.code == REQUEST_TIMEOUT:
+            return self._error(entry, failure.error.message, ToolTimeoutError)
+        if failure.error.code == MISSING_REQUIRED_CLIENT_CAPABILITY:
+            data: object = failure.error.data
+            needed = _mapping(_mapping(data).get("requiredCapabilities"))
+            kind = InputRequiredError if "elicitation" in needed else ToolCallError
+            return self._error(entry, failure.error.message, kind, details=data, hint=_ASKS_PERSON)
+        return self._told(entry, failure.error.message, _own_error(_json_object(failure.error.message)))
+
+    def tool_failed(self, failure: ToolError, entry: ToolEntry) -> ToolCallError:
+        """What the tool raised, as FastMCP passes it on."""
+        if _came_through_elicitation(failure):
+            return self._error(
+                entry,
+                f"Tool '{entry.name}' asks a person for input, which this client cannot give to a script",
+                InputRequiredError,
+                hint=_ASKS_PERSON,
+            )
+        cause = failure.__cause__
+        if isinstance(cause, MCPError):
+            return self.protocol(cause, entry)
+        text = str(failure)
+        if cause is not None and text.startswith("Error calling tool ") and text.endswith(f": {cause}"):
+            # FastMCP's prefix repeats the tool's name, and hides that the rest may be the tool's own JSON.
+            text = str(cause) or type(cause).__name__
+        return self._told(entry, text, _own_error(_json_object(text)))
+
+    def _no_result(self, result: object, entry: ToolEntry) -> ToolCallError:
+        data = _mapping(result.model_dump(mode="json", by_alias=True)) if isinstance(result, BaseModel) else {}
+        task = _mapping(data.get("task")) or data
+        task_id = task.get("taskId")
+        if not isinstance(task_id, str):
+            return self._error(entry, f"Tool '{entry.name}' answered with {type(result).__name__}, which has no value")
+        return self._error(
+            entry,
+            f"Tool '{entry.name}' started a background task instead of answering",
+            TaskStartedError,
+            details={key: task[key] for key in ("taskId", "status", "pollInterval") if task.get(key) is not None},
+            hint="Its result is not available to this script; a client that supports tasks can ask for it.",
+        )
+
+    def _asks(self, result: InputRequiredToolResult, entry: ToolEntry) -> ToolCallError:
+        requests = result.input_required.input_requests or {}
+        asked = [
+            {"name": name, "kind": request.method, **_question(request)}
+            for name, request in list(requests.items())[:20]
+        ]
+        return self._error(
+            entry,
+            f"Tool '{entry.name}' asks for input that a script cannot give",
+            InputRequiredError,
+            details={"requests": asked} if asked else None,
+            hint=_ASKS_PERSON,
+        )
+
+    def _told(self, entry: ToolEntry, text: str, own: JsonObject | None) -> ToolCallError:
+        if own is None:
+            return self._error(entry, text.strip() or f"Tool '{entry.name}' failed without a message")
+        retry = own.get("retryAfterMs")
+        return self._error(
+            entry,
+            str(own["message"]),
+            code=str(own["code"]),
+            details=own.get("details"),
+            retry=retry if isinstance(retry, int) and not isinstance(retry, bool) and retry >= 0 else None,
+        )
+
+    def _error(
+        self,
+        entry: ToolEntry,
+        message: str,
+        kind: type[ToolCallError] = ToolCallError,
+        *,
+        code: str | None = None,
+        details: object = None,
+        hint: str | None = None,
+        retry: int | None = None,
+    ) -> ToolCallError:
+        return kind(
+            clean_text(message, self._sanitization),
+            tool_name=entry.name,
+            code=code,
+            details=None if details is None else self._details(details),
+            hint=hint,
+            retry_after_ms=retry,
+        )
+
+    def _details(self, details: object) -> object:
+        cleaned = clean_value(details, self._sanitization)
+        try:
+            size = len(msgspec.json.encode(cleaned))
+        except (TypeError, ValueError, RecursionError):
+            return {"__truncated": {"reason": "not JSON"}}
+        return cleaned if size <= MAX_DETAILS_BYTES else {"__truncated": {"bytes": size}}
+
+
+OF_EXCEPTION: Final[tuple[tuple[type[Exception], Callable[..., ToolCallError]], ...]] = (
+    (RateLimitRefused, Failures.refused_by_rate),
+    (AuthorizationError, Failures.denied),
+    (ValidationError, Failures.invalid),
+    (PydanticValidationError, Failures.invalid),
+    (MCPError, Failures.protocol),
+    (ToolError, Failures.tool_failed),
+)
+"""What `call_tool` raises, and who names it; the first row whose type fits."""
+
+
+def _question(request: object) -> dict[str, str]:
+    if isinstance(request, ElicitRequest):
+        return {"message": request.params.message}
+    if isinstance(request, CreateMessageRequest):
+        return {"message": "asks the client's model"}
+    return {}
+
+
+def _came_through_elicitation(failure: BaseException) -> bool:
+    """Whether `failure`, or what it was raised from, was raised within FastMCP's `Context.elicit`.
+
+    FastMCP has no exception type for it: on 2026-07-28 connections it raises a plain ToolError, on older ones the
+    client's refusal comes back as an MCP error.
+    """
+    return any(code is Context.elicit.__code__ for code in _codes(failure))
+
+
+def _codes(failure: BaseException) -> Iterator[object]:
+    seen: set[int] = set()
+    current: BaseException | None = failure
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        step = current.__traceback__
+        while step is not None:
+            yield step.tb_frame.f_code
+            step = step.tb_next
+        current = current.__cause__
+
+
+def _own_error(data: object) -> JsonObject | None:
+    """`data` if it is a tool's own error: an object with a `code` that can be one, and a `message`."""
+    error = _mapping(data)
+    code, message = error.get("code"), error.get("message")
+    if isinstance(code, str) and isinstance(message, str) and message and _OWN_CODE.fullmatch(code):
+        return error
+    return None
+
+
+def _json_object(text: str) -> object:
+    if not text.lstrip().startswith("{") or len(text) > _MAX_OWN_ERROR_CHARS:
+        return None
+    try:
+        return cast("object", msgspec.json.decode(text))
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return None
+
+
+def _mapping(value: object) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}

@@ -1,0 +1,125 @@
+"""How tool names, descriptions and queries become words: split, lowered, freed of filler, stemmed.
+
+Both sides go through the same functions, so that `users:listAll`, "list all the users" and "listing users" meet.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+_WORD = re.compile(r"[^\W_]+", re.UNICODE)
+_HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
+_UNSPACED = re.compile(
+    "["
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u3040-\u30ff"  # Hiragana, Katakana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Han
+    "]+"
+)
+
+STOP_WORDS = frozenset(
+    word
+    for line in (
+        "a an and any anyone are as at be been being but by can could did do does doing done for from had has have",
+        "having he her here hers him his how i if in into is it its itself just kindly let like may me might mine",
+        "more most must my need needed needs of off on onto or our ours out over own per please shall she should",
+        "so some such than thank thanks that the their theirs them then there these they this those though through",
+        "thus to too under until up upon us very via want wanted wants was we were what whatever when where",
+        "whether which while who whom whose why will wish with within without would yes you your yours also am",
+        "about after again all another because before between both each either else ever every few further d ll m",
+        "re s t ve don doesn didn isn wasn won able help give tell know looking",
+    )
+    for word in line.split()
+)
+"""Words that say nothing about which tool is meant. Verbs of command (get, list, show, find, make …) are not here."""
+
+_LONGEST_WORD = 64
+"""Characters of a word that count; what is longer is a key or a blob, not a word."""
+
+
+def name_words(name: str) -> list[str]:
+    """The words of an identifier, split at anything that is no letter or digit and at camelCase humps, lower case.
+
+    A camelCase word is also given whole (`getGitHubUser` → get, git, hub, user, getgithubuser), so that a brand written
+    in humps is found by its plain spelling too.
+    """
+    words: list[str] = []
+    for piece in _WORD.findall(unicodedata.normalize("NFKC", name)):
+        humps = _HUMPS.findall(piece)
+        words.extend(hump.lower() for hump in humps)
+        if len(humps) > 1:
+            words.append(piece.lower())
+    return words
+
+
+def terms(text: str, *, stop: frozenset[str] = STOP_WORDS) -> list[str]:
+    """The stemmed terms of a text in their order, without the words of `stop`.
+
+    Identifiers inside the text are split as names are. Scripts that put no blanks between words (Han, Kana, Thai, Lao)
+    give one term for each pair of neighbouring characters.
+    """
+    found: list[str] = []
+    for word in name_words(text):
+        if word.isascii():
+            if word not in stop:
+                found.append(stem(word[:_LONGEST_WORD]))
+        else:
+            found.extend(_foreign(word[:_LONGEST_WORD]))
+    return found
+
+
+def _foreign(word: str) -> list[str]:
+    found: list[str] = []
+    rest = word
+    while match := _UNSPACED.search(rest):
+        if match.start():
+            found.append(rest[: match.start()])
+        run = match.group()
+        found.extend([run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)])
+        rest = rest[match.end() :]
+    if rest:
+        found.append(rest)
+    return found
+
+
+_ENDINGS = (
+    ("ations", "at"), ("ation", "at"), ("ators", "at"), ("ator", "at"), ("ating", "at"), ("ated", "at"),
+    ("ates", "at"), ("ate", "at"), ("ities", "iti"), ("ity", "iti"), ("izing", "iz"), ("ized", "iz"), ("izes", "iz"),
+    ("ize", "iz"), ("ising", "iz"), ("ised", "iz"), ("ises", "iz"), ("ise", "iz"),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=50_000)
+def stem(word: str) -> str:
+    """`word` (ASCII, lower case) without its inflection: users → user, created, creating, creation → creat.
+
+    Lighter than Porter's algorithm: plurals, -ing, -ed, -ion and a final e. A stem keeps at least three characters.
+    """
+    if len(word) < 4 or not word.isalpha():
+        return word
+    root = word
+    if root.endswith("ies") and len(root) > 4:
+        root = root[:-3] + "y"
+    elif root.endswith(("sses", "shes", "ches", "xes", "zes")):
+        root = root[:-2]
+    elif root.endswith("s") and not root.endswith(("ss", "us", "is")):
+        root = root[:-1]
+    for ending in ("ing", "ed"):
+        if root.endswith(ending) and _has_vowel(root[: -len(ending)]) and len(root) - len(ending) >= 3:
+            root = root[: -len(ending)]
+            if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz":
+                root = root[:-1]
+            break
+    if root.endswith("ion") and len(root) > 5 and root[-4] in "ts":
+        root = root[:-3]
+    if root.endswith("e") and len(root) > 3:
+        root = root[:-1]
+    if root.endswith("y") and len(root) > 3:
+        root = root[:-1] + "i"
+    return root
+
+
+def _has_vowel(text: str) -> bool:
+    return any(letter in "aeiouy" for letter in text)

@@ -1,0 +1,160 @@
+"""What one caller may see of the catalogue, read once per request.
+
+A `CatalogView` belongs to one request. It reads FastMCP's listing for this caller (middleware, authorization and
+versions applied) at the first question and never again; a script that calls no tool never reads it at all. What costs
+something per tool (metadata, filters, entries) is done for the tools that are asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from fastmcp.tools import Tool
+
+from codecall.catalog.apps import Apps, Origin, Server
+from codecall.catalog.metadata import ToolMetadata
+from codecall.catalog.reach import Reach, is_reserved
+
+JsonObject = dict[str, object]
+
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A usage example of a tool."""
+
+    description: str
+    """What the script does, in one line."""
+    code: str
+    """An AgentScript program."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry:
+    """One tool as CodeCall's meta-tools show it."""
+
+    name: str
+    app_id: str
+    description: str
+    input_schema: JsonObject
+    output_schema: JsonObject | None = None
+    """Schema of the value a script gets: FastMCP's `{"result": x}` wrapper is taken off, as it is off the value."""
+    annotations: JsonObject = field(default_factory=dict[str, object])
+    tags: frozenset[str] = frozenset()
+    examples: tuple[Example, ...] = ()
+    """The author's own, from the tool's metadata."""
+    title: str | None = None
+    version: str | None = None
+
+
+class CatalogView:
+    """The tools of one caller in one request.
+
+    Args:
+        server: the server the request came to.
+        read: gives the tools FastMCP would list for this caller, each name once, CodeCall's own left out.
+        reach: which of them CodeCall may use.
+    """
+
+    def __init__(self, server: Server, read: Callable[[], Awaitable[Sequence[Tool]]], reach: Reach) -> None:
+        self._server = server
+        self._read = read
+        self._reach = reach
+        self._reading = asyncio.Lock()
+        self._listed: dict[str, Tool] | None = None
+        self._apps: Apps | None = None
+        self._entries: dict[str, ToolEntry | None] = {}
+
+    async def find(self, name: str) -> ToolEntry | None:
+        """The tool of exactly that name; None when there is none that this caller and CodeCall may use."""
+        return self._find(await self._list(), name)
+
+    async def exists(self, name: str) -> bool:
+        """Whether FastMCP lists a tool of that name for this caller, in CodeCall's reach or out of it."""
+        return name in await self._list()
+
+    async def entries(self) -> list[ToolEntry]:
+        """All tools that this caller and CodeCall may use, in FastMCP's order."""
+        listed = await self._list()
+        found = [self._find(listed, name) for name in listed]
+        return [entry for entry in found if entry is not None]
+
+    async def near(self, name: str) -> list[str]:
+        """Up to three names that look like `name`, among the tools this caller and CodeCall may use; best first."""
+        from codecall.catalog.near import near_names
+
+        return near_names(name, [entry.name for entry in await self.entries()], limit=3)
+
+    async def describe(self, name: str) -> JsonObject | None:
+        """What `getTool(name)` sees: name, description, inputSchema, outputSchema."""
+        entry = await self.find(name)
+        if entry is None:
+            return None
+        return {
+            "name": entry.name,
+            "description": entry.description,
+            "inputSchema": entry.input_schema,
+            "outputSchema": entry.output_schema,
+        }
+
+    async def _list(self) -> dict[str, Tool]:
+        if self._listed is None:
+            async with self._reading:
+                if self._listed is None:
+                    self._apps = await Apps.read(self._server)
+                    self._listed = {tool.name: tool for tool in await self._read()}
+        return self._listed
+
+    def _find(self, listed: dict[str, Tool], name: str) -> ToolEntry | None:
+        if name not in self._entries:
+            tool = listed.get(name)
+            if tool is None:
+                return None
+            self._entries[name] = self._entry(tool)
+        return self._entries[name]
+
+    def _entry(self, tool: Tool) -> ToolEntry | None:
+        metadata = self._reach.metadata(tool.name, tool.meta)
+        origin = self._apps.of(tool) if self._apps else Origin(self._server.name, tool.name)
+        app_id = metadata.app_id or origin.app_id
+        if is_reserved(origin.own_name) or not self._reach.allows(tool, tool.name, metadata, app_id):
+            return None
+        return _entry_of(tool, metadata, app_id)
+
+
+def _entry_of(tool: Tool, metadata: ToolMetadata, app_id: str) -> ToolEntry:
+    annotations: JsonObject = {}
+    if tool.annotations is not None:
+        said = tool.annotations.model_dump(by_alias=True, exclude_none=True)
+        annotations = {hint: said[hint] for hint in _HINTS if hint in said}
+    return ToolEntry(
+        name=tool.name,
+        app_id=app_id,
+        description=tool.description or "",
+        input_schema=tool.parameters,
+        output_schema=_value_schema(tool.output_schema),
+        annotations=annotations,
+        tags=frozenset(tool.tags) | frozenset(metadata.tags),
+        examples=tuple(Example(example.description, example.code) for example in metadata.examples),
+        title=tool.title,
+        version=tool.version,
+    )
+
+
+def _value_schema(schema: JsonObject | None) -> JsonObject | None:
+    """The schema of what a script gets: without the wrapper FastMCP puts around what is not an object."""
+    if schema is None or not schema.get("x-fastmcp-wrap-result"):
+        return schema
+    properties = schema.get("properties")
+    inner = cast("JsonObject", properties).get("result") if isinstance(properties, dict) else None
+    if not isinstance(inner, dict):
+        return schema
+    value = dict(cast("JsonObject", inner))
+    for definitions in ("$defs", "definitions"):
+        if definitions in schema:
+            value[definitions] = schema[definitions]
+    return value

@@ -1,0 +1,143 @@
+"""The one JSON shape: what `codecall:execute` and `codecall:invoke` answer with, told apart by `status`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from codecall.errors import CodeCallError, Status
+
+JsonObject = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a run used."""
+
+    duration_ms: float = 0.0
+    """Milliseconds from checkout of a worker to the end, waiting for tools included."""
+    script_ms: float = 0.0
+    """Milliseconds the script itself had the processor: validation, running, no waiting."""
+    tool_calls: int = 0
+    """Tool calls made."""
+    steps: int = 0
+    """Loop turns and function entries."""
+
+    def as_dict(self) -> JsonObject:
+        """The `stats` object of an envelope."""
+        return {
+            "durationMs": round(self.duration_ms, 3),
+            "scriptMs": round(self.script_ms, 3),
+            "toolCalls": self.tool_calls,
+            "steps": self.steps,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionResult:
+    """How one script ended. Falsy questions are answered by `success`, never by the truth of `value`."""
+
+    status: Status
+    """`ok`, or the family of the error."""
+    value: object = None
+    """What the script returned, as JSON data; None when it returned nothing or failed."""
+    error: CodeCallError | None = None
+    """Why it failed; None exactly when `status` is `ok`."""
+    logs: tuple[str, ...] = ()
+    """Console lines in order; also those of a script that failed or was killed."""
+    stats: Stats = field(default_factory=Stats)
+    """What it used."""
+    warnings: tuple[str, ...] = ()
+    """What was shortened or lost on the way out; empty for most runs."""
+
+    @property
+    def success(self) -> bool:
+        """True exactly when `status` is `ok`."""
+        return self.error is None
+
+    def raise_for_status(self) -> ExecutionResult:
+        """Raise `error` if there is one, else return self."""
+        if self.error is not None:
+            raise self.error
+        return self
+
+    def envelope(self) -> JsonObject:
+        """The JSON object a client of `codecall:execute` receives."""
+        body: JsonObject = {"status": self.status}
+        if self.error is None:
+            body["result"] = self.value
+        else:
+            body["error"] = self.error.as_dict()
+        ran = self.status not in ("syntax_error", "illegal_access")
+        if self.logs:
+            body["logs"] = list(self.logs)
+        if self.warnings:
+            body["warnings"] = list(self.warnings)
+        if ran:
+            body["stats"] = self.stats.as_dict()
+        return body
+
+
+def invoke_ok(result: object) -> JsonObject:
+    """The envelope of a `codecall:invoke` that worked."""
+    return {"status": "ok", "result": result}
+
+
+def invoke_error(error: CodeCallError) -> JsonObject:
+    """The envelope of a `codecall:invoke` that failed."""
+    return {"status": "error", "error": error.as_dict()}
+
+
+_TEXT: JsonObject = {"type": "string"}
+_LOCATION: JsonObject = {
+    "type": "object",
+    "properties": {"line": {"type": "integer", "minimum": 1}, "column": {"type": "integer", "minimum": 1}},
+    "required": ["line", "column"],
+}
+_ERROR: JsonObject = {
+    "type": "object",
+    "properties": {
+        "code": _TEXT,
+        "message": _TEXT,
+        "hint": _TEXT,
+        "kind": _TEXT,
+        "name": _TEXT,
+        "source": {"enum": ["script", "worker", "limit", "tool"]},
+        "toolName": _TEXT,
+        "details": {},
+        "retryAfterMs": {"type": "integer"},
+        "location": _LOCATION,
+    },
+    "required": ["code", "message"],
+}
+_STATS: JsonObject = {
+    "type": "object",
+    "properties": {
+        "durationMs": {"type": "number"},
+        "scriptMs": {"type": "number"},
+        "toolCalls": {"type": "integer"},
+        "steps": {"type": "integer"},
+    },
+    "required": ["durationMs", "scriptMs", "toolCalls", "steps"],
+}
+_LINES: JsonObject = {"type": "array", "items": _TEXT}
+
+EXECUTE_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "status": {"enum": ["ok", "syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]},
+        "result": {},
+        "error": _ERROR,
+        "logs": _LINES,
+        "warnings": _LINES,
+        "stats": _STATS,
+    },
+    "required": ["status"],
+}
+"""JSON Schema of `ExecutionResult.envelope()`. One flat object: clients reject a top-level union."""
+
+INVOKE_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {"status": {"enum": ["ok", "error"]}, "result": {}, "error": _ERROR},
+    "required": ["status"],
+}
+"""JSON Schema of the envelopes of `codecall:invoke`."""

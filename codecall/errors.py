@@ -1,0 +1,365 @@
+"""Everything that can go wrong, in one tree. Each class carries its stable code and the envelope status it ends in.
+
+    CodeCallError
+    ├── OptionsError              (also ValueError)   INVALID_OPTIONS
+    ├── ScriptRefused             nothing ran
+    │   ├── ScriptSyntaxError     syntax_error        SYNTAX_ERROR
+    │   └── IllegalAccess         illegal_access      VALIDATION_ERROR
+    │       └── SelfReferenceError                    SELF_REFERENCE_BLOCKED
+    ├── ScriptError               runtime_error       EXECUTION_ERROR            source "script"
+    ├── LimitExceeded             runtime_error       ITERATION_LIMIT, …         source "limit"
+    ├── ScriptTimeoutError        timeout             TIMEOUT
+    ├── ToolCallError             tool_error          TOOL_EXECUTION_ERROR       source "tool"
+    │   ├── ToolNotFoundError                         TOOL_NOT_FOUND
+    │   ├── AccessDeniedError                         ACCESS_DENIED
+    │   ├── InvalidInputError                         INVALID_INPUT
+    │   ├── ToolTimeoutError                          TOOL_TIMEOUT
+    │   ├── InputRequiredError                        INPUT_REQUIRED
+    │   ├── TaskStartedError                          TASK_STARTED
+    │   └── RateLimitedError                          RATE_LIMIT
+    └── WorkerError               runtime_error       see each class             source "worker"
+        ├── WorkerTimeoutError    timeout             WORKER_TIMEOUT
+        ├── WorkerMemoryError                         WORKER_MEMORY_EXCEEDED
+        ├── WorkerCrashedError                        WORKER_CRASHED
+        ├── WorkerStartupError                        WORKER_STARTUP_FAILED
+        ├── WorkerPoolDisposedError                   POOL_DISPOSED
+        ├── QueueFullError                            QUEUE_FULL
+        ├── QueueTimeoutError                         QUEUE_TIMEOUT
+        ├── ExecutionAbortedError                     EXECUTION_ABORTED
+        ├── MessageFloodError                         MESSAGE_FLOOD
+        ├── MessageValidationError                    MESSAGE_INVALID
+        ├── MessageSizeError                          MESSAGE_TOO_LARGE
+        └── TooManyPendingCallsError                  TOO_MANY_PENDING_CALLS
+
+A failed run carries one of these in `ExecutionResult.error`; `ExecutionResult.raise_for_status()` raises it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, NamedTuple
+
+Status = Literal["ok", "syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]
+Source = Literal["script", "worker", "limit", "tool"]
+
+FindingKind = Literal[
+    "IllegalBuiltinAccess",
+    "DisallowedGlobal",
+    "DisallowedSyntax",
+    "DisallowedMember",
+    "DisallowedLoop",
+    "ReservedPrefix",
+    "UnsafeSource",
+    "SelfReference",
+]
+"""Why the guard refused a construct."""
+
+LimitCode = Literal[
+    "ITERATION_LIMIT",
+    "STEP_LIMIT",
+    "TOOL_CALL_LIMIT",
+    "OUTPUT_LIMIT",
+    "CONSOLE_LIMIT",
+    "STACK_OVERFLOW",
+    "DEADLOCK",
+]
+"""Which limit of the preset a script ran into."""
+
+
+class Location(NamedTuple):
+    """A place in the script as the caller sent it."""
+
+    line: int
+    """From 1."""
+    column: int
+    """From 1, in Unicode characters."""
+
+
+class CodeCallError(Exception):
+    """Base of every error CodeCall reports.
+
+    `message` says what is wrong, `hint` what to do about it. `code` is stable: programs match on it.
+    """
+
+    code: str = "CODECALL_ERROR"
+    status: ClassVar[Status] = "runtime_error"
+    source: ClassVar[Source | None] = None
+
+    def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        if code is not None:
+            self.code = code
+
+    def as_dict(self) -> dict[str, object]:
+        """The `error` object of an envelope: only the keys that have a value."""
+        error: dict[str, object] = {"code": self.code}
+        if self.source is not None:
+            error["source"] = self.source
+        error["message"] = self.message
+        error.update((key, value) for key, value in self._extras().items() if value is not None)
+        if self.hint is not None:
+            error["hint"] = self.hint
+        return error
+
+    def _extras(self) -> dict[str, object]:
+        """Keys of this class's envelope besides code, source, message and hint."""
+        return {}
+
+
+class OptionsError(CodeCallError, ValueError):
+    """An option is unknown, of the wrong type, or out of range. The message names the option."""
+
+    code = "INVALID_OPTIONS"
+
+
+def _place(location: Location | None) -> dict[str, int] | None:
+    return None if location is None else {"line": location.line, "column": location.column}
+
+
+class _Located(CodeCallError):
+    """An error that may know its place in the script."""
+
+    def __init__(
+        self, message: str, *, code: str | None = None, location: Location | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.location = location
+
+    def _extras(self) -> dict[str, object]:
+        return {"location": _place(self.location)}
+
+
+class ScriptRefused(_Located):  # noqa: N818 - reads as the state it is
+    """The script was not run."""
+
+
+class ScriptSyntaxError(ScriptRefused):
+    """The script is not parseable JavaScript."""
+
+    code = "SYNTAX_ERROR"
+    status = "syntax_error"
+
+
+class IllegalAccess(ScriptRefused):
+    """The script uses something AgentScript does not have."""
+
+    code = "VALIDATION_ERROR"
+    status = "illegal_access"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: FindingKind,
+        code: str | None = None,
+        location: Location | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, code=code, location=location, hint=hint)
+        self.kind: FindingKind = kind
+
+    def _extras(self) -> dict[str, object]:
+        return {"kind": self.kind, **super()._extras()}
+
+
+class SelfReferenceError(IllegalAccess):
+    """The script names or calls a CodeCall meta-tool. Ends the script; cannot be caught."""
+
+    code = "SELF_REFERENCE_BLOCKED"
+    PREFIX: ClassVar = "Cannot call CodeCall tools from within AgentScript: "
+
+    def __init__(self, tool_name: str, *, location: Location | None = None) -> None:
+        super().__init__(
+            f"{self.PREFIX}{tool_name}",
+            kind="SelfReference",
+            location=location,
+            hint="Call the tools themselves with callTool(name, input); search and describe before writing the script.",
+        )
+
+
+class ScriptError(_Located):
+    """The script threw, and did not catch."""
+
+    code = "EXECUTION_ERROR"
+    source = "script"
+
+    def __init__(
+        self, message: str, *, name: str = "Error", location: Location | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, location=location, hint=hint)
+        self.name = name
+
+    def _extras(self) -> dict[str, object]:
+        return {"name": self.name, **super()._extras()}
+
+
+class LimitExceeded(_Located):  # noqa: N818 - reads as the event it is
+    """The script ran into a limit of its preset. Cannot be caught by the script."""
+
+    source = "limit"
+
+    def __init__(
+        self, message: str, *, code: LimitCode, location: Location | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, code=code, location=location, hint=hint)
+
+    def _extras(self) -> dict[str, object]:
+        return {"name": "LimitError", **super()._extras()}
+
+
+class ScriptTimeoutError(CodeCallError):
+    """The script's own time, or the time for everything, is used up."""
+
+    code = "TIMEOUT"
+    status = "timeout"
+
+
+class ToolCallError(CodeCallError):
+    """A tool call failed. `code` and `details` are the tool's own where it gave some."""
+
+    code = "TOOL_EXECUTION_ERROR"
+    status = "tool_error"
+    source = "tool"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        tool_name: str,
+        code: str | None = None,
+        details: object = None,
+        hint: str | None = None,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.tool_name = tool_name
+        self.details = details
+        self.retry_after_ms = retry_after_ms
+
+    def _extras(self) -> dict[str, object]:
+        return {"toolName": self.tool_name, "details": self.details, "retryAfterMs": self.retry_after_ms}
+
+
+class ToolNotFoundError(ToolCallError):
+    """No such tool, or not visible to this caller: the two are never told apart."""
+
+    code = "TOOL_NOT_FOUND"
+
+
+class AccessDeniedError(ToolCallError):
+    """Outside `allowedTools`, the access policy or `include_tools`."""
+
+    code = "ACCESS_DENIED"
+
+
+class InvalidInputError(ToolCallError):
+    """The tool refused its input; `details` names each bad field."""
+
+    code = "INVALID_INPUT"
+
+
+class ToolTimeoutError(ToolCallError):
+    """One tool call exceeded `tool_call_timeout_ms`."""
+
+    code = "TOOL_TIMEOUT"
+
+
+class InputRequiredError(ToolCallError):
+    """The tool asks a person for input, which this run cannot give."""
+
+    code = "INPUT_REQUIRED"
+
+
+class TaskStartedError(ToolCallError):
+    """The tool answered with a background-task handle; `details.taskId` names it."""
+
+    code = "TASK_STARTED"
+
+
+class RateLimitedError(ToolCallError):
+    """A rate-limit rule refused the call; `retry_after_ms` says when to try again."""
+
+    code = "RATE_LIMIT"
+
+
+class WorkerError(CodeCallError):
+    """Something happened to the worker or the pool, not to the script's logic."""
+
+    source = "worker"
+
+    def _extras(self) -> dict[str, object]:
+        return {"name": type(self).__name__}
+
+
+class WorkerTimeoutError(WorkerError):
+    """The watchdog had to kill the worker."""
+
+    code = "WORKER_TIMEOUT"
+    status = "timeout"
+
+
+class WorkerMemoryError(WorkerError):
+    """The script used more memory than its preset allows."""
+
+    code = "WORKER_MEMORY_EXCEEDED"
+
+
+class WorkerCrashedError(WorkerError):
+    """The worker process died while it ran the script."""
+
+    code = "WORKER_CRASHED"
+
+
+class WorkerStartupError(WorkerError):
+    """A worker process could not be started."""
+
+    code = "WORKER_STARTUP_FAILED"
+
+
+class WorkerPoolDisposedError(WorkerError):
+    """The enclave was closed while the script waited or ran."""
+
+    code = "POOL_DISPOSED"
+
+
+class QueueFullError(WorkerError):
+    """As many scripts wait for a worker as may."""
+
+    code = "QUEUE_FULL"
+
+
+class QueueTimeoutError(WorkerError):
+    """No worker became free in time."""
+
+    code = "QUEUE_TIMEOUT"
+
+
+class ExecutionAbortedError(WorkerError):
+    """The run was cancelled."""
+
+    code = "EXECUTION_ABORTED"
+
+
+class MessageFloodError(WorkerError):
+    """The worker sent more frames than the protocol allows."""
+
+    code = "MESSAGE_FLOOD"
+
+
+class MessageValidationError(WorkerError):
+    """The worker broke the protocol; it was killed and replaced."""
+
+    code = "MESSAGE_INVALID"
+
+
+class MessageSizeError(WorkerError):
+    """A frame was larger than the protocol allows."""
+
+    code = "MESSAGE_TOO_LARGE"
+
+
+class TooManyPendingCallsError(WorkerError):
+    """The worker asked for more tool calls at once than may be pending."""
+
+    code = "TOO_MANY_PENDING_CALLS"

@@ -1,0 +1,1 @@
+"""What the model calls: search, describe, invoke and execute, each a FastMCP tool of its own class."""

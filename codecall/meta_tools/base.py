@@ -1,0 +1,125 @@
+"""What the four meta-tools share: what they work with, how they read arguments, how they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import msgspec
+from fastmcp.exceptions import ValidationError
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import get_context
+from fastmcp.tools import Tool
+from fastmcp.tools.base import ToolResult
+from mcp_types import TextContent, ToolAnnotations
+from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
+from pydantic import ValidationError as PydanticValidationError
+from pydantic.alias_generators import to_camel
+
+from codecall.catalog.index import IndexCache
+from codecall.catalog.metadata import META_KEY, ToolMetadata
+from codecall.catalog.view import CatalogView
+from codecall.meta_tools.lifetime import EnclaveLifetime
+from codecall.options import PluginOptions
+
+JsonObject = dict[str, Any]
+
+UNION_TAGS = frozenset({"text", "list"})
+"""Tags of discriminated unions in argument models; they are no part of a field's path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What the plugin gives its meta-tools."""
+
+    options: PluginOptions
+    view: Callable[[Context], CatalogView]
+    """The tools of the caller of this request."""
+    enclaves: EnclaveLifetime
+    index: IndexCache
+
+
+class Arguments(BaseModel):
+    """Base of the argument models: exact types, nothing unknown, wire names. Null stands for left out."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
+
+
+ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
+
+
+def read_arguments(model: type[ArgumentsT], tool_name: str, arguments: Mapping[str, object]) -> ArgumentsT:
+    """`arguments` as `model`.
+
+    Raises:
+        ValidationError: FastMCP's, so that it reaches the caller as an error result; names each bad field.
+    """
+    try:
+        return model.model_validate(arguments)
+    except PydanticValidationError as failure:
+        raise ValidationError(f"{tool_name}: {_explain(model, failure)}") from None
+
+
+def _explain(model: type[BaseModel], failure: PydanticValidationError) -> str:
+    lines: list[str] = []
+    for item in failure.errors(include_url=False, include_context=False, include_input=False):
+        path = ".".join(str(part) for part in item["loc"] if part not in UNION_TAGS)
+        if item["type"] == "extra_forbidden":
+            known = ", ".join(field.alias or name for name, field in model.model_fields.items())
+            lines.append(f"{path}: unknown argument" + ("" if "." in path else f"; known: {known}"))
+        else:
+            lines.append(f"{path}: {item['msg'].removeprefix('Value error, ')}")
+    shown = lines[:10]
+    return "; ".join(shown) + (f"; and {len(lines) - 10} more" if len(lines) > 10 else "")
+
+
+def answer(body: JsonObject, *, text: str | None = None, is_error: bool = False) -> ToolResult:
+    """`body` as structured content and, as compact JSON, as the one text block.
+
+    `body` must be plain JSON data: it is not validated again. `text` is its JSON where the caller has it already.
+    """
+    block = TextContent(type="text", text=msgspec.json.encode(body).decode() if text is None else text)
+    # model_construct: ToolResult's own constructor would walk and copy the whole body once more.
+    return ToolResult.model_construct(content=[block], structured_content=body, meta=None, is_error=is_error)
+
+
+class MetaTool(Tool):
+    """A tool CodeCall adds to a server. Knows its server only through the request it answers."""
+
+    _wiring: Wiring = PrivateAttr()
+
+    @classmethod
+    def build(
+        cls,
+        wiring: Wiring,
+        *,
+        verb: str,
+        title: str,
+        description: str,
+        parameters: JsonObject,
+        output_schema: JsonObject,
+        annotations: ToolAnnotations,
+    ) -> Self:
+        """The tool under the name the options advertise."""
+        tool = cls(
+            name=f"codecall{wiring.options.tool_name_separator}{verb}",
+            title=title,
+            description=description,
+            parameters=parameters,
+            output_schema=output_schema,
+            annotations=annotations,
+            meta={META_KEY: ToolMetadata(meta_tool=True).model_dump(by_alias=True, exclude_defaults=True)},
+        )
+        tool._wiring = wiring
+        return tool
+
+    @model_validator(mode="after")
+    def _validate_tool_name(self) -> Self:
+        """The colon is the contract's; `tool_name_separator="_"` is there for clients that refuse it."""
+        return self
+
+    def _view(self) -> tuple[Context, CatalogView]:
+        """The request that is being answered, and its caller's tools."""
+        context = get_context()
+        return context, self._wiring.view(context)

@@ -1,0 +1,111 @@
+"""`codecall:execute`: run a script, answer with its envelope."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastmcp.exceptions import ValidationError
+from fastmcp.tools.base import ToolResult
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from codecall.calls.broker import Broker
+from codecall.envelopes import EXECUTE_SCHEMA
+from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
+from codecall.meta_tools.wording import describe_execute
+from codecall.options import Preset
+
+MAX_CONTEXT_BYTES = 256 * 1024
+"""Longest `context`, as JSON. It is input for a script, not a place for data: four times the longest script."""
+
+MAX_ALLOWED_TOOLS = 1_000
+"""Most entries of `allowedTools`."""
+
+_MIB = 1024 * 1024
+
+
+class ExecuteArguments(Arguments):
+    """Arguments of `codecall:execute`."""
+
+    script: str
+    context: dict[str, Any] | None = None
+    allowed_tools: Annotated[list[str], Field(max_length=MAX_ALLOWED_TOOLS)] | None = None
+
+
+_INPUT: JsonObject = {
+    "type": "object",
+    "properties": {
+        "script": {"type": "string", "description": "AgentScript source, up to 64 KiB"},
+        "context": {
+            "type": "object",
+            "description": "JSON data the script sees as codecallContext, up to 256 KiB",
+        },
+        "allowedTools": {
+            "type": "array",
+            "items": {"type": "string"},
+            "maxItems": MAX_ALLOWED_TOOLS,
+            "description": "Exact names or globs; when given, the script may call nothing else",
+        },
+    },
+    "required": ["script"],
+    "additionalProperties": False,
+}
+
+
+def max_value_bytes(preset: Preset) -> int:
+    """Longest JSON text of one tool's value that a script takes: a quarter of its heap, at most 16 MiB.
+
+    Parsed data takes several times its text's room, and four such values fit into one frame to the worker.
+    """
+    return min(preset.memory_mb * _MIB // 4, 16 * _MIB)
+
+
+class ExecuteTool(MetaTool):
+    """Runs scripts."""
+
+    @classmethod
+    def create(cls, wiring: Wiring) -> ExecuteTool:
+        """The tool under the advertised name."""
+        return cls.build(
+            wiring,
+            verb="execute",
+            title="Run a script over tools",
+            description=describe_execute(wiring.options),
+            parameters=_INPUT,
+            output_schema=EXECUTE_SCHEMA,
+            # What a script may do is what the tools it calls may do.
+            annotations=ToolAnnotations(
+                read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+            ),
+        )
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        """Run the script. A script that fails is an envelope; only wrong arguments are an error."""
+        given = read_arguments(ExecuteArguments, self.name, arguments)
+        self._check_context(given.context)
+        options = self._wiring.options
+        context, view = self._view()
+        broker = Broker(
+            context,
+            view,
+            allowed_tools=given.allowed_tools,
+            tool_call_timeout_ms=options.preset.tool_call_timeout_ms,
+            max_value_bytes=max_value_bytes(options.preset),
+            sanitization=options.sanitization,
+        )
+        async with self._wiring.enclaves.use(context) as enclave:
+            result = await enclave.run(given.script, broker, context=given.context)
+        return answer(result.envelope(), is_error=options.mark_errors and not result.success)
+
+    def _check_context(self, context: JsonObject | None) -> None:
+        if not context:
+            return
+        try:
+            size = len(msgspec.json.encode(context))
+        except (TypeError, ValueError, RecursionError) as failure:
+            raise ValidationError(f"{self.name}: context: not JSON data: {failure}") from None
+        if size > MAX_CONTEXT_BYTES:
+            raise ValidationError(
+                f"{self.name}: context: {size:,} bytes of JSON; at most {MAX_CONTEXT_BYTES:,} are allowed"
+            )

@@ -1,0 +1,87 @@
+"""`codecall:invoke`: call one tool with no script and no worker, under the same rules as a script's call."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio.to_thread
+import msgspec
+from fastmcp.tools.base import ToolResult
+from mcp_types import ToolAnnotations
+
+from codecall.calls.broker import Broker
+from codecall.envelopes import INVOKE_SCHEMA, invoke_error, invoke_ok
+from codecall.errors import CodeCallError
+from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
+from codecall.meta_tools.execute import max_value_bytes
+from codecall.meta_tools.wording import describe_invoke
+
+_THREAD_ABOVE = 1024 * 1024
+"""Longer values, in characters of JSON, are decoded off the event loop."""
+
+
+class InvokeArguments(Arguments):
+    """Arguments of `codecall:invoke`."""
+
+    tool: str
+    input: dict[str, Any]
+
+
+_INPUT: JsonObject = {
+    "type": "object",
+    "properties": {
+        "tool": {"type": "string", "description": "Exact name of the tool"},
+        "input": {"type": "object", "description": "The tool's input, as its inputSchema asks"},
+    },
+    "required": ["tool", "input"],
+    "additionalProperties": False,
+}
+
+
+class InvokeTool(MetaTool):
+    """Calls one tool."""
+
+    @classmethod
+    def create(cls, wiring: Wiring) -> InvokeTool:
+        """The tool under the advertised name."""
+        return cls.build(
+            wiring,
+            verb="invoke",
+            title="Call one tool",
+            description=describe_invoke(wiring.options),
+            parameters=_INPUT,
+            output_schema=INVOKE_SCHEMA,
+            annotations=ToolAnnotations(
+                read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+            ),
+        )
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        """Call the tool. A tool that fails is an envelope; only wrong arguments are an error."""
+        given = read_arguments(InvokeArguments, self.name, arguments)
+        options = self._wiring.options
+        context, view = self._view()
+        broker = Broker(
+            context,
+            view,
+            allowed_tools=options.direct_calls.allowed_tools,
+            tool_call_timeout_ms=options.preset.tool_call_timeout_ms,
+            max_value_bytes=max_value_bytes(options.preset),
+            sanitization=options.sanitization,
+        )
+        try:
+            text = await broker.call(given.tool, given.input)
+        except CodeCallError as error:
+            return answer(invoke_error(error), is_error=options.mark_errors)
+        value = _plain(text) if len(text) < _THREAD_ABOVE else await anyio.to_thread.run_sync(_plain, text)
+        return answer(invoke_ok(value), text=f'{{"status":"ok","result":{text}}}')
+
+
+def _plain(text: str) -> object:
+    """The data of a tool's value. What is no Unicode text in it (half a surrogate pair) becomes `?`."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        whole = json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")
+        return msgspec.json.decode(whole)

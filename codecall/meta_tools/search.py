@@ -1,0 +1,214 @@
+"""`codecall:search`: which tools there are for a task, or at all."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Annotated, Any, Literal
+
+from fastmcp.tools.base import ToolResult
+from mcp_types import ToolAnnotations
+from pydantic import Discriminator, Field, Tag
+
+from codecall.catalog.view import ToolEntry
+from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
+from codecall.meta_tools.search_schema import MAX_QUERIES, MAX_QUERY, MAX_TOP_K, OUTPUT, input_schema
+from codecall.meta_tools.wording import describe_search
+
+Detail = Literal["name", "brief", "full"]
+
+BRIEF_CHARACTERS = 200
+"""Longest description at detail `brief`; a longer one ends in `…`."""
+
+_MAX_WARNED = 10
+
+Query = Annotated[str, Field(max_length=MAX_QUERY)]
+
+
+class SearchFilter(Arguments):
+    """`filter`: a tool must be of one of the apps and carry one of the tags, where given."""
+
+    app_ids: list[str] | None = None
+    tags: list[str] | None = None
+
+
+class SearchArguments(Arguments):
+    """Arguments of `codecall:search`."""
+
+    query: Annotated[
+        Annotated[Query, Tag("text")]
+        | Annotated[list[Query], Field(min_length=1, max_length=MAX_QUERIES), Tag("list")],
+        Discriminator(
+            lambda value: "text" if isinstance(value, str) else "list" if isinstance(value, list) else None,
+            custom_error_type="query_type",
+            custom_error_message="Input should be a string or an array of strings",
+        ),
+    ]
+    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K)] | None = None
+    filter: SearchFilter | None = None
+    exclude_tool_names: list[str] | None = None
+    min_score: Annotated[float, Field(ge=0, le=1)] | None = None
+    detail: Detail | None = None
+
+
+@dataclass(slots=True)
+class Found:
+    """A tool, how well it fits, and which of several queries it fits."""
+
+    entry: ToolEntry
+    score: float = 0.0
+    queries: list[str] = field(default_factory=list[str])
+
+
+class SearchTool(MetaTool):
+    """Finds tools."""
+
+    @classmethod
+    def create(cls, wiring: Wiring) -> SearchTool:
+        """The tool under the advertised name."""
+        return cls.build(
+            wiring,
+            verb="search",
+            title="Search tools",
+            description=describe_search(wiring.options),
+            parameters=input_schema(wiring.options),
+            output_schema=OUTPUT,
+            annotations=ToolAnnotations(
+                read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+            ),
+        )
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        """The tools of this caller that fit the queries best; without a query, what there is."""
+        given = read_arguments(SearchArguments, self.name, arguments)
+        options = self._wiring.options
+        _, view = self._view()
+        entries = await view.entries()
+        top_k = given.top_k or options.top_k
+        queries = [query for query in ([given.query] if isinstance(given.query, str) else given.query) if query.strip()]
+        candidates = _filtered(entries, given)
+        warnings = _unknown(entries, given)
+        body: JsonObject = {"tools": [], "totalIndexed": len(entries)}
+        if queries:
+            least = options.embedding.similarity_threshold if given.min_score is None else given.min_score
+            found, best = await self._ranked(entries, candidates, list(dict.fromkeys(queries)), least)
+            if not found:
+                warnings.append(_nothing(best, least, candidates, entries))
+        else:
+            found = [Found(entry) for entry in _spread(candidates)]
+            body["apps"] = _apps(candidates)
+            if not found:
+                warnings.append(_nothing(None, 0.0, candidates, entries))
+        several = isinstance(given.query, list) and len(given.query) > 1 and bool(queries)
+        body["tools"] = [_document(item, given.detail or "brief", several) for item in found[:top_k]]
+        if warnings:
+            body["warnings"] = warnings
+        return answer(body)
+
+    async def _ranked(
+        self, entries: Sequence[ToolEntry], candidates: Sequence[ToolEntry], queries: Sequence[str], least: float
+    ) -> tuple[list[Found], Found | None]:
+        """The candidates scored at least `least`, best first; and the best of those that stay below."""
+        merged = {entry.name: Found(entry) for entry in candidates}
+        if not merged:
+            return [], None
+        found: dict[str, Found] = {}
+        below: Found | None = None
+        for query, hits in zip(queries, await self._wiring.index.search(entries, queries), strict=True):
+            for hit in hits:
+                item = merged.get(hit.name)
+                if item is None:
+                    continue
+                if hit.score >= least:
+                    item.score = max(item.score, hit.score)
+                    item.queries.append(query)
+                    found[hit.name] = item
+                elif below is None or hit.score > below.score:
+                    below = Found(item.entry, hit.score)
+        return sorted(found.values(), key=lambda item: (-item.score, item.entry.name)), below
+
+
+def _filtered(entries: Iterable[ToolEntry], given: SearchArguments) -> list[ToolEntry]:
+    apps = given.filter.app_ids if given.filter else None
+    tags = given.filter.tags if given.filter else None
+    excluded = frozenset(given.exclude_tool_names or ())
+    return [
+        entry
+        for entry in entries
+        if entry.name not in excluded
+        and (apps is None or entry.app_id in apps)
+        and (tags is None or not entry.tags.isdisjoint(tags))
+    ]
+
+
+def _unknown(entries: Sequence[ToolEntry], given: SearchArguments) -> list[str]:
+    """A warning for every name, app or tag of the call that no tool of this caller has."""
+    warnings: list[str] = []
+    asked = given.filter or SearchFilter()
+    for label, words, known in (
+        ("excludeToolNames: no tool is called", given.exclude_tool_names, {entry.name for entry in entries}),
+        ("filter.appIds: no tool belongs to", asked.app_ids, {entry.app_id for entry in entries}),
+        ("filter.tags: no tool is tagged", asked.tags, {tag for entry in entries for tag in entry.tags}),
+    ):
+        missing = [word for word in dict.fromkeys(words or ()) if word not in known]
+        if missing:
+            shown = ", ".join(repr(word[:200]) for word in missing[:_MAX_WARNED])
+            more = f" and {len(missing) - _MAX_WARNED} more" if len(missing) > _MAX_WARNED else ""
+            warnings.append(f"{label} {shown}{more}")
+    return warnings
+
+
+def _nothing(best: Found | None, least: float, candidates: Sequence[ToolEntry], entries: Sequence[ToolEntry]) -> str:
+    """Why there is no hit, and what to do about it."""
+    if not entries:
+        return "There are no tools you can reach here."
+    if not candidates:
+        return f"No tool is left after filter and excludeToolNames; {len(entries)} tools without them."
+    if best is not None:
+        return (
+            f"Nothing matched with a score of at least {least:g}. The nearest is {best.entry.name!r} "
+            f"with {best.score:g}; lower minScore to get it, or describe the task in other words."
+        )
+    apps = ", ".join(f"{app['appId']} ({app['tools']})" for app in _apps(candidates)[:_MAX_WARNED])
+    return f"Nothing matched. There are tools of these apps: {apps}. An empty query gives an overview."
+
+
+def _apps(entries: Iterable[ToolEntry]) -> list[JsonObject]:
+    """The apps, the one with most tools first."""
+    counts = Counter(entry.app_id for entry in entries)
+    return [{"appId": app, "tools": n} for app, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def _spread(entries: Iterable[ToolEntry]) -> list[ToolEntry]:
+    """The tools in such an order that the first few come from as many apps as possible."""
+    by_app: dict[str, list[ToolEntry]] = defaultdict(list)
+    for entry in entries:
+        by_app[entry.app_id].append(entry)
+    rows = zip_longest(*(by_app[app["appId"]] for app in _apps(e for tools in by_app.values() for e in tools)))
+    return [entry for row in rows for entry in row if entry is not None]
+
+
+def _document(found: Found, detail: Detail, several: bool) -> JsonObject:
+    entry = found.entry
+    body: JsonObject = {"name": entry.name, "appId": entry.app_id}
+    if detail != "name":
+        body["description"] = entry.description if detail == "full" else brief(entry.description)
+    body["score"] = found.score
+    if several:
+        body["matchedQueries"] = found.queries
+    if detail == "full":
+        body["inputSchema"] = entry.input_schema
+        body["outputSchema"] = entry.output_schema
+        body["annotations"] = entry.annotations
+    return body
+
+
+def brief(description: str) -> str:
+    """The first paragraph of a description on one line, cut at a word with `…` where it is too long."""
+    paragraph = " ".join(description.strip().split("\n\n", 1)[0].split())
+    if len(paragraph) <= BRIEF_CHARACTERS:
+        return paragraph
+    head = paragraph[: BRIEF_CHARACTERS - 1]
+    return (head.rsplit(" ", 1)[0] if " " in head else head).rstrip(" ,;:") + "…"

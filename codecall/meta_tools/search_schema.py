@@ -1,0 +1,100 @@
+"""The JSON Schemas of `codecall:search`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codecall.options import PluginOptions
+
+JsonObject = dict[str, Any]
+
+MAX_QUERY = 1_000
+"""Longest query, in characters. Source of this number and the next two: the contract, section 2."""
+MAX_QUERIES = 10
+"""Most queries of one call."""
+MAX_TOP_K = 50
+"""Most hits of one call."""
+
+_TEXT: JsonObject = {"type": "string"}
+_TEXTS: JsonObject = {"type": "array", "items": _TEXT}
+
+
+def input_schema(options: PluginOptions) -> JsonObject:
+    """The arguments; defaults are those of the plugin."""
+    query: JsonObject = {"type": "string", "maxLength": MAX_QUERY}
+    return {
+        "type": "object",
+        "properties": {
+            "query": {
+                "anyOf": [query, {"type": "array", "items": query, "minItems": 1, "maxItems": MAX_QUERIES}],
+                "description": "What the tool should do; several as an array; empty for an overview",
+            },
+            "topK": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_TOP_K,
+                "default": options.top_k,
+                "description": "Most tools to return",
+            },
+            "filter": {
+                "type": "object",
+                "properties": {
+                    "appIds": {**_TEXTS, "description": "Only tools of these apps"},
+                    "tags": {**_TEXTS, "description": "Only tools with one of these tags"},
+                },
+                "additionalProperties": False,
+            },
+            "excludeToolNames": {**_TEXTS, "description": "Names to leave out, such as those already known"},
+            "minScore": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": 1,
+                "default": options.embedding.similarity_threshold,
+                "description": "Least score to return",
+            },
+            "detail": {
+                "type": "string",
+                "enum": ["name", "brief", "full"],
+                "default": "brief",
+                "description": "full adds the schemas",
+            },
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+
+
+OUTPUT: JsonObject = {
+    "type": "object",
+    "properties": {
+        "tools": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": _TEXT,
+                    "appId": _TEXT,
+                    "description": _TEXT,
+                    "score": {"type": "number", "minimum": 0, "maximum": 1},
+                    "matchedQueries": _TEXTS,
+                    "inputSchema": {"type": "object"},
+                    "outputSchema": {"type": ["object", "null"]},
+                    "annotations": {"type": "object"},
+                },
+                "required": ["name", "appId", "score"],
+            },
+        },
+        "totalIndexed": {"type": "integer", "minimum": 0},
+        "apps": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"appId": _TEXT, "tools": {"type": "integer", "minimum": 1}},
+                "required": ["appId", "tools"],
+            },
+        },
+        "warnings": _TEXTS,
+    },
+    "required": ["tools", "totalIndexed"],
+}
+"""The answer. `apps` comes with an overview, `matchedQueries` with several queries, the schemas with detail `full`."""

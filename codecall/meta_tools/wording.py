@@ -1,0 +1,102 @@
+"""The descriptions a model reads, printed from the policy and the limits in force, so that they cannot disagree."""
+
+from __future__ import annotations
+
+from codecall.options import PluginOptions, Preset
+from codecall.sandbox.agentscript.policy import Rules, language_summary
+
+
+def rules_of(preset: Preset) -> Rules:
+    """The language rules of a preset, as the guard takes them."""
+    return Rules(
+        allow_loops=preset.allow_loops,
+        allow_regex=preset.allow_regex,
+        allow_console=preset.allow_console,
+        allow_clock=preset.allow_clock,
+    )
+
+
+def describe_search(options: PluginOptions) -> str:
+    """What `codecall:search` says of itself."""
+    _, describe, *_ = _names(options)
+    return (
+        "Find this server's tools by what they do. Give a short description of the task (or several, as an array, to "
+        "look for all parts of it at once); an empty query gives an overview of the apps and tools there are. "
+        f"Returns the best {options.top_k} names (or `topK`) with a score from 0 to 1, best first. "
+        f"Then read their schemas with {describe} before using them."
+    )
+
+
+def describe_describe(options: PluginOptions) -> str:
+    """What `codecall:describe` says of itself."""
+    search, _, invoke, execute = _names(options)
+    use = f"{execute} or {invoke}" if options.direct_calls.enabled else execute
+    return (
+        "Give the full description, input and output schema, hints and usage examples of up to 50 tools by exact name, "
+        f"as {search} returned them. Read this before calling a tool with {use}. outputSchema is the schema of the "
+        "value a script gets. Names that do not exist are in notFound, with near names in suggestions."
+    )
+
+
+def describe_invoke(options: PluginOptions) -> str:
+    """What `codecall:invoke` says of itself."""
+    _, describe, _, execute = _names(options)
+    return (
+        "Call one tool by name with its input, without a script. Answers {status: 'ok', result} or {status: 'error', "
+        f"error: {{code, message}}}}. Read the input schema with {describe} first. To call several tools, or to filter "
+        f"or join what they return, use {execute} instead."
+    )
+
+
+def describe_execute(options: PluginOptions) -> str:
+    """What `codecall:execute` says of itself: the API, the language, the limits."""
+    search, describe, *_ = _names(options)
+    preset = options.preset
+    console = " console.log lines come back in logs." if preset.allow_console else ""
+    return (
+        "Run one script that calls this server's tools and returns one JSON value: chain, filter, join and aggregate "
+        "here.\n"
+        "await callTool(name, input) gives the tool's value or throws; with {throwOnError: false} as third "
+        "argument it gives {success, data} or {success, error}. getTool(name) gives its schemas. "
+        "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions at once. "
+        f"codecallContext is `context`, read-only.{console}\n"
+        f"{language_summary(rules_of(preset))}\n"
+        f"Limits: {_limits(preset)}.\n"
+        f"Names: {search}; schemas: {describe}; do not guess. "
+        "Answers {status, result | error}; error.hint says how to mend the script."
+    )
+
+
+def _names(options: PluginOptions) -> tuple[str, str, str, str]:
+    separator = options.tool_name_separator
+    return (
+        f"codecall{separator}search",
+        f"codecall{separator}describe",
+        f"codecall{separator}invoke",
+        f"codecall{separator}execute",
+    )
+
+
+def _limits(preset: Preset) -> str:
+    return ", ".join(
+        (
+            f"{_seconds(preset.timeout_ms)} of script time (waiting for tools is not counted)",
+            f"{_seconds(preset.max_duration_ms)} in all",
+            f"{_seconds(preset.tool_call_timeout_ms)} a tool call",
+            f"{preset.max_tool_calls:,} tool calls",
+            f"{preset.max_iterations:,} turns of a loop",
+            f"{preset.max_steps:,} steps",
+            f"result {_size(preset.max_result_bytes)}",
+        )
+    )
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds / 1000:g} s"
+
+
+def _size(count: int) -> str:
+    for unit, name in ((1024 * 1024, "MiB"), (1024, "KiB")):
+        if count % unit == 0:
+            return f"{count // unit} {name}"
+    return f"{count:,} bytes"

@@ -1,0 +1,272 @@
+"""Options and presets as frozen models: unknown keys are refused, every error names the field.
+
+Each option accepts its Python spelling (`tool_name_separator`) and its wire spelling (`toolNameSeparator`).
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from codecall.errors import OptionsError
+
+PRESET_NAMES = ("locked_down", "secure", "balanced", "experimental")
+"""The shipped presets, from strictest to most generous."""
+
+SECURITY_LEVELS = {"STRICT": "locked_down", "SECURE": "secure", "STANDARD": "balanced", "PERMISSIVE": "experimental"}
+"""The same four presets in the vocabulary of `Enclave(security_level=…)`."""
+
+PRESET_ENVIRONMENT_VARIABLE = "CODECALL_VM_PRESET"
+"""Sets the preset where the code names none, so that a test run can be repeated under another one."""
+
+Millis = Annotated[int, Field(ge=1, le=86_400_000)]
+
+
+class Options(BaseModel):
+    """Base of every option model: frozen, both spellings, nothing unknown."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, arbitrary_types_allowed=True
+    )
+
+    @classmethod
+    def read(cls, values: Mapping[str, object], *, where: str) -> Self:
+        """Validate `values`; raises `OptionsError` naming each bad field under `where`."""
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as failure:
+            raise OptionsError(_explain(cls, failure, where)) from None
+
+
+def _explain(model: type[BaseModel], failure: ValidationError, where: str) -> str:
+    known = ", ".join(model.model_fields)
+    lines: list[str] = []
+    for item in failure.errors(include_url=False):
+        path = ".".join([where, *(str(part) for part in item["loc"])]) if where else ".".join(map(str, item["loc"]))
+        if item["type"] == "extra_forbidden":
+            lines.append(f"{path}: unknown option; known here: {known}")
+        else:
+            lines.append(f"{path}: {item['msg']} (got {item['input']!r:.80})")
+    return "; ".join(lines)
+
+
+class Preset(Options):
+    """One complete set of limits and language rules, as a file in `presets/` states it."""
+
+    model_config = ConfigDict(strict=True)
+
+    timeout_ms: Millis
+    """The script's own time in milliseconds; waiting for tools is not counted."""
+    max_duration_ms: Millis
+    """Milliseconds for everything, waiting included."""
+    tool_call_timeout_ms: Millis
+    """Milliseconds for each tool call."""
+    max_iterations: int = Field(ge=1, le=2**31 - 1)
+    """Turns of any one loop, counted anew each time the loop is entered."""
+    max_steps: int = Field(ge=1, le=2**31 - 1)
+    """Loop turns and function entries in all."""
+    max_tool_calls: int = Field(ge=0, le=1_000_000)
+    """Tool calls one script may make."""
+    memory_mb: int = Field(ge=4, le=4096)
+    """Engine heap in MiB."""
+    max_result_bytes: int = Field(ge=64, le=256 * 1024 * 1024)
+    """Size of the script's result as JSON, in bytes."""
+    allow_console: bool
+    """Whether `console` exists."""
+    max_console_calls: int = Field(ge=0, le=1_000_000)
+    """Console calls one script may make."""
+    max_console_bytes: int = Field(ge=0, le=64 * 1024 * 1024)
+    """UTF-8 bytes of console text one script may write."""
+    allow_loops: bool
+    """Whether `while` and `do…while` are allowed; `for` and `for…of` always are."""
+    allow_regex: bool
+    """Whether regular expressions are allowed."""
+    allow_clock: bool
+    """Whether `Date.now`, `new Date()` without arguments and `Math.random` are allowed."""
+    sanitize_max_depth: int = Field(ge=1, le=1000)
+    """Nesting of a result; deeper parts are replaced by a mark."""
+    sanitize_max_properties: int = Field(ge=1, le=10_000_000)
+    """Properties of any one object of a result."""
+    sanitize_max_string: int = Field(ge=16, le=64 * 1024 * 1024)
+    """Characters of any one string of a result."""
+    sanitize_max_array: int = Field(ge=1, le=10_000_000)
+    """Items of any one array of a result."""
+    worker_max_runs: int = Field(ge=1, le=1_000_000)
+    """Scripts a worker serves before it is replaced; 1 is a fresh process for every script."""
+
+    def replaced(self, overrides: Mapping[str, object]) -> Preset:
+        """This preset with some values replaced; both spellings of a field are accepted.
+
+        Raises:
+            OptionsError: unknown field, wrong type, or out of range.
+        """
+        aliases = {to_camel(field): field for field in Preset.model_fields}
+        merged = self.model_dump() | {aliases.get(key, key): value for key, value in overrides.items()}
+        return Preset.read(merged, where="vm")
+
+
+def presets_folder() -> Path:
+    """Where the shipped preset files are: inside the installed package, or beside it in a checkout."""
+    installed = Path(__file__).parent / "presets"
+    return installed if installed.is_dir() else Path(__file__).parent.parent / "presets"
+
+
+@cache
+def _shipped(name: str) -> Preset:
+    return _from_file(presets_folder() / f"{name}.toml")
+
+
+def _from_file(path: Path) -> Preset:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as failure:
+        raise OptionsError(f"vm.preset: cannot read the preset file {str(path)!r}: {failure.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failure:
+        raise OptionsError(f"vm.preset: {str(path)!r} is not valid TOML: {failure}") from None
+    return Preset.read(values, where=f"preset {path.name}")
+
+
+def load_preset(name: str | os.PathLike[str]) -> Preset:
+    """The preset of that name, or the one in the TOML file at that path.
+
+    Raises:
+        OptionsError: no such preset or file, or a file that does not state every field.
+    """
+    text = os.fspath(name)
+    if text in PRESET_NAMES:
+        return _shipped(text)
+    if text.endswith(".toml") or os.sep in text:
+        return _from_file(Path(text))
+    raise OptionsError(
+        f"vm.preset: unknown preset {text!r}; known: {', '.join(PRESET_NAMES)}, or the path of a .toml file"
+    )
+
+
+def resolve_preset(
+    preset: str | os.PathLike[str] | None = None, overrides: Mapping[str, object] | None = None
+) -> Preset:
+    """The preset to run under: the one named, else `CODECALL_VM_PRESET`, else `secure`; with `overrides` on top.
+
+    Raises:
+        OptionsError: unknown preset, unknown override, or a value of the wrong type or out of range.
+    """
+    base = load_preset(preset if preset is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure")
+    return base.replaced(overrides) if overrides else base
+
+
+class SearchOptions(Options):
+    """How `codecall:search` finds tools."""
+
+    strategy: Literal["tfidf", "embedding", "hybrid", "auto"] = "tfidf"
+    """`tfidf` needs no model; `embedding` and `hybrid` need the extra `codecall[embedding]`."""
+    similarity_threshold: float = Field(default=0.3, ge=0.0, le=1.0)
+    """Hits below this score are left out when the call gives no `minScore`."""
+    model_name: str = "sentence-transformers/all-MiniLM-L6-v2"
+    """Model name or local directory, for the strategies that use one."""
+
+
+class SanitizationOptions(Options):
+    """What error messages lose on their way to a model."""
+
+    remove_stack_traces: bool = True
+    """Drop stack frames. Switch off only in development."""
+    remove_file_paths: bool = True
+    """Replace file paths, internal addresses and credentials by marks. Switch off only in development."""
+
+
+class PoolOptions(Options):
+    """The worker processes of one enclave."""
+
+    min_workers: int = Field(default=1, ge=0, le=256)
+    """Workers started ahead of need when the enclave opens."""
+    max_workers: int = Field(default=8, ge=1, le=256)
+    """Worker processes at most; further scripts wait."""
+    max_queue: int = Field(default=256, ge=0, le=100_000)
+    """Scripts that may wait for a worker; one more is refused with QUEUE_FULL."""
+    queue_timeout_ms: Millis = 30_000
+    """Milliseconds a script may wait for a worker before QUEUE_TIMEOUT."""
+    startup_timeout_ms: Millis = 15_000
+    """Milliseconds a worker process may take to start before WORKER_STARTUP_FAILED."""
+
+
+class DirectCalls(Options):
+    """What `codecall:invoke` may do."""
+
+    enabled: bool = True
+    """False removes `codecall:invoke`."""
+    allowed_tools: tuple[str, ...] | None = None
+    """Tool names or globs that `codecall:invoke` may call; None allows all that scripts may call."""
+
+
+Mode = Literal["codecall_only", "codecall_opt_in", "metadata_driven"]
+
+
+class PluginOptions(Options):
+    """Everything `CodeCallPlugin.init(...)` takes."""
+
+    mode: Mode = "codecall_only"
+    """`codecall_only`: clients list only the meta-tools; `codecall_opt_in`: all are listed, only opted-in ones are
+    usable by CodeCall; `metadata_driven`: both per tool."""
+    app_ids: tuple[str, ...] | None = None
+    """Apps CodeCall manages; tools of other apps stay as they are. None manages all."""
+    include_tools: Callable[[Any], bool] | None = None
+    """Filter over FastMCP tools: False keeps a tool out of CodeCall's reach."""
+    direct_calls: DirectCalls = DirectCalls()
+    """`codecall:invoke`: a bool, a list of names or globs, or `{"enabled": …, "allowed_tools": […]}`."""
+    tool_name_separator: Literal[":", "_"] = ":"
+    """`_` advertises `codecall_search` for clients that refuse colons; both spellings always work."""
+    top_k: int = Field(default=5, ge=1, le=50)
+    """Hits of a search that does not say `topK`."""
+    mark_errors: bool = False
+    """Set MCP's `isError` on every envelope whose status is not `ok`."""
+    preset: Preset
+    """The resolved limits; built from the `vm` option."""
+    preset_name: str
+    """What the limits were built from, for messages."""
+    embedding: SearchOptions = SearchOptions()
+    """How search works."""
+    sanitization: SanitizationOptions = SanitizationOptions()
+    """What leaves in error messages."""
+    pool: PoolOptions = PoolOptions()
+    """The worker processes."""
+
+    @classmethod
+    def build(cls, *, vm: Mapping[str, object] | None = None, **options: object) -> PluginOptions:
+        """Options from the keywords of `CodeCallPlugin.init`; `vm` is `{"preset": …, <override>: …}`.
+
+        Raises:
+            OptionsError: anything unknown, of the wrong type or out of range; the message names the field.
+        """
+        if vm is not None and not isinstance(vm, Mapping):
+            raise OptionsError(f"vm: a mapping is needed, got {type(vm).__name__}")
+        limits = dict(vm or {})
+        preset = limits.pop("preset", None)
+        if preset is not None and not isinstance(preset, (str, os.PathLike)):
+            raise OptionsError(f"vm.preset: a name or a path is needed, got {type(preset).__name__}")
+        values: dict[str, object] = dict(options)
+        for spelling in ("direct_calls", "directCalls"):
+            if spelling in values:
+                values[spelling] = _direct_calls(values[spelling])
+        for reserved in ("preset", "preset_name", "presetName"):
+            if reserved in values:
+                raise OptionsError(f"{reserved}: set it as vm={{'preset': …}}")
+        name = preset if preset is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure"
+        values["preset"] = resolve_preset(name, limits)
+        values["preset_name"] = os.fspath(name)
+        return cls.read(values, where="")
+
+
+def _direct_calls(value: object) -> object:
+    """The short forms of `direct_calls`: a switch, or a list of names."""
+    if isinstance(value, bool):
+        return DirectCalls(enabled=value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return {"allowed_tools": tuple(value)}
+    return value

@@ -1,0 +1,263 @@
+"""What the walk does with expressions. Types of nodes that are only their children stand in `CHILDREN`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from codecall.sandbox.agentscript.findings import Mark
+from codecall.sandbox.agentscript.grammar import Node
+from codecall.sandbox.agentscript.names import assigned, never_name, text_of
+from codecall.sandbox.agentscript.policy import (
+    MAX_REGEX_LENGTH,
+    MAX_REGEXES,
+    METHOD_KINDS,
+    NEVER_NAMES,
+    PATTERN_METHODS,
+    PROPERTY_KINDS,
+    SOURCE,
+    VARIANTS,
+    is_meta_tool,
+)
+from codecall.sandbox.agentscript.scopes import Scope
+from codecall.sandbox.agentscript.sites import FunctionSite
+from codecall.sandbox.agentscript.vocabulary import refused
+from codecall.sandbox.agentscript.walk import SHIFT, Handler, Walk, path, plain_key
+
+CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
+    "ArrayExpression": ("elements",),
+    "AwaitExpression": ("argument",),
+    "ChainExpression": ("expression",),
+    "ConditionalExpression": ("test", "consequent", "alternate"),
+    "PrivateIdentifier": (),
+    "SequenceExpression": ("expressions",),
+    "SpreadElement": ("argument",),
+    "Super": (),
+    "TaggedTemplateExpression": ("tag", "quasi"),
+    "TemplateLiteral": ("expressions",),
+    "YieldExpression": ("argument",),
+}
+
+# From the last parameter to the arrow there is nothing but blanks, comments, commas and a parenthesis
+_TO_ARROW = re.compile(r"(?:[^/=]|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+=>")
+_BLANKS = re.compile(r"(?:\s|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+
+
+def _identifier(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.use(node, scope)
+
+
+def _literal(walk: Walk, node: Node, scope: Scope) -> None:
+    del scope
+    if "regex" not in vars(node):
+        return
+    walk.regexes += 1
+    if not walk.words.rules.allow_regex:
+        walk.refuse(VARIANTS["regular expression"], node)
+    offset = node.range[0] - SHIFT
+    if walk.regexes == MAX_REGEXES + 1:
+        row = SOURCE["number of regular expressions"]
+        message = f"Script has more than {MAX_REGEXES} regular expressions"
+        walk.marks.append(Mark(offset, row.kind, message, row.instead))
+    if len(node.regex.pattern) > MAX_REGEX_LENGTH:
+        row = SOURCE["length of a regular expression"]
+        message = f"Script has a regular expression longer than {MAX_REGEX_LENGTH} characters"
+        walk.marks.append(Mark(offset, row.kind, message, row.instead))
+
+
+def _this(walk: Walk, node: Node, scope: Scope) -> None:
+    if not scope.this:
+        row = VARIANTS["this"]
+        walk.marks.append(Mark(node.range[0] - SHIFT, row.kind, refused("Identifier", "this"), row.instead))
+
+
+def _member(walk: Walk, node: Node, scope: Scope) -> None:
+    owner: Node = node.object
+    name: Node = node.property
+    if node.computed:
+        text = text_of(name)
+        walk.push(name, scope)
+    else:
+        text = plain_key(name)
+    if text in NEVER_NAMES:
+        mark = never_name(text, name.range[0] - SHIFT, "Member", path(node))
+        if mark is not None:
+            walk.marks.append(mark)
+    elif owner.type == "Identifier":
+        walk.member(owner.name, text, node)
+    walk.push(owner, scope)
+
+
+def _call(walk: Walk, node: Node, scope: Scope) -> None:
+    callee: Node = node.callee
+    arguments: list[Node | None] = node.arguments
+    if callee.type == "Identifier":
+        if callee.name in {"callTool", "getTool"} and arguments:
+            _tool_name(walk, arguments[0])
+        elif callee.name == "Date" and not walk.words.rules.allow_clock:
+            walk.refuse(VARIANTS["Date()"], node)
+    elif callee.type == "MemberExpression" and not walk.words.rules.allow_regex:
+        text = text_of(callee.property) if callee.computed else plain_key(callee.property)
+        if text in PATTERN_METHODS:
+            walk.refuse(VARIANTS["pattern method"], callee.property, path(callee) or text)
+    walk.push(callee, scope)
+    walk.push_all(arguments, scope)
+
+
+def _tool_name(walk: Walk, argument: Node) -> None:
+    """A literal tool name: it may not be a meta-tool's. Computed ones meet the broker."""
+    name = text_of(argument)
+    if name is not None and is_meta_tool(name):
+        row = VARIANTS["self reference"]
+        message = f"Cannot call CodeCall tools from within AgentScript: {name.strip()}"
+        offset = argument.range[0] - SHIFT
+        walk.marks.append(Mark(offset, row.kind, message, row.instead, "SELF_REFERENCE_BLOCKED"))
+
+
+def _new(walk: Walk, node: Node, scope: Scope) -> None:
+    callee: Node = node.callee
+    arguments: list[Node | None] = node.arguments
+    if callee.type == "Identifier" and callee.name == "Date" and not arguments and not walk.words.rules.allow_clock:
+        walk.refuse(VARIANTS["new Date()"], node)
+    walk.push(callee, scope)
+    walk.push_all(arguments, scope)
+
+
+def _unary(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.operator(node)
+    argument: Node = node.argument
+    if node.operator == "delete":
+        target: Node = argument.expression if argument.type == "ChainExpression" else argument
+        if target.type == "MemberExpression":
+            walk.assign(target, scope)
+            return
+    walk.push(argument, scope)
+
+
+def _update(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.operator(node)
+    walk.assign(node.argument, scope)
+
+
+def _binary(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.operator(node)
+    walk.push(node.left, scope)
+    walk.push(node.right, scope)
+
+
+def _assignment(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.operator(node)
+    walk.taken_apart(node.left, node.right)
+    walk.assign(node.left, scope)
+    walk.push(node.right, scope)
+
+
+def _object(walk: Walk, node: Node, scope: Scope) -> None:
+    for item in node.properties:
+        if item.type != "Property":
+            walk.push(item, scope)
+            continue
+        if item.kind not in PROPERTY_KINDS:
+            walk.refuse(VARIANTS["property kind"], item, item.kind)
+        if not item.shorthand:
+            walk.key(item.key, computed=item.computed, scope=scope)
+        walk.push(item.value, scope)
+
+
+def _arrow(walk: Walk, node: Node, scope: Scope) -> None:
+    inner = scope.function(arrow=True)
+    _parameters(walk, node.params, inner)
+    body: Node = node.body
+    if body.type == "BlockStatement":
+        _body(walk, body, inner)
+        return
+    # The parser does not say where parentheses around the body begin
+    params: list[Node] = node.params
+    after = (params[-1].range[1] if params else node.range[0]) - SHIFT
+    arrow = _TO_ARROW.match(walk.script, after)
+    start: int = body.range[0] - SHIFT
+    if arrow is not None and (blanks := _BLANKS.match(walk.script, arrow.end())) is not None:
+        start = min(start, blanks.end())
+    walk.functions.append(FunctionSite(start, node.range[1] - SHIFT, is_expression=True))
+    walk.push(body, inner)
+
+
+def _function(walk: Walk, node: Node, scope: Scope) -> None:
+    if node.id is not None:
+        scope = Scope(scope)
+        walk.declare(node.id, scope, scope)
+    function(walk, node, scope)
+
+
+def function(walk: Walk, node: Node, scope: Scope) -> None:
+    """The parameters and body of a function that is not an arrow function."""
+    inner = scope.function(arrow=False)
+    _parameters(walk, node.params, inner)
+    _body(walk, node.body, inner)
+
+
+def _parameters(walk: Walk, params: list[Node], scope: Scope) -> None:
+    for param in params:
+        walk.declare(param, scope, scope)
+
+
+def _body(walk: Walk, body: Node, scope: Scope) -> None:
+    walk.functions.append(FunctionSite(body.range[0] - SHIFT, body.range[1] - SHIFT, is_expression=False))
+    walk.push_all(body.body, scope)
+
+
+def _class_expression(walk: Walk, node: Node, scope: Scope) -> None:
+    class_parts(walk, node, Scope(scope))
+
+
+def class_parts(walk: Walk, node: Node, scope: Scope) -> None:
+    """What a class is made of; `scope` is where its name is declared."""
+    if node.id is not None:
+        declare_class(walk, node.id, scope)
+    superclass: Node = node.superClass
+    if superclass is not None:
+        walk.superclasses.append((superclass, scope))
+        walk.push(superclass, scope)
+    for element in node.body.body:
+        match element.type:
+            case "StaticBlock":
+                _body(walk, element.body, scope.class_part())
+            case "MethodDefinition":
+                if element.kind not in METHOD_KINDS:
+                    walk.refuse(VARIANTS["property kind"], element, element.kind)
+                if element.kind != "constructor":
+                    walk.key(element.key, computed=element.computed, scope=scope)
+                walk.push(element.value, scope)
+            case "FieldDefinition":
+                walk.key(element.key, computed=element.computed, scope=scope)
+                walk.push(element.value, scope.class_part())
+            case _:
+                walk.push(element, scope)
+
+
+def declare_class(walk: Walk, name: Node, scope: Scope) -> None:
+    """Declare the name of a class."""
+    walk.declare(name, scope, scope)
+    if scope.classes is None:
+        scope.classes = set()
+    scope.classes.add(name.name)
+
+
+HANDLERS: Final[Mapping[str, Handler]] = {
+    "ArrowFunctionExpression": _arrow,
+    "AssignmentExpression": _assignment,
+    "BinaryExpression": _binary,
+    "CallExpression": _call,
+    "ClassExpression": _class_expression,
+    "FunctionExpression": _function,
+    "Identifier": _identifier,
+    "Literal": _literal,
+    "LogicalExpression": _binary,
+    "MemberExpression": _member,
+    "NewExpression": _new,
+    "ObjectExpression": _object,
+    "ThisExpression": _this,
+    "UnaryExpression": _unary,
+    "UpdateExpression": _update,
+}

@@ -1,0 +1,77 @@
+"""The guard: judges a script by the policy before it runs.
+
+    prescan   the text: size, characters that deceive, nesting        prescan.py, lexing.py
+    parse     JavaScript, in strict mode, as an async function        parsing.py, grammar.py
+    walk      every node, name and member against the policy          walk.py, expressions.py, statements.py, names.py
+
+Every finding is collected, with its place in the script as sent, a stable kind, and what to write instead. The guard
+is for clear errors and depth of defence; what keeps the server safe is the process the script runs in and the broker.
+"""
+
+from __future__ import annotations
+
+from codecall.sandbox.agentscript.expressions import CHILDREN as _EXPRESSION_CHILDREN
+from codecall.sandbox.agentscript.expressions import HANDLERS as _EXPRESSION_HANDLERS
+from codecall.sandbox.agentscript.findings import MAX_FINDINGS, Finding, Mark, Refused, refusal
+from codecall.sandbox.agentscript.grammar import Node
+from codecall.sandbox.agentscript.parsing import parse
+from codecall.sandbox.agentscript.policy import VARIANTS, Rules
+from codecall.sandbox.agentscript.prescan import prescan
+from codecall.sandbox.agentscript.sites import CatchSite, Checked, FunctionSite, LoopSite, ScriptForm
+from codecall.sandbox.agentscript.statements import CHILDREN as _STATEMENT_CHILDREN
+from codecall.sandbox.agentscript.statements import HANDLERS as _STATEMENT_HANDLERS
+from codecall.sandbox.agentscript.vocabulary import vocabulary
+from codecall.sandbox.agentscript.walk import SHIFT, Walk
+
+__all__ = [
+    "MAX_FINDINGS",
+    "CatchSite",
+    "Checked",
+    "Finding",
+    "FunctionSite",
+    "LoopSite",
+    "Refused",
+    "ScriptForm",
+    "check",
+]
+
+_HANDLERS = {**_EXPRESSION_HANDLERS, **_STATEMENT_HANDLERS}
+_CHILDREN = {**_EXPRESSION_CHILDREN, **_STATEMENT_CHILDREN}
+
+
+def check(script: str, rules: Rules) -> Checked:
+    """Judge `script` under `rules`. For any text, ends in one of two ways.
+
+    Returns:
+        Where the realm counts, catches and returns.
+
+    Raises:
+        Refused: the script will not run; says why.
+    """
+    marks = prescan(script)
+    if marks:
+        raise refusal(script, marks)
+    statements, escapes = parse(script)
+    walk = Walk(script, vocabulary(rules))
+    uses = walk.run(statements, _HANDLERS, _CHILDREN)
+    marks = walk.marks
+    if escapes:
+        row = VARIANTS["escape"]
+        marks.extend(Mark(offset, row.kind, f"Script has a {row.name}", row.instead) for offset in escapes)
+    if marks:
+        raise refusal(script, marks)
+    form, last_start = _form(statements, returns=walk.returns)
+    return Checked(form, last_start, walk.loops, walk.functions, walk.catches, uses)
+
+
+def _form(statements: list[Node], *, returns: bool) -> tuple[ScriptForm, int | None]:
+    """What the script's value is, and where the statement starts that gives it."""
+    effective = [statement for statement in statements if statement.type != "EmptyStatement"]
+    if not effective or effective[-1].type != "ExpressionStatement":
+        return "statements", None
+    last = effective[-1]
+    start: int = last.range[0] - SHIFT
+    alone = all(statement.directive is not None for statement in effective[:-1])
+    if alone and last.expression.type == "ArrowFunctionExpression":
+        return "function", start
+    return ("statements", None) if returns else ("expression", start)

@@ -1,0 +1,615 @@
+// The runtime of AgentScript: the only JavaScript CodeCall ships. Runs once in every fresh engine, before the script.
+//
+// Called by realm.py with a JSON configuration; the host's functions are globals `$post`, `$ask`, `$log`, `$stop`,
+// `$checkpoint`, `$finish`, `$fail`, `$exhausted` until this function takes them away. Everything used later is captured here first:
+// nothing a script does to the objects it can reach changes what this file does.
+// Returns, as one function, the operations realm.py needs: op(name, a, b, c).
+(function (configuration) {
+  'use strict';
+  const config = JSON.parse(configuration);
+  const world = globalThis;
+  const { $post, $ask, $log, $stop, $checkpoint, $finish, $fail, $exhausted } = world;
+
+  // ---- captured built-ins -------------------------------------------------------------------------------------
+  const { apply, construct, getPrototypeOf, ownKeys, getOwnPropertyDescriptor, defineProperty, deleteProperty } = Reflect;
+  const { freeze, preventExtensions, create, isFrozen } = Object;
+  const uncurry = (method) => (self, ...args) => apply(method, self, args);
+  const parse = JSON.parse;
+  const stringify = JSON.stringify;
+  const isArray = Array.isArray;
+  const isFinite = Number.isFinite;
+  const floor = Math.floor;
+  const toText = String;
+  const GlobalArray = Array, GlobalDate = Date, GlobalError = Error, GlobalMap = Map, GlobalSet = Set;
+  const GlobalPromise = Promise, GlobalTypeError = TypeError, GlobalWeakMap = WeakMap, GlobalRangeError = RangeError;
+  const then = uncurry(Promise.prototype.then);
+  const promiseResolve = Promise.resolve.bind(Promise);
+  const dateToIso = uncurry(Date.prototype.toISOString);
+  const dateTime = uncurry(Date.prototype.getTime);
+  const regExpSource = uncurry(getOwnPropertyDescriptor(RegExp.prototype, 'source').get);
+  const regExpFlags = uncurry(getOwnPropertyDescriptor(RegExp.prototype, 'flags').get);
+  const mapForEach = uncurry(Map.prototype.forEach), mapSize = uncurry(getOwnPropertyDescriptor(Map.prototype, 'size').get);
+  const mapGet = uncurry(Map.prototype.get), mapSet = uncurry(Map.prototype.set), mapHas = uncurry(Map.prototype.has);
+  const mapDelete = uncurry(Map.prototype.delete);
+  const setForEach = uncurry(Set.prototype.forEach), setSize = uncurry(getOwnPropertyDescriptor(Set.prototype, 'size').get);
+  const setHas = uncurry(Set.prototype.has), setAdd = uncurry(Set.prototype.add), setDelete = uncurry(Set.prototype.delete);
+  const weakGet = uncurry(WeakMap.prototype.get), weakSet = uncurry(WeakMap.prototype.set);
+  const toWellFormed = uncurry(String.prototype.toWellFormed);
+  const slice = uncurry(String.prototype.slice), trim = uncurry(String.prototype.trim);
+  const lower = uncurry(String.prototype.toLowerCase), startsWith = uncurry(String.prototype.startsWith);
+  const bigintToText = uncurry(BigInt.prototype.toString);
+  const numberToText = uncurry(Number.prototype.toString);
+  const hasOwn = Object.hasOwn;
+  const internalErrorPrototype = InternalError.prototype;
+  const rangeErrorPrototype = RangeError.prototype;
+  const byteLengthOf = uncurry(
+    getOwnPropertyDescriptor(getPrototypeOf(Uint8Array.prototype), 'byteLength').get);
+  const bufferByteLength = uncurry(getOwnPropertyDescriptor(ArrayBuffer.prototype, 'byteLength').get);
+
+  // `push` looks up nothing on the prototype chain, so a script's tricks with indices or setters change nothing.
+  const append = (list, item) => defineProperty(list, list.length, {
+    __proto__: null, value: item, writable: true, enumerable: true, configurable: true });
+  const put = (object, key, value) => defineProperty(object, key, {
+    __proto__: null, value, writable: true, enumerable: true, configurable: true });
+
+  // What the engine itself throws when the stack is exhausted; nothing else tells it from other RangeErrors.
+  const overflowMessage = (function () {
+    const dive = () => 1 + dive();
+    try { return dive(), ''; } catch (error) { return error.message; }
+  })();
+  const isOverflow = (error) => typeof error === 'object' && error !== null &&
+    getPrototypeOf(error) === rangeErrorPrototype && ownText(error, 'message') === overflowMessage;
+  // With the heap exhausted the engine cannot even make an error: it throws null.
+  const isEngineFault = (error) => error === null ? $exhausted()
+    : typeof error === 'object' && getPrototypeOf(error) === internalErrorPrototype;
+
+  // ---- stopping -----------------------------------------------------------------------------------------------
+  let stopped = false;
+  let poison = () => {};
+  let stepsSoFar = () => 0;
+  const signal = freeze(new GlobalError('The script was stopped'));
+
+  // Ends the script. What is thrown can be caught, but every loop turn, function entry and runtime call throws again,
+  // and the host runs no further job.
+  function stop(code, detail) {
+    if (!stopped) {
+      stopped = true;
+      poison();
+      $stop(code, detail === undefined ? '""' : stringify(toWellFormed(toText(detail))));
+    }
+    throw signal;
+  }
+  const guardStopped = () => { if (stopped) throw signal; };
+
+  function tick(steps) {
+    guardStopped();
+    const next = $checkpoint(steps);
+    if (next < 0) stop(next === -1 ? 'STEP_LIMIT' : 'TIMEOUT');
+    return next;
+  }
+  const loopLimit = () => stop('ITERATION_LIMIT');
+  function caught(error) {
+    guardStopped();
+    if (isOverflow(error)) stop('STACK_OVERFLOW');
+    if (isEngineFault(error)) stop('WORKER_MEMORY_EXCEEDED');
+  }
+
+  // ---- out of the engine: JSON only -----------------------------------------------------------------------------
+  const DROP = { __proto__: null };
+  const LIMITS = config.sanitize;
+
+  // One pass over a value to plain JSON data. `strict` (tool inputs) throws where a result would be shortened.
+  function encoder(strict) {
+    const open = new GlobalSet();
+    const notes = [];
+    const pending = [];
+    let visited = 0;
+
+    function shorten(what, build) {
+      if (strict) throw new GlobalTypeError(`The input is too large: ${what}`);
+      if (notes.length < 20) append(notes, `The result was shortened: ${what}`);
+      return build();
+    }
+    function text(value) {
+      const clean = toWellFormed(value);
+      if (clean.length <= LIMITS.string) return clean;
+      const rest = clean.length - LIMITS.string;
+      return shorten(`a string of ${clean.length} characters (the limit is ${LIMITS.string})`,
+        () => `${toWellFormed(slice(clean, 0, LIMITS.string))}…[truncated ${rest} characters]`);
+    }
+    function list(length, at, depth) {
+      const out = [];
+      const kept = length > LIMITS.array ? LIMITS.array : length;
+      for (let index = 0; index < kept; index++) {
+        const item = encode(at(index), depth + 1);
+        append(out, item === DROP ? null : item);
+      }
+      if (kept < length) {
+        shorten(`an array of ${length} items (the limit is ${LIMITS.array})`,
+          () => append(out, { __truncated: { items: length - kept } }));
+      }
+      return out;
+    }
+    function object(keys, at, depth) {
+      const out = {};
+      let kept = 0, left = 0;
+      for (let index = 0; index < keys.length; index++) {
+        const key = keys[index];
+        if (typeof key !== 'string' || key === '__proto__' || key === 'constructor') continue;
+        if (kept >= LIMITS.properties) { left++; continue; }
+        const item = encode(at(key), depth + 1);
+        if (item === DROP) continue;
+        put(out, toWellFormed(key), item);
+        kept++;
+      }
+      if (left > 0) {
+        shorten(`an object of ${kept + left} properties (the limit is ${LIMITS.properties})`,
+          () => put(out, '__truncated', { properties: left }));
+      }
+      return out;
+    }
+    function encode(value, depth) {
+      switch (typeof value) {
+        case 'string': return text(value);
+        case 'number': return isFinite(value) ? value : null;
+        case 'boolean': return value;
+        case 'bigint': return bigintToText(value);
+        case 'object': break;
+        default: return DROP;
+      }
+      if (value === null) return null;
+      if (depth > LIMITS.depth) {
+        return shorten(`nesting deeper than ${LIMITS.depth}`, () => ({ __truncated: { depth: LIMITS.depth } }));
+      }
+      if (setHas(open, value)) {
+        if (strict) throw new GlobalTypeError('The input refers to itself');
+        return '[Circular]';
+      }
+      if ((++visited & 1023) === 0) tick(stepsSoFar());
+      setAdd(open, value);
+      try {
+        return compound(value, depth);
+      } finally {
+        setDelete(open, value);
+      }
+    }
+    function compound(value, depth) {
+      if (isArray(value)) return list(value.length, (index) => value[index], depth);
+      switch (kindOf(value)) {
+        case 'Date': { const time = dateTime(value); return isFinite(time) ? dateToIso(value) : null; }
+        case 'RegExp': return text(`/${regExpSource(value)}/${regExpFlags(value)}`);
+        case 'Error': {
+          const out = { name: text(ownText(value, 'name') || 'Error'), message: text(ownText(value, 'message')) };
+          const code = value.code;
+          if (typeof code === 'string' || typeof code === 'number') put(out, 'code', encode(code, depth + 1));
+          return out;
+        }
+        case 'Map': {
+          const entries = new GlobalMap();
+          const keys = [];
+          mapForEach(value, (item, key) => {
+            const name = typeof key === 'symbol' ? undefined : textOf(key);
+            if (name !== undefined && !mapHas(entries, name)) append(keys, name);
+            if (name !== undefined) mapSet(entries, name, item);
+          });
+          return object(keys, (key) => mapGet(entries, key), depth);
+        }
+        case 'Set': {
+          const items = [];
+          setForEach(value, (item) => append(items, item));
+          return list(items.length, (index) => items[index], depth);
+        }
+        case 'Promise':
+          append(pending, value);
+          return null;
+        case 'Binary': return `[Binary ${byteLength(value)} bytes]`;
+        default: {
+          const keys = ownKeys(value);
+          const visible = [];
+          for (let index = 0; index < keys.length; index++) {
+            const own = getOwnPropertyDescriptor(value, keys[index]);
+            if (own !== undefined && own.enumerable) append(visible, keys[index]);
+          }
+          return object(visible, (key) => value[key], depth);
+        }
+      }
+    }
+    return { encode: (value) => encode(value, 1), notes, pending };
+  }
+
+  // What kind of built-in object this really is: asked of internal slots, never of names a script can write.
+  const kinds = [
+    ['Promise', Promise.prototype, () => {}], ['Error', Error.prototype, () => {}],
+    ['Date', Date.prototype, dateTime], ['Map', Map.prototype, mapSize], ['Set', Set.prototype, setSize],
+    ['RegExp', RegExp.prototype, regExpSource],
+    ['Binary', getPrototypeOf(Uint8Array.prototype), byteLengthOf], ['Binary', ArrayBuffer.prototype, bufferByteLength],
+  ];
+  function kindOf(value) {
+    const prototype = getPrototypeOf(value);
+    if (prototype === plain || prototype === null) return 'Object';
+    for (let index = 0; index < kinds.length; index++) {
+      if (!chainHas(value, kinds[index][1])) continue;
+      try {
+        kinds[index][2](value);
+        return kinds[index][0];
+      } catch { /* inherits from it without being one */ }
+    }
+    return 'Object';
+  }
+  const plain = Object.prototype;
+  const errorPrototype = Error.prototype, promisePrototype = Promise.prototype;
+  const isPromise = (value) => chainHas(value, promisePrototype);
+  const isError = (value) => chainHas(value, errorPrototype);
+  function chainHas(value, prototype) {
+    for (let link = getPrototypeOf(value), depth = 0; link !== null && depth < 100; link = getPrototypeOf(link), depth++) {
+      if (link === prototype) return true;
+    }
+    return false;
+  }
+  function byteLength(value) {
+    try { return byteLengthOf(value); } catch { return bufferByteLength(value); }
+  }
+  // A property as text, read where the script may have put a getter or a non-string.
+  function ownText(error, key) {
+    try {
+      const value = error[key];
+      return typeof value === 'string' ? value : value === undefined || value === null ? '' : textOf(value);
+    } catch { return ''; }
+  }
+  function textOf(value) {
+    switch (typeof value) {
+      case 'string': return value;
+      case 'number': return numberToText(value);
+      case 'bigint': return bigintToText(value);
+      case 'boolean': return value ? 'true' : 'false';
+      case 'undefined': return 'undefined';
+      case 'symbol': return 'Symbol()';
+      case 'function': return '[Function]';
+      default: return value === null ? 'null' : jsonOf(value);
+    }
+  }
+  function jsonOf(value) {
+    try {
+      const json = stringify(encoder(false).encode(value));
+      return json === undefined ? 'undefined' : json;
+    } catch (error) {
+      guardStopped();
+      return '[unreadable value]';
+    }
+  }
+  const bounded = (value, length) => {
+    const clean = toWellFormed(value);
+    return clean.length <= length ? clean : `${toWellFormed(slice(clean, 0, length))}…[truncated ${clean.length - length} characters]`;
+  };
+
+  // ---- tools --------------------------------------------------------------------------------------------------
+  const waiting = new GlobalMap();
+  const toolErrors = new GlobalWeakMap();
+  let calls = 0;
+
+  function isMetaTool(name) {
+    const folded = lower(trim(name));
+    return startsWith(folded, 'codecall:') || hasOwn(config.metaTools, folded);
+  }
+  function toolError(call, answer) {
+    const error = new GlobalError(answer.message);
+    put(error, 'name', 'ToolError');
+    put(error, 'code', answer.code);
+    put(error, 'toolName', answer.toolName);
+    if (answer.details !== undefined) put(error, 'details', answer.details);
+    if (answer.retryAfterMs !== undefined) put(error, 'retryAfterMs', answer.retryAfterMs);
+    weakSet(toolErrors, error, call);
+    return error;
+  }
+  function callTool(name, input, options) {
+    guardStopped();
+    return new GlobalPromise((resolve, reject) => {
+      if (typeof name !== 'string') {
+        throw new GlobalTypeError(`callTool needs a tool name as text, got ${name === null ? 'null' : typeof name}`);
+      }
+      if (isMetaTool(name)) stop('SELF_REFERENCE_BLOCKED', trim(name));
+      if (input !== undefined && input !== null && (typeof input !== 'object' || isArray(input))) {
+        throw new GlobalTypeError(`callTool('${name}', …) needs an object as input, got ${isArray(input) ? 'an array' : typeof input}`);
+      }
+      const throwOnError = typeof options === 'object' && options !== null && options.throwOnError === false ? false : true;
+      const work = encoder(true);
+      const data = input === undefined || input === null ? {} : work.encode(input);
+      if (work.pending.length > 0) {
+        throw new GlobalTypeError(`The input of callTool('${name}', …) contains a promise; await it first`);
+      }
+      if (calls >= config.maxToolCalls) stop('TOOL_CALL_LIMIT');
+      const call = ++calls;
+      mapSet(waiting, call, { __proto__: null, resolve, reject, throwOnError });
+      $post(call, stringify(toWellFormed(name)), stringify(data));
+    });
+  }
+  function settle(call, ok, payload) {
+    const entry = mapGet(waiting, call);
+    mapDelete(waiting, call);
+    const value = parse(payload);
+    if (ok) entry.resolve(entry.throwOnError ? value : { success: true, data: value });
+    else if (entry.throwOnError) entry.reject(toolError(call, value));
+    else {
+      const { code, message, toolName } = value;
+      const error = { code, message, toolName };
+      if (value.details !== undefined) error.details = value.details;
+      if (value.retryAfterMs !== undefined) error.retryAfterMs = value.retryAfterMs;
+      entry.resolve({ success: false, error });
+    }
+  }
+  const described = new GlobalMap();
+  function getTool(name) {
+    guardStopped();
+    if (typeof name !== 'string') return undefined;
+    if (isMetaTool(name)) stop('SELF_REFERENCE_BLOCKED', trim(name));
+    if (!mapHas(described, name)) mapSet(described, name, $ask(stringify(toWellFormed(name))));
+    guardStopped();
+    const json = mapGet(described, name);
+    return json === null ? undefined : parse(json);
+  }
+  async function safeParallel(functions, options) {
+    guardStopped();
+    if (!isArray(functions)) throw new GlobalTypeError('__safe_parallel needs an array of functions');
+    const total = functions.length;
+    if (total > 100) throw new GlobalError('Cannot execute more than 100 operations in parallel');
+    const work = [];
+    for (let index = 0; index < total; index++) {
+      if (typeof functions[index] !== 'function') {
+        throw new GlobalTypeError(`__safe_parallel needs functions: item ${index} is ${functions[index] === null ? 'null' : typeof functions[index]}; write () => callTool(…)`);
+      }
+      append(work, functions[index]);
+    }
+    let width = typeof options === 'object' && options !== null ? options.maxConcurrency : undefined;
+    width = typeof width === 'number' && width >= 1 ? floor(width) : 10;
+    if (width > 20) width = 20;
+    const results = [], failures = [];
+    for (let index = 0; index < total; index++) append(results, undefined);
+    let next = 0;
+    const lane = async () => {
+      while (next < total) {
+        const index = next++;
+        try {
+          results[index] = await work[index]();
+        } catch (error) {
+          caught(error);
+          append(failures, [index, typeof error === 'object' && error !== null ? ownText(error, 'message') : textOf(error)]);
+        }
+      }
+    };
+    const lanes = [];
+    for (let index = 0; index < width && index < total; index++) append(lanes, lane());
+    for (let index = 0; index < lanes.length; index++) await lanes[index];
+    if (failures.length > 0) {
+      let message = `${failures.length} of ${total} parallel operations failed:`;
+      for (let index = 0; index < total; index++) {
+        for (let at = 0; at < failures.length; at++) {
+          if (failures[at][0] === index) message += `\n  [${index}]: ${bounded(failures[at][1], 500)}`;
+        }
+      }
+      throw new GlobalError(message);
+    }
+    return results;
+  }
+
+  // ---- console ------------------------------------------------------------------------------------------------
+  function write(...parts) {
+    guardStopped();
+    let line = '';
+    for (let index = 0; index < parts.length; index++) {
+      const part = parts[index];
+      const shown = typeof part === 'object' && part !== null && isError(part)
+        ? `${ownText(part, 'name') || 'Error'}: ${ownText(part, 'message')}` : textOf(part);
+      line += index === 0 ? shown : ` ${shown}`;
+    }
+    if (!$log(stringify(toWellFormed(line)))) stop('CONSOLE_LIMIT');
+  }
+
+  // ---- structuredClone ------------------------------------------------------------------------------------------
+  function clone(value, seen) {
+    if (typeof value === 'function' || typeof value === 'symbol') throw new GlobalTypeError('A function or symbol cannot be cloned');
+    if (typeof value !== 'object' || value === null) return value;
+    if (mapHas(seen, value)) return mapGet(seen, value);
+    const remember = (copy) => { mapSet(seen, value, copy); return copy; };
+    if (isArray(value)) {
+      const copy = remember([]);
+      for (let index = 0; index < value.length; index++) append(copy, clone(value[index], seen));
+      return copy;
+    }
+    switch (kindOf(value)) {
+      case 'Date': return remember(new GlobalDate(dateTime(value)));
+      case 'Map': { const copy = remember(new GlobalMap()); mapForEach(value, (item, key) => mapSet(copy, clone(key, seen), clone(item, seen))); return copy; }
+      case 'Set': { const copy = remember(new GlobalSet()); setForEach(value, (item) => setAdd(copy, clone(item, seen))); return copy; }
+      case 'Error': { const copy = remember(new GlobalError(ownText(value, 'message'))); put(copy, 'name', ownText(value, 'name')); return copy; }
+      case 'Promise': case 'Binary': case 'RegExp': throw new GlobalTypeError('This kind of object cannot be cloned');
+      default: {
+        const copy = remember({});
+        const keys = ownKeys(value);
+        for (let index = 0; index < keys.length; index++) {
+          const own = getOwnPropertyDescriptor(value, keys[index]);
+          if (typeof keys[index] === 'string' && own !== undefined && own.enumerable) put(copy, keys[index], clone(value[keys[index]], seen));
+        }
+        return copy;
+      }
+    }
+  }
+
+  // ---- the run ------------------------------------------------------------------------------------------------
+  function fail(error) {
+    if (stopped) return;
+    const report = { kind: 'script', name: 'Error', message: '', stack: '' };
+    if (isEngineFault(error)) report.kind = 'memory';
+    if (typeof error === 'object' && error !== null) {
+      const call = weakGet(toolErrors, error);
+      if (call !== undefined) { report.kind = 'tool'; report.call = call; }
+      else if (isOverflow(error)) report.kind = 'stack';
+      if (isError(error)) {
+        report.name = bounded(ownText(error, 'name') || 'Error', 100);
+        report.message = bounded(ownText(error, 'message'), 8000);
+        report.stack = bounded(ownText(error, 'stack'), 8000);
+      } else {
+        report.message = bounded(textOf(error), 8000);
+      }
+    } else {
+      report.message = bounded(textOf(error), 8000);
+    }
+    $fail(stringify(report));
+  }
+  async function succeed(value) {
+    if (config.form === 'function' && typeof value === 'function') value = await value();
+    // A promise inside the result is a forgotten await: wait for it rather than lose it.
+    for (let round = 0; round < 5; round++) {
+      const work = encoder(false);
+      const data = work.encode(value);
+      if (work.pending.length === 0) {
+        $finish(data === DROP ? 'null' : stringify(data), stringify(work.notes));
+        return;
+      }
+      value = await resolved(value, new GlobalMap());
+    }
+    throw new GlobalError('The result contains promises inside promises; await them before returning');
+  }
+  async function resolved(value, seen) {
+    if (typeof value !== 'object' || value === null) return value;
+    if (isPromise(value)) return resolved(await value, seen);
+    if (mapHas(seen, value)) return mapGet(seen, value);
+    if (isArray(value)) {
+      const copy = [];
+      mapSet(seen, value, copy);
+      for (let index = 0; index < value.length; index++) append(copy, await resolved(value[index], seen));
+      return copy;
+    }
+    if (kindOf(value) !== 'Object') return value;
+    const copy = {};
+    mapSet(seen, value, copy);
+    const keys = ownKeys(value);
+    for (let index = 0; index < keys.length; index++) {
+      const own = getOwnPropertyDescriptor(value, keys[index]);
+      if (typeof keys[index] === 'string' && own !== undefined && own.enumerable) put(copy, keys[index], await resolved(value[keys[index]], seen));
+    }
+    return copy;
+  }
+  function run(program) {
+    const [steps, poisonSteps, main] = program(tick, loopLimit, caught);
+    poison = poisonSteps;
+    stepsSoFar = steps;
+    then(then(promiseResolve(main()), succeed), undefined, fail);
+  }
+  function deepFreeze(value) {
+    if (typeof value !== 'object' || value === null || isFrozen(value)) return value;
+    const keys = ownKeys(freeze(value));
+    for (let index = 0; index < keys.length; index++) deepFreeze(value[keys[index]]);
+    return value;
+  }
+
+  // ---- the realm ----------------------------------------------------------------------------------------------
+  const refuse = (what) => function () { throw new GlobalTypeError(`${what} is not allowed in AgentScript`); };
+  const show = (name, value) => defineProperty(world, name, {
+    __proto__: null, value, writable: false, enumerable: false, configurable: false });
+
+  // Reachable from syntax alone: the prototypes whose `constructor` compiles text, and those of iterators.
+  const hiddenPrototypes = [];
+  for (const start of [function () {}, async function () {}, function* () {}, async function* () {},
+    (function* () {})(), (async function* () {})(), [][Symbol.iterator](), new Map()[Symbol.iterator](),
+    new Set()[Symbol.iterator](), ''[Symbol.iterator](), 'a'.matchAll(/a/g)]) {
+    for (let link = getPrototypeOf(start); link !== null && link !== plain; link = getPrototypeOf(link)) append(hiddenPrototypes, link);
+  }
+  // Gone from every prototype, whatever the table of globals says.
+  // (`await` looks for the constructor of a promise, and Promise is a global that scripts have anyway.)
+  const never = config.never;
+  function strip(object) {
+    for (let index = 0; index < never.length; index++) {
+      if (object !== promisePrototype) deleteProperty(object, never[index]);
+    }
+  }
+
+  function build() {
+    const roots = [];
+    if (!config.clock) {
+      const Native = GlobalDate;
+      const Tamed = function Date(...args) {
+        if (new.target === undefined || args.length === 0) throw new GlobalTypeError("'Date' without arguments is not allowed in AgentScript");
+        return construct(Native, args);
+      };
+      defineProperty(Tamed, 'prototype', { __proto__: null, value: Native.prototype, writable: false });
+      put(Tamed, 'UTC', Native.UTC);
+      put(Tamed, 'parse', Native.parse);
+      put(Tamed, 'now', refuse('Date.now'));
+      world.Date = Tamed;
+      put(Math, 'random', refuse('Math.random'));
+    }
+    if (!config.regex) {
+      for (const method of ['match', 'matchAll', 'search']) put(String.prototype, method, refuse(`String.prototype.${method}`));
+    }
+    const keep = create(null);
+    for (const name of config.keep) keep[name] = true;
+    for (const name of ownKeys(world)) {
+      if (name in keep) {
+        if (typeof world[name] === 'object' || typeof world[name] === 'function') append(roots, [name, world[name]]);
+      } else {
+        deleteProperty(world, name);
+      }
+    }
+    for (const [name, value] of roots) {
+      const members = config.members[name];
+      if (members === undefined || members === null) continue;
+      const allowed = create(null);
+      for (const member of members) allowed[member] = true;
+      for (const key of ownKeys(value)) {
+        if (typeof key === 'string' && !(key in allowed) && key !== 'prototype' && key !== 'length' && key !== 'name') deleteProperty(value, key);
+      }
+    }
+    for (const prototype of hiddenPrototypes) seal(prototype);
+    seal(internalErrorPrototype);
+    for (const [, value] of roots) {
+      seal(value.prototype);
+      seal(value);
+    }
+    show('callTool', callTool);
+    show('getTool', getTool);
+    show('__safe_parallel', safeParallel);
+    if (!('structuredClone' in world) && 'structuredClone' in keep) show('structuredClone', (value) => clone(value, new GlobalMap()));
+    if (config.console) {
+      show('console', freeze({ log: write, info: write, warn: write, error: write, debug: write }));
+    }
+  }
+
+  // Read-only from here on. Names that data commonly uses (an error's `name`) become accessors that define an own
+  // property on assignment: plain read-only properties would make `this.name = …` in a class throw.
+  const OVERRIDABLE = ['name', 'message', 'toString', 'valueOf', 'toLocaleString', 'hasOwnProperty'];
+  function seal(object) {
+    if ((typeof object !== 'object' && typeof object !== 'function') || object === null || isFrozen(object)) return;
+    strip(object);
+    if (object === plain || object === errorPrototype || getPrototypeOf(object) === errorPrototype) {
+      for (const key of OVERRIDABLE) {
+        if (hasOwn(object, key)) soften(object, key, object[key]);
+      }
+    }
+    freeze(object);
+  }
+  function soften(object, key, value) {
+    defineProperty(object, key, {
+      __proto__: null,
+      enumerable: false,
+      configurable: false,
+      get() { return value; },
+      set(next) {
+        if (this === object) throw new GlobalTypeError('Built-in objects are read-only in AgentScript');
+        put(this, key, next);
+      },
+    });
+  }
+
+  build();
+
+  return function operate(operation, a, b, c) {
+    switch (operation) {
+      case 'run':
+        config.form = c;
+        show('codecallContext', deepFreeze(parse(b)));
+        preventExtensions(world);
+        return run(a);
+      case 'settle': return settle(a, b, c);
+      default: return stepsSoFar();
+    }
+  };
+})

@@ -1,0 +1,349 @@
+"""One script in one fresh engine. The only module that touches QuickJS.
+
+The realm is built from the policy table (`prelude.js` keeps what the table lists and takes away the rest), then the
+instrumented script runs until it waits for tool calls, settles, or is stopped. No timer and no thread of the engine:
+what runs is decided here, job by job.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import quickjs
+
+from codecall.sandbox.agentscript.instrument import Program
+from codecall.sandbox.agentscript.policy import GLOBALS, META_TOOLS, NEVER_NAMES, RUNTIME_NAMES, Rules, allowed_members
+from codecall.sandbox.wire import Answer, Call, Failure, Limits
+
+STACK_BYTES = 1024 * 1024
+"""Engine stack. A thread's own stack is 8 MiB, and native frames of the engine need room below this."""
+
+CHECKPOINT_STEPS = 4096
+"""Loop turns and function entries between two looks at the clock: well under a millisecond of script."""
+
+_PRELUDE = (Path(__file__).parent / "prelude.js").read_text(encoding="utf-8")
+_FRAME = re.compile(r"<input>:(\d{1,6}):(\d{1,6})")
+_HOST_FUNCTIONS = ("$post", "$ask", "$log", "$stop", "$checkpoint", "$finish", "$fail", "$exhausted")
+
+_decode_json = msgspec.json.decode
+_encode_json = msgspec.json.encode
+
+
+class _Report(msgspec.Struct):
+    """What the prelude says of an error that ended the script."""
+
+    kind: str
+    name: str
+    message: str
+    stack: str
+    call: int | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How the script ended: `value` (JSON text) or `failure`."""
+
+    value: str | None = None
+    failure: Failure | None = None
+    warnings: list[str] = field(default_factory=list[str])
+    reusable: bool = True
+
+
+class Realm:
+    """A fresh engine with the AgentScript runtime in it, for exactly one script.
+
+    Building one takes about as long as a short script takes to run, so the worker builds the next one while it waits.
+
+    Args:
+        limits: The preset's numbers.
+        ask: Answers `getTool(name)` with JSON text or None; may block.
+        clock: Milliseconds of the script's own time so far, counting from the first turn.
+    """
+
+    def __init__(self, limits: Limits, ask: Callable[[str], str | None], clock: Callable[[], float]) -> None:
+        self._limits = limits
+        self._ask = ask
+        self._clock = clock
+        self.calls: list[Call] = []
+        """Tool calls made since they were last taken away."""
+        self.logs: list[str] = []
+        """Console lines since they were last taken away."""
+        self.outcome: Outcome | None = None
+        """Set once the script has ended."""
+        self.pending = 0
+        """Tool calls without an answer."""
+        self.steps = 0
+        """Loop turns and function entries at the last look."""
+        self._console_calls = 0
+        self._console_bytes = 0
+        self._program: Program | None = None
+        self._engine = self._build()
+
+    # ------------------------------------------------------------------------------------------------ building
+
+    def _build(self) -> Any:
+        limits = self._limits
+        engine = quickjs.Context()
+        engine.set_memory_limit(limits.memory_mb * 1024 * 1024)
+        engine.set_max_stack_size(STACK_BYTES)
+        for name in _HOST_FUNCTIONS:
+            engine.add_callable(name, getattr(self, "_host_" + name[1:]))
+        self._operate = engine.eval(_PRELUDE)(_configuration(limits))
+        return engine
+
+    # ------------------------------------------------------------------------------------------------- running
+
+    def start(self, program: Program, *, form: str, context: str | None) -> None:
+        """Run the script until it waits, settles or is stopped. `context` is JSON text of an object."""
+        self._program = program
+        try:
+            body = self._engine.eval(program.text)
+        except quickjs.JSException as error:
+            self._refuse_syntax(str(error))
+            return
+        self._turn("run", body, context or "{}", form)
+
+    def resume(self, answers: list[Answer]) -> None:
+        """Give the script the answers to its calls and run it until it waits again."""
+        for answer in answers:
+            self.pending -= 1
+            if self._stopped():
+                continue
+            if self.outcome is not None and not answer.ok:
+                self.outcome.warnings.append(f"A tool call that the script did not await failed: {answer.payload:.500}")
+            self._turn("settle", answer.call, answer.ok, answer.payload)
+
+    def _turn(self, *operation: object) -> None:
+        try:
+            self._operate(*operation)
+            while not self._stopped() and self._engine.execute_pending_job():
+                pass
+        except quickjs.JSException:
+            # Nothing the script throws arrives here: promises catch it. What does is the engine giving up.
+            self._end(Outcome(failure=self._memory_failure(), reusable=False))
+        if self.outcome is None and self.pending == 0:
+            self._end(self._never_settles())
+
+    def _stopped(self) -> bool:
+        return self.outcome is not None and self.outcome.failure is not None
+
+    def count_steps(self) -> int:
+        """Loop turns and function entries so far."""
+        if self._program is not None and not self._stopped():
+            self.steps = max(self.steps, int(self._operate("steps")))
+        return self.steps
+
+    def _end(self, outcome: Outcome) -> None:
+        if self.outcome is None or (self.outcome.failure is None and outcome.failure is not None):
+            self.outcome = outcome
+
+    def _never_settles(self) -> Outcome:
+        memory = self._engine.memory()
+        if memory["malloc_size"] > 0.95 * self._limits.memory_mb * 1024 * 1024:
+            return Outcome(failure=self._memory_failure(), reusable=False)
+        return Outcome(
+            failure=Failure(
+                status="runtime_error",
+                code="DEADLOCK",
+                message="The script waits for a promise that can never settle",
+                hint="Every promise the script awaits must come from callTool, an async function, or a Promise that "
+                "calls its resolve.",
+            )
+        )
+
+    # -------------------------------------------------------------------------------- called by the prelude
+    # The binding turns an exception raised here into a crash of the interpreter, so none of these may raise.
+
+    def _host_post(self, call: int, name: str, arguments: str) -> None:
+        self.calls.append(Call(call, _decode_json(name), arguments))
+        self.pending += 1
+
+    def _host_ask(self, name: str) -> str | None:
+        return self._ask(_decode_json(name))
+
+    def _host_log(self, line: str) -> bool:
+        text = str(_decode_json(line))
+        self._console_calls += 1
+        self._console_bytes += len(text.encode())
+        limits = self._limits
+        if self._console_calls > limits.max_console_calls or self._console_bytes > limits.max_console_bytes:
+            return False
+        self.logs.append(text)
+        return True
+
+    def _host_checkpoint(self, steps: int) -> int:
+        self.steps = int(steps)
+        if self.steps > self._limits.max_steps:
+            return -1
+        if self._clock() > self._limits.timeout_ms:
+            return -2
+        return min(self.steps + CHECKPOINT_STEPS, self._limits.max_steps)
+
+    def _host_stop(self, code: str, detail: str) -> None:
+        self._end(Outcome(failure=_stop_failure(code, str(_decode_json(detail)), self._limits)))
+
+    def _host_finish(self, value: str, notes: str) -> None:
+        size = len(value.encode())
+        if size > self._limits.max_result_bytes:
+            self._end(
+                Outcome(
+                    failure=Failure(
+                        status="runtime_error",
+                        code="OUTPUT_LIMIT",
+                        message=f"The result is {size} bytes; the limit is {self._limits.max_result_bytes} bytes",
+                        hint="Return less: filter, aggregate, or select the fields that are needed.",
+                    )
+                )
+            )
+        else:
+            self._end(Outcome(value=value, warnings=_decode_json(notes)))
+
+    def _host_fail(self, report: str) -> None:
+        self._end(self._failed(_decode_json(report, type=_Report)))
+
+    def _host_exhausted(self) -> bool:
+        # In KiB on Linux, bytes on macOS; the peak of the process, so it can only err on the side of "exhausted".
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return peak > 0.5 * self._limits.memory_mb * 1024 * 1024
+
+    # ------------------------------------------------------------------------------------------------- failures
+
+    def _failed(self, report: _Report) -> Outcome:
+        if report.kind == "memory":
+            return Outcome(failure=self._memory_failure(), reusable=False)
+        line, column = self._locate(report.stack)
+        if report.kind == "tool":
+            return Outcome(
+                failure=Failure(status="tool_error", code="TOOL", call=report.call, line=line, column=column)
+            )
+        if report.kind == "stack":
+            failure = _stop_failure("STACK_OVERFLOW", "", self._limits)
+            return Outcome(failure=msgspec.structs.replace(failure, line=line, column=column))
+        return Outcome(
+            failure=Failure(
+                status="runtime_error",
+                code="EXECUTION_ERROR",
+                message=report.message,
+                name=report.name,
+                line=line,
+                column=column,
+            )
+        )
+
+    def _locate(self, stack: str) -> tuple[int | None, int | None]:
+        """The innermost place in the script that a stack names."""
+        if self._program is not None:
+            for match in _FRAME.finditer(stack):
+                if (place := self._program.original(int(match[1]), int(match[2]))) is not None:
+                    return place
+        return None, None
+
+    def _refuse_syntax(self, text: str) -> None:
+        message, _, stack = text.partition("\n")
+        line, column = self._locate(stack)
+        self._end(
+            Outcome(
+                failure=Failure(
+                    status="syntax_error",
+                    code="SYNTAX_ERROR",
+                    message=message.removeprefix("SyntaxError: "),
+                    line=line,
+                    column=column,
+                )
+            )
+        )
+
+    def _memory_failure(self) -> Failure:
+        return Failure(
+            status="runtime_error",
+            code="WORKER_MEMORY_EXCEEDED",
+            message=f"Script exceeded the memory limit of {self._limits.memory_mb} MB",
+            hint="Keep less data at once: work page by page and keep only the fields that are needed.",
+        )
+
+
+def _stop_failure(code: str, detail: str, limits: Limits) -> Failure:
+    match code:
+        case "SELF_REFERENCE_BLOCKED":
+            return Failure(status="illegal_access", code="SELF_REFERENCE_BLOCKED", kind="SelfReference", message=detail)
+        case "ITERATION_LIMIT":
+            message = f"Loop exceeded the iteration limit of {limits.max_iterations}"
+            hint = "Loop over less: page or filter with the tool's own parameters, or use array methods."
+        case "STEP_LIMIT":
+            message = f"Script exceeded the limit of {limits.max_steps} steps"
+            hint = "Do less work in the script: filter with the tool's own parameters before looping."
+        case "TOOL_CALL_LIMIT":
+            message = f"Script exceeded the limit of {limits.max_tool_calls} tool calls"
+            hint = "Use a tool that returns many items at once, or larger pages."
+        case "CONSOLE_LIMIT":
+            message = (
+                f"Script exceeded the console limit of {limits.max_console_calls} calls "
+                f"or {limits.max_console_bytes} bytes"
+            )
+            hint = "Log less, or return the data instead."
+        case "STACK_OVERFLOW":
+            message = "Script exceeded the stack limit: a function calls itself too deeply"
+            hint = "Use a loop instead of recursion, or make the recursion stop earlier."
+        case "TIMEOUT":
+            return Failure(
+                status="timeout", code="TIMEOUT", message=f"Script execution timed out after {limits.timeout_ms}ms"
+            )
+        case _:
+            return Failure(
+                status="runtime_error",
+                code="WORKER_MEMORY_EXCEEDED",
+                message=f"Script exceeded the memory limit of {limits.memory_mb} MB",
+            )
+    return Failure(status="runtime_error", code=code, message=message, hint=hint)  # pyright: ignore[reportArgumentType]
+
+
+_CONFIGURATIONS: dict[Limits, str] = {}
+
+
+def _configuration(limits: Limits) -> str:
+    """The prelude's configuration for these limits; a worker sees few different ones."""
+    if (known := _CONFIGURATIONS.get(limits)) is None:
+        rules = Rules(
+            allow_loops=limits.allow_loops,
+            allow_regex=limits.allow_regex,
+            allow_console=limits.allow_console,
+            allow_clock=limits.allow_clock,
+        )
+        kept = [name for name, row in GLOBALS.items() if rules.permit(row.verdict) and name not in RUNTIME_NAMES]
+        members = {name: sorted(names) for name in kept if (names := allowed_members(name, rules)) is not None}
+        folded = {name.lower().replace(":", separator): 1 for name in META_TOOLS for separator in ":_"}
+        known = _encode_json(
+            {
+                "keep": kept,
+                "members": members,
+                "never": [name for name in NEVER_NAMES if name != "prototype"],
+                "metaTools": folded,
+                "clock": limits.allow_clock,
+                "regex": limits.allow_regex,
+                "console": limits.allow_console,
+                "maxToolCalls": limits.max_tool_calls,
+                "sanitize": {
+                    "depth": limits.sanitize_max_depth,
+                    "properties": limits.sanitize_max_properties,
+                    "string": limits.sanitize_max_string,
+                    "array": limits.sanitize_max_array,
+                },
+            }
+        ).decode()
+        if len(_CONFIGURATIONS) > 16:
+            _CONFIGURATIONS.clear()
+        _CONFIGURATIONS[limits] = known
+    return known
+
+
+def now_ms() -> float:
+    """A monotonic clock in milliseconds."""
+    return time.perf_counter() * 1000.0

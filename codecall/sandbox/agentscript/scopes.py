@@ -1,0 +1,64 @@
+"""Which names a script declares where: the scopes of JavaScript in strict mode."""
+
+from __future__ import annotations
+
+
+class Scope:
+    """One scope: its names, and what `this`, `arguments` and `return` mean in it."""
+
+    __slots__ = ("arguments", "classes", "names", "parent", "this", "top", "variables")
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        """A block in `parent`, or the top level."""
+        self.parent = parent
+        self.names: set[str] = set()
+        self.classes: set[str] | None = None
+        """Those names that are classes of the script; None while there are none."""
+        if parent is None:
+            self.variables = self
+            self.top = True
+            self.this = self.arguments = False
+        else:
+            self.variables = parent.variables
+            """Where `var` declares."""
+            self.top = parent.top
+            """Whether `return` here ends the script."""
+            self.this = parent.this
+            """Whether there is a `this` of the script's own."""
+            self.arguments = parent.arguments
+            """Whether `arguments` belongs to a function of the script."""
+
+    def function(self, *, arrow: bool) -> Scope:
+        """The scope of a function in this one: its parameters and its body."""
+        inner = Scope(self)
+        inner.variables = inner
+        inner.top = False
+        if not arrow:
+            inner.this = inner.arguments = True
+        return inner
+
+    def class_part(self) -> Scope:
+        """The scope of a static block or of the value of a field in this one."""
+        inner = Scope(self)
+        inner.variables = inner
+        inner.top = inner.arguments = False
+        inner.this = True
+        return inner
+
+    def declares(self, name: str) -> bool:
+        """Whether `name` is declared here or further out."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return True
+            scope = scope.parent
+        return False
+
+    def is_class(self, name: str) -> bool:
+        """Whether `name` means a class of the script here."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.classes is not None and name in scope.classes
+            scope = scope.parent
+        return False

@@ -1,0 +1,22 @@
+"""The side of a broker that the sandbox sees. `calls/broker.py` implements it over FastMCP."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class ToolBroker(Protocol):
+    """Performs the tool calls of one script, after checking each of them."""
+
+    async def call(self, name: str, arguments: dict[str, object]) -> str:
+        """Perform one call and give the tool's value as JSON text.
+
+        Raises:
+            ToolCallError: every outcome that is not a success, under its own code.
+            SelfReferenceError: `name` is a meta-tool; ends the script.
+        """
+        ...
+
+    async def describe(self, name: str) -> dict[str, object] | None:
+        """What `getTool(name)` sees: name, description, inputSchema, outputSchema; None when it may not be called."""
+        ...

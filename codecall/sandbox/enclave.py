@@ -1,0 +1,255 @@
+"""Enclave: validation, a pool of workers and limits behind one `execute`. Usable with no server."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from types import TracebackType
+from typing import Any, Self
+
+import anyio.to_thread
+import msgspec
+
+from codecall.envelopes import ExecutionResult
+from codecall.errors import (
+    AccessDeniedError,
+    CodeCallError,
+    IllegalAccess,
+    OptionsError,
+    SelfReferenceError,
+    ToolCallError,
+    ToolNotFoundError,
+    WorkerError,
+)
+from codecall.options import SECURITY_LEVELS, PoolOptions, Preset, SanitizationOptions, resolve_preset
+from codecall.sandbox import wire
+from codecall.sandbox.agentscript.policy import is_meta_tool
+from codecall.sandbox.broker import ToolBroker
+from codecall.sandbox.host.pool import WorkerPool
+from codecall.sandbox.host.turns import Run
+from codecall.sanitizing import clean_text
+
+ToolHandler = Callable[[str, dict[str, Any]], Any]
+"""Performs a script's tool calls: `(name, input) -> value`, sync or async. A sync one runs in a thread."""
+
+_LIMIT_FIELDS = tuple(field.name for field in msgspec.structs.fields(wire.Limits))
+
+
+class Enclave:
+    """One validated, limited, isolated way of running scripts.
+
+        async with Enclave(preset="secure") as enclave:
+            result = await enclave.execute("return 1 + 1")
+
+    Args:
+        preset: `locked_down`, `secure`, `balanced`, `experimental`, or the path of a preset file. Without it
+            `CODECALL_VM_PRESET`, else `secure`.
+        security_level: The same choice in the other vocabulary: STRICT, SECURE, STANDARD, PERMISSIVE.
+        pool: `PoolOptions`, or a mapping of its fields.
+        sanitization: `SanitizationOptions`, or a mapping of its fields.
+        **overrides: Preset values to replace (`timeout_ms=8000`).
+
+    Raises:
+        OptionsError: anything unknown, of the wrong type or out of range.
+    """
+
+    def __init__(
+        self,
+        preset: str | os.PathLike[str] | Preset | None = None,
+        *,
+        security_level: str | None = None,
+        pool: PoolOptions | Mapping[str, object] | None = None,
+        sanitization: SanitizationOptions | Mapping[str, object] | None = None,
+        **overrides: object,
+    ) -> None:
+        if security_level is not None:
+            if preset is not None:
+                raise OptionsError("security_level: give either preset or security_level, not both")
+            if security_level not in SECURITY_LEVELS:
+                raise OptionsError(
+                    f"security_level: unknown level {security_level!r}; known: {', '.join(SECURITY_LEVELS)}"
+                )
+            preset = SECURITY_LEVELS[security_level]
+        self._preset = _resolve(preset, overrides)
+        self._limits: dict[Preset, wire.Limits] = {}
+        self._sanitization = (
+            sanitization
+            if isinstance(sanitization, SanitizationOptions)
+            else SanitizationOptions.read(sanitization or {}, where="sanitization")
+        )
+        options = pool if isinstance(pool, PoolOptions) else PoolOptions.read(pool or {}, where="pool")
+        self._pool = WorkerPool(options, max_runs=self._preset.worker_max_runs)
+
+    @property
+    def preset(self) -> Preset:
+        """The limits scripts run under."""
+        return self._preset
+
+    @property
+    def pool(self) -> WorkerPool:
+        """The worker processes."""
+        return self._pool
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def start(self) -> None:
+        """Start worker processes ahead of need. Optional: the first script starts what it needs."""
+        await self._pool.start()
+
+    async def aclose(self) -> None:
+        """Stop everything. Scripts that run or wait end with POOL_DISPOSED. Idempotent; from any task."""
+        await self._pool.aclose()
+
+    async def execute(
+        self,
+        script: str,
+        *,
+        tool_handler: ToolHandler | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        context: Mapping[str, Any] | None = None,
+        allowed_tools: Sequence[str] | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> ExecutionResult:
+        """Run one script with tools that are plain Python.
+
+        Args:
+            script: AgentScript source.
+            tool_handler: Performs the calls; what it raises reaches the script as a ToolError with its message.
+                Without it there are no tools.
+            tools: What `getTool` sees, and then all that may be called: mappings with `name`, `description`,
+                `inputSchema`, `outputSchema`. Without it `callTool` accepts any name.
+            context: `codecallContext`; JSON data.
+            allowed_tools: Names or globs that may be called. None allows all.
+            config: Preset values to replace for this run.
+
+        Returns:
+            How it ended. A failed script is a result, not an exception; `raise_for_status()` makes it one.
+
+        Raises:
+            OptionsError: `config` is wrong.
+            TypeError: `script` is not a string, or `context` is not JSON data.
+        """
+        broker = _HandlerBroker(tool_handler, tools, allowed_tools)
+        preset = _resolve(self._preset, config or {})
+        return await self.run(script, broker, context=context, preset=preset)
+
+    async def run(
+        self,
+        script: str,
+        broker: ToolBroker,
+        *,
+        context: Mapping[str, Any] | None = None,
+        preset: Preset | None = None,
+    ) -> ExecutionResult:
+        """Run one script with `broker` performing its tool calls. Never raises for what script or worker do."""
+        if not isinstance(script, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"script: a string is needed, got {type(script).__name__}")
+        chosen = preset or self._preset
+        try:
+            start = wire.Start(script, self._limits_of(chosen), _context_json(context))
+            script.encode()
+        except UnicodeEncodeError:
+            error = IllegalAccess("The script contains text that is not valid Unicode", kind="UnsafeSource")
+            return ExecutionResult(error.status, error=error)
+        run: Run | None = None
+        try:
+            async with self._pool.checkout() as worker:
+                run = Run(worker, broker, start.limits, chosen.max_duration_ms)
+                try:
+                    result = await run.execute(start)
+                except CodeCallError:
+                    worker.retired = True
+                    raise
+        except WorkerError as error:
+            failure = self._disposed(error)
+            result = ExecutionResult(failure.status, error=failure) if run is None else run.failed(failure)
+        return self._cleaned(result)
+
+    def _disposed(self, error: WorkerError) -> WorkerError:
+        """A worker that died because the enclave was closed did not crash."""
+        from codecall.errors import WorkerCrashedError, WorkerPoolDisposedError
+
+        if self._pool.closed and isinstance(error, WorkerCrashedError):
+            return WorkerPoolDisposedError("The enclave was closed while the script ran")
+        return error
+
+    def _cleaned(self, result: ExecutionResult) -> ExecutionResult:
+        if result.error is not None:
+            result.error.message = clean_text(result.error.message, self._sanitization)
+        return result
+
+    def _limits_of(self, preset: Preset) -> wire.Limits:
+        if (limits := self._limits.get(preset)) is None:
+            limits = wire.Limits(**{name: getattr(preset, name) for name in _LIMIT_FIELDS})
+            if len(self._limits) < 64:
+                self._limits[preset] = limits
+        return limits
+
+
+def _resolve(preset: str | os.PathLike[str] | Preset | None, overrides: Mapping[str, object]) -> Preset:
+    if not isinstance(preset, Preset):
+        return resolve_preset(preset, overrides)
+    return preset.replaced(overrides) if overrides else preset
+
+
+def _context_json(context: Mapping[str, Any] | None) -> str | None:
+    if not context:
+        return None
+    try:
+        return msgspec.json.encode(context).decode()
+    except (TypeError, UnicodeEncodeError, RecursionError) as failure:
+        raise TypeError(f"context: JSON data is needed: {failure}") from None
+
+
+class _HandlerBroker:
+    """Tool calls answered by a Python callable."""
+
+    def __init__(
+        self,
+        handler: ToolHandler | None,
+        tools: Sequence[Mapping[str, Any]] | None,
+        allowed: Sequence[str] | None,
+    ) -> None:
+        self._handler = handler
+        self._tools = None if tools is None else {str(tool["name"]): tool for tool in tools}
+        self._allowed = None if allowed is None else tuple(allowed)
+
+    async def call(self, name: str, arguments: dict[str, object]) -> str:
+        if is_meta_tool(name):
+            raise SelfReferenceError(name.strip())
+        if self._handler is None or (self._tools is not None and name not in self._tools):
+            raise ToolNotFoundError(f"Tool '{name}' was not found", tool_name=name)
+        if not self._may_call(name):
+            raise AccessDeniedError(f"Tool '{name}' is not among the allowed tools", tool_name=name)
+        try:
+            if inspect.iscoroutinefunction(self._handler):
+                value: object = await self._handler(name, arguments)
+            else:
+                value = await anyio.to_thread.run_sync(self._handler, name, arguments)
+                if isinstance(value, Awaitable):
+                    value = await value
+            return msgspec.json.encode(value).decode()
+        except CodeCallError as error:
+            if isinstance(error, ToolCallError):
+                raise
+            raise ToolCallError(error.message, tool_name=name, code=error.code, hint=error.hint) from error
+        except Exception as error:  # whatever the handler raises is the tool's failure
+            raise ToolCallError(str(error) or type(error).__name__, tool_name=name) from error
+
+    async def describe(self, name: str) -> dict[str, object] | None:
+        tool = None if self._tools is None else self._tools.get(name)
+        if tool is None or not self._may_call(name):
+            return None
+        return {key: tool.get(key) for key in ("name", "description", "inputSchema", "outputSchema")}
+
+    def _may_call(self, name: str) -> bool:
+        return self._allowed is None or any(fnmatchcase(name, pattern) for pattern in self._allowed)

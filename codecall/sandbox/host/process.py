@@ -1,0 +1,209 @@
+"""One worker process, seen from the server: spawn, send, receive, kill, reap."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import anyio
+import anyio.to_thread
+
+from codecall.errors import MessageSizeError, MessageValidationError, WorkerCrashedError, WorkerStartupError
+from codecall.sandbox import wire
+
+_RECEIVE_BYTES = 256 * 1024
+
+WORKER_COMMAND = (sys.executable, "-I", "-m", "codecall.sandbox.worker")
+"""How a worker is started: isolated from the environment, the user's site folder and the working directory."""
+
+
+class WorkerProcess:
+    """A worker and the pipe to it. Not safe for two users at once: the pool lends it to one run at a time."""
+
+    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+        self._process = process
+        self._connection = connection
+        self._buffer = bytearray()
+        self.ready = False
+        """Whether it has said that everything is loaded."""
+        self.runs = 0
+        """Scripts it has been given."""
+        self.retired = False
+        """Set when it must not be used again."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @classmethod
+    async def spawn(cls) -> WorkerProcess:
+        """Start a process; it is not ready yet.
+
+        Raises:
+            WorkerStartupError: the process could not be started.
+        """
+        with anyio.CancelScope(shield=True):
+            return await anyio.to_thread.run_sync(cls._spawn)
+
+    @classmethod
+    def _spawn(cls) -> WorkerProcess:
+        ours, theirs = socket.socketpair()
+        try:
+            process = subprocess.Popen(  # noqa: S603 - a fixed command, nothing from outside
+                WORKER_COMMAND,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd=os.sep,
+                close_fds=True,
+                start_new_session=True,
+            )
+        except OSError as failure:
+            ours.close()
+            raise WorkerStartupError(
+                f"A worker process could not be started: {failure.strerror}",
+                hint="Check the limits on processes and memory of the account that runs the server.",
+            ) from failure
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        return cls(process, ours)
+
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    async def wait_ready(self, timeout_ms: int) -> None:
+        """Wait until everything is loaded.
+
+        Raises:
+            WorkerStartupError: it died or took longer than `timeout_ms`.
+        """
+        if self.ready:
+            return
+        try:
+            with anyio.fail_after(timeout_ms / 1000):
+                message = await self.receive()
+        except TimeoutError:
+            raise WorkerStartupError(f"A worker process was not ready within {timeout_ms}ms") from None
+        except WorkerCrashedError as failure:
+            raise WorkerStartupError(
+                f"A worker process ended while it was starting ({await self._ending()})",
+                hint=f"Run `{' '.join(WORKER_COMMAND)}` by hand: it prints what is missing.",
+            ) from failure
+        if not isinstance(message, wire.Ready) or message.pid != self.pid:
+            raise WorkerStartupError("A worker process did not start by the protocol")
+        self.ready = True
+
+    async def send(self, message: wire.ServerMessage) -> None:
+        """Write one frame.
+
+        Raises:
+            MessageSizeError: the message does not fit into a frame.
+            WorkerCrashedError: the worker is gone.
+        """
+        try:
+            frame = memoryview(wire.pack(message))
+        except wire.FrameTooLarge as failure:
+            raise MessageSizeError(
+                f"A message of {failure.args[0]} bytes to the worker exceeds the limit of {wire.MAX_FRAME_BYTES} bytes"
+            ) from None
+        while frame:
+            try:
+                sent = self._connection.send(frame)
+            except BlockingIOError:
+                await anyio.wait_writable(self._connection)
+            except OSError:
+                raise WorkerCrashedError(f"The worker process ended ({await self._ending()})") from None
+            else:
+                frame = frame[sent:]
+
+    async def receive(self) -> wire.WorkerMessage:
+        """Read one frame. Cancelling loses nothing: what has arrived stays buffered.
+
+        Raises:
+            MessageValidationError, MessageSizeError: the worker broke the protocol.
+            WorkerCrashedError: the worker is gone.
+        """
+        needed = wire.HEADER.size
+        length = -1
+        while True:
+            if len(self._buffer) >= needed:
+                if length >= 0:
+                    break
+                (length,) = wire.HEADER.unpack_from(self._buffer)
+                if length > wire.MAX_FRAME_BYTES:
+                    raise MessageSizeError(
+                        f"The worker announced a frame of {length} bytes; the limit is {wire.MAX_FRAME_BYTES} bytes"
+                    )
+                needed += length
+                continue
+            await self._fill(needed)
+        body = bytes(memoryview(self._buffer)[wire.HEADER.size : needed])
+        del self._buffer[:needed]
+        try:
+            return wire.decode_worker_message(body)
+        except (wire.InvalidMessage, RecursionError):
+            raise MessageValidationError("The worker sent something that is not a message of the protocol") from None
+
+    async def _fill(self, needed: int) -> None:
+        while True:
+            try:
+                data = self._connection.recv(max(_RECEIVE_BYTES, min(needed - len(self._buffer), 1 << 22)))
+            except BlockingIOError:
+                await anyio.wait_readable(self._connection)
+                continue
+            except OSError:
+                data = b""
+            if not data:
+                raise WorkerCrashedError(f"The worker process ended ({await self._ending()})")
+            self._buffer += data
+            return
+
+    def has_unread(self) -> bool:
+        """Whether the worker has said something out of turn."""
+        if self._buffer:
+            return True
+        try:
+            return len(self._connection.recv(1, socket.MSG_PEEK)) >= 0
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._connection.close()
+        if self._process.returncode is None:
+            self._process.kill()
+
+    def reap(self) -> bool:
+        """Take the ended process off the system's table; False while it is still dying."""
+        return self._process.poll() is not None
+
+    async def close(self) -> None:
+        """Kill and reap."""
+        self.kill()
+        if not self.reap():
+            await anyio.to_thread.run_sync(self._process.wait)
+
+    async def _ending(self) -> str:
+        code = self._process.poll()
+        if code is None:
+            # The pipe closes a moment before the process is gone; its exit status is worth that moment.
+            with contextlib.suppress(subprocess.TimeoutExpired), anyio.CancelScope(shield=True):
+                code = await anyio.to_thread.run_sync(self._process.wait, 0.25)
+        if code is None:
+            return "it closed its pipe"
+        if code < 0:
+            try:
+                return f"signal {signal.Signals(-code).name}"
+            except ValueError:
+                return f"signal {-code}"
+        return f"exit status {code}"

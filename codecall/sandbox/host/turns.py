@@ -1,0 +1,267 @@
+"""The turn loop: one script, one worker, from Start to Done.
+
+Trusts nothing the worker says. What it may do at each moment is in `wire.py`; whatever else it does ends the run with
+MESSAGE_INVALID (or a nearer code), and the pool kills it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from codecall.envelopes import ExecutionResult, Stats
+from codecall.errors import (
+    CodeCallError,
+    MessageFloodError,
+    MessageValidationError,
+    SelfReferenceError,
+    ScriptTimeoutError,
+    ToolCallError,
+    TooManyPendingCallsError,
+    WorkerTimeoutError,
+)
+from codecall.sandbox import wire
+from codecall.sandbox.broker import ToolBroker
+from codecall.sandbox.host.outcomes import error_of
+from codecall.sandbox.host.process import WorkerProcess
+
+MAX_CALLS_IN_FLIGHT = 20
+"""Tool calls of one script performed at the same time; the rest wait. The contract's number."""
+
+WATCHDOG_GRACE_MS = 150
+"""How long after its deadline a worker may still report by itself before it is killed, in milliseconds."""
+
+MAX_QUESTIONS = 10_000
+"""Most `getTool` questions of one script; the runtime asks once per name."""
+
+LARGE_JSON_BYTES = 256 * 1024
+"""JSON text above this size is decoded in a thread: about a millisecond of event loop."""
+
+_decode_json = msgspec.json.decode
+_encode_json = msgspec.json.encode
+
+
+@dataclass(slots=True)
+class Run:
+    """What is known of a script while it runs, and what remains when it is cut short."""
+
+    worker: WorkerProcess
+    broker: ToolBroker
+    limits: wire.Limits
+    max_duration_ms: int
+    logs: list[str] = field(default_factory=list[str])
+    steps: int = 0
+    script_ms: float = 0.0
+    calls: int = 0
+    tool_errors: dict[int, ToolCallError] = field(default_factory=dict[int, ToolCallError])
+    started: float = field(default_factory=time.perf_counter)
+    _questions: int = 0
+
+    def stats(self) -> Stats:
+        """The counters so far."""
+        return Stats((time.perf_counter() - self.started) * 1000.0, self.script_ms, self.calls, self.steps)
+
+    def failed(self, error: CodeCallError) -> ExecutionResult:
+        """The result of a run that ended with `error`; what the script had said so far survives."""
+        return ExecutionResult(error.status, error=error, logs=tuple(self.logs), stats=self.stats())
+
+    async def execute(self, start: wire.Start) -> ExecutionResult:
+        """Drive the worker from `start` to the end of the script.
+
+        Raises:
+            WorkerError: the worker broke the protocol, died or had to be given up; the caller reports it with `failed`.
+        """
+        with anyio.move_on_after(self.max_duration_ms / 1000):
+            try:
+                await self.worker.send(start)
+                message = await self._turn()
+                while isinstance(message, wire.Calls):
+                    message = await self._perform(message)
+                return await self._finished(message)
+            except SelfReferenceError as error:
+                self.worker.retired = True
+                return self.failed(error)
+        # Only the deadline's own cancellation ends up here; any other has left by its exception.
+        self.worker.retired = True
+        return self.failed(
+            ScriptTimeoutError(
+                f"Script exceeded the total duration limit of {self.max_duration_ms}ms",
+                hint="Make fewer or faster tool calls, run them concurrently, or split the work.",
+            )
+        )
+
+    # -------------------------------------------------------------------------------------------------- turns
+
+    async def _turn(self) -> wire.Calls | wire.Done:
+        """The worker has the turn: wait for the frame that ends it."""
+        # Its own account of the time used only shortens the wait: the bound of one turn is the preset's.
+        allowed_ms = max(0.0, self.limits.timeout_ms - self.script_ms) + WATCHDOG_GRACE_MS
+        with anyio.move_on_after(allowed_ms / 1000):
+            while True:
+                message = await self.worker.receive()
+                if not isinstance(message, wire.Ask):
+                    break
+                await self._answer_question(message)
+            if isinstance(message, wire.Ready):
+                raise MessageValidationError("The worker sent a message out of turn")
+            self._account(message)
+            return message
+        self.worker.retired = True
+        raise WorkerTimeoutError(
+            f"Script execution timed out after {self.limits.timeout_ms}ms",
+            hint="The script was stuck in one long operation and its worker was stopped: use smaller pieces of data.",
+        )
+
+    async def _answer_question(self, question: wire.Ask) -> None:
+        self._questions += 1
+        if self._questions > MAX_QUESTIONS:
+            raise MessageFloodError(f"The worker asked more than {MAX_QUESTIONS} questions")
+        described = await self.broker.describe(question.name)
+        text = None if described is None else _encode_json(described).decode()
+        await self.worker.send(wire.Described(text))
+
+    def _account(self, message: wire.Calls | wire.Done) -> None:
+        if not 0 <= message.steps < 2**53 or not 0 <= message.script_ms < 2**53:
+            raise MessageValidationError("The worker sent counters that cannot be")
+        self.steps = max(self.steps, message.steps)
+        self.script_ms = max(self.script_ms, message.script_ms)
+        if message.logs:
+            self.logs.extend(message.logs)
+            limits = self.limits
+            if len(self.logs) > limits.max_console_calls or (
+                sum(len(line) for line in self.logs) > limits.max_console_bytes
+            ):
+                self.logs.clear()
+                raise MessageFloodError("The worker sent more console output than its preset allows")
+
+    # -------------------------------------------------------------------------------------------------- calls
+
+    async def _perform(self, frame: wire.Calls) -> wire.Calls | wire.Done:
+        """Make the calls of `frame`; go on until the worker ends the script or waits for one new call only."""
+        if len(frame.calls) == 1:
+            # By far the most common turn, and a task group would cost as much as the rest of it.
+            answer = await self._call(self._checked(frame)[0])
+            await self.worker.send(wire.Answers([answer]))
+            return await self._turn()
+        if not frame.calls:
+            raise MessageValidationError("The worker waits for a tool call it has not made")
+        return await self._perform_concurrently(frame)
+
+    async def _perform_concurrently(self, frame: wire.Calls) -> wire.Calls | wire.Done:
+        queue = deque(self._checked(frame))
+        answers: list[wire.Answer] = []
+        in_flight = 0
+        finished = anyio.Event()
+        self_reference: list[SelfReferenceError] = []
+
+        async with anyio.create_task_group() as group:
+
+            async def perform(call: wire.Call) -> None:
+                nonlocal in_flight
+                # One task makes calls until none is left: fewer tasks than calls.
+                while True:
+                    try:
+                        answers.append(await self._call(call))
+                    except SelfReferenceError as error:
+                        self_reference.append(error)
+                    finished.set()
+                    if not queue:
+                        in_flight -= 1
+                        return
+                    call = queue.popleft()
+
+            while True:
+                while queue and in_flight < MAX_CALLS_IN_FLIGHT:
+                    in_flight += 1
+                    group.start_soon(perform, queue.popleft())
+                if not answers and not self_reference:
+                    await finished.wait()
+                finished = anyio.Event()
+                if self_reference:
+                    group.cancel_scope.cancel()
+                    break
+                batch, answers = answers, []
+                await self.worker.send(wire.Answers(batch))
+                message = await self._turn()
+                if isinstance(message, wire.Done):
+                    # What the script no longer waits for is not worth finishing.
+                    group.cancel_scope.cancel()
+                    return message
+                queue.extend(self._checked(message))
+                if not queue and not in_flight and not answers:
+                    raise MessageValidationError("The worker waits for a tool call it has not made")
+        raise self_reference[0]
+
+    def _checked(self, frame: wire.Calls) -> list[wire.Call]:
+        if len(frame.calls) > wire.MAX_CALLS_PER_FRAME:
+            raise TooManyPendingCallsError(
+                f"The script has more than {wire.MAX_CALLS_PER_FRAME} tool calls pending",
+                hint="Make fewer calls at once: await each batch before starting the next.",
+            )
+        for call in frame.calls:
+            self.calls += 1
+            if call.call != self.calls:
+                raise MessageValidationError("The worker numbered its tool calls wrongly")
+        if self.calls > self.limits.max_tool_calls:
+            raise MessageValidationError("The worker made more tool calls than its preset allows")
+        return frame.calls
+
+    async def _call(self, call: wire.Call) -> wire.Answer:
+        try:
+            arguments = await decode_json(call.input)
+        except (msgspec.DecodeError, RecursionError):
+            raise MessageValidationError("The worker sent tool input that is not JSON") from None
+        if not isinstance(arguments, dict):
+            raise MessageValidationError("The worker sent tool input that is not an object")
+        try:
+            value = await self.broker.call(call.name, arguments)
+        except ToolCallError as error:
+            self.tool_errors[call.call] = error
+            return wire.Answer(call.call, ok=False, payload=_encode_json(_told(error)).decode())
+        return wire.Answer(call.call, ok=True, payload=value)
+
+    # ---------------------------------------------------------------------------------------------------- end
+
+    async def _finished(self, done: wire.Done) -> ExecutionResult:
+        if not done.reusable:
+            self.worker.retired = True
+        if done.failure is not None:
+            return self.failed(error_of(done.failure, self.tool_errors))
+        if done.value is None:
+            raise MessageValidationError("The worker ended a script without a result")
+        # A compromised worker may send more than the runtime in it would.
+        if len(done.value) > self.limits.max_result_bytes:
+            raise MessageValidationError("The worker sent a result larger than its preset allows")
+        try:
+            value = await decode_json(done.value)
+        except (msgspec.DecodeError, RecursionError):
+            raise MessageValidationError("The worker sent a result that is not JSON") from None
+        return ExecutionResult(
+            "ok", value=value, logs=tuple(self.logs), stats=self.stats(), warnings=tuple(done.warnings[:50])
+        )
+
+
+async def decode_json(text: str) -> object:
+    """Parse JSON text; a large one in a thread.
+
+    Raises:
+        msgspec.DecodeError, RecursionError: not JSON, or nested deeper than the interpreter allows.
+    """
+    if len(text) > LARGE_JSON_BYTES:
+        return await anyio.to_thread.run_sync(_decode_json, text)
+    return _decode_json(text)
+
+
+def _told(error: ToolCallError) -> dict[str, object]:
+    """What a script learns of a failed call."""
+    told: dict[str, object] = {"code": error.code, "message": error.message, "toolName": error.tool_name}
+    if error.details is not None:
+        told["details"] = error.details
+    if error.retry_after_ms is not None:
+        told["retryAfterMs"] = error.retry_after_ms
+    return told

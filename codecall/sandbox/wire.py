@@ -1,0 +1,206 @@
+"""THE PIPE between the server process and a worker: frames, messages, and the rules both sides keep.
+
+A frame is a 4-byte big-endian length followed by that many bytes of MessagePack: one message below. Both sides
+refuse a frame longer than `MAX_FRAME_BYTES` before reading its body, and a body that is not exactly one of the
+messages it may receive now. There is no pickle and no second encoding: payloads that belong to the script (tool
+inputs, tool values, the result) travel as JSON text inside a message and are never interpreted by the worker.
+
+Strict turns. The server writes only while the worker waits, the worker writes only while it has the turn:
+
+    worker  Ready                             once, when the process has loaded everything it will ever need
+    server  Start                             gives the turn and one script
+    worker  Ask      -> server Described      any number of times within a turn (getTool is synchronous)
+    worker  Calls                             ends the turn: new tool calls (possibly none) while others are pending
+    server  Answers                           gives the turn back: at least one answer, in the order they came in
+    worker  Done                              ends the turn and the script; the worker waits for the next Start
+
+Anything else is a protocol violation: the server kills the worker and reports MESSAGE_INVALID. Console lines and
+counters ride on `Calls` and `Done`, so a killed script still reports what it had said before its last turn.
+
+The server believes nothing it is told: `script_ms`, `steps` and `logs` are bounded and used for reports only, a
+failed tool call is described by the server's own record of it, and statuses and codes are closed sets.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Literal
+
+import msgspec
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+"""Longest frame either side accepts. Covers four times the largest result a shipped preset allows."""
+
+MAX_CALLS_PER_FRAME = 1_000
+"""Most tool calls one `Calls` may carry; the largest `max_tool_calls` of a shipped preset."""
+
+HEADER = struct.Struct(">I")
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The numbers and switches of a preset that the worker needs; fields as in `presets/*.toml`."""
+
+    timeout_ms: int
+    max_iterations: int
+    max_steps: int
+    max_tool_calls: int
+    memory_mb: int
+    max_result_bytes: int
+    allow_console: bool
+    max_console_calls: int
+    max_console_bytes: int
+    allow_loops: bool
+    allow_regex: bool
+    allow_clock: bool
+    sanitize_max_depth: int
+    sanitize_max_properties: int
+    sanitize_max_string: int
+    sanitize_max_array: int
+
+
+class Start(msgspec.Struct, tag="start", frozen=True):
+    """Server: run this script."""
+
+    script: str
+    limits: Limits
+    context: str | None = None
+    """`codecallContext` as JSON text."""
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """How one tool call ended."""
+
+    call: int
+    ok: bool
+    payload: str
+    """JSON text: the value, or `{code, message, toolName, details?}`."""
+
+
+class Answers(msgspec.Struct, tag="answers", frozen=True):
+    """Server: these calls have ended."""
+
+    answers: list[Answer]
+
+
+class Described(msgspec.Struct, tag="described", frozen=True):
+    """Server: the metadata `getTool` asked for, as JSON text; None is `undefined`."""
+
+    tool: str | None
+
+
+class Ready(msgspec.Struct, tag="ready", frozen=True):
+    """Worker: loaded, waiting for a script."""
+
+    pid: int
+
+
+class Ask(msgspec.Struct, tag="ask", frozen=True):
+    """Worker: `getTool(name)` needs an answer now."""
+
+    name: str
+
+
+class Call(msgspec.Struct, frozen=True, array_like=True):
+    """One tool call of the script."""
+
+    call: int
+    """Counts from 1 within the script."""
+    name: str
+    input: str
+    """JSON text of an object."""
+
+
+class Calls(msgspec.Struct, tag="calls", frozen=True):
+    """Worker: make these calls; the script waits for at least one pending call."""
+
+    calls: list[Call]
+    logs: list[str]
+    """Console lines since the last frame."""
+    steps: int
+    script_ms: float
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a script did not end well. Which fields are set depends on `status`."""
+
+    status: Literal["syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]
+    code: Literal[
+        "SYNTAX_ERROR",
+        "VALIDATION_ERROR",
+        "SELF_REFERENCE_BLOCKED",
+        "EXECUTION_ERROR",
+        "ITERATION_LIMIT",
+        "STEP_LIMIT",
+        "TOOL_CALL_LIMIT",
+        "OUTPUT_LIMIT",
+        "CONSOLE_LIMIT",
+        "STACK_OVERFLOW",
+        "DEADLOCK",
+        "TIMEOUT",
+        "WORKER_MEMORY_EXCEEDED",
+        "TOOL",
+    ]
+    message: str = ""
+    kind: (
+        Literal[
+            "IllegalBuiltinAccess",
+            "DisallowedGlobal",
+            "DisallowedSyntax",
+            "DisallowedMember",
+            "DisallowedLoop",
+            "ReservedPrefix",
+            "UnsafeSource",
+            "SelfReference",
+        ]
+        | None
+    ) = None
+    name: str | None = None
+    """Name of the thrown error, for EXECUTION_ERROR."""
+    line: int | None = None
+    column: int | None = None
+    hint: str | None = None
+    call: int | None = None
+    """For status `tool_error`: which call; the server fills in the rest from its own record."""
+
+
+class Done(msgspec.Struct, tag="done", frozen=True):
+    """Worker: the script has ended."""
+
+    logs: list[str]
+    """Console lines since the last frame."""
+    steps: int
+    script_ms: float
+    value: str | None = None
+    """JSON text of the result, when the script ended well."""
+    failure: Failure | None = None
+    warnings: list[str] = []
+    """What was shortened on the way out."""
+    reusable: bool = True
+    """False when the worker wants to be replaced, as after an exhausted heap."""
+
+
+ServerMessage = Start | Answers | Described
+WorkerMessage = Ready | Ask | Calls | Done
+
+InvalidMessage = msgspec.MsgspecError
+"""What the decoders raise for a body that is not a message."""
+
+_encode = msgspec.msgpack.Encoder().encode
+decode_server_message = msgspec.msgpack.Decoder(ServerMessage).decode
+decode_worker_message = msgspec.msgpack.Decoder(WorkerMessage).decode
+
+
+class FrameTooLarge(Exception):  # noqa: N818 - internal signal, named for what happened
+    """A message does not fit into `MAX_FRAME_BYTES`."""
+
+
+def pack(message: ServerMessage | WorkerMessage) -> bytes:
+    """The frame that carries `message`.
+
+    Raises:
+        FrameTooLarge: the frame would exceed `MAX_FRAME_BYTES`.
+    """
+    body = _encode(message)
+    if len(body) > MAX_FRAME_BYTES:
+        raise FrameTooLarge(len(body))
+    return HEADER.pack(len(body)) + body

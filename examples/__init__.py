@@ -1,0 +1,1 @@
+"""Runnable examples. Start with `quickstart.py`; `demo.py` is what `make demo` prints."""

@@ -1,0 +1,154 @@
+"""Who may call what."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codecall.calls.access import BY_NAME, MAX_LISTED_NAMES, MAX_SHOWN_NAME, AccessPolicy, matches, shown
+from codecall.catalog.view import JsonObject, ToolEntry
+from codecall.errors import AccessDeniedError, SelfReferenceError, ToolNotFoundError
+
+USABLE = ("users:list", "users:get", "orders:list", "a[b]")
+VISIBLE = (*USABLE, "payroll")
+
+
+class Shelf:
+    """A catalogue of fixed names."""
+
+    async def find(self, name: str) -> ToolEntry | None:
+        return ToolEntry(name, "crm", "", {}) if name in USABLE else None
+
+    async def exists(self, name: str) -> bool:
+        return name in VISIBLE
+
+    async def near(self, name: str) -> list[str]:
+        return [usable for usable in USABLE if usable[0] == name[:1]]
+
+    async def describe(self, name: str) -> JsonObject | None:
+        return {"name": name} if name in USABLE else None
+
+
+def policy(*allowed: str) -> AccessPolicy:
+    return AccessPolicy(Shelf(), allowed or None)
+
+
+async def test_an_allowed_tool_is_given() -> None:
+    for allowed in (
+        (),
+        ("users:list",),
+        ("users:*",),
+        ("*",),
+        ("users:l?st",),
+        ("users:[kl]ist",),
+        ("x", "users:list"),
+    ):
+        assert (await policy(*allowed).admit("users:list")).name == "users:list"
+
+
+async def test_an_exact_name_may_look_like_a_glob() -> None:
+    assert (await policy("a[b]").admit("a[b]")).name == "a[b]"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["system:x", "SYSTEM:x", " system:x", "internal:x", "Internal:users:list", "__x", "__", " __x "],
+)
+async def test_reserved_names_are_denied_whether_or_not_they_exist(name: str) -> None:
+    with pytest.raises(AccessDeniedError, match="is reserved") as raised:
+        await policy(name, "*").admit(name)
+    assert raised.value.as_dict()["code"] == "ACCESS_DENIED"
+
+
+@pytest.mark.parametrize("name", ["codecall:execute", "CODECALL_EXECUTE", " codecall:invoke\t", "codecall:anything"])
+async def test_meta_tools_are_self_references_whatever_is_allowed(name: str) -> None:
+    for allowed in ((), ("users:*",), (name,)):
+        with pytest.raises(SelfReferenceError):
+            await policy(*allowed).admit(name)
+
+
+async def test_outside_allowed_tools_says_what_is_allowed() -> None:
+    with pytest.raises(AccessDeniedError) as raised:
+        await policy("orders:*", "users:get").admit("users:list")
+    assert raised.value.message == "Tool 'users:list' is not in allowedTools"
+    assert raised.value.hint == "Allowed here: orders:*, users:get."
+
+
+async def test_the_hint_is_bounded() -> None:
+    with pytest.raises(AccessDeniedError) as raised:
+        await policy(*(f"tool{n}" + "x" * 500 for n in range(40))).admit("users:list")
+    assert raised.value.hint is not None
+    assert f"and {40 - MAX_LISTED_NAMES} more" in raised.value.hint
+    assert len(raised.value.hint) < MAX_LISTED_NAMES * (MAX_SHOWN_NAME + 60)
+
+
+async def test_an_empty_list_allows_nothing() -> None:
+    with pytest.raises(AccessDeniedError) as raised:
+        await AccessPolicy(Shelf(), []).admit("users:list")
+    assert raised.value.hint == "allowedTools is empty: no tool may be called here."
+
+
+async def test_letter_case_counts() -> None:
+    with pytest.raises(AccessDeniedError):
+        await policy("Users:*").admit("users:list")
+    with pytest.raises(ToolNotFoundError):
+        await policy().admit("Users:list")
+
+
+async def test_outside_allowed_tools_says_the_same_of_tools_that_do_not_exist() -> None:
+    answers: list[str] = []
+    for name in ("payroll", "nothing"):
+        with pytest.raises(AccessDeniedError) as raised:
+            await policy("users:*").admit(name)
+        answers.append(str(raised.value.as_dict()).replace(name, "x"))
+    assert answers[0] == answers[1]
+
+
+async def test_out_of_reach_is_denied_and_unknown_is_not_found() -> None:
+    with pytest.raises(AccessDeniedError, match="'payroll' is not available to CodeCall"):
+        await policy().admit("payroll")
+    with pytest.raises(ToolNotFoundError) as raised:
+        await policy().admit("users:lst")
+    assert raised.value.message == "Tool 'users:lst' was not found"
+    assert raised.value.hint == "Did you mean 'users:list' or 'users:get'?"
+    with pytest.raises(ToolNotFoundError) as raised:
+        await policy().admit("zzz")
+    assert raised.value.hint == "codecall:search finds tools by what they do."
+
+
+async def test_near_names_are_ones_that_may_be_called() -> None:
+    with pytest.raises(ToolNotFoundError) as raised:
+        await policy("users:l*", "u*x").admit("users:lst")
+    assert raised.value.hint == "Did you mean 'users:list'?"
+
+
+async def test_describe_agrees_with_admit() -> None:
+    allowed = policy("users:*")
+    for name in (*VISIBLE, "codecall:execute", "system:x", "nothing"):
+        try:
+            await allowed.admit(name)
+        except (AccessDeniedError, SelfReferenceError, ToolNotFoundError):
+            assert await allowed.describe(name) is None
+        else:
+            assert await allowed.describe(name) == {"name": name}
+
+
+def test_every_rule_says_what_it_is_about() -> None:
+    assert [rule.what for rule in BY_NAME] == [
+        "a CodeCall meta-tool",
+        "system:*, internal:*, __* in any letter case",
+        "outside allowedTools",
+    ]
+
+
+def test_long_names_are_shortened_with_a_mark() -> None:
+    assert shown("x" * MAX_SHOWN_NAME) == "x" * MAX_SHOWN_NAME
+    assert shown("x" * 200) == "x" * MAX_SHOWN_NAME + f"…[truncated {200 - MAX_SHOWN_NAME} characters]"
+
+
+@given(st.text(max_size=40))
+def test_a_name_always_matches_itself(name: str) -> None:
+    assert matches(name, [name])
+    assert not matches(name, [])
+    assert matches(name, ["*"])

@@ -1,0 +1,117 @@
+"""What was wrong with an input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from codecall.calls.inputs import (
+    MAX_CHOICES,
+    MAX_FIELDS,
+    MAX_PARAMETERS,
+    explain,
+    mismatches,
+    parameter_names,
+    parameters,
+    problems_of,
+)
+
+SCHEMA: dict[str, Any] = {
+    "properties": {
+        "stage": {"$ref": "#/$defs/Stage"},
+        "owner": {"type": "integer"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "version": {"const": 2},
+        "either": {"type": ["string", "null"]},
+    },
+    "required": ["stage"],
+    "additionalProperties": False,
+    "$defs": {"Stage": {"enum": ["open", "won"], "type": "string"}},
+}
+
+
+def failing(model: type[BaseModel], **values: object) -> ValidationError:
+    with pytest.raises(ValidationError) as raised:
+        model.model_validate(values)
+    return raised.value
+
+
+def test_parameters_show_required_and_choices() -> None:
+    assert parameters(SCHEMA) == (
+        "Valid parameters (* = required): stage* ('open' | 'won'), owner, tags, note, version (2), either."
+    )
+    assert parameters({}) == "The tool takes no parameters."
+    assert parameter_names(SCHEMA)[:2] == ["stage", "owner"]
+
+
+def test_parameters_are_bounded_and_say_so() -> None:
+    many: dict[str, Any] = {"properties": {f"p{n}": {"enum": list(range(50))} for n in range(60)}}
+    said = parameters(many)
+    assert f"and {60 - MAX_PARAMETERS} more." in said
+    assert f"… {50 - MAX_CHOICES} more)" in said
+
+
+def test_pydantic_problems_name_path_message_and_expectation() -> None:
+    class Deal(BaseModel):
+        stage: str
+        owner: int
+        tags: list[str]
+        note: str | None
+
+    failure = failing(Deal, stage=1, owner="x", tags=["a", 2], note="")
+    problems = {item["field"]: item for item in problems_of(failure, SCHEMA)}
+    assert problems["stage"]["expected"] == "one of 'open', 'won'"
+    assert problems["owner"]["expected"] == "integer"
+    assert problems["tags.1"] == {
+        "field": "tags.1",
+        "message": "Input should be a valid string",
+        "expected": "string",
+    }
+    assert "expected" not in problems_of(failing(Deal), {})[0]
+
+
+def test_many_problems_are_counted() -> None:
+    class Deal(BaseModel):
+        tags: list[int]
+
+    problems = problems_of(failing(Deal, tags=["x"] * 50), SCHEMA)
+    assert len(problems) == MAX_FIELDS + 1
+    assert problems[-1]["message"] == f"and {50 - MAX_FIELDS} more bad fields"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fields"),
+    [
+        ({"stage": "open"}, []),
+        ({"stage": "open", "owner": 3, "tags": [], "note": None, "version": 2, "either": None}, []),
+        ({"stage": "open", "owner": 3.0}, []),
+        ({}, ["stage"]),
+        ({"stage": "lost"}, ["stage"]),
+        ({"stage": "open", "owner": "3"}, ["owner"]),
+        ({"stage": "open", "owner": 3.5}, ["owner"]),
+        ({"stage": "open", "owner": True}, ["owner"]),
+        ({"stage": "open", "tags": {}}, ["tags"]),
+        ({"stage": "open", "version": 3}, ["version"]),
+        ({"stage": "open", "limt": 1}, ["limt"]),
+    ],
+)
+def test_mismatches(arguments: dict[str, object], fields: list[str]) -> None:
+    assert [problem["field"] for problem in mismatches(arguments, SCHEMA)] == fields
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"properties": "?", "required": "?"},
+        {"properties": {"a": 3}, "required": [1]},
+        {"properties": {"a": {"type": 3, "enum": "x", "$ref": "#/nowhere/at/all"}}},
+        {"properties": {"a": {"$ref": "#"}}},
+    ],
+)
+def test_odd_schemas_are_survived(schema: dict[str, Any]) -> None:
+    mismatches({"a": 1}, schema)
+    assert explain("t", mismatches({"a": 1}, schema), schema).startswith("Invalid input for 't'")

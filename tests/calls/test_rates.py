@@ -1,0 +1,301 @@
+"""Rate limits, seen by real clients over memory and over HTTP."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import mcp_types
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.tools.base import Tool, ToolResult
+from fastmcp.utilities.tests import asgi_server
+from jsonschema import validate
+from starlette.middleware import Middleware as HttpMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from codecall.calls.rates import RateLimitPlugin, RateLimitRule
+from codecall.envelopes import EXECUTE_SCHEMA, INVOKE_SCHEMA
+from codecall.errors import OptionsError
+
+META = ("search", "describe", "invoke", "execute")
+SCHEMAS = {"execute": EXECUTE_SCHEMA, "invoke": INVOKE_SCHEMA}
+LISTING = {"type": "object", "properties": {"tools": {"type": "array"}}, "required": ["tools"]}
+
+
+class Meta(Tool):
+    """A tool with the name and output schema of a meta-tool, that answers as one."""
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        kind = self.name[len("codecall:") :]
+        return ToolResult(structured_content={"status": "ok"} if kind in SCHEMAS else {"tools": []})
+
+
+def server(*rules: dict[str, Any], separator: str = ":", **options: Any) -> FastMCP[Any]:
+    """A server with the meta-tools and three ordinary ones, under these rules."""
+    mcp = FastMCP[Any]("crm", **options)
+    for kind in META:
+        schema = SCHEMAS.get(kind, LISTING)
+        mcp.add_tool(Meta(name=f"codecall{separator}{kind}", parameters={"type": "object"}, output_schema=schema))
+
+    for name in ("users:list", "users:get", "orders:list"):
+
+        @mcp.tool(name=name)
+        def tool() -> int:
+            return 1
+
+    RateLimitPlugin.init(rules=list(rules)).install(mcp)
+    return mcp
+
+
+async def refused(client: Client[Any], tool: str = "users:list") -> dict[str, Any] | None:
+    """The error object of a refused call, None for one that passed."""
+    result = await client.call_tool(tool, {}, raise_on_error=False)
+    if result.structured_content is not None and "error" in result.structured_content:
+        return result.structured_content["error"]
+    if not result.is_error:
+        return None
+    (block,) = result.content
+    assert isinstance(block, mcp_types.TextContent)
+    return json.loads(block.text)
+
+
+async def passes(client: Client[Any], *tools: str) -> list[bool]:
+    """For each call in turn, whether it passed."""
+    return [await refused(client, tool) is None for tool in tools]
+
+
+# --- what a refused call answers
+
+
+@pytest.mark.parametrize("separator", [":", "_"])
+@pytest.mark.parametrize("kind", ["execute", "invoke"])
+async def test_a_refused_envelope_tool_answers_with_an_envelope(kind: str, separator: str) -> None:
+    rule = {"tool": f"codecall:{kind}", "limit": 1, "window": "1m"}
+    async with Client(server(rule, separator=separator)) as client:
+        name = f"codecall{separator}{kind}"
+        await client.list_tools()  # the client now checks results against the output schema
+        assert (await client.call_tool(name, {})).structured_content == {"status": "ok"}
+        result = await client.call_tool(name, {})
+    envelope = result.structured_content
+    assert envelope is not None
+    validate(envelope, SCHEMAS[kind])
+    assert not result.is_error
+    assert envelope["status"] == ("tool_error" if kind == "execute" else "error")
+    assert envelope["error"]["code"] == "RATE_LIMIT"
+    assert envelope["error"]["source"] == "tool"
+    assert envelope["error"]["toolName"] == name
+    assert envelope["error"]["message"] == f"Rate limit exceeded for '{name}': 1 calls per minute"
+    assert 50_000 < envelope["error"]["retryAfterMs"] <= 60_000
+    (block,) = result.content
+    assert isinstance(block, mcp_types.TextContent)
+    assert json.loads(block.text) == envelope
+
+
+@pytest.mark.parametrize("tool", ["codecall:search", "codecall:describe", "users:list"])
+async def test_every_other_tool_answers_with_an_error_result(tool: str) -> None:
+    async with Client(server({"tool": tool, "limit": 1, "window": 60})) as client:
+        await client.list_tools()
+        assert await refused(client, tool) is None
+        error = await refused(client, tool)
+        assert error is not None
+        assert (error["code"], error["toolName"]) == ("RATE_LIMIT", tool)
+        assert 50_000 < error["retryAfterMs"] <= 60_000
+        with pytest.raises(ToolError, match="RATE_LIMIT"):
+            await client.call_tool(tool, {})
+
+
+# --- which calls a rule counts
+
+
+async def test_either_spelling_of_a_meta_tool_is_meant() -> None:
+    for written in ("codecall:execute", "codecall_execute", "CodeCall:Execute", "codecall:*", "codecall_exec*", "*"):
+        for called in ("codecall:execute", "codecall_execute", "CODECALL_EXECUTE", " codecall:execute "):
+            assert RateLimitRule.read({"tool": written, "limit": 1, "window": 1}, where="").covers(called)
+    other = RateLimitRule.read({"tool": "codecall:search", "limit": 1, "window": 1}, where="")
+    assert not other.covers("codecall:execute")
+    assert not other.covers("codecall:searching")
+
+
+async def test_the_limit_is_of_the_window() -> None:
+    async with Client(server({"tool": "users:list", "limit": 3, "window": "1m"})) as client:
+        assert await passes(client, *["users:list"] * 5) == [True, True, True, False, False]
+        assert await passes(client, "users:get", "orders:list", "codecall:execute") == [True, True, True]
+
+
+async def test_a_glob_counts_its_tools_together_and_case_counts() -> None:
+    async with Client(server({"tool": "users:*", "limit": 2, "window": "1m"})) as client:
+        assert await passes(client, "users:list", "users:get", "users:list") == [True, True, False]
+    async with Client(server({"tool": "Users:*", "limit": 1, "window": "1m"})) as client:
+        assert await passes(client, "users:list", "users:list") == [True, True]
+
+
+async def test_a_call_must_pass_every_rule_and_a_refused_one_counts_for_none() -> None:
+    rules = [{"tool": "users:*", "limit": 3, "window": "1m"}, {"tool": "users:list", "limit": 1, "window": "1m"}]
+    async with Client(server(*rules)) as client:
+        assert await passes(client, "users:list", "users:list", "users:list") == [True, False, False]
+        assert await passes(client, "users:get", "users:get", "users:get") == [True, True, False]
+
+
+async def test_the_window_moves_on() -> None:
+    async with Client(server({"tool": "users:list", "limit": 1, "window": "1s"})) as client:
+        assert await refused(client) is None
+        error = await refused(client)
+        assert error is not None
+        # What it tells the caller to do works: this waits for the clock the rule itself reads.
+        await anyio.sleep(error["retryAfterMs"] / 1000 + 0.02)
+        assert await refused(client) is None
+
+
+async def test_many_calls_at_once_never_exceed_the_limit() -> None:
+    outcomes: list[bool] = []
+    async with Client(server({"tool": "users:list", "limit": 7, "window": "1h"})) as client:
+
+        async def one() -> None:
+            outcomes.append(await refused(client) is None)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(40):
+                group.start_soon(one)
+    assert (outcomes.count(True), len(outcomes)) == (7, 40)
+
+
+# --- who is one client
+
+
+class Peer:
+    """Takes the address of the peer from a header that only this test's server reads."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        for name, value in scope.get("headers", ()):
+            if name == b"x-test-peer":
+                scope["client"] = (value.decode(), 1) if value else None
+        await self.app(scope, receive, send)
+
+
+RULE = {"tool": "users:list", "limit": 2, "window": "1h"}
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_anonymous_http_clients_are_told_apart_by_address_only(mode: Any) -> None:
+    async with asgi_server(server(RULE), middleware=[HttpMiddleware(Peer)]) as running:
+
+        async def calls(**headers: str) -> list[bool]:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            async with running.client(headers=named, mode=mode) as client:
+                return await passes(client, "users:list", "users:list")
+
+        assert await calls(x_test_peer="203.0.113.5") == [True, True]
+        assert await calls(x_test_peer="203.0.113.6") == [True, True]
+        # A new connection, a forwarded address, a made-up identity: all the same client.
+        assert await calls(x_test_peer="203.0.113.5") == [False, False]
+        assert await calls(x_test_peer="203.0.113.5", x_forwarded_for="198.51.100.1") == [False, False]
+        assert await calls(x_test_peer="2001:db8:1:2::1") == [True, True]
+        assert await calls(x_test_peer="2001:db8:1:2:ffff::9") == [False, False]
+        assert await calls(x_test_peer="2001:db8:1:3::1") == [True, True]
+        assert await calls(x_test_peer="") == [True, True]
+        assert await calls(x_test_peer="unix") == [True, True]
+
+
+async def test_a_spoofed_session_id_or_client_id_changes_nothing() -> None:
+    async with asgi_server(server(RULE)) as running, running.client() as client:
+        outcomes: list[bool] = []
+        for number in range(4):
+            meta = {"client_id": f"someone-{number}"}
+            result = await client.call_tool("users:list", {}, meta=meta, raise_on_error=False)
+            outcomes.append(not result.is_error)
+        async with running.client(headers={"mcp-session-id": "fresh"}) as other:
+            outcomes += await passes(other, "users:list")
+    assert outcomes == [True, True, False, False, False]
+
+
+async def test_authenticated_clients_are_told_apart_by_subject() -> None:
+    tokens: dict[str, dict[str, Any]] = {
+        "ann-1": {"client_id": "app-1", "scopes": [], "sub": "ann", "iss": "https://id.example"},
+        "ann-2": {"client_id": "app-2", "scopes": [], "sub": "ann", "iss": "https://id.example"},
+        "ann-elsewhere": {"client_id": "app-1", "scopes": [], "sub": "ann", "iss": "https://other.example"},
+        "robot": {"client_id": "robot", "scopes": []},
+        "other-robot": {"client_id": "other", "scopes": []},
+    }
+    mcp = server(RULE, auth=StaticTokenVerifier(tokens))
+    async with asgi_server(mcp) as running:
+
+        async def calls(token: str) -> list[bool]:
+            async with running.client(auth=token) as client:
+                return await passes(client, "users:list", "users:list")
+
+        assert await calls("ann-1") == [True, True]
+        assert await calls("ann-2") == [False, False]
+        assert await calls("ann-elsewhere") == [True, True]
+        assert await calls("robot") == [True, True]
+        assert await calls("other-robot") == [True, True]
+        assert await calls("robot") == [False, False]
+
+
+async def test_in_memory_connections_of_the_handshake_era_are_sessions() -> None:
+    mcp = server(RULE)
+    for _ in range(2):
+        async with Client(mcp, mode="legacy") as client:
+            assert await passes(client, *["users:list"] * 3) == [True, True, False]
+
+
+async def test_modern_in_memory_connections_are_one_client() -> None:
+    mcp = server(RULE)
+    async with Client(mcp) as first, Client(mcp) as second:
+        assert await passes(first, "users:list") == [True]
+        assert await passes(second, "users:list", "users:list") == [True, False]
+
+
+async def test_a_call_without_a_request_counts_for_the_process() -> None:
+    mcp = server(RULE)
+    await mcp.call_tool("users:list", {})
+    await mcp.call_tool("users:list", {})
+    with pytest.raises(ToolError, match="RATE_LIMIT"):
+        await mcp.call_tool("users:list", {})
+
+
+# --- options
+
+
+def test_windows_in_every_form() -> None:
+    for written, seconds in [("30s", 30), ("1m", 60), ("2H", 7200), (" 1d ", 86_400), ("45", 45), (90, 90)]:
+        assert RateLimitRule.read({"tool": "x", "limit": 1, "window": written}, where="").window == seconds
+
+
+GOOD = {"tool": "x", "limit": 1, "window": "1m"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "field"),
+    [
+        ([], "rules"),
+        ("x", "rules"),
+        ([1], "rules.0"),
+        ([GOOD, {"limit": 1, "window": "1m"}], "rules.1.tool"),
+        ([GOOD | {"tool": ""}], "rules.0.tool"),
+        ([GOOD | {"limit": 0}], "rules.0.limit"),
+        ([GOOD | {"limit": "10"}], "rules.0.limit"),
+        ([GOOD | {"limit": True}], "rules.0.limit"),
+        ([GOOD | {"window": "1 fortnight"}], "rules.0.window"),
+        ([GOOD | {"window": "0s"}], "rules.0.window"),
+        ([GOOD | {"window": "31d"}], "rules.0.window"),
+        ([GOOD | {"window": 1.5}], "rules.0.window"),
+        ([GOOD | {"window": True}], "rules.0.window"),
+        ([GOOD | {"per": "user"}], "rules.0.per"),
+    ],
+)
+def test_a_bad_rule_names_its_field(rules: Any, field: str) -> None:
+    with pytest.raises(OptionsError) as raised:
+        RateLimitPlugin.init(rules=rules)
+    assert raised.value.message.startswith(f"{field}:")
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(OptionsError, match="storage: unknown option"):
+        RateLimitPlugin.init(rules=[GOOD], storage="redis://")

@@ -1,0 +1,171 @@
+"""From content blocks to values, and from values to JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from typing import Any
+
+import mcp_types
+import pytest
+from fastmcp.tools.base import ToolResult
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codecall.calls.unwrap import (
+    THREAD_ABOVE_CHARS,
+    decoded_size,
+    encode,
+    is_wrapped,
+    looks_wrapped,
+    parse_json,
+    read_value,
+)
+
+MARK = {"fastmcp": {"wrap_result": True}}
+
+
+def text(said: str) -> mcp_types.TextContent:
+    return mcp_types.TextContent(type="text", text=said)
+
+
+async def value_of(result: ToolResult) -> object:
+    return await read_value(result, wrapped=is_wrapped(result))
+
+
+async def test_structured_content_comes_first() -> None:
+    assert await value_of(ToolResult(content=[text("seen by people")], structured_content={"a": 1})) == {"a": 1}
+    assert await value_of(ToolResult(content=[text("x")], structured_content={})) == {}
+
+
+async def test_the_wrapper_goes_only_when_it_is_fastmcps() -> None:
+    assert await value_of(ToolResult(content=[], structured_content={"result": [1]}, meta=MARK)) == [1]
+    assert await value_of(ToolResult(content=[], structured_content={"result": [1]})) == {"result": [1]}
+    for meta in ({}, {"fastmcp": None}, {"fastmcp": {"wrap_result": False}}, {"fastmcp": "yes"}):
+        assert not is_wrapped(ToolResult(content=[], structured_content={"result": 1}, meta=meta))
+    both = ToolResult(content=[], structured_content={"result": 1, "next": 2}, meta=MARK)
+    assert await value_of(both) == {"result": 1, "next": 2}
+
+
+def test_a_shape_without_a_mark_is_told_apart() -> None:
+    assert looks_wrapped(ToolResult(content=[], structured_content={"result": 1}))
+    assert not looks_wrapped(ToolResult(content=[], structured_content={"result": 1}, meta=MARK))
+    assert not looks_wrapped(ToolResult(content=[], structured_content={"result": 1, "x": 2}))
+    assert not looks_wrapped(ToolResult(content=[]))
+
+
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [
+        ('{"a": [1, 2.5, null, true, "x"]}', {"a": [1, 2.5, None, True, "x"]}),
+        ("123", 123),
+        ("null", None),
+        (' "quoted" ', "quoted"),
+        ("plain words", "plain words"),
+        ("", ""),
+        ("NaN", "NaN"),
+        ("Infinity", "Infinity"),
+        ("{not json", "{not json"),
+        ("12 monkeys", "12 monkeys"),
+        ("[" * 100_000, "[" * 100_000),
+        ('{"a": "\\ud800"}', {"a": "\ud800"}),
+        ("1e999", math.inf),
+        ("[NaN, 1e5]", "[NaN, 1e5]"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+async def test_one_text_block(said: str, value: object) -> None:
+    assert await value_of(ToolResult(content=[text(said)])) == value
+
+
+async def test_nothing_is_null() -> None:
+    assert await value_of(ToolResult(content=[])) is None
+
+
+async def test_several_blocks_are_a_list_and_binary_a_summary() -> None:
+    image = base64.b64encode(b"\x89PNG" * 1000).decode()
+    uri: Any = "file:///a"
+    blocks = [
+        text("123"),
+        mcp_types.ImageContent(type="image", data=image, mime_type="image/png"),
+        mcp_types.AudioContent(type="audio", data=image, mime_type="audio/wav"),
+        mcp_types.ResourceLink(type="resource_link", uri=uri, name="a", mime_type="text/csv"),
+        mcp_types.EmbeddedResource(
+            type="resource", resource=mcp_types.TextResourceContents(uri=uri, text="1,2", mime_type="text/csv")
+        ),
+        mcp_types.EmbeddedResource(type="resource", resource=mcp_types.BlobResourceContents(uri=uri, blob=image)),
+    ]
+    value = await value_of(ToolResult(content=blocks))
+    assert value == [
+        {"type": "text", "text": "123"},
+        {"type": "image", "mimeType": "image/png", "bytes": 4000},
+        {"type": "audio", "mimeType": "audio/wav", "bytes": 4000},
+        {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "text/csv"},
+        {"type": "resource", "uri": "file:///a", "mimeType": "text/csv", "text": "1,2"},
+        {"type": "resource", "uri": "file:///a", "bytes": 4000},
+    ]
+    assert image[:20] not in json.dumps(value)
+
+
+async def test_a_single_binary_block_is_a_list_of_one() -> None:
+    block = mcp_types.ImageContent(type="image", data="AAAA", mime_type="image/png")
+    assert await value_of(ToolResult(content=[block])) == [{"type": "image", "mimeType": "image/png", "bytes": 3}]
+
+
+async def test_large_texts_give_the_same_values() -> None:
+    rows = [{"id": n, "name": "x" * 20} for n in range(THREAD_ABOVE_CHARS // 20)]
+    assert await value_of(ToolResult(content=[text(json.dumps(rows))])) == rows
+    assert json.loads(await encode(rows)) == rows
+    long = "word " * THREAD_ABOVE_CHARS
+    assert await value_of(ToolResult(content=[text(long)])) == long
+    assert json.loads(await encode(long)) == long
+
+
+async def test_what_json_cannot_say_becomes_null() -> None:
+    value = {"a": [math.nan, math.inf, -math.inf, 1.5], "lone": "\ud800"}
+    assert json.loads(await encode(value)) == {"a": [None, None, None, 1.5], "lone": "\ud800"}
+    assert await encode(math.nan) == b"null"
+
+
+async def test_what_is_not_json_is_refused() -> None:
+    deep: object = 1
+    for _ in range(100_000):
+        deep = [deep]
+    for value in (object(), deep, {"x": {1, object()}}):
+        with pytest.raises(ValueError, match="Error"):
+            await encode(value)
+    while isinstance(deep, list):  # taken apart from the outside: freeing it recursively would take as many frames
+        deep = deep[0]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=300), st.booleans())
+def test_sizes_are_those_of_the_decoded_bytes(data: bytes, broken: bool) -> None:
+    encoded = base64.encodebytes(data) if broken else base64.b64encode(data)
+    assert decoded_size(encoded.decode()) == len(data)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(JSON)
+async def test_json_survives_the_way_through(value: object) -> None:
+    encoded = (await encode(value)).decode()
+    assert json.loads(encoded) == value
+    assert json.loads(await encode(parse_json(encoded))) == value
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=60))
+def test_any_text_is_a_value(said: str) -> None:
+    try:
+        expected: object = json.loads(said, parse_constant=lambda _: 1 / 0)
+    except (ValueError, ZeroDivisionError):
+        expected = said
+    assert parse_json(said) == expected

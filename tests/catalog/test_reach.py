@@ -1,0 +1,79 @@
+"""The table of modes, and the filters on top of it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from codecall.catalog.metadata import ToolMetadata
+from codecall.catalog.reach import Reach, is_reserved
+from codecall.options import PluginOptions
+
+TABLE = {"codecall_only": (True, False), "codecall_opt_in": (False, True), "metadata_driven": (False, True)}
+
+
+@pytest.mark.parametrize("mode", TABLE)
+def test_mode_decides_what_the_tool_does_not_say(mode: str) -> None:
+    reach = Reach(PluginOptions.build(mode=mode))
+    enabled, listed = TABLE[mode]
+    assert reach.allows(None, "t", ToolMetadata(), "app") is enabled
+    assert reach.lists(ToolMetadata(), "app") is listed
+
+
+@pytest.mark.parametrize("mode", TABLE)
+@pytest.mark.parametrize("said", [True, False])
+def test_what_the_tool_says_wins_in_every_mode(mode: str, said: bool) -> None:
+    reach = Reach(PluginOptions.build(mode=mode))
+    metadata = ToolMetadata.read({"enabledInCodeCall": said, "visibleInListTools": said}, where="")
+    assert reach.allows(None, "t", metadata, "app") is said
+    assert reach.lists(metadata, "app") is said
+
+
+@pytest.mark.parametrize("name", ["system:reboot", "internal:x", "__secret", " System:reboot", "INTERNAL:x"])
+def test_reserved_names_are_never_reached(name: str) -> None:
+    assert is_reserved(name)
+    metadata = ToolMetadata.read({"enabledInCodeCall": True}, where="")
+    assert not Reach(PluginOptions.build()).allows(None, name, metadata, "app")
+
+
+@pytest.mark.parametrize("name", ["systems:list", "system", "my_internal:x", "a__b", "_private"])
+def test_names_that_only_look_reserved(name: str) -> None:
+    assert not is_reserved(name)
+
+
+def test_other_apps_are_listed_and_not_reached() -> None:
+    reach = Reach(PluginOptions.build(app_ids=("crm",)))
+    assert reach.by_app
+    assert reach.allows(None, "t", ToolMetadata(), "crm")
+    assert not reach.allows(None, "t", ToolMetadata(), "billing")
+    assert not reach.lists(ToolMetadata(), "crm")
+    assert reach.lists(ToolMetadata.read({"visibleInListTools": False}, where=""), "billing")
+
+
+def test_a_meta_tool_of_another_server_is_never_reached() -> None:
+    reach = Reach(PluginOptions.build())
+    assert not reach.allows(None, "sub_codecall:execute", ToolMetadata(metaTool=True), "sub")
+
+
+def test_filter_is_asked_only_about_tools_that_pass_everything_else() -> None:
+    asked: list[object] = []
+    reach = Reach(PluginOptions.build(include_tools=lambda tool: asked.append(tool) or tool == "yes"))
+    assert reach.allows("yes", "t", ToolMetadata(), "app")
+    assert not reach.allows("no", "t", ToolMetadata(), "app")
+    assert not reach.allows("never", "__t", ToolMetadata(), "app")
+    assert asked == ["yes", "no"]
+
+
+def test_a_filter_that_raises_excludes_the_tool_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(tool: object) -> bool:
+        raise LookupError("boom")
+
+    reach = Reach(PluginOptions.build(include_tools=broken))
+    with caplog.at_level(logging.WARNING, logger="codecall"):
+        assert not reach.allows(None, "t", ToolMetadata(), "app")
+        assert not reach.allows(None, "t", ToolMetadata(), "app")
+    assert [record.getMessage() for record in caplog.records] == [
+        "include_tools failed on tool 't', which stays out of CodeCall"
+    ]
+    assert "boom" in caplog.text

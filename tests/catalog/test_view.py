@@ -1,0 +1,167 @@
+"""One caller's tools: read at most once, at the first question, and only as far as asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any, cast
+
+import pytest
+from fastmcp import FastMCP
+from fastmcp.tools import Tool
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel
+
+from codecall.catalog.apps import Server
+from codecall.catalog.metadata import tool_metadata
+from codecall.catalog.reach import Reach
+from codecall.catalog.view import CatalogView
+from codecall.options import PluginOptions
+
+
+class Row(BaseModel):
+    id: int
+
+
+class Catalogue:
+    """A server, and a count of how often its tools were listed."""
+
+    def __init__(self, **options: Any) -> None:
+        self.server: Server = cast("Server", FastMCP("main"))
+        self.reads = 0
+        self.view = CatalogView(self.server, self._read, Reach(PluginOptions.build(**options)))
+
+    async def _read(self) -> Sequence[Tool]:
+        self.reads += 1
+        return await self.server.list_tools()
+
+
+async def test_nothing_is_read_before_the_first_question_and_nothing_twice() -> None:
+    catalogue = Catalogue()
+    catalogue.server.tool(lambda: 1, name="one")
+    view = catalogue.view
+    assert catalogue.reads == 0
+    assert (await view.find("one")) is not None
+    assert await view.find("two") is None
+    assert await view.exists("one")
+    assert len(await view.entries()) == 1
+    assert (await view.describe("one") or {})["name"] == "one"
+    assert await view.near("onne") == ["one"]
+    assert catalogue.reads == 1
+
+
+async def test_concurrent_first_questions_share_one_read() -> None:
+    catalogue = Catalogue()
+    for number in range(20):
+        catalogue.server.tool(lambda: 1, name=f"tool_{number}")
+    found = await asyncio.gather(*(catalogue.view.find(f"tool_{number}") for number in range(20)))
+    assert all(found)
+    assert catalogue.reads == 1
+
+
+async def test_a_cancelled_first_question_leaves_the_next_one_to_read() -> None:
+    catalogue = Catalogue()
+    catalogue.server.tool(lambda: 1, name="one")
+    first = asyncio.create_task(catalogue.view.find("one"))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await catalogue.view.find("one") is not None
+
+
+async def test_entries_are_made_only_for_the_tools_asked_for() -> None:
+    asked: list[str] = []
+
+    def include(tool: Tool) -> bool:
+        asked.append(tool.name)
+        return True
+
+    catalogue = Catalogue(include_tools=include)
+    for number in range(50):
+        catalogue.server.tool(lambda: 1, name=f"tool_{number}")
+    first = await catalogue.view.find("tool_7")
+    assert first is await catalogue.view.find("tool_7")
+    assert asked == ["tool_7"]
+
+
+async def test_exists_tells_what_is_visible_though_out_of_reach() -> None:
+    catalogue = Catalogue(include_tools=lambda tool: tool.name != "kept")
+    catalogue.server.tool(lambda: 1, name="kept")
+    assert await catalogue.view.find("kept") is None
+    assert await catalogue.view.describe("kept") is None
+    assert await catalogue.view.exists("kept")
+    assert not await catalogue.view.exists("absent")
+    assert await catalogue.view.near("kep") == []
+
+
+async def test_all_of_an_entry() -> None:
+    catalogue = Catalogue()
+
+    @catalogue.server.tool(
+        name="rows",
+        title="All rows",
+        version="2",
+        tags={"own"},
+        annotations=ToolAnnotations(read_only_hint=True, title="x"),
+        meta=tool_metadata(app_id="data", tags=["more"], examples=[{"description": "d", "code": "return 1"}]),
+    )
+    def rows(limit: Annotated[int, "how many"] = 3) -> Row:
+        """Give rows."""
+        return Row(id=limit)
+
+    entry = await catalogue.view.find("rows")
+    assert entry is not None
+    assert (entry.name, entry.app_id, entry.description, entry.title) == ("rows", "data", "Give rows.", "All rows")
+    assert entry.version == "2"
+    assert entry.tags == {"own", "more"}
+    assert entry.annotations == {"readOnlyHint": True}
+    assert [example.code for example in entry.examples] == ["return 1"]
+    assert entry.input_schema["properties"] == {
+        "limit": {"default": 3, "type": "integer", "description": "how many"}
+    }
+    assert entry.output_schema is not None
+    assert entry.output_schema["properties"] == {"id": {"type": "integer"}}
+
+
+@pytest.mark.parametrize("kind", [int, list[str], str | None])
+async def test_the_output_schema_is_that_of_the_value_without_the_wrapper(kind: Any) -> None:
+    async def tool() -> Any: ...
+
+    tool.__annotations__["return"] = kind
+    catalogue = Catalogue()
+    catalogue.server.tool(tool)
+    entry = await catalogue.view.find("tool")
+    assert entry is not None
+    assert entry.output_schema in (
+        {"type": "integer"},
+        {"type": "array", "items": {"type": "string"}},
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    )
+
+
+async def test_the_definitions_a_wrapped_schema_refers_to_stay() -> None:
+    catalogue = Catalogue()
+    schema = {
+        "type": "object",
+        "properties": {"result": {"type": "array", "items": {"$ref": "#/$defs/Row"}}},
+        "x-fastmcp-wrap-result": True,
+        "$defs": {"Row": {"type": "object"}},
+    }
+    made = Tool.from_function(lambda: [], name="rows")
+    catalogue.server.add_tool(made.model_copy(update={"output_schema": schema}))
+    view = CatalogView(catalogue.server, catalogue.server.local_provider.list_tools, Reach(PluginOptions.build()))
+    entry = await view.find("rows")
+    assert entry is not None
+    assert entry.output_schema == {
+        "type": "array",
+        "items": {"$ref": "#/$defs/Row"},
+        "$defs": {"Row": {"type": "object"}},
+    }
+
+
+async def test_a_reserved_tool_of_a_mounted_server_stays_reserved() -> None:
+    child = FastMCP("ops")
+    child.tool(lambda: 1, name="system:reboot")
+    child.tool(lambda: 1, name="uptime")
+    catalogue = Catalogue()
+    catalogue.server.mount(cast("Server", child), namespace="ops")
+    assert [entry.name for entry in await catalogue.view.entries()] == ["ops_uptime"]

@@ -1,0 +1,11 @@
+"""What every test shares: one asynchronous backend."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """FastMCP runs on asyncio; so do the tests."""
+    return "asyncio"

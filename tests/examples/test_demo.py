@@ -1,0 +1,92 @@
+"""`make demo`: the transcript from end to end, and the CRM server as a process."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+
+ROOT = Path(__file__).parents[2]
+CRM = ROOT / "examples" / "crm"
+
+
+def run(*command: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command of Python's, with its output as text."""
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=cwd,
+        env={**os.environ, "PYTHONUTF8": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def transcript() -> str:
+    """What the demo prints into a pipe, also where the environment asks for colour."""
+    done = run("-m", "examples.demo", FORCE_COLOR="1")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_tells_the_whole_story(transcript: str) -> None:
+    headings = re.findall(r"^\d+\. (.+)$", transcript, re.MULTILINE)
+    assert headings == [
+        "What a model reads before the first question",
+        "Search: which tools would answer the question?",
+        "Describe: how are they called, what do they answer?",
+        "Execute: page, join and add up, in one call",
+        "A slow tool, five times at once",
+        "A script that is refused, and how to mend it",
+        "A tool fails; the script recovers",
+        "What a model reads before the first question",
+        "Log, every commit, both diffs and the status, joined into one answer",
+    ]
+    for words in ("hint:", "UPSTREAM_DOWN", "mcp-server-git", "bytes / 4", " ms"):
+        assert words in transcript
+
+
+def test_costs_a_fraction_of_the_tokens(transcript: str) -> None:
+    without, reduced = (int(size.replace(",", "")) for size in re.findall(r"CodeCall +\d+ +([\d,]+)", transcript)[:2])
+    assert reduced < without / 2
+
+
+def test_is_plain_text_in_a_pipe(transcript: str) -> None:
+    assert "\x1b" not in transcript
+    assert all(len(line) <= 130 and line == line.rstrip() for line in transcript.splitlines())
+
+
+@pytest.mark.parametrize("command", [["-m", "examples.crm"], [str(CRM)]], ids=["module", "folder"])
+async def test_the_crm_serves_over_stdio(command: list[str], tmp_path: Path) -> None:
+    database = tmp_path / "crm.sqlite3"
+    with (tmp_path / "log").open("w") as log:
+        process = StdioTransport(
+            sys.executable,
+            [*command, "--preset", "balanced", "--separator", "_", "--database", str(database)],
+            cwd=str(ROOT),
+            keep_alive=False,
+            log_file=log,
+        )
+        async with Client(process) as client:
+            names = {tool.name for tool in await client.list_tools()}
+            # `while` is what tells `balanced` from the default.
+            script = "let n = 0; while (n < 3) n += 1; return n + (await callTool('users_list', {})).total"
+            answer = await client.call_tool("codecall_execute", {"script": script})
+    assert names == {"codecall_search", "codecall_describe", "codecall_invoke", "codecall_execute"}
+    assert (answer.structured_content or {})["result"] == 63
+    assert database.stat().st_size > 100_000
+
+
+def test_the_crm_refuses_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("plain words " * 100)
+    done = run("-m", "examples.crm", "--database", str(tmp_path / "notes.txt"))
+    assert done.returncode == 2
+    assert "cannot be used as a CRM database" in done.stderr

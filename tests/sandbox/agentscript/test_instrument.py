@@ -1,0 +1,168 @@
+"""Counting is invisible: an instrumented program gives what the plain one gives, and places map back exactly."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import quickjs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codecall.sandbox.agentscript.guard import check
+from codecall.sandbox.agentscript.instrument import FIRST_LINE, Program, instrument
+from codecall.sandbox.agentscript.policy import Rules
+
+ALL = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
+MANY = 2**31 - 1
+
+
+def instrumented(script: str) -> Program:
+    return instrument(script, check(script, ALL), max_iterations=MANY)
+
+
+def finish(engine: Any) -> Any:
+    while engine.execute_pending_job():
+        pass
+    settled = engine.get("settled")
+    return None if settled is None else json.loads(settled)
+
+
+SETTLE = ".then(v => { settled = JSON.stringify(['ok', v ?? null]) }, e => { settled = JSON.stringify(['no', String(e)]) })"
+
+
+def run_plain(script: str) -> Any:
+    engine = quickjs.Context()
+    engine.eval("var settled = null")
+    engine.eval(f'"use strict";(async()=>{{{script}\n}})(){SETTLE}')
+    return finish(engine)
+
+
+def run_counted(script: str) -> tuple[Any, int]:
+    engine = quickjs.Context()
+    engine.eval("var settled = null; var parts")
+    engine.eval("tick = s => s + 10; limit = () => { throw new Error('limit') }; caught = () => {}")
+    engine.eval(f"parts = {instrumented(script).text}(tick, limit, caught); parts[2](){SETTLE}")
+    return finish(engine), engine.eval("parts[0]()")
+
+
+PROGRAMS = [
+    "const out = []; for (let i = 0; i < 3; i++) out.push(i); return out",
+    "const out = []; for (const a of [1, 2]) for (const b of [3, 4]) if (a + b > 4) out.push([a, b]); else ; return out",
+    "let n = 0; a: for (;;) { b: for (;;) { if (++n > 5) break a; continue a } } return n",
+    "let n = 0; do n++; while (n < 4); if (n) do n--; while (n > 2); else n = 9; return n",
+    "let n = 0; while (n < 3) { n++ } return n",
+    "const f = x => y => ({x, y}); return f(1)(2)",
+    "const f = x => (x, 5); const g = x => (x) + (1); const h = (x) => [x]; return [f(1), g(2), h(3)]",
+    "const f = async x => await x; const g = async (x) => { return x }; return [await f(1), await g(2)]",
+    "const f = x => x ? y => y : z => -z; return [f(1)(2), f(0)(3)]",
+    "const t = [1, 2].map(x => x * 2).filter((x) => x > 2); return t",
+    "class A { constructor(x) { this.x = x } get y() { return this.x } static z() { return 1 } m = () => this.x } "
+    "class B extends A { constructor() { super(4) } } const b = new B(); return [b.y, A.z(), b.m()]",
+    "class S { static n = 1; static { S.n = 2 } } return S.n",
+    "function* g() { for (let i = 0; i < 3; i++) yield i } return [...g()]",
+    "const o = { m() { return 1 }, get p() { return 2 }, ['q']: () => 3 }; return [o.m(), o.p, o.q()]",
+    "try { throw new Error('a') } catch (e) { return e.message }",
+    "try { throw new Error('a') } catch { return 1 } finally { }",
+    "try { throw {a: [1, 2]} } catch ({a: [x, y], b = 3}) { return [x, y, b] }",
+    "function f() { 'use strict'; return 1 }\nreturn f()",
+    "switch (1) { case 1: for (const x of [1]) return x; default: }",
+    "const s = `a${[1].map(x => `${x}`)}b`; return s",
+    "const f = ({a = () => 1} = {}, [b] = [2]) => a() + b; return f()",
+    "1; 'last'",
+    "const x = 5\nx + 1",
+    "[1, 2].map(x => x + 1)",
+    "({a: 1})",
+    "if (1) { for (const x of [1]); }\n7",
+    "let i = 0\nfor (; i < 2; i++)\n  for (const q of [1])\n    i += 0\ni",
+]
+
+
+@pytest.mark.parametrize("script", PROGRAMS)
+def test_same_result(script: str) -> None:
+    form = check(script, ALL).form
+    plain = script if form == "statements" else script[: _last(script)] + "return " + script[_last(script) :]
+    counted, steps = run_counted(script)
+    assert counted == run_plain(plain)
+    assert counted[0] == "ok"
+    assert steps >= 0
+
+
+def _last(script: str) -> int:
+    start = check(script, ALL).last_start
+    assert start is not None
+    return start
+
+
+STATEMENTS = st.recursive(
+    st.sampled_from(
+        [
+            "out.push(1);",
+            "n++;",
+            "if (n > 3) n = 0;",
+            "out.push(n);",
+            "f(n);",
+            "out.push((x => x + n)(2));",
+            "out.push([1, 2].map(x => (x, x * 2)).length);",
+            ";",
+        ]
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda body: "{" + " ".join(body) + "}"),
+        inner.map(lambda body: f"for (let i = 0; i < 2; i++) {body}"),
+        inner.map(lambda body: f"for (const q of [1, 2]) {body}"),
+        inner.map(lambda body: f"if (n % 2) {body}"),
+        st.tuples(inner, inner).map(lambda pair: f"if (n % 2) {pair[0]} else {pair[1]}"),
+        inner.map(lambda body: f"try {{ {body} if (n > 2) throw n }} catch (e) {{ {body} }}"),
+        inner.map(lambda body: f"try {{ {body} throw 1 }} catch {{ {body} }} finally {{ n++ }}"),
+        inner.map(lambda body: f"{{ let k = 0; do {{ {body} }} while (k++ < 1) }}"),
+        inner.map(lambda body: f"here: for (const z of [1, 2]) {{ {body} if (z) continue here; n-- }}"),
+        inner.map(lambda body: f"(function () {{ {body} }})();"),
+        inner.map(lambda body: f"(() => {{ {body} }})();"),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(STATEMENTS, max_size=4))
+def test_same_result_for_any_program(body: list[str]) -> None:
+    script = "let n = 0; const out = []; function f(x) { return x }\n" + "\n".join(body) + "\nreturn [n, out]"
+    counted, _ = run_counted(script)
+    assert counted == run_plain(script)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(STATEMENTS, max_size=4), st.sampled_from(["", "/* é😀 */ ", "\t"]))
+def test_every_place_maps_back(body: list[str], lead: str) -> None:
+    script = lead + "let n = 0; const out = []; function f(x) { return x }\n" + "\n".join(body) + "\nreturn [n, out]"
+    program = instrumented(script)
+    shown = program.text.split("\n")[FIRST_LINE - 1 :]
+    for number, line in enumerate(script.split("\n"), start=1):
+        at = 0
+        for column, character in enumerate(line, start=1):
+            # The characters of a line stand in the counted line in the same order, with calls between them.
+            place = FIRST_LINE - 1 + number
+            while program.original(place, at + 1) != (number, column) or shown[number - 1][at] != character:
+                at += 1
+                assert at < len(shown[number - 1]), (line, column)
+            at += 1
+
+
+def test_a_place_outside_the_script_is_none() -> None:
+    program = instrumented("return 1")
+    assert program.original(FIRST_LINE - 1, 1) is None
+    assert program.original(FIRST_LINE + 1, 1) is None
+
+
+def test_loops_count_anew_each_time_they_are_entered() -> None:
+    script = "let n = 0; for (let i = 0; i < 4; i++) { for (let j = 0; j < 4; j++) { n++ } } return n"
+    engine = quickjs.Context()
+    engine.eval("var settled = null; var parts; tick = s => s + 10; limit = () => { throw new Error('limit') }")
+    program = instrument(script, check(script, ALL), max_iterations=4)
+    engine.eval(f"parts = {program.text}(tick, limit); parts[2](){SETTLE}")
+    assert finish(engine) == ["ok", 16]
+    program = instrument(script, check(script, ALL), max_iterations=3)
+    engine.eval(f"parts = {program.text}(tick, limit); parts[2](){SETTLE}")
+    assert finish(engine) == ["no", "Error: limit"]

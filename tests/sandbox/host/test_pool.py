@@ -1,0 +1,293 @@
+"""The pool with real worker processes: reuse, replacement, the queue, cancellation, shutdown, hostile workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+
+from codecall.envelopes import ExecutionResult
+from codecall.errors import (
+    MessageSizeError,
+    MessageValidationError,
+    QueueFullError,
+    QueueTimeoutError,
+    WorkerCrashedError,
+    WorkerPoolDisposedError,
+    WorkerStartupError,
+    WorkerTimeoutError,
+)
+from codecall.sandbox.enclave import Enclave
+from codecall.sandbox.host import process
+
+
+def gone(pid: int) -> bool:
+    """Whether no such process is left, not even as a zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+class Gate:
+    """A tool that says when it was called and answers when told to."""
+
+    def __init__(self) -> None:
+        self.called = anyio.Event()
+        self.open = anyio.Event()
+
+    async def __call__(self, name: str, arguments: dict[str, Any]) -> str:
+        self.called.set()
+        await self.open.wait()
+        return "opened"
+
+
+WAITING = "return await callTool('gate', {})"
+
+
+async def test_a_worker_is_reused_until_its_runs_are_used_up() -> None:
+    async with Enclave("secure", worker_max_runs=2, pool={"min_workers": 1, "max_workers": 1}) as enclave:
+        seen: list[int] = []
+        for _ in range(4):
+            assert (await enclave.execute("return 1")).value == 1
+            seen += enclave.pool.pids()
+    assert seen[0] != seen[1] == seen[2] != seen[3]
+
+
+async def test_nothing_is_left_for_the_next_script() -> None:
+    async with Enclave("secure", pool={"max_workers": 1}) as enclave:
+        first = await enclave.execute("const o = Object.assign(Array, {leak: 1}); return 1")
+        second = await enclave.execute("return [typeof Array.leak, codecallContext]")
+    assert first.status == "runtime_error"
+    assert second.value == ["undefined", {}]
+
+
+async def test_closing_leaves_no_process() -> None:
+    enclave = Enclave("secure", pool={"min_workers": 2, "max_workers": 2})
+    await enclave.start()
+    pids = enclave.pool.pids()
+    assert len(pids) == 2
+    await enclave.aclose()
+    await enclave.aclose()
+    assert all(gone(pid) for pid in pids)
+    result = await enclave.execute("return 1")
+    assert isinstance(result.error, WorkerPoolDisposedError)
+
+
+async def test_closing_ends_running_and_waiting_scripts() -> None:
+    gate = Gate()
+    results: list[ExecutionResult] = []
+    enclave = Enclave("secure", pool={"max_workers": 1})
+
+    async def run() -> None:
+        results.append(await enclave.execute(WAITING, tool_handler=gate))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await gate.called.wait()
+        group.start_soon(run)
+        while not enclave.pool.waiting:
+            await anyio.lowlevel.checkpoint()
+        await enclave.aclose()
+        gate.open.set()
+    assert [result.error and result.error.code for result in results] == ["POOL_DISPOSED", "POOL_DISPOSED"]
+
+
+async def test_the_queue_has_a_bound_and_a_wait_limit() -> None:
+    gate = Gate()
+    pool = {"max_workers": 1, "max_queue": 1, "queue_timeout_ms": 300}
+    async with Enclave("secure", pool=pool) as enclave, anyio.create_task_group() as group:
+        results: dict[str, ExecutionResult] = {}
+
+        refused = anyio.Event()
+
+        async def run(name: str) -> None:
+            results[name] = await enclave.execute(WAITING, tool_handler=gate)
+            if name == "second":
+                refused.set()
+
+        group.start_soon(run, "first")
+        await gate.called.wait()
+        group.start_soon(run, "second")
+        while not enclave.pool.waiting:
+            await anyio.lowlevel.checkpoint()
+        await run("third")
+        assert isinstance(results["third"].error, QueueFullError)
+        await refused.wait()
+        assert isinstance(results["second"].error, QueueTimeoutError)
+        gate.open.set()
+    assert results["first"].value == "opened"
+
+
+async def test_many_scripts_share_few_workers() -> None:
+    async with Enclave("secure", pool={"max_workers": 2}) as enclave:
+        values: list[object] = []
+
+        async def run(number: int) -> None:
+            result = await enclave.execute(
+                f"return (await callTool('echo', {{n: {number}}})).n", tool_handler=lambda _, a: a
+            )
+            values.append(result.value)
+
+        async with anyio.create_task_group() as group:
+            for number in range(60):
+                group.start_soon(run, number)
+        assert sorted(values, key=str) == sorted(range(60), key=str)
+        assert enclave.pool.size <= 2
+
+
+async def test_cancelling_stops_the_script_and_its_calls() -> None:
+    ended = anyio.Event()
+    called = anyio.Event()
+
+    async def never(name: str, arguments: dict[str, Any]) -> None:
+        called.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with Enclave("secure", pool={"max_workers": 1}) as enclave:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: enclave.execute("return callTool('never', {})", tool_handler=never))
+            await called.wait()
+            pids = enclave.pool.pids()
+            group.cancel_scope.cancel()
+        assert ended.is_set()
+        assert (await enclave.execute("return 1")).value == 1
+        assert enclave.pool.pids() != pids
+
+
+async def test_cancelling_a_spinning_script() -> None:
+    async with Enclave("secure", pool={"max_workers": 1}, timeout_ms=60_000) as enclave:
+        assert (await enclave.execute("return 1")).success
+        (pid,) = enclave.pool.pids()
+        with anyio.move_on_after(0.2) as scope:
+            await enclave.execute("/^(a+)+$/.test('a'.repeat(60) + 'b')")
+        assert scope.cancelled_caught
+        assert (await enclave.execute("return 1")).value == 1
+        assert pid not in enclave.pool.pids()
+
+
+async def test_a_waiter_that_gives_up_loses_no_worker() -> None:
+    gate = Gate()
+    async with Enclave("secure", pool={"max_workers": 1}) as enclave, anyio.create_task_group() as group:
+        group.start_soon(lambda: enclave.execute(WAITING, tool_handler=gate))
+        await gate.called.wait()
+        with anyio.move_on_after(0.1):
+            await enclave.execute("return 1")
+        gate.open.set()
+        assert (await enclave.execute("return 2")).value == 2
+        assert enclave.pool.size == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+async def test_a_killed_worker_is_replaced(number: signal.Signals) -> None:
+    async with Enclave("secure", pool={"max_workers": 1}) as enclave:
+
+        async def kill(name: str, arguments: dict[str, Any]) -> None:
+            os.kill(enclave.pool.pids()[0], number)
+
+        result = await enclave.execute("console.log('here'); await callTool('kill', {}); return 1", tool_handler=kill)
+        assert isinstance(result.error, WorkerCrashedError)
+        assert result.logs == ("here",)
+        assert number.name in result.error.message
+        assert (await enclave.execute("return 1")).value == 1
+
+
+async def test_an_idle_worker_that_died_is_noticed() -> None:
+    async with Enclave("secure", pool={"max_workers": 1}) as enclave:
+        assert (await enclave.execute("return 1")).success
+        (pid,) = enclave.pool.pids()
+        os.kill(pid, signal.SIGKILL)
+        await anyio.to_thread.run_sync(os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert (await enclave.execute("return 1")).value == 1
+
+
+async def test_the_watchdog_kills_a_worker_that_does_not_answer(speaking: Callable[[str], None]) -> None:
+    speaking("ready(); receive(); time.sleep(60)")
+    async with Enclave("secure", timeout_ms=100, pool={"max_workers": 1, "min_workers": 0}) as enclave:
+        with anyio.fail_after(5):
+            result = await enclave.execute("return 1")
+        assert isinstance(result.error, WorkerTimeoutError)
+        assert result.error.message == "Script execution timed out after 100ms"
+        assert result.stats.duration_ms < 100 + 250 + 1000
+
+
+@pytest.fixture
+def speaking(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Replaces the worker by a process that has been taken over and says what it likes."""
+    preamble = (
+        "import os, socket, struct, time, msgspec\n"
+        "s = socket.socket(fileno=0)\n"
+        "def send(m): b = msgspec.msgpack.encode(m); s.sendall(struct.pack('>I', len(b)) + b)\n"
+        "def ready(): send({'type': 'ready', 'pid': os.getpid()})\n"
+        "def receive():\n"
+        "    n = struct.unpack('>I', s.recv(4, socket.MSG_WAITALL))[0]\n"
+        "    return msgspec.msgpack.decode(s.recv(n, socket.MSG_WAITALL))\n"
+        "def calls(*c): send({'type': 'calls', 'calls': c, 'logs': [], 'steps': 0, 'script_ms': 0.0})\n"
+        "def done(**k): send({'type': 'done', 'logs': [], 'steps': 0, 'script_ms': 0.0} | k)\n"
+    )
+
+    def speak(code: str) -> None:
+        monkeypatch.setattr(process, "WORKER_COMMAND", (sys.executable, "-I", "-c", preamble + code))
+
+    return speak
+
+
+VIOLATIONS: list[tuple[str, type[Exception]]] = [
+    ("ready(); receive(); send({'type': 'nonsense'})", MessageValidationError),
+    ("ready(); receive(); s.sendall(b'\\0\\0\\0\\4abcd')", MessageValidationError),
+    ("ready(); receive(); s.sendall(b'\\xff\\xff\\xff\\xff')", MessageSizeError),
+    ("ready(); receive(); ready()", MessageValidationError),
+    ("ready(); receive(); calls()", MessageValidationError),
+    ("ready(); receive(); calls([2, 'a', '{}'])", MessageValidationError),
+    ("ready(); receive(); calls([1, 'a', '['])", MessageValidationError),
+    ("ready(); receive(); calls([1, 'a', '[]'])", MessageValidationError),
+    ("ready(); receive(); calls([1, 'a', '{\"a\":' * 5000])", MessageValidationError),
+    ("ready(); receive(); calls(*[[i + 1, 'a', '{}'] for i in range(101)])", MessageValidationError),
+    ("ready(); receive(); done()", MessageValidationError),
+    ("ready(); receive(); done(value='{')", MessageValidationError),
+    ("ready(); receive(); done(value='\"' + 'x' * (1 << 20) + '\"')", MessageValidationError),
+    ("ready(); receive(); done(failure={'status': 'tool_error', 'code': 'TOOL', 'call': 1})", MessageValidationError),
+    ("ready(); receive(); done(failure={'status': 'timeout', 'code': 'OK'})", MessageValidationError),
+    ("ready(); receive(); s.sendall(b'\\0\\0\\1\\0abc'); os._exit(3)", WorkerCrashedError),
+    ("ready(); receive(); os._exit(0)", WorkerCrashedError),
+    ("os._exit(7)", WorkerStartupError),
+    ("send({'type': 'ready', 'pid': 1}); time.sleep(60)", WorkerStartupError),
+]
+
+
+@pytest.mark.parametrize(("code", "error"), VIOLATIONS, ids=[code for code, _ in VIOLATIONS])
+async def test_a_worker_that_breaks_the_protocol(
+    speaking: Callable[[str], None], code: str, error: type[Exception]
+) -> None:
+    speaking(code)
+    async with Enclave("secure", pool={"max_workers": 1, "min_workers": 0}) as enclave:
+        result = await enclave.execute("return 1", tool_handler=lambda n, a: 1)
+        assert type(result.error) is error, result
+        pids = enclave.pool.pids()
+    assert all(gone(pid) for pid in pids)
+
+
+async def test_a_worker_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "WORKER_COMMAND", ("/nonexistent/python",))
+    async with Enclave("secure", pool={"min_workers": 0}) as enclave:
+        result = await enclave.execute("return 1")
+    assert isinstance(result.error, WorkerStartupError)
+    assert result.error.hint
+
+
+async def test_words_out_of_turn_cost_a_worker_its_place(speaking: Callable[[str], None]) -> None:
+    speaking("ready(); receive(); done(value='1'); done(value='2'); time.sleep(60)")
+    async with Enclave("secure", pool={"max_workers": 1, "min_workers": 0}) as enclave:
+        assert (await enclave.execute("return 1")).value == 1
+        assert (await enclave.execute("return 1")).value == 1

@@ -1,0 +1,200 @@
+"""What a script sees, SPEC section 3: each program runs in a real worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codecall.sandbox.enclave import Enclave
+
+
+def answer(name: str, arguments: dict[str, Any]) -> Any:
+    """The tools of these tests."""
+    match name:
+        case "echo":
+            return arguments
+        case "users:list":
+            limit = arguments.get("limit", 3)
+            return {"users": [{"id": index, "name": f"user {index}", "role": "admin"} for index in range(limit)]}
+        case "text":
+            return "just text"
+        case "nothing":
+            return None
+        case "fails":
+            raise ValueError("upstream is down")
+        case _:
+            raise LookupError(f"no tool {name}")
+
+
+PROGRAMS: list[tuple[str, object]] = [
+    # The value of a script
+    ("return 1 + 1", 2),
+    ("1 + 1", 2),
+    ("const x = 4;\nx * 2", 8),
+    ("const x = 4;", None),
+    ("", None),
+    ("return", None),
+    ("if (true) { return 'early' }\n'late'", "early"),
+    ("function f() { return 1 }\nf() + 1", 2),
+    ("async () => 5", 5),
+    ("() => { return 6 }", 6),
+    ("async () => { const r = await callTool('echo', {a: 1}); return r.a }", 1),
+    ("async () => 7;", 7),
+    ("(async () => { return 8 })()", 8),
+    ("async function main() { return 9 }\nmain()", 9),
+    ("async function main() { return await callTool('text', {}) }\nreturn main();", "just text"),
+    ("'use strict'; 5", 5),
+    # Tools
+    ("return await callTool('echo', {a: [1, {b: null}]})", {"a": [1, {"b": None}]}),
+    ("return await callTool('echo')", {}),
+    ("return await callTool('nothing', {})", None),
+    ("const {users} = await callTool('users:list', {limit: 2}); return users.map(u => u.name)", ["user 0", "user 1"]),
+    (
+        "const r = await Promise.all([callTool('echo', {n: 1}), callTool('echo', {n: 2})]); return r.map(x => x.n)",
+        [1, 2],
+    ),
+    ("const r = await Promise.race([callTool('text', {})]); return r", "just text"),
+    (
+        "const r = await Promise.allSettled([callTool('text', {}), callTool('fails', {})]);return r.map(x => x.status)",
+        ["fulfilled", "rejected"],
+    ),
+    ("return await Promise.any([callTool('fails', {}), callTool('text', {})])", "just text"),
+    (
+        "try { await callTool('fails', {}); } catch (e) { return [e instanceof Error, e.name, e.code, e.toolName, e.message] }",
+        [True, "ToolError", "TOOL_EXECUTION_ERROR", "fails", "upstream is down"],
+    ),
+    (
+        "return await callTool('fails', {}, {throwOnError: false})",
+        {
+            "success": False,
+            "error": {"code": "TOOL_EXECUTION_ERROR", "message": "upstream is down", "toolName": "fails"},
+        },
+    ),
+    ("return await callTool('echo', {a: 1}, {throwOnError: false})", {"success": True, "data": {"a": 1}}),
+    (
+        "const out = [];\nfor (const id of [1, 2, 3]) { out.push((await callTool('echo', {id})).id * 10) }\nreturn out",
+        [10, 20, 30],
+    ),
+    # Parallel
+    ("return await __safe_parallel([1, 2, 3].map(n => async () => n * 2), {maxConcurrency: 2})", [2, 4, 6]),
+    ("return await __safe_parallel([])", []),
+    ("return await __safe_parallel([() => callTool('echo', {n: 1}), () => 5])", [{"n": 1}, 5]),
+    (
+        "try { await __safe_parallel([() => 1, () => callTool('fails', {}), () => { throw new Error('b') }]) }"
+        "catch (e) { return e.message }",
+        "2 of 3 parallel operations failed:\n  [1]: upstream is down\n  [2]: b",
+    ),
+    (
+        "try { await __safe_parallel(Array.from({length: 101}, () => () => 1)) } catch (e) { return e.message }",
+        "Cannot execute more than 100 operations in parallel",
+    ),
+    (
+        "let now = 0, most = 0; await __safe_parallel(Array.from({length: 60}, () => async () => {"
+        "now++; most = Math.max(most, now); await callTool('text', {}); now--; }), {maxConcurrency: 500}); return most",
+        20,
+    ),
+    # The context
+    ("return codecallContext.user.id", 7),
+    ("try { codecallContext.user.id = 8 } catch (e) { return e.name }", "TypeError"),
+    ("try { codecallContext.extra = 8 } catch (e) { return e.name }", "TypeError"),
+    # The language
+    ("const {a, ...rest} = {a: 1, b: 2, c: 3}; return [a, rest, [...'héy']]", [1, {"b": 2, "c": 3}, ["h", "é", "y"]]),
+    ("let x = null; x ??= 5; return [x?.y, x ?? 1, `v=${x}`]", [None, 5, "v=5"]),
+    ("class A { #n = 1; get n() { return this.#n } } class B extends A {} return new B().n", 1),
+    (
+        "class MyError extends Error { constructor(m) { super(m); this.name = 'MyError' } }"
+        "try { throw new MyError('x') } catch (e) { return [e.name, e instanceof MyError, String(e)] }",
+        ["MyError", True, "MyError: x"],
+    ),
+    ("return [3, 1, 2].toSorted().at(-1) + [1, 2].findLast(x => x < 2)", 4),
+    ("return Object.groupBy([1, 2, 3], n => n % 2 ? 'odd' : 'even')", {"odd": [1, 3], "even": [2]}),
+    ("return 'a-b-c'.replace(/-/g, '+')", "a+b+c"),
+    ("function* g() { yield 1; yield 2 } return [...g()]", [1, 2]),
+    ("const out = []; for await (const x of [Promise.resolve(1), 2]) out.push(x); return out", [1, 2]),
+    (
+        "outer: for (const a of [1, 2]) { for (const b of [1, 2]) { if (b === 2) continue outer; } } return 'done'",
+        "done",
+    ),
+    ("for (let i = 0; ; i++) if (i > 3) return i", 4),
+    ("switch (2) { case 1: return 'a'; case 2: return 'b' }", "b"),
+    ("try { null.x } catch { return 'caught' } finally { }", "caught"),
+    ("try { throw {code: 5} } catch ({code}) { return code }", 5),
+    ("const o = {}; o.toString = () => 'mine'; return `${o}`", "mine"),
+    (
+        "return structuredClone({a: [new Date(0)], m: new Map([[1, 2]])})",
+        {"a": ["1970-01-01T00:00:00.000Z"], "m": {"1": 2}},
+    ),
+    ("return new Date(0).toISOString().slice(0, 10)", "1970-01-01"),
+    ("return typeof Math.random() + typeof Date.now()", "numbernumber"),
+    ("return [1n + 2n, typeof 1n]", ["3", "bigint"]),
+    # A forgotten await inside the result is awaited, not lost
+    (
+        "return {user: callTool('echo', {id: 1}), all: [callTool('text', {})]}",
+        {"user": {"id": 1}, "all": ["just text"]},
+    ),
+    ("return [1, 2].map(async n => n + 1)", [2, 3]),
+    # Calls nobody awaits are made all the same
+    ("callTool('echo', {}); return 'sent'", "sent"),
+    # Sanitizing
+    (
+        "return [new Date(5), /a/g, new Map([['k', 1]]), new Set([1]), 10n, undefined, () => 1, NaN, Infinity, -0]",
+        ["1970-01-01T00:00:00.005Z", "/a/g", {"k": 1}, [1], "10", None, None, None, None, 0],
+    ),
+    ("return {f: () => 1, s: Symbol.iterator, u: undefined, n: null}", {"n": None}),
+    ("const e = new TypeError('bad'); e.code = 'X'; return e", {"name": "TypeError", "message": "bad", "code": "X"}),
+    ("const a = {}; a.self = a; return a", {"self": "[Circular]"}),
+    ("const a = {n: 1}; return [a, a]", [{"n": 1}, {"n": 1}]),
+    ('return JSON.parse(\'{"__proto__": 1, "ok": 2}\')', {"ok": 2}),
+    ("return 'a\\u0000b'", "a\x00b"),
+    ("return 'x\\ud800y'", "x\ufffdy"),
+    ("class P { x = 1; get y() { return 2 } } return new P()", {"x": 1}),
+    ("return {toJSON() { return 'no' }, a: 1}", {"a": 1}),
+]
+
+
+@pytest.mark.parametrize(("script", "expected"), PROGRAMS, ids=[script[:60] for script, _ in PROGRAMS])
+async def test_program(enclave: Enclave, script: str, expected: object) -> None:
+    result = await enclave.execute(script, tool_handler=answer, context={"user": {"id": 7}})
+    assert result.error is None, result.error and result.error.as_dict()
+    assert result.value == expected
+
+
+async def test_get_tool_sees_what_may_be_called(enclave: Enclave) -> None:
+    tools = [
+        {"name": "users:list", "description": "Lists users", "inputSchema": {"type": "object"}, "outputSchema": None},
+        {"name": "users:drop", "description": "Drops users"},
+    ]
+    result = await enclave.execute(
+        "const n = ['users', 'list'].join(':'); return [getTool(n), getTool('users:drop'), getTool('nope') === undefined]",
+        tool_handler=answer,
+        tools=tools,
+        allowed_tools=["users:l*"],
+    )
+    assert result.value == [tools[0], None, True]
+
+
+async def test_console_lines_arrive_in_order(enclave: Enclave) -> None:
+    result = await enclave.execute(
+        "console.log('a', {b: 1}, [2], null, undefined); await callTool('text', {}); console.warn('w');"
+        "console.error(new RangeError('e')); return 1",
+        tool_handler=answer,
+    )
+    assert result.logs == ('a {"b":1} [2] null undefined', "w", "RangeError: e")
+
+
+async def test_shortened_results_say_so() -> None:
+    async with Enclave("secure", sanitize_max_array=3, sanitize_max_string=20, sanitize_max_depth=3) as enclave:
+        result = await enclave.execute("return {list: [1, 2, 3, 4, 5], text: 'x'.repeat(50), deep: {a: {b: {c: 1}}}}")
+    assert result.value == {
+        "list": [1, 2, 3, {"__truncated": {"items": 2}}],
+        "text": "x" * 20 + "…[truncated 30 characters]",
+        "deep": {"a": {"__truncated": {"depth": 3}}},
+    }
+    assert len(result.warnings) == 3
+
+
+async def test_an_unawaited_call_that_fails_is_reported(enclave: Enclave) -> None:
+    result = await enclave.execute("callTool('fails', {}); return 1", tool_handler=answer)
+    assert result.value == 1
+    assert "upstream is down" in result.warnings[0]

@@ -1,0 +1,55 @@
+"""The benchmarks run, compute the right answers on every side, and the event loop stays responsive."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+
+GENEROUS_MS = 150.0
+"""The goal is 20 ms on a quiet machine (`benchmarks/loop_lag.py` prints it); a busy CI machine adds its own noise.
+Parsing the long script or building the index on the event loop would take 300 ms and more."""
+
+
+def run(*arguments: str) -> object:
+    """What a benchmark prints as JSON."""
+    ran = subprocess.run(
+        [sys.executable, *arguments, "--json"], cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_every_job_has_the_same_right_answer_on_every_side():
+    result = run("benchmarks/vs_codemode.py", "--rounds", "1")
+    assert isinstance(result, dict)
+    assert result["conditions"]["tools"] == 24
+    assert [row["job"] for row in result["jobs"] if row["codecallMs"] <= 0] == []
+    assert len(result["jobs"]) == 8
+
+
+def test_nothing_codecall_does_stops_the_event_loop():
+    rows = run("benchmarks/loop_lag.py", "--rounds", "1")
+    assert isinstance(rows, list)
+    assert len(rows) == 6
+    late = {row["job"]: row["maxMs"] - (row["aloneMaxMs"] or 0.0) for row in rows}
+    assert {job: lag for job, lag in late.items() if lag > GENEROUS_MS} == {}
+
+
+@pytest.mark.parametrize("arguments", [["--tools", "1"], ["--rounds", "0"], ["--only", "no such job"]])
+def test_wrong_arguments_are_refused(arguments: list[str]):
+    ran = subprocess.run(
+        [sys.executable, "benchmarks/vs_codemode.py", *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert arguments[0] in ran.stderr

@@ -1,0 +1,198 @@
+"""The documentation, run: every code block is executed or read, every table and link compared with what exists.
+
+The word after the opening fence decides what happens to a block; one that is not listed here fails.
+
+    python      runs as a program of its own and must end well; output beginning `# ->` in its last lines must match
+    js          AgentScript, run in an enclave against the tools of `TOOLS` below; must end with status `ok`
+    js refused  AgentScript that must be refused, with the text after `// refused: ` in the message
+    console     commands after `$ `: each must name a make target or a file that exists
+    json, toml  must parse
+    text        shown as it is
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from codecall import Enclave
+from codecall.options import PRESET_NAMES, Preset, presets_folder
+
+REPOSITORY = Path(__file__).parent.parent
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+FENCE = re.compile(r"^(?P<fence>```+)(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence)\s*$", re.MULTILINE | re.DOTALL)
+MENTION = re.compile(r"`((?:codecall|tests|benchmarks|examples|docs|presets)/[\w./*-]+)`")
+LINK = re.compile(r"\[[^\]\n]+\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)")
+
+USERS = [{"id": f"u{number}", "name": f"User {number}", "active": number % 2 == 0} for number in range(1, 7)]
+TOOLS = {
+    "users:list": lambda value: {"users": USERS[: value.get("limit", 100)]},
+    "users:get": lambda value: next(user for user in USERS if user["id"] == value["id"]),
+    "orders:list": lambda value: {
+        "orders": [{"id": n, "user": value["user"], "total": n * 10} for n in range(1, 4)],
+    },
+}
+"""What scripts in the documentation can call."""
+
+
+class Block(NamedTuple):
+    """One fenced block of a page."""
+
+    page: Path
+    line: int
+    info: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """The fenced blocks of a page, in order."""
+    content = page.read_text(encoding="utf-8")
+    return [
+        Block(page, content.count("\n", 0, match.start()) + 1, match["info"].strip(), match["text"])
+        for match in FENCE.finditer(content)
+    ]
+
+
+BLOCKS = list(chain.from_iterable(map(blocks_of, PAGES)))
+
+
+def tagged(info: str) -> list[Block]:
+    """The blocks with that word after the fence."""
+    return [block for block in BLOCKS if block.info == info]
+
+
+def handler(name: str, value: dict[str, object]) -> object:
+    """The tools of the documentation's scripts."""
+    return TOOLS[name](value)
+
+
+def test_every_block_says_what_it_is():
+    known = {"python", "js", "js refused", "console", "json", "toml", "text"}
+    assert [f"{block}: {block.info!r}" for block in BLOCKS if block.info not in known] == []
+
+
+@pytest.mark.parametrize("block", tagged("python"), ids=str)
+def test_python_blocks_run(block: Block, tmp_path: Path):
+    program = tmp_path / "block.py"
+    program.write_text(block.text, encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning:__main__", str(program)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    expected = re.findall(r"^# -> (.*)$", block.text, re.MULTILINE)
+    assert ran.stdout.splitlines() == expected
+
+
+@pytest.mark.parametrize("block", tagged("js"), ids=str)
+async def test_scripts_run(block: Block):
+    async with Enclave(preset="secure") as enclave:
+        result = await enclave.execute(block.text, tool_handler=handler, context={"limit": 3})
+    assert result.status == "ok", result.error
+
+
+@pytest.mark.parametrize("block", tagged("js refused"), ids=str)
+async def test_refused_scripts_are_refused(block: Block):
+    async with Enclave(preset="secure") as enclave:
+        result = await enclave.execute(block.text, tool_handler=handler)
+    (expected,) = re.findall(r"// refused: (.*)", block.text)
+    assert result.status == "illegal_access"
+    assert result.error is not None
+    assert expected in result.error.message
+
+
+@pytest.mark.parametrize("block", [*tagged("json"), *tagged("toml")], ids=str)
+def test_data_blocks_parse(block: Block):
+    assert (json if block.info == "json" else tomllib).loads(block.text)
+
+
+@pytest.mark.parametrize("block", tagged("console"), ids=str)
+def test_commands_exist(block: Block):
+    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    commands = [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
+    assert commands
+    for command in commands:
+        words = shlex.split(command, comments=True)
+        if words[0] == "make":
+            assert set(words[1:]) <= targets, command
+        for word in words[1:]:
+            if word.endswith((".py", ".toml", ".md")):
+                assert (REPOSITORY / word).is_file(), command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_mentioned_files_exist(page: Path):
+    content = page.read_text(encoding="utf-8")
+    links = [target for target in LINK.findall(content) if not (page.parent / target).exists()]
+    mentions = [path for path in MENTION.findall(content) if not list(REPOSITORY.glob(path.rstrip("/")))]
+    assert links == []
+    assert mentions == []
+
+
+def rows_after(heading: str, page: Path) -> list[list[str]]:
+    """The cells of the first table below a heading, without its head."""
+    content = page.read_text(encoding="utf-8").partition(f"\n{heading}\n")[2]
+    lines = re.search(r"(?:^\|.*\n)+", content, re.MULTILINE)
+    assert lines is not None, f"{page.name} has no table below {heading!r}"
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[0].splitlines()][2:]
+
+
+def test_the_table_of_presets_is_what_the_files_say():
+    presets = [tomllib.loads((presets_folder() / f"{name}.toml").read_text(encoding="utf-8")) for name in PRESET_NAMES]
+    words = {True: "yes", False: "no"}
+    expected = {
+        field: [words[value] if isinstance(value, bool) else f"{value:,}" for value in (p[field] for p in presets)]
+        for field in Preset.model_fields
+    }
+    found = {row[0].strip("`"): row[2:] for row in rows_after("## Presets", REPOSITORY / "docs" / "architecture.md")}
+    assert found == expected
+
+
+def test_the_module_map_names_every_module():
+    page = REPOSITORY / "docs" / "architecture.md"
+    (module_map,) = [block.text for block in blocks_of(page) if block.text.startswith("codecall/")]
+    folders: list[str] = []
+    named: set[str] = set()
+    for line in module_map.splitlines():
+        match = re.match(r"( *)([\w./]+)", line)
+        assert match is not None, line
+        del folders[len(match[1]) // 2 :]
+        if match[2].endswith("/"):
+            folders.append(match[2])
+        else:
+            named.add("".join(folders) + match[2])
+    files = {str(file.relative_to(REPOSITORY)) for file in (REPOSITORY / "codecall").rglob("*")}
+    modules = {file for file in files if file.endswith((".py", ".js")) and not file.endswith("/__init__.py")}
+    assert named - {"codecall/__init__.py"} == modules
+
+
+def test_every_dependency_is_explained():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = chain.from_iterable(project["optional-dependencies"].values())
+    wanted = {re.split(r"[\[<>=~]", name)[0] for name in (*project["dependencies"], *extras)}
+    page = (REPOSITORY / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    assert [name for name in sorted(wanted) if f"`{name}`" not in page] == []
+
+
+def test_the_changelog_has_the_version():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## \[{re.escape(project['version'])}\]", changelog, re.MULTILINE)

@@ -1,0 +1,326 @@
+"""The rules of the house, held by reading the source: who imports whom, what loads where, what is documented."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+PACKAGE = REPOSITORY / "codecall"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+MAX_LINES = 300
+"""Soft ceiling of one file; only those below may exceed it."""
+LONGER = {
+    "codecall.errors": "the whole exception tree, one class after the other",
+    "codecall.options": "every option of the project with its meaning and range",
+    "codecall.sandbox.agentscript.policy": "the allow-list as data",
+}
+
+
+class Area(NamedTuple):
+    """One row of the table: a part of the package, its layer, and what it may import."""
+
+    prefix: str
+    """The longest prefix that fits a module decides."""
+    layer: int
+    inside: tuple[str, ...]
+    """Prefixes inside codecall it may import; its own area always."""
+    outside: tuple[str, ...] = ()
+    """Third-party packages."""
+
+
+SANDBOX = "codecall.sandbox"
+POLICY = f"{SANDBOX}.agentscript.policy"
+WIRE = f"{SANDBOX}.wire"
+SHARED = ("codecall.errors", "codecall.options", "codecall.envelopes", "codecall.sanitizing", POLICY)
+BROKER_SIDE = f"{SANDBOX}.broker"
+
+CATALOG_SIDE = ("codecall.calls", "codecall.catalog.view", "codecall.catalog.reach", BROKER_SIDE, *SHARED)
+MCP = ("fastmcp", "mcp", "mcp_types")
+
+# The table of docs/architecture.md. A module belongs to the row with the longest prefix that fits its name.
+HOUSE = [
+    Area(WIRE, 0, (), ("msgspec",)),
+    Area(POLICY, 0, ()),
+    Area(BROKER_SIDE, 0, ()),
+    Area(f"{SANDBOX}.agentscript", 1, (POLICY, WIRE)),
+    Area(f"{SANDBOX}.agentscript.grammar", 1, (f"{SANDBOX}.agentscript",), ("esprima",)),
+    Area(f"{SANDBOX}.agentscript.realm", 1, (f"{SANDBOX}.agentscript", WIRE), ("quickjs", "msgspec")),
+    Area(f"{SANDBOX}.worker", 2, (WIRE, f"{SANDBOX}.agentscript"), ("pyseccomp", "landlock")),
+    Area("codecall.errors", 2, (POLICY,)),
+    Area("codecall.envelopes", 2, (POLICY, "codecall.errors")),
+    Area("codecall.options", 2, (POLICY, "codecall.errors"), ("pydantic",)),
+    Area("codecall.sanitizing", 2, (POLICY, "codecall.errors", "codecall.options")),
+    Area(f"{SANDBOX}.host", 2, (WIRE, BROKER_SIDE, *SHARED), ("anyio", "msgspec")),
+    Area(f"{SANDBOX}.enclave", 2, (WIRE, BROKER_SIDE, f"{SANDBOX}.host", *SHARED), ("anyio", "msgspec")),
+    Area("codecall.catalog", 3, SHARED, ("anyio",)),
+    Area("codecall.catalog.matrices", 3, ("codecall.catalog",), ("sklearn", "scipy", "numpy")),
+    Area("codecall.catalog.tfidf", 3, ("codecall.catalog", *SHARED), ("anyio", "numpy")),
+    Area("codecall.catalog.metadata", 3, SHARED, ("pydantic",)),
+    Area("codecall.catalog.apps", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
+    Area("codecall.catalog.view", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
+    Area("codecall.calls", 3, CATALOG_SIDE, ("anyio", "msgspec", "pydantic")),
+    Area("codecall.calls.broker", 3, CATALOG_SIDE, ("anyio", "fastmcp")),
+    Area("codecall.calls.failures", 3, CATALOG_SIDE, (*MCP, "msgspec", "pydantic")),
+    Area("codecall.calls.unwrap", 3, CATALOG_SIDE, (*MCP, "anyio", "msgspec")),
+    Area("codecall.calls.rates", 3, CATALOG_SIDE, (*MCP, "limits", "msgspec", "pydantic")),
+    Area(
+        "codecall.meta_tools",
+        4,
+        ("codecall.catalog", "codecall.calls", f"{SANDBOX}.enclave", POLICY, *SHARED),
+        (*MCP, "anyio", "msgspec", "pydantic", "uncalled_for"),
+    ),
+    Area(
+        "codecall.plugin",
+        5,
+        ("codecall.meta_tools", "codecall.catalog", "codecall.calls", f"{SANDBOX}.enclave", *SHARED),
+        MCP,
+    ),
+    Area("codecall", 6, ("codecall",)),
+    Area("codecall.testing", 6, ("codecall",), ("pytest", "anyio", "fastmcp")),
+    Area("codecall.cli", 6, ("codecall",), ("cyclopts", "rich", "anyio", "fastmcp")),
+]
+
+KNOWS_FASTMCP = (
+    "codecall.plugin",
+    "codecall.meta_tools",
+    "codecall.catalog.view",
+    "codecall.catalog.apps",
+    "codecall.calls.broker",
+    "codecall.calls.failures",
+    "codecall.calls.unwrap",
+    "codecall.calls.rates",
+    "codecall.testing",
+    "codecall.cli",
+)
+
+
+COMES_WITH = {
+    "esprima": "esprima2",
+    "quickjs": "quickjs-ng",
+    "sklearn": "scikit-learn",
+    "numpy": "scikit-learn",
+    "scipy": "scikit-learn",
+    "mcp": "fastmcp",
+    "mcp_types": "fastmcp",
+    "uncalled_for": "fastmcp",
+}
+"""Modules whose package has another name, or that arrive with another package (docs/dependencies.md says so)."""
+
+
+def module_name(file: Path) -> str:
+    """Dotted name of a source file."""
+    parts = file.relative_to(REPOSITORY).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def within(name: str, prefix: str) -> bool:
+    """Whether a dotted name is `prefix` or below it."""
+    return name == prefix or name.startswith(f"{prefix}.")
+
+
+def area_of(name: str) -> Area:
+    """The row a module belongs to."""
+    return max((area for area in HOUSE if within(name, area.prefix)), key=lambda area: len(area.prefix))
+
+
+SOURCES = {module_name(file): ast.parse(file.read_text(encoding="utf-8")) for file in MODULES}
+
+
+def imports_of(name: str, *, when_loaded: bool = False) -> Iterator[str]:
+    """Every module the source of `name` imports: wherever the import stands, or only what loading it imports."""
+    for node in SOURCES[name].body if when_loaded else ast.walk(SOURCES[name]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}: relative import"
+            assert node.module is not None
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in SOURCES else node.module
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_imports_point_down_the_table(name: str):
+    area = area_of(name)
+    wrong: list[str] = []
+    for imported in imports_of(name):
+        top = imported.partition(".")[0]
+        if top == "codecall":
+            allowed = within(imported, area.prefix) or any(within(imported, prefix) for prefix in area.inside)
+            upward = area.prefix != "codecall" and area_of(imported).layer > area.layer
+            if not allowed or upward:
+                wrong.append(imported)
+        elif top not in sys.stdlib_module_names and top not in area.outside:
+            wrong.append(imported)
+    assert wrong == [], f"{name} (layer {area.layer}) may not import these"
+
+
+def test_every_third_party_import_is_a_declared_dependency():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
+    declared = {re.split(r"[\[<>=~]", name)[0].replace("-", "_") for name in named}
+    imported = {top for name in SOURCES for top in (item.partition(".")[0] for item in imports_of(name))}
+    third_party = imported - sys.stdlib_module_names - {"codecall"}
+    assert {COMES_WITH.get(name, name).replace("-", "_") for name in third_party} <= declared
+
+
+def test_the_modules_do_not_import_each_other_in_a_circle():
+    graph = {name: {*imports_of(name, when_loaded=True)} & SOURCES.keys() - {name} for name in SOURCES}
+    while leaves := {name for name, imported in graph.items() if not imported}:
+        graph = {name: imported - leaves for name, imported in graph.items() if name not in leaves}
+    assert graph == {}
+
+
+def test_only_the_named_modules_know_fastmcp():
+    knowing = {
+        name
+        for name in SOURCES
+        if any(imported.partition(".")[0] in ("fastmcp", "mcp", "mcp_types") for imported in imports_of(name))
+    }
+    assert {name for name in knowing if not any(within(name, known) for known in KNOWS_FASTMCP)} == set()
+
+
+def test_every_row_of_the_table_is_used_or_planned():
+    planned = {"codecall.testing", "codecall.cli"}
+    used = {area_of(name).prefix for name in SOURCES}
+    assert {area.prefix for area in HOUSE} - used == planned - used
+
+
+def public_definitions(name: str) -> Iterator[tuple[str, ast.AST]]:
+    """Public functions, classes and their public methods, with their qualified names."""
+
+    def walk(body: list[ast.stmt], path: str) -> Iterator[tuple[str, ast.AST]]:
+        for node in body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                if node.name.startswith("_"):
+                    continue
+                overload = any("overload" in ast.unparse(item) for item in node.decorator_list)
+                if not overload:
+                    yield f"{path}.{node.name}", node
+                if isinstance(node, ast.ClassDef):
+                    yield from walk(node.body, f"{path}.{node.name}")
+
+    yield from walk(SOURCES[name].body, name)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_everything_public_says_what_it_is(name: str):
+    assert ast.get_docstring(SOURCES[name]), f"{name} has no docstring"
+    silent = [path for path, node in public_definitions(name) if not ast.get_docstring(node)]  # type: ignore[arg-type]
+    assert silent == []
+
+
+@pytest.mark.parametrize("file", MODULES, ids=module_name)
+def test_a_file_is_short(file: Path):
+    lines = len(file.read_text(encoding="utf-8").splitlines())
+    if module_name(file) not in LONGER:
+        assert lines <= MAX_LINES
+
+
+def test_the_list_of_longer_files_is_current():
+    assert [name for name in LONGER if name not in SOURCES] == []
+
+
+def test_no_module_is_a_drawer():
+    drawers = {"utils", "util", "helpers", "helper", "misc", "common"}
+    assert [file for file in MODULES if file.stem in drawers] == []
+
+
+def loaded_by(code: str, *flags: str) -> set[str]:
+    """Top-level and dotted names in `sys.modules` of a fresh interpreter after `code`."""
+    program = textwrap.dedent(code) + "\nimport sys\nprint('MODULES', *sorted(sys.modules))\n"
+    ran = subprocess.run(
+        [sys.executable, *flags, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ran.returncode == 0, ran.stderr
+    return set(ran.stdout.rpartition("MODULES")[2].split())
+
+
+ENGINE = ("quickjs", "_quickjs", "esprima", f"{SANDBOX}.agentscript.realm", f"{SANDBOX}.agentscript.guard")
+
+
+def test_the_engine_and_the_parser_never_load_in_the_server_process():
+    loaded = loaded_by(
+        """
+        import asyncio
+        from fastmcp import Client, FastMCP
+        from codecall import CodeCallPlugin
+
+        async def main():
+            server = FastMCP("house")
+            server.tool(lambda a, b: a + b, name="sum")
+            CodeCallPlugin.init().install(server)
+            async with Client(server) as client:
+                script = "return await callTool('sum', { a: 1, b: 2 });"
+                found = await client.call_tool("codecall:search", {"query": "sum"})
+                known = await client.call_tool("codecall:describe", {"toolNames": ["sum"]})
+                assert known.structured_content["tools"][0]["name"] == "sum", known
+                ran = await client.call_tool("codecall:execute", {"script": script})
+                assert ran.structured_content["result"] == 3, ran
+
+        asyncio.run(main())
+        """
+    )
+    assert loaded.isdisjoint(ENGINE)
+
+
+def test_the_worker_loads_neither_fastmcp_nor_pydantic_nor_scikit_learn():
+    loaded = loaded_by(
+        f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); import codecall.sandbox.worker.serve", "-I"
+    )
+    heavy = {"fastmcp", "mcp", "mcp_types", "pydantic", "sklearn", "numpy", "anyio", "asyncio", "limits"}
+    assert loaded.isdisjoint(heavy)
+    assert {"codecall.errors", "codecall.options"}.isdisjoint(loaded)
+    assert loaded & {"quickjs", "_quickjs"}
+
+
+def test_importing_the_package_is_light():
+    loaded = loaded_by("import codecall")
+    assert loaded.isdisjoint({"fastmcp", "pydantic", "sklearn", "anyio"})
+
+
+def test_the_public_surface():
+    import codecall
+    from codecall import errors
+
+    raised = {
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, errors.CodeCallError) and not name.startswith("_")
+    }
+    assert set(codecall.__all__) - raised == {
+        "CodeCallPlugin",
+        "Enclave",
+        "ExecutionResult",
+        "Location",
+        "PoolOptions",
+        "Preset",
+        "RateLimitPlugin",
+        "Stats",
+        "load_preset",
+        "tool_metadata",
+    }
+    assert raised <= set(codecall.__all__)
+
+
+def test_every_public_name_resolves():
+    import codecall
+
+    assert len(set(codecall.__all__)) == len(codecall.__all__)
+    assert set(codecall.__all__) <= set(dir(codecall))
+    for name in codecall.__all__:
+        assert getattr(codecall, name) is not None
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = codecall.no_such_name

@@ -1,0 +1,195 @@
+"""The options of the plugin: both spellings, short forms, and refusals that name the field."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+from pydantic.alias_generators import to_camel
+
+from codecall.errors import OptionsError
+from codecall.options import (
+    PRESET_ENVIRONMENT_VARIABLE,
+    DirectCalls,
+    Options,
+    PluginOptions,
+    PoolOptions,
+    SanitizationOptions,
+    SearchOptions,
+    load_preset,
+    presets_folder,
+)
+
+
+@pytest.fixture(autouse=True)
+def no_preset_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests say themselves which preset they mean."""
+    monkeypatch.delenv(PRESET_ENVIRONMENT_VARIABLE, raising=False)
+
+
+def refusal(**options: object) -> str:
+    """The message with which the options are refused."""
+    with pytest.raises(OptionsError) as refused:
+        PluginOptions.build(**options)
+    assert isinstance(refused.value, ValueError)
+    assert refused.value.code == "INVALID_OPTIONS"
+    return refused.value.message
+
+
+def test_defaults():
+    options = PluginOptions.build()
+    assert options.mode == "codecall_only"
+    assert options.app_ids is None
+    assert options.include_tools is None
+    assert options.direct_calls == DirectCalls(enabled=True, allowed_tools=None)
+    assert options.tool_name_separator == ":"
+    assert options.top_k == 5
+    assert options.mark_errors is False
+    assert options.preset == load_preset("secure")
+    assert options.preset_name == "secure"
+    assert options.embedding == SearchOptions(strategy="tfidf", similarity_threshold=0.3)
+    assert options.sanitization == SanitizationOptions(remove_stack_traces=True, remove_file_paths=True)
+    assert options.pool == PoolOptions()
+
+
+GIVEN: dict[str, tuple[object, object]] = {
+    "mode": ("metadata_driven", "metadata_driven"),
+    "app_ids": (["crm"], ("crm",)),
+    "include_tools": (callable, callable),
+    "direct_calls": (False, DirectCalls(enabled=False)),
+    "tool_name_separator": ("_", "_"),
+    "top_k": (50, 50),
+    "mark_errors": (True, True),
+    "embedding": ({"similarityThreshold": 0.5}, SearchOptions(similarity_threshold=0.5)),
+    "sanitization": ({"removeFilePaths": False}, SanitizationOptions(remove_file_paths=False)),
+    "pool": ({"maxWorkers": 2}, PoolOptions(max_workers=2)),
+}
+
+
+def test_the_table_above_leaves_no_option_out():
+    assert {*GIVEN, "vm"} == set(PluginOptions.names())
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_every_option_is_accepted_in_both_spellings(name: str):
+    value, expected = GIVEN[name]
+    assert getattr(PluginOptions.build(**{name: value}), name) == expected
+    assert getattr(PluginOptions.build(**{to_camel(name): value}), name) == expected
+
+
+@pytest.mark.parametrize("model", [SearchOptions, SanitizationOptions, PoolOptions, DirectCalls])
+def test_nested_options_accept_both_spellings(model: type[Options]):
+    defaults = model()
+    for name in model.names():
+        value = getattr(defaults, name)
+        assert model.read({name: value}, where="x") == defaults
+        assert model.read({to_camel(name): value}, where="x") == defaults
+
+
+@pytest.mark.parametrize("model", [SearchOptions, SanitizationOptions, PoolOptions, DirectCalls])
+def test_options_are_frozen(model: type[Options]):
+    with pytest.raises(ValueError, match="frozen"):
+        setattr(model(), model.names()[0], None)
+
+
+def test_the_readable_form_names_what_is_set():
+    assert repr(SearchOptions(strategy="hybrid")).startswith("SearchOptions(strategy='hybrid', ")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (True, DirectCalls()),
+        (["users:*", "orders:get"], DirectCalls(allowed_tools=("users:*", "orders:get"))),
+        (("users:*",), DirectCalls(allowed_tools=("users:*",))),
+        ([], DirectCalls(allowed_tools=())),
+        ({"enabled": False}, DirectCalls(enabled=False)),
+        ({"allowedTools": ["a"]}, DirectCalls(allowed_tools=("a",))),
+        (DirectCalls(enabled=False), DirectCalls(enabled=False)),
+    ],
+)
+def test_direct_calls_has_short_forms(value: object, expected: DirectCalls):
+    assert PluginOptions.build(direct_calls=value).direct_calls == expected
+    assert PluginOptions.build(directCalls=value).direct_calls == expected
+
+
+def test_vm_takes_a_preset_and_overrides(tmp_path: Path):
+    options = PluginOptions.build(vm={"preset": "balanced", "timeoutMs": 8000, "max_tool_calls": 7})
+    assert options.preset == load_preset("balanced").model_copy(update={"timeout_ms": 8000, "max_tool_calls": 7})
+    assert options.preset_name == "balanced"
+    file = presets_folder() / "locked_down.toml"
+    for path in (file, str(file)):
+        by_path = PluginOptions.build(vm={"preset": path})
+        assert by_path.preset == load_preset("locked_down")
+        assert by_path.preset_name == os.fspath(path)
+
+
+@pytest.mark.parametrize("vm", [None, {}, MappingProxyType({}), {"preset": None}])
+def test_vm_may_be_empty(vm: object):
+    assert PluginOptions.build(vm=vm).preset == load_preset("secure")
+
+
+def test_vm_is_left_as_it_was():
+    vm = {"preset": "balanced", "timeout_ms": 8000}
+    PluginOptions.build(vm=vm)
+    assert vm == {"preset": "balanced", "timeout_ms": 8000}
+
+
+def test_the_environment_names_the_preset(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(PRESET_ENVIRONMENT_VARIABLE, "locked_down")
+    options = PluginOptions.build()
+    assert options.preset == load_preset("locked_down")
+    assert options.preset_name == "locked_down"
+    assert PluginOptions.build(vm={"preset": "balanced"}).preset_name == "balanced"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"topk": 5}, "topk: unknown option; known here: vm, mode, app_ids, "),
+        ({"top_k": "5"}, "top_k: "),
+        ({"top_k": 0}, "top_k: "),
+        ({"topK": 51}, "top_k: "),
+        ({"top_k": 5, "topK": 5}, "top_k: given twice"),
+        ({"top_k": True}, "top_k: "),
+        ({"mode": "all"}, "mode: "),
+        ({"mark_errors": "yes"}, "mark_errors: "),
+        ({"include_tools": ["a"]}, "include_tools: "),
+        ({"app_ids": "crm"}, "app_ids: "),
+        ({"app_ids": ["crm", 3]}, "app_ids.1: "),
+        ({"tool_name_separator": "-"}, "tool_name_separator: "),
+        ({"direct_calls": "users:*"}, "direct_calls: "),
+        ({"direct_calls": 3}, "direct_calls: "),
+        ({"direct_calls": ["a", 3]}, "direct_calls.allowed_tools.1: "),
+        ({"direct_calls": {"enabled": "no"}}, "direct_calls.enabled: "),
+        ({"embedding": "tfidf"}, "embedding: "),
+        ({"embedding": {"strategy": "magic"}}, "embedding.strategy: "),
+        ({"embedding": {"similarity_threshold": 1.5}}, "embedding.similarity"),
+        ({"embedding": {"model": "x"}}, "embedding.model: unknown option; known here: strategy, similarity_threshold"),
+        ({"sanitization": {"remove_paths": True}}, "sanitization.remove_paths: unknown option; known here: remove_"),
+        ({"pool": {"max_workers": 0}}, "pool.max"),
+        ({"pool": {"min_workers": 9, "max_workers": 2}}, "pool: "),
+        ({"preset": "secure"}, "preset: set it as vm="),
+        ({"preset_name": "secure"}, "preset_name: set it as vm="),
+        ({"presetName": "secure"}, "presetName: set it as vm="),
+        ({"vm": "secure"}, "vm: a mapping is needed, got str"),
+        ({"vm": [("preset", "secure")]}, "vm: a mapping is needed, got list"),
+        ({"vm": {"preset": 3}}, "vm.preset: a name or a path is needed, got int"),
+        ({"vm": {"preset": "lax"}}, "vm.preset: unknown preset 'lax'; known: locked_down, "),
+        ({"vm": {"preset": "secure", "timeout": 3}}, "vm.timeout: unknown option; known here: timeout_ms, "),
+        ({"vm": {3: 3}}, "vm.3: "),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(options: dict[str, object], message: str):
+    assert refusal(**options).startswith(message)
+
+
+def test_all_wrong_options_are_named_at_once():
+    message = refusal(mode="all", top_k=0, speed=1)
+    assert all(part in message for part in ("mode: ", "top_k: ", "speed: unknown option"))
+
+
+def test_a_long_value_is_shown_in_short():
+    assert len(refusal(mode="x" * 100_000)) < 300

@@ -1,0 +1,225 @@
+"""What error texts lose, and what they keep."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codecall.options import SanitizationOptions
+from codecall.sanitizing import (
+    CREDENTIAL,
+    MAX_DEPTH,
+    MAX_NODES,
+    MAX_TEXT_CHARS,
+    PATTERNS,
+    STACK,
+    Row,
+    clean_text,
+    clean_value,
+)
+
+ON = SanitizationOptions()
+OFF = SanitizationOptions(remove_stack_traces=False, remove_file_paths=False)
+
+
+@pytest.mark.parametrize("row", PATTERNS, ids=lambda row: row.name)
+def test_each_row_does_what_its_example_says(row: Row) -> None:
+    assert clean_text(row.example, ON) == row.cleaned
+
+
+@pytest.mark.parametrize("row", PATTERNS, ids=lambda row: row.name)
+def test_each_row_is_what_removes_its_example(row: Row) -> None:
+    assert row.pattern.search(row.example)
+
+
+@pytest.mark.parametrize("row", PATTERNS, ids=lambda row: row.name)
+def test_each_row_obeys_its_switch(row: Row) -> None:
+    assert clean_text(row.example, OFF) == row.example
+    others = {"remove_stack_traces": True, "remove_file_paths": True, row.switch: False}
+    assert (
+        row.pattern.search(clean_text(row.example, SanitizationOptions(**others))) or row.switch == "remove_file_paths"
+    )
+
+
+ORDINARY = [
+    "User 42 not found",
+    "status must be one of open/closed",
+    "Input should be 'open', 'closed' or 'won'",
+    "see https://example.com/docs/errors?code=404#top",
+    "GET https://api.example.com:8443/v1/users/42 answered 404 Not Found",
+    "GET /users/42 answered 404 Not Found",
+    "POST /api/v1/companies: 422",
+    "due 2024/01/31, started 2024-01-31T10:20:30Z at 10:30:15",
+    "the ratio is 3/4, and/or 16:9",
+    "Tool 'users:list' was not found; did you mean 'users:get'?",
+    "Tool 'crm_users_list' was not found",
+    "content type application/json is not text/plain",
+    "ui://widgets/chart and config://app are resources",
+    "password: must have at least 12 characters",
+    "token: Field required",
+    "secret: Input should be a valid string",
+    "max_tokens=4096 is more than the limit of 2048",
+    "Invalid token: expected a number",
+    "Bearer authentication is required",
+    "basic authentication-required",
+    "version 10.2.1 is older than 10.2.2",
+    "build 10.0.19041.1110 is not supported",
+    "8.8.8.8:53 did not answer",
+    "172.15.0.1 and 172.32.0.1 are public",
+    "2001:db8::1 did not answer",
+    "meet at noon (room 12)",
+    "at most 10 items (found 12)",
+    "mail ann@example.com: no answer",
+    "line 3, column 14: unexpected ','",
+    "cost is $3.50/unit; 50% off",
+    "std::vector is not JSON",
+    "C: drive full",
+    "HTTPSConnectionPool(host='api.example.com', port=443): Max retries exceeded",
+    "settings.local is missing",
+    "\tindented\n\n  text  stays",
+    "#1 of 3 (12): ok"[:7],
+    "",
+]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_messages_stay_as_they_are(text: str) -> None:
+    assert clean_text(text, ON) == text
+
+
+LEAKS = [
+    ("open '/var/lib/crm/orders.sqlite3' failed", "/var"),
+    ("ENOENT:/etc/passwd", "passwd"),
+    ("ENOENT: no such file or directory, open '/srv/x/y z'", "/srv"),
+    ("~/.ssh/id_rsa is not readable", ".ssh"),
+    ("/opt/acme-crm/releases/7/crm/api.py:120", "acme"),
+    ("D:\\crm\\a.txt:12", "crm"),
+    ("C:/Users/ann/a.txt", "ann"),
+    ("node_modules/pg/lib/client.js:132:7", "client"),
+    ("http://192.168.1.20/admin", "192"),
+    ("mongodb+srv://u:p4ss@cluster0.example.net/db", "p4ss"),
+    ("redis://:p4ss@cache.example.com:6379/0", "p4ss"),
+    ("connect ECONNREFUSED 127.0.0.1:5432", "127"),
+    ('connection to server at "db-main" (10.1.2.3), port 5432 failed', "db-main"),
+    ("users.prod.svc.cluster.local: no route", "prod"),
+    ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY", "wJal"),
+    ("password: hunter2-and-more", "hunter2"),
+    ("{'password': 'hunter'}", "hunter"),
+    ("client_secret=abc&grant=x", "abc"),
+    ("Cookie: session=8f14e45fceea; x", "8f14"),
+    ("Authorization: Basic dXNlcjpwYXNzd29yZDE=", "dXNl"),
+    ("key sk-proj-aaaabbbbccccddddeeee is wrong", "aaaabbbb"),
+    ("ghp_0123456789abcdefghij0123456789abcdef", "0123"),
+]
+
+
+@pytest.mark.parametrize(("text", "secret"), LEAKS)
+def test_what_must_not_leave_does_not(text: str, secret: str) -> None:
+    assert secret not in clean_text(text, ON)
+
+
+def test_consecutive_frames_leave_one_mark() -> None:
+    frames = "\n".join(f"    at f{i} (/srv/app/a.js:{i}:1)" for i in range(1, 20))
+    assert clean_text(f"Error: boom\n{frames}", ON).count(STACK) == 1
+
+
+def test_a_long_text_is_cut_between_words_and_says_so() -> None:
+    text = "word " * MAX_TEXT_CHARS
+    cleaned = clean_text(text, ON)
+    head, _, tail = cleaned.partition("…[truncated ")
+    assert len(head) <= MAX_TEXT_CHARS
+    assert head.endswith("word")
+    assert tail == f"{len(text) - len(head)} characters]"
+
+
+def test_a_cut_never_leaves_half_a_credential() -> None:
+    key = "AKIAIOSFODNN7EXAMPLE"
+    text = "x" * 100 + " " + "y " * ((MAX_TEXT_CHARS - 112) // 2) + key + " z" * 100
+    assert len(text[: text.index(key)]) < MAX_TEXT_CHARS < text.index(key) + len(key)
+    assert "AKIA" not in clean_text(text, ON)
+
+
+def test_details_are_cleaned_at_every_level() -> None:
+    details = {"path": ["/home/ann/a.py", {"/home/ann/b.py": 3}], "password": "x", "n": 1, "ok": None, "f": 0.5}
+    assert clean_value(details, ON) == {
+        "path": ["[path]", {"[path]": 3}],
+        "password": CREDENTIAL,
+        "n": 1,
+        "ok": None,
+        "f": 0.5,
+    }
+    assert clean_value(details, OFF) == details
+
+
+def test_details_are_bounded_with_a_mark() -> None:
+    deep: object = 1
+    for _ in range(MAX_DEPTH + 5):
+        deep = [deep]
+    assert "__truncated" in str(clean_value(deep, ON))
+    wide = clean_value(list(range(MAX_NODES * 3)), ON)
+    assert isinstance(wide, list)
+    assert len(wide) <= MAX_NODES
+    assert wide[-1] == {"__truncated": {"items": MAX_NODES * 3 - (len(wide) - 1)}}
+    many = clean_value({str(i): i for i in range(MAX_NODES * 3)}, ON)
+    assert isinstance(many, dict)
+    assert "__truncated" in many
+
+
+HOSTILE = [
+    "/home",
+    "/a",
+    "a-",
+    "at ",
+    "C:\\",
+    "a.",
+    "..",
+    " ",
+    "\n",
+    "=",
+    "password",
+    "://",
+    "eyJ",
+    "[",
+    "10.",
+    "fe80:",
+    'File "',
+    "x:",
+    "@",
+    "\t",
+    "(",
+    "Server=a;",
+    "-----BEGIN PRIVATE KEY-----",
+    "\\\\",
+    "~/",
+    "node_modules/",
+    "1",
+]
+
+
+@pytest.mark.parametrize("row", PATTERNS, ids=lambda row: row.name)
+def test_each_pattern_takes_linear_time(row: Row) -> None:
+    """No repetition of a hostile piece, alone or in a pair, makes one row take longer than 100 ms."""
+    for first in HOSTILE:
+        for second in (first, "a", "/", " "):
+            text = (first + second) * (MAX_TEXT_CHARS // len(first + second)) + "\x00"
+            started = time.process_time()
+            row.pattern.sub(row.mark, text)
+            assert time.process_time() - started < 0.1, (row.name, first, second)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=400))
+def test_any_text_is_cleaned_and_stays_clean(text: str) -> None:
+    once = clean_text(text, ON)
+    assert clean_text(once, ON) == once
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from([row.example for row in PATTERNS] + ORDINARY), min_size=1, max_size=4))
+def test_any_mix_of_examples_leaves_nothing_behind(parts: list[str]) -> None:
+    cleaned = clean_text("\n".join(parts), ON)
+    for secret in ("s3cret", "hunter2", "/home/ann", "/srv/", "10.0.3.7", "AKIA", "MIIEow", "8f14e45", "eyJ"):
+        assert secret not in cleaned
