@@ -89,6 +89,16 @@ class CodeCallPlugin(CatalogTransform):
             logger.info("embedding.strategy 'auto' uses 'tfidf' in this version")
         return cls(built)
 
+    @property
+    def meta_tools(self) -> tuple[Tool, ...]:
+        """The tools this plugin adds, as they are advertised."""
+        return tuple(self._meta_tools)
+
+    @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """Process ids of the workers that run for this plugin now, on all its servers; none outside their lifespans."""
+        return tuple(self._enclaves.pids())
+
     def install(self, server: ServerT) -> ServerT:
         """Put CodeCall on `server` and give the server back.
 

@@ -1,0 +1,1 @@
+"""What happens to a call: who may make it, how often, how it is made, and what comes back."""

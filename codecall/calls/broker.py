@@ -18,7 +18,7 @@ import anyio
 from codecall.calls.access import AccessPolicy, View
 from codecall.calls.failures import Failures
 from codecall.calls.inputs import parameter_names
-from codecall.calls.unwrap import encode, is_wrapped, looks_wrapped, read_value
+from codecall.calls.unwrap import ValueTooLarge, is_wrapped, looks_wrapped, to_json
 from codecall.catalog.view import JsonObject, ToolEntry
 from codecall.errors import CodeCallError, ToolCallError, ToolTimeoutError
 from codecall.options import SanitizationOptions
@@ -88,33 +88,25 @@ class Broker:
             SelfReferenceError: `name` is a meta-tool.
         """
         entry = await self._access.admit(name)
-        value = await self._value(entry, arguments)
+        result = await self._result(entry, arguments)
+        wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
         try:
-            encoded = await encode(value)
+            return await to_json(result, wrapped=wrapped, max_bytes=self._max_value_bytes)
+        except ValueTooLarge as failure:
+            raise self._too_large(entry, failure.size) from None
         except ValueError:
             raise ToolCallError(
                 f"Tool '{entry.name}' returned a value that cannot be sent as JSON",
                 tool_name=entry.name,
                 hint="It is nested too deeply, or holds what JSON has no form for; ask the tool for less.",
             ) from None
-        if len(encoded) > self._max_value_bytes:
-            raise self._too_large(entry, len(encoded))
-        return encoded.decode()
-
-    async def value(self, name: str, arguments: dict[str, object]) -> object:
-        """Perform one call and give the tool's value as Python data, of any size; for `codecall:invoke`.
-
-        Raises:
-            ToolCallError: every outcome that is not a success, under its own code.
-            SelfReferenceError: `name` is a meta-tool.
-        """
-        return await self._value(await self._access.admit(name), arguments)
 
     async def describe(self, name: str) -> JsonObject | None:
         """What `getTool(name)` sees: name, description, inputSchema, outputSchema; None when it may not be called."""
         return await self._access.describe(name)
 
-    async def _value(self, entry: ToolEntry, arguments: dict[str, object]) -> object:
+    async def _result(self, entry: ToolEntry, arguments: dict[str, object]) -> ToolResult:
+        """FastMCP's result when it is a success."""
         try:
             result = await self._perform(entry, arguments)
         except CodeCallError:
@@ -133,8 +125,7 @@ class Broker:
         refused = self._failures.of_result(result, entry, arguments)
         if refused is not None:
             raise refused
-        wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
-        return await read_value(result, wrapped=wrapped)
+        return result
 
     async def _perform(self, entry: ToolEntry, arguments: dict[str, object]) -> ToolResult:
         """FastMCP's answer, within the time limit.

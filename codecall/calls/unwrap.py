@@ -1,15 +1,19 @@
-"""From a tool's MCP result to the value a script sees, and from there to JSON text.
+"""From a tool's MCP result to the JSON text of the value a script sees.
 
-In this order: structured content (FastMCP's `{"result": x}` wrapper taken off), the one text block parsed as JSON, that
-text as it is, the list of content blocks, null. Binary blocks arrive as `{type, mimeType, bytes}`: base64 never reaches
-a script. What is large is worked on in a thread, so that the event loop never waits for JSON.
+In this order: structured content (FastMCP's `{"result": x}` wrapper taken off), the one text block as JSON if it is
+JSON, that text as a string, the list of content blocks, null. Binary blocks arrive as `{type, mimeType, bytes}`: base64
+never reaches a script.
+
+The event loop never waits for JSON. A text that is JSON is checked and passed on as it is, which takes a hundredth of
+the time of reading and writing it; large data is written in pieces in a thread, because one call of the encoder holds
+the interpreter lock to its end.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, Protocol, cast
 
 import anyio.to_thread
@@ -26,11 +30,19 @@ from mcp_types import (
 
 from codecall.catalog.view import JsonObject
 
-THREAD_ABOVE_CHARS: Final = 128 * 1024
-"""Results larger than this are parsed and encoded in a thread; below it takes under 2 ms on the event loop."""
+PIECE_CHARS: Final = 128 * 1024
+"""Characters of JSON, about, that one call of the encoder writes: under 2 ms. Larger data goes to a thread."""
+
+_PIECE_ITEMS: Final = 256
+"""Items of an array that are tried as one piece."""
+
+_SPLIT_DEPTH: Final = 8
+"""How deep containers are taken apart; results that are large further down are rare, and looking costs time."""
 
 _NODE_CHARS: Final = 8
 """What one value counts in an estimate besides its characters."""
+
+_check = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class Result(Protocol):
@@ -39,6 +51,14 @@ class Result(Protocol):
     content: list[ContentBlock]
     structured_content: dict[str, Any] | None
     meta: dict[str, Any] | None
+
+
+class ValueTooLarge(Exception):  # noqa: N818 - internal signal, named for what happened
+    """A value has more bytes than it may; `size` says how many."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
 
 
 def is_wrapped(result: Result) -> bool:
@@ -50,61 +70,81 @@ def is_wrapped(result: Result) -> bool:
 def looks_wrapped(result: Result) -> bool:
     """Whether the structured content has the wrapper's shape without the mark: only the tool's schema can tell."""
     content = result.structured_content
-    return content is not None and len(content) == 1 and "result" in content and not is_wrapped(result)
+    return content is not None and content.keys() == {"result"} and not is_wrapped(result)
 
 
-async def read_value(result: Result, *, wrapped: bool) -> object:
-    """The value of a successful result.
+async def to_json(result: Result, *, wrapped: bool, max_bytes: int) -> str:
+    """The value of a successful result as JSON text.
 
     Args:
         result: what FastMCP's `call_tool` gave.
         wrapped: the structured content is FastMCP's `{"result": x}` wrapper.
-    """
-    if result.structured_content is None and _text_chars(result.content) > THREAD_ABOVE_CHARS:
-        return await anyio.to_thread.run_sync(_value, result, wrapped)
-    return _value(result, wrapped)
-
-
-async def encode(value: object) -> bytes:
-    """`value` as JSON. NaN and the infinities become null, unpaired surrogates stay as `\\ud800` escapes.
+        max_bytes: UTF-8 bytes the text may have.
 
     Raises:
-        ValueError: not JSON, or nested too deeply for the encoder.
+        ValueTooLarge: it would have more.
+        ValueError: not JSON, or nested too deeply.
     """
-    if _exceeds(value, THREAD_ABOVE_CHARS):
-        return await anyio.to_thread.run_sync(_encode, value)
-    return _encode(value)
-
-
-def _value(result: Result, wrapped: bool) -> object:
-    structured = result.structured_content
+    structured, content = result.structured_content, result.content
     if structured is not None:
-        return structured["result"] if wrapped and structured.keys() == {"result"} else structured
-    if not result.content:
-        return None
-    if len(result.content) == 1 and isinstance(result.content[0], TextContent):
-        return parse_json(result.content[0].text)
-    return [_block(block) for block in result.content]
+        return await encode(
+            structured["result"] if wrapped and structured.keys() == {"result"} else structured, max_bytes
+        )
+    if not content:
+        return "null"
+    if len(content) > 1 or not isinstance(content[0], TextContent):
+        return await encode([_block(block) for block in content], max_bytes)
+    text = content[0].text
+    if len(text) > max_bytes:
+        raise ValueTooLarge(_bytes(text))
+    return _bounded(text, max_bytes) if is_json(text) else await encode(text, max_bytes)
 
 
-def parse_json(text: str) -> object:
-    """The value `text` stands for if it is JSON, else `text`."""
+async def encode(value: object, max_bytes: int) -> str:
+    """`value` as JSON text. NaN and the infinities become null, unpaired surrogates stay as `\\ud800` escapes.
+
+    Raises:
+        ValueTooLarge: more than `max_bytes`.
+        ValueError: not JSON, or nested too deeply.
+    """
+    if exceeds(value, PIECE_CHARS):
+        return await anyio.to_thread.run_sync(_encode, value, max_bytes)
+    return _encode(value, max_bytes)
+
+
+def is_json(text: str) -> bool:
+    """Whether `text` is a JSON text that can be sent as it is."""
     try:
-        return cast("object", msgspec.json.decode(text))
-    except RecursionError:
-        return text
-    except (msgspec.MsgspecError, UnicodeEncodeError):
-        # msgspec refuses two things that are JSON: escaped unpaired surrogates, and numbers too large for a double.
-        if "\\u" not in text and "e" not in text and "E" not in text:
-            return text
+        _check(text)
+    except (RecursionError, UnicodeEncodeError):
+        return False
+    except msgspec.MsgspecError:
+        # msgspec refuses one thing that is JSON: escaped unpaired surrogates.
+        return "\\u" in text and _is_python_json(text)
+    return True
+
+
+def _is_python_json(text: str) -> bool:
     try:
-        return cast("object", json.loads(text, parse_constant=_refuse_constant))
+        json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
-        return text
+        return False
+    return True
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _bounded(text: str, max_bytes: int) -> str:
+    size = _bytes(text)
+    if size > max_bytes:
+        raise ValueTooLarge(size)
+    return text
 
 
 def _block(block: ContentBlock) -> JsonObject:
@@ -136,11 +176,7 @@ def decoded_size(base64: str) -> int:
     return max(0, (characters - padding) * 3 // 4)
 
 
-def _text_chars(content: Sequence[ContentBlock]) -> int:
-    return sum(len(block.text) for block in content if isinstance(block, TextContent))
-
-
-def _exceeds(value: object, limit: int) -> bool:
+def exceeds(value: object, limit: int) -> bool:
     """Whether `value` is larger than about `limit` characters of JSON; stops counting as soon as it is."""
     left = limit
     waiting = [value]
@@ -164,13 +200,55 @@ def _exceeds(value: object, limit: int) -> bool:
     return False
 
 
-def _encode(value: object) -> bytes:
+def _encode(value: object, max_bytes: int) -> str:
     try:
-        return msgspec.json.encode(value)
+        pieces: list[bytes] = []
+        size = 0
+        for piece in _pieces(value):
+            size += len(piece)
+            if size <= max_bytes:
+                pieces.append(piece)
+            else:
+                pieces.clear()  # only counted from here on
+        if size > max_bytes:
+            raise ValueTooLarge(size)
+        return b"".join(pieces).decode()
     except UnicodeEncodeError:
-        return json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":")).encode("ascii")
+        return _bounded(json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":")), max_bytes)
     except (TypeError, OverflowError, RecursionError, msgspec.MsgspecError) as failure:
         raise ValueError(type(failure).__name__) from failure
+
+
+def _pieces(value: object, depth: int = 0) -> Iterator[bytes]:
+    """The JSON of `value`: large containers item by item down to `_SPLIT_DEPTH`, anything else in one piece."""
+    if depth == _SPLIT_DEPTH or not exceeds(value, PIECE_CHARS):
+        yield msgspec.json.encode(value)
+    elif isinstance(value, Mapping):
+        before = b"{"
+        for key, item in cast("Mapping[object, object]", value).items():
+            yield before + msgspec.json.encode(str(key)) + b":"
+            yield from _pieces(item, depth + 1)
+            before = b","
+        yield b"}"
+    elif isinstance(value, (list, tuple)):
+        sequence = cast("Sequence[object]", value)
+        before = b"["
+        for start in range(0, len(sequence), _PIECE_ITEMS):
+            for piece in _items(sequence[start : start + _PIECE_ITEMS], depth):
+                yield before
+                yield from piece
+                before = b","
+        yield b"]"
+    else:
+        yield msgspec.json.encode(value)
+
+
+def _items(items: Sequence[object], depth: int) -> Iterator[Iterator[bytes]]:
+    """The items of an array without its brackets: all at once, or one by one when that is too much."""
+    if exceeds(items, PIECE_CHARS):
+        yield from (_pieces(item, depth + 1) for item in items)
+    else:
+        yield iter((msgspec.json.encode(items)[1:-1],))
 
 
 def _finite(value: object) -> object:

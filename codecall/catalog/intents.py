@@ -21,7 +21,7 @@ _VERBS: dict[Intent, str] = {
 }
 """The words that give an intent away. Stemmed like all words, so that `creates` and `listing` count too."""
 
-_INTENT_OF = {stem(verb): intent for intent, verbs in _VERBS.items() for verb in verbs.split()}
+_INTENT_OF: dict[str, Intent] = {stem(verb): intent for intent, verbs in _VERBS.items() for verb in verbs.split()}
 _CHANGES: frozenset[Intent] = frozenset({"create", "update", "delete"})
 
 

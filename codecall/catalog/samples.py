@@ -1,6 +1,6 @@
 """Sample values from JSON Schema, and JavaScript literals of them: what the made usage examples pass to tools.
 
-Schemas come from servers we do not know, so everything is bounded: depth, number of properties, length of texts.
+Schemas come from servers we do not know, so everything is bounded: depth, number of values, length of texts.
 Patterns are never run, since a hostile one could hang the process; a text is chosen by format, name and length.
 """
 
@@ -20,14 +20,17 @@ JsonObject = Mapping[str, object]
 
 MAX_DEPTH = 6
 """Nesting of a sample; deeper parts are empty."""
+MAX_VALUES = 100
+"""Values in one sample, nested ones too; further properties are left out. Recursive schemas would else explode."""
 MAX_REFERENCES = 16
 """`$ref`, `allOf`, `anyOf` and `oneOf` followed for one value."""
 MAX_PROPERTIES = 40
 """Required properties of one object that get a sample."""
 MAX_ITEMS = 3
 """Items of a sample array, whatever its `minItems`."""
-MAX_TEXT = 200
+MAX_TEXT = 100
 """Characters of a sample text."""
+_MAX_INTEGER = 2**53 - 1
 
 _BY_FORMAT = {
     "date": "2025-01-31",
@@ -73,10 +76,7 @@ _TEXT_BY_WORD = {
     "date": "2025-01-31",
     "day": "2025-01-31",
     "since": "2025-01-01",
-    "from": "2025-01-01",
-    "start": "2025-01-01",
     "until": "2025-01-31",
-    "end": "2025-01-31",
     "time": "09:00",
     "phone": "+33123456789",
     "color": "#336699",
@@ -202,7 +202,9 @@ def _resolved(body: JsonObject, root: JsonObject) -> JsonObject:
             continue
         parts = body.get("allOf")
         if isinstance(parts, list):
-            body = _merged(body, [part for part in cast(list[object], parts) if isinstance(part, Mapping)], root)
+            body = _merged(
+                body, [cast(JsonObject, p) for p in cast(list[object], parts) if isinstance(p, Mapping)], root
+            )
             continue
         alternatives = body.get("anyOf") or body.get("oneOf")
         if not isinstance(alternatives, list):
@@ -228,7 +230,7 @@ def _merged(body: JsonObject, parts: list[JsonObject], root: JsonObject) -> Json
     required: list[object] = []
     for part in [*parts[:MAX_REFERENCES], dict(merged)]:
         reference = part.get("$ref")
-        known = {**_pointed(reference, root), **part} if isinstance(reference, str) else part
+        known: JsonObject = {**_pointed(reference, root), **part} if isinstance(reference, str) else part
         for key, value in known.items():
             if key == "properties" and isinstance(value, Mapping):
                 properties.update(cast(JsonObject, value))
@@ -250,27 +252,70 @@ def _first_of(alternatives: list[object]) -> JsonObject:
     return {"type": "null"}
 
 
-def sample(name: str, schema: Schema, depth: int = MAX_DEPTH) -> object:
-    """A plausible value for the parameter `name`, or for an item of it."""
-    stated = _stated(schema)
-    if stated is not None:
-        return _within(stated, MAX_TEXT, depth)
-    kind = schema.kind
-    if kind == "object":
-        return sample_object(schema, schema.required, depth - 1) if depth > 0 else {}
-    if kind == "array":
-        return _array(name, schema, depth - 1) if depth > 0 else []
-    if kind in {"integer", "number"}:
-        return _number(name, schema, whole=kind == "integer")
-    if kind == "boolean":
-        return True
-    return None if kind == "null" else _text(name, schema)
+class Sampler:
+    """Makes the values of one sample, `MAX_VALUES` of them at most."""
 
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
 
-def sample_object(schema: Schema, names: Iterable[str], depth: int = MAX_DEPTH) -> dict[str, object]:
-    """Sample values of those properties of an object."""
-    known = schema.properties
-    return {name: sample(name, known.get(name, schema.at({})), depth) for name in names}
+    def value(self, name: str, schema: Schema, depth: int = MAX_DEPTH) -> object:
+        """A plausible value for the parameter `name`, or for an item of it."""
+        self._left -= 1
+        stated = _stated(schema)
+        if stated is not None:
+            return self.within(stated, depth)
+        kind = schema.kind
+        if kind == "object":
+            return self.object(schema, schema.required, depth - 1) if depth > 0 else {}
+        if kind == "array":
+            return self._array(name, schema, depth - 1) if depth > 0 else []
+        if kind in {"integer", "number"}:
+            return _number(name, schema, whole=kind == "integer")
+        if kind == "boolean":
+            return True
+        return None if kind == "null" else _text(name, schema)
+
+    def object(self, schema: Schema, names: Iterable[str], depth: int = MAX_DEPTH) -> dict[str, object]:
+        """Values of those properties of an object."""
+        known = schema.properties
+        made: dict[str, object] = {}
+        for name in names:
+            if self._left <= 0:
+                break
+            made[name] = self.value(name, known.get(name, schema.at({})), depth)
+        return made
+
+    def _array(self, name: str, schema: Schema, depth: int) -> list[object]:
+        given = schema.body.get("prefixItems")
+        if isinstance(given, list) and given:
+            parts = cast(list[object], given)[:MAX_PROPERTIES]
+            return [self.value(name, schema.at(part), depth) for part in parts if self._left > 0]
+        count = max(1, min(MAX_ITEMS, int(min(schema.number("minItems") or 1, MAX_ITEMS))))
+        single = name[:-1] if name.endswith("s") and not name.endswith("ss") else name
+        items = schema.items
+        if items.choices and schema.body.get("uniqueItems"):
+            return [self.within(choice, depth) for choice in items.choices[:count]]
+        return [self.value(single, items, depth) for _ in range(count) if self._left > 0]
+
+    def within(self, value: object, depth: int = MAX_DEPTH) -> object:
+        """A given value as it can stand in a script: JSON only, bounded, no forbidden key."""
+        self._left -= 1
+        if isinstance(value, str):
+            return value[:MAX_TEXT]
+        if isinstance(value, bool) or value is None:
+            return value
+        if isinstance(value, int):
+            return max(-_MAX_INTEGER, min(value, _MAX_INTEGER))
+        if isinstance(value, float):
+            return value if isfinite(value) else 0
+        if isinstance(value, Mapping):
+            pairs = ((str(name), inner) for name, inner in cast(Mapping[object, object], value).items())
+            kept = [pair for pair in pairs if speakable(pair[0])][:MAX_PROPERTIES] if depth > 0 else []
+            return {name: self.within(inner, depth - 1) for name, inner in kept if self._left > 0}
+        if isinstance(value, (list, tuple)):
+            items = cast(Sequence[object], value)[:MAX_ITEMS] if depth > 0 else []
+            return [self.within(item, depth - 1) for item in items if self._left > 0]
+        return str(value)[:MAX_TEXT]
 
 
 def _stated(schema: Schema) -> object:
@@ -286,36 +331,6 @@ def _stated(schema: Schema) -> object:
         if body.get(keyword) not in (None, "", [], {}):
             return body[keyword]
     return schema.choices[0] if schema.choices else None
-
-
-def _within(value: object, longest: int, depth: int) -> object:
-    """A given value as it can stand in a script: JSON only, bounded, no forbidden key."""
-    if isinstance(value, str):
-        return value[:longest]
-    if isinstance(value, bool) or value is None or isinstance(value, int):
-        return value
-    if isinstance(value, float):
-        return value if isfinite(value) else 0
-    if isinstance(value, Mapping):
-        pairs = [pair for pair in cast(Mapping[object, object], value).items() if speakable(str(pair[0]))]
-        return {str(k): _within(v, longest, depth - 1) for k, v in pairs[:MAX_PROPERTIES]} if depth > 0 else {}
-    if isinstance(value, (list, tuple)):
-        items = cast(Sequence[object], value)[:MAX_ITEMS]
-        return [_within(item, longest, depth - 1) for item in items] if depth > 0 else []
-    return str(value)[:longest]
-
-
-def _array(name: str, schema: Schema, depth: int) -> list[object]:
-    given = schema.body.get("prefixItems")
-    if isinstance(given, list) and given:
-        return [sample(name, schema.at(item), depth) for item in cast(list[object], given)[:MAX_PROPERTIES]]
-    least = schema.number("minItems") or 1
-    count = max(1, min(MAX_ITEMS, int(least)))
-    single = name[:-1] if name.endswith("s") and not name.endswith("ss") else name
-    items = schema.items
-    if items.choices and schema.body.get("uniqueItems"):
-        return [_within(value, MAX_TEXT, depth) for value in items.choices[:count]]
-    return [sample(single, items, depth) for _ in range(count)]
 
 
 def _number(name: str, schema: Schema, *, whole: bool) -> object:
@@ -394,8 +409,16 @@ def literal(value: object) -> str:
 
 
 def object_literal(expressions: Mapping[str, str]) -> str:
-    """An object literal whose values are expressions; one that only repeats its key is written short."""
-    if not expressions:
-        return "{}"
-    pairs = (name if name == value else f"{key(name)}: {value}" for name, value in expressions.items())
-    return "{ " + ", ".join(pairs) + " }"
+    """An object literal on one line whose values are expressions."""
+    return "{ " + ", ".join(pairs(expressions)) + " }" if expressions else "{}"
+
+
+def pairs(expressions: Mapping[str, str]) -> list[str]:
+    """`key: value` for each expression; a variable of the key's own name is written short."""
+    return [
+        name if name == value and _variable(name) else f"{key(name)}: {value}" for name, value in expressions.items()
+    ]
+
+
+def _variable(name: str) -> bool:
+    return _IDENTIFIER.fullmatch(name) is not None and name not in {"true", "false", "null"}

@@ -69,8 +69,8 @@ must hold an ever smaller part (the root of their length): a request of thirty w
 SCORE_POWER = 0.6
 """The shown score is the raw one to this power: monotone, so it changes no ranking, and it puts the raw score 0.134 at
 the default threshold of 0.3. On the development sets that keeps 73 of 75.8 points of recall@5, and silences nearly all
-small talk in catalogues that have nothing for it ("bake a chocolate cake" scores under 0.2 among 235 cloud tools), while
-plain requests ("delete an order") score 0.6 to 0.95."""
+small talk in catalogues that have nothing for it ("bake a chocolate cake" scores under 0.2 among 235 cloud tools),
+while plain requests ("delete an order") score 0.6 to 0.95."""
 
 LEAST_SCORE = 0.1
 """Scores below are noise and count as no hit."""

@@ -45,6 +45,11 @@ class EnclaveLifetime:
         self._make = make
         self._of_lifespan = self._open  # one object: it is the key under which SharedContext keeps the enclave
         self._of_calls: dict[asyncio.AbstractEventLoop, _Held] = {}
+        self._all: list[Enclave] = []
+
+    def pids(self) -> list[int]:
+        """Process ids of the living workers of every open enclave."""
+        return [pid for enclave in tuple(self._all) for pid in enclave.pool.pids()]
 
     async def start_with_lifespan(self) -> None:
         """Start workers now, if a server's lifespan is beginning in this context; else do nothing.
@@ -71,7 +76,7 @@ class EnclaveLifetime:
         loop = asyncio.get_running_loop()
         held = self._of_calls.get(loop)
         if held is None:
-            held = self._of_calls[loop] = _Held(self._make())
+            held = self._of_calls[loop] = self._new()
         held.users += 1
         try:
             yield held.enclave
@@ -79,8 +84,7 @@ class EnclaveLifetime:
             held.users -= 1
             if not held.users:
                 del self._of_calls[loop]
-                with anyio.CancelScope(shield=True):
-                    await held.enclave.aclose()
+                await self._close(held)
 
     async def _shared(self) -> _Held:
         """The enclave of the lifespan this context belongs to, opened at first need."""
@@ -88,9 +92,19 @@ class EnclaveLifetime:
 
     @asynccontextmanager
     async def _open(self) -> AsyncGenerator[_Held]:
-        held = _Held(self._make())
+        held = self._new()
         try:
             yield held
         finally:
-            held.closed = True
+            await self._close(held)
+
+    def _new(self) -> _Held:
+        held = _Held(self._make())
+        self._all.append(held.enclave)
+        return held
+
+    async def _close(self, held: _Held) -> None:
+        held.closed = True
+        with anyio.CancelScope(shield=True):
             await held.enclave.aclose()
+        self._all.remove(held.enclave)

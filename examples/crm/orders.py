@@ -33,7 +33,7 @@ def create_orders(database: Database, *, forecast_seconds: float) -> FastMCP:
         limit: Limit = 50,
         offset: Offset = 0,
     ) -> Page[Order]:
-        """List orders page by page, filtered by status, company, day or total."""
+        """List orders page by page, filtered by status (paid, shipped, ...), company, day or total."""
         conditions = {
             "status = ?": status,
             "company_id = ?": company_id,

@@ -86,14 +86,6 @@ async def test_a_tool_that_returns_nothing_gives_null(mcp: FastMCP[Any], caller:
     assert await caller.run(lambda broker: broker.call("none", {})) == "null"
 
 
-async def test_the_value_for_invoke_is_python_data(mcp: FastMCP[Any], caller: Any) -> None:
-    @mcp.tool
-    def pair() -> list[int]:
-        return [1, 2]
-
-    assert await caller.run(lambda broker: broker.value("pair", {})) == [1, 2]
-
-
 async def test_mounted_and_proxied_results_lose_their_wrapper_too(mcp: FastMCP[Any], caller: Any) -> None:
     child, remote = FastMCP[Any]("child"), FastMCP[Any]("remote")
     for server in (child, remote):

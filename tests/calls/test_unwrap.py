@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import math
+import time
 from typing import Any
 
 import mcp_types
@@ -14,15 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.calls.unwrap import (
-    THREAD_ABOVE_CHARS,
+    PIECE_CHARS,
+    ValueTooLarge,
     decoded_size,
     encode,
+    is_json,
     is_wrapped,
     looks_wrapped,
-    parse_json,
-    read_value,
+    to_json,
 )
 
+PLENTY = 64 * 1024 * 1024
 MARK = {"fastmcp": {"wrap_result": True}}
 
 
@@ -31,7 +35,7 @@ def text(said: str) -> mcp_types.TextContent:
 
 
 async def value_of(result: ToolResult) -> object:
-    return await read_value(result, wrapped=is_wrapped(result))
+    return json.loads(await to_json(result, wrapped=is_wrapped(result), max_bytes=PLENTY))
 
 
 async def test_structured_content_comes_first() -> None:
@@ -114,18 +118,18 @@ async def test_a_single_binary_block_is_a_list_of_one() -> None:
 
 
 async def test_large_texts_give_the_same_values() -> None:
-    rows = [{"id": n, "name": "x" * 20} for n in range(THREAD_ABOVE_CHARS // 20)]
+    rows = [{"id": n, "name": "x" * 20} for n in range(PIECE_CHARS // 20)]
     assert await value_of(ToolResult(content=[text(json.dumps(rows))])) == rows
-    assert json.loads(await encode(rows)) == rows
-    long = "word " * THREAD_ABOVE_CHARS
+    assert json.loads(await encode(rows, PLENTY)) == rows
+    long = "word " * PIECE_CHARS
     assert await value_of(ToolResult(content=[text(long)])) == long
-    assert json.loads(await encode(long)) == long
+    assert json.loads(await encode(long, PLENTY)) == long
 
 
 async def test_what_json_cannot_say_becomes_null() -> None:
     value = {"a": [math.nan, math.inf, -math.inf, 1.5], "lone": "\ud800"}
-    assert json.loads(await encode(value)) == {"a": [None, None, None, 1.5], "lone": "\ud800"}
-    assert await encode(math.nan) == b"null"
+    assert json.loads(await encode(value, PLENTY)) == {"a": [None, None, None, 1.5], "lone": "\ud800"}
+    assert await encode(math.nan, PLENTY) == "null"
 
 
 async def test_what_is_not_json_is_refused() -> None:
@@ -134,7 +138,7 @@ async def test_what_is_not_json_is_refused() -> None:
         deep = [deep]
     for value in (object(), deep, {"x": {1, object()}}):
         with pytest.raises(ValueError, match="Error"):
-            await encode(value)
+            await encode(value, PLENTY)
     while isinstance(deep, list):  # taken apart from the outside: freeing it recursively would take as many frames
         deep = deep[0]
 
@@ -156,16 +160,75 @@ JSON = st.recursive(
 @settings(max_examples=150, deadline=None)
 @given(JSON)
 async def test_json_survives_the_way_through(value: object) -> None:
-    encoded = (await encode(value)).decode()
+    encoded = await encode(value, PLENTY)
     assert json.loads(encoded) == value
-    assert json.loads(await encode(parse_json(encoded))) == value
+    assert is_json(encoded)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=60))
-def test_any_text_is_a_value(said: str) -> None:
+async def test_any_text_is_a_value(said: str) -> None:
     try:
         expected: object = json.loads(said, parse_constant=lambda _: 1 / 0)
     except (ValueError, ZeroDivisionError):
         expected = said
-    assert parse_json(said) == expected
+    assert await value_of(ToolResult(content=[text(said)])) == expected
+
+
+async def test_json_text_is_passed_on_as_it_is() -> None:
+    said = '{ "id": 12345678901234567890, "x": 1.0 }'
+    assert await to_json(ToolResult(content=[text(said)]), wrapped=False, max_bytes=PLENTY) == said
+
+
+SHAPES: dict[str, Any] = {
+    "rows in an object": {"total": 3, "rows": [{"id": n, "name": "x" * 20} for n in range(20_000)]},
+    "large items": [["y" * PIECE_CHARS, {"deep": ["z" * PIECE_CHARS, n]}] for n in range(3)],
+    "many keys": {str(n): n for n in range(50_000)},
+    "keys that are numbers": {n: n for n in range(50_000)},
+    "a tuple": tuple(range(100_000)),
+    "one string": "é" * (PIECE_CHARS + 1),
+    "small": {"a": [1, {}], "b": []},
+    "empty": [],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_pieces_make_the_same_json(shape: str) -> None:
+    value = SHAPES[shape]
+    assert json.loads(await encode(value, PLENTY)) == json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_a_limit_is_a_number_of_bytes(shape: str) -> None:
+    value = SHAPES[shape]
+    size = len((await encode(value, PLENTY)).encode())
+    assert len((await encode(value, size)).encode()) == size
+    with pytest.raises(ValueTooLarge) as raised:
+        await encode(value, size - 1)
+    assert raised.value.size == size
+
+
+async def test_texts_have_the_same_limit() -> None:
+    for said, size in [("[1,2]", 5), ('"é"', 4), ("plain", 7), ("[" + "1," * 999 + "1]", 2001)]:
+        result = ToolResult(content=[text(said)])
+        assert len((await to_json(result, wrapped=False, max_bytes=size)).encode()) == size
+        with pytest.raises(ValueTooLarge):
+            await to_json(result, wrapped=False, max_bytes=size - 1)
+        with pytest.raises(ValueTooLarge):
+            await to_json(result, wrapped=False, max_bytes=1)
+
+
+async def test_a_large_value_does_not_hold_up_the_event_loop() -> None:
+    """Six megabytes take one encoder call 40 ms and more; in pieces, others get their turn between them."""
+    value = {"rows": [{"id": n, "name": "x" * 20, "score": n * 1.5} for n in range(100_000)]}
+    gaps: list[float] = []
+    encoding = asyncio.create_task(encode(value, PLENTY))
+    before = time.perf_counter()
+    while not encoding.done():
+        await asyncio.sleep(0)
+        now = time.perf_counter()
+        gaps.append(now - before)
+        before = now
+    assert len(await encoding) > 5_000_000
+    assert max(gaps) < 0.1
+    assert len(gaps) > 10

@@ -61,7 +61,8 @@ PROGRAMS: list[tuple[str, object]] = [
     ),
     ("return await Promise.any([callTool('fails', {}), callTool('text', {})])", "just text"),
     (
-        "try { await callTool('fails', {}); } catch (e) { return [e instanceof Error, e.name, e.code, e.toolName, e.message] }",
+        "try { await callTool('fails', {}); } "
+        "catch (e) { return [e instanceof Error, e.name, e.code, e.toolName, e.message] }",
         [True, "ToolError", "TOOL_EXECUTION_ERROR", "fails", "upstream is down"],
     ),
     (
@@ -166,7 +167,8 @@ async def test_get_tool_sees_what_may_be_called(enclave: Enclave) -> None:
         {"name": "users:drop", "description": "Drops users"},
     ]
     result = await enclave.execute(
-        "const n = ['users', 'list'].join(':'); return [getTool(n), getTool('users:drop'), getTool('nope') === undefined]",
+        "const n = ['users', 'list'].join(':');"
+        "return [getTool(n), getTool('users:drop'), getTool('nope') === undefined]",
         tool_handler=answer,
         tools=tools,
         allowed_tools=["users:l*"],
@@ -189,7 +191,7 @@ async def test_shortened_results_say_so() -> None:
     assert result.value == {
         "list": [1, 2, 3, {"__truncated": {"items": 2}}],
         "text": "x" * 20 + "…[truncated 30 characters]",
-        "deep": {"a": {"__truncated": {"depth": 3}}},
+        "deep": {"a": {"b": {"__truncated": {"depth": 3}}}},
     }
     assert len(result.warnings) == 3
 

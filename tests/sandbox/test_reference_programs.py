@@ -32,7 +32,7 @@ class Case(NamedTuple):
     """The value, or a mapping that the envelope's error must contain."""
     after: str = ""
     """A heading the program stands behind, where its first line occurs more than once."""
-    config: dict[str, object] = {}
+    config: dict[str, object] | None = None
 
 
 def text() -> str:
@@ -44,7 +44,13 @@ def program(case: Case) -> str:
     lines = text().split("\n")
     start = next(index for index, line in enumerate(lines) if case.after in line) if case.after else 0
     first = next(index for index in range(start, len(lines)) if lines[index].strip().startswith(case.first))
-    last = next(index for index in range(first, len(lines)) if lines[index].strip().startswith(case.last))
+    # A closing bracket must be the whole line: the program's own, not one inside it.
+    whole = len(case.last) < 4
+    last = next(
+        index
+        for index in range(first, len(lines))
+        if (lines[index] == case.last if whole else lines[index].strip().startswith(case.last))
+    )
     return "\n".join(lines[first : last + 1])
 
 
@@ -139,7 +145,7 @@ async def run(enclave: Enclave, script: str, config: dict[str, object]) -> Execu
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.first[:40]}" for case in CASES])
 async def test_program(enclave: Enclave, case: Case) -> None:
-    result = await run(enclave, program(case), case.config)
+    result = await run(enclave, program(case), case.config or {})
     if isinstance(case.expected, dict) and ({"code", "name"} & case.expected.keys()):
         assert result.error is not None, result.value
         error = result.error.as_dict()

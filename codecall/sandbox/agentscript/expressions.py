@@ -8,10 +8,9 @@ from typing import Final
 
 from codecall.sandbox.agentscript.findings import Mark
 from codecall.sandbox.agentscript.grammar import Node
-from codecall.sandbox.agentscript.names import assigned, never_name, text_of
+from codecall.sandbox.agentscript.names import never_name, text_of
 from codecall.sandbox.agentscript.policy import (
     MAX_REGEX_LENGTH,
-    MAX_REGEXES,
     METHOD_KINDS,
     NEVER_NAMES,
     PATTERN_METHODS,
@@ -52,14 +51,10 @@ def _literal(walk: Walk, node: Node, scope: Scope) -> None:
     del scope
     if "regex" not in vars(node):
         return
-    walk.regexes += 1
+    offset = node.range[0] - SHIFT
+    walk.regexes.append(offset)
     if not walk.words.rules.allow_regex:
         walk.refuse(VARIANTS["regular expression"], node)
-    offset = node.range[0] - SHIFT
-    if walk.regexes == MAX_REGEXES + 1:
-        row = SOURCE["number of regular expressions"]
-        message = f"Script has more than {MAX_REGEXES} regular expressions"
-        walk.marks.append(Mark(offset, row.kind, message, row.instead))
     if len(node.regex.pattern) > MAX_REGEX_LENGTH:
         row = SOURCE["length of a regular expression"]
         message = f"Script has a regular expression longer than {MAX_REGEX_LENGTH} characters"
@@ -80,10 +75,8 @@ def _member(walk: Walk, node: Node, scope: Scope) -> None:
         walk.push(name, scope)
     else:
         text = plain_key(name)
-    if text in NEVER_NAMES:
-        mark = never_name(text, name.range[0] - SHIFT, "Member", path(node))
-        if mark is not None:
-            walk.marks.append(mark)
+    if text is not None and text in NEVER_NAMES:
+        walk.marks.append(never_name(text, name.range[0] - SHIFT, "Member", path(node)))
     elif owner.type == "Identifier":
         walk.member(owner.name, text, node)
     walk.push(owner, scope)

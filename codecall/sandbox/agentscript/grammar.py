@@ -87,8 +87,8 @@ class _ModernParser(Parser):
     def parseExponentiationExpression(self):  # noqa: N802
         # (-x) ** 2: only a bare unary operator may not stand before **
         start = self.lookahead
-        expression = super().parseExponentiationExpression()
-        if expression.type != "UnaryExpression" or start.value != "(" or not self.match("**"):
+        expression = self.inheritCoverGrammar(self.parseUnaryExpression)
+        if not self.match("**") or (expression.type == "UnaryExpression" and start.value != "("):
             return expression
         self.nextToken()
         self.context.isAssignmentTarget = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from codecall.sandbox.agentscript.findings import Mark
 from codecall.sandbox.agentscript.grammar import Node
@@ -35,29 +35,31 @@ def text_of(node: Node) -> str | None:
     for _ in range(_MAX_FOLDS):
         if not pending:
             return "".join(parts)
-        node = pending.pop()
-        kind: str = node.type
-        if kind == "Literal" and isinstance(node.value, str) and node.regex is None:
-            parts.append(node.value)
+        part: Node = pending.pop()
+        kind: str = part.type
+        if kind == "Literal":
+            if not isinstance(part.value, str):
+                return None
+            parts.append(part.value)
         elif kind == "TemplateLiteral":
-            quasis: list[Node] = node.quasis
-            expressions: list[Node] = node.expressions
+            quasis: list[Node] = part.quasis
+            expressions: list[Node] = part.expressions
             for index in range(len(quasis) - 1, 0, -1):
                 pending += [quasis[index], expressions[index - 1]]
             pending.append(quasis[0])
         elif kind == "TemplateElement":
-            parts.append(node.value.cooked)
-        elif kind == "BinaryExpression" and node.operator == "+":
-            pending += [node.right, node.left]
+            parts.append(cast("str", part.value.cooked))
+        elif kind == "BinaryExpression" and part.operator == "+":
+            pending += [part.right, part.left]
         else:
             return None
     return None
 
 
-def never_name(name: str, offset: int, what: str, shown: str | None = None) -> Mark | None:
-    """The finding about `name` when it is one no script may use; `what` and `shown` say how the message calls it."""
-    row = NEVER_NAMES.get(name)
-    return None if row is None else Mark(offset, row.kind, refused(what, shown or name), row.instead)
+def never_name(name: str, offset: int, what: str, shown: str | None = None) -> Mark:
+    """The finding about one of the `NEVER_NAMES`; `what` and `shown` say how the message calls it."""
+    row = NEVER_NAMES[name]
+    return Mark(offset, row.kind, refused(what, shown or name), row.instead)
 
 
 def reserved(name: str) -> Row | None:
@@ -97,8 +99,8 @@ def judge(uses: list[NameUse], words: Vocabulary, marks: list[Mark]) -> frozense
                 marks.append(assigned(name, offset))
             if name in RUNTIME_NAMES:
                 runtime.add(name)
-        elif (row := NEVER_NAMES.get(name)) is not None:
-            marks.append(Mark(offset, row.kind, refused("Identifier", name), row.instead))
+        elif name in NEVER_NAMES:
+            marks.append(never_name(name, offset, "Identifier"))
         elif scope.declares(name) or (name == "arguments" and scope.arguments):
             continue
         else:

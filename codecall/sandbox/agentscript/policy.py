@@ -732,7 +732,7 @@ SOURCE: Final[Mapping[str, Row]] = _by_name(
             "expression nesting",
             "The parser would run out of stack.",
             "Give parts of it a name with `const`.",
-            "!" * 20_000 + "1",
+            "!\n" * 20_000 + "1",
         ),
     ]
 )

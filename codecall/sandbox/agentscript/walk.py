@@ -8,13 +8,23 @@ when all declarations are known (`names.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from codecall.sandbox.agentscript.findings import Mark
 from codecall.sandbox.agentscript.grammar import Node
 from codecall.sandbox.agentscript.names import NameUse, assigned, declared, judge, never_name, reserved, text_of
 from codecall.sandbox.agentscript.parsing import PREFIX
-from codecall.sandbox.agentscript.policy import GLOBALS, MEMBERS, NEVER_NAMES, OPERATORS, PROPERTY_KINDS, VARIANTS, Row
+from codecall.sandbox.agentscript.policy import (
+    ERROR_KINDS,
+    MAX_REGEXES,
+    MEMBERS,
+    NEVER_NAMES,
+    OPERATORS,
+    PROPERTY_KINDS,
+    SOURCE,
+    VARIANTS,
+    Row,
+)
 from codecall.sandbox.agentscript.scopes import Scope
 from codecall.sandbox.agentscript.sites import CatchSite, FunctionSite, LoopSite
 from codecall.sandbox.agentscript.vocabulary import Vocabulary, member_hint, refused
@@ -40,7 +50,8 @@ class Walk:
         self.catches: list[CatchSite] = []
         self.returns = False
         """Whether there is a `return` at top level."""
-        self.regexes = 0
+        self.regexes: list[int] = []
+        """Where regular expressions begin."""
         self.superclasses: list[tuple[Node, Scope]] = []
         self.label_starts: dict[int, int] = {}
         """Start of the outermost label of a statement, by the identity of the statement."""
@@ -72,10 +83,11 @@ class Walk:
             for field in fields:
                 child: Node = getattr(node, field)
                 if isinstance(child, list):
-                    self.push_all(child, scope)
+                    self.push_all(cast("list[Node | None]", child), scope)
                 elif child is not None:
                     stack.append((child, scope))
         self._judge_superclasses()
+        self._count_regexes()
         return judge(self.uses, self.words, self.marks)
 
     # What handlers do with children
@@ -120,15 +132,16 @@ class Walk:
             text = text_of(node)
         else:
             text = plain_key(node)
-        if text in NEVER_NAMES and (mark := never_name(text, node.range[0] - SHIFT, "Member")) is not None:
-            self.marks.append(mark)
+        if text is not None and text in NEVER_NAMES:
+            self.marks.append(never_name(text, node.range[0] - SHIFT, "Member"))
 
     def member(self, owner: str, text: str | None, node: Node) -> None:
         """Look at member `text` of the built-in `owner`; None: computed. `node` is where to report."""
         allowed = self.words.members.get(owner)
         if allowed is None:
-            row = MEMBERS.get(f"{owner}.{text}") if owner in GLOBALS and text is not None else None
-            if row is not None and row.verdict == "refused":
+            # Whoever may not use the owner hears that; what a function calls `arguments` is its own
+            row = MEMBERS.get(f"arguments.{text}") if owner == "arguments" else None
+            if row is not None:
                 self.refuse(row, node)
         elif text is None:
             self.refuse(VARIANTS["computed member"], node, f"{owner}[…]")
@@ -204,12 +217,16 @@ class Walk:
 
     def _judge_superclasses(self) -> None:
         """A class may extend a class of the script, or an error."""
-        from codecall.sandbox.agentscript.policy import ERROR_KINDS
-
         for node, scope in self.superclasses:
             name = node.name if node.type == "Identifier" else None
             if name is None or not (name in ERROR_KINDS or scope.is_class(name)):
                 self.refuse(VARIANTS["extends"], node, f"extends {name}" if name else "extends")
+
+    def _count_regexes(self) -> None:
+        if len(self.regexes) > MAX_REGEXES:
+            row = SOURCE["number of regular expressions"]
+            message = f"Script has more than {MAX_REGEXES} regular expressions"
+            self.marks.append(Mark(sorted(self.regexes)[MAX_REGEXES], row.kind, message, row.instead))
 
 
 Handler: TypeAlias = Callable[[Walk, Node, Scope], None]

@@ -19,8 +19,8 @@ from codecall.errors import (
     CodeCallError,
     MessageFloodError,
     MessageValidationError,
-    SelfReferenceError,
     ScriptTimeoutError,
+    SelfReferenceError,
     ToolCallError,
     TooManyPendingCallsError,
     WorkerTimeoutError,
@@ -142,7 +142,7 @@ class Run:
     # -------------------------------------------------------------------------------------------------- calls
 
     async def _perform(self, frame: wire.Calls) -> wire.Calls | wire.Done:
-        """Make the calls of `frame`; go on until the worker ends the script or waits for one new call only."""
+        """Make the calls of `frame` and give the worker its next turns."""
         if len(frame.calls) == 1:
             # By far the most common turn, and a task group would cost as much as the rest of it.
             answer = await self._call(self._checked(frame)[0])
@@ -155,47 +155,53 @@ class Run:
     async def _perform_concurrently(self, frame: wire.Calls) -> wire.Calls | wire.Done:
         queue = deque(self._checked(frame))
         answers: list[wire.Answer] = []
-        in_flight = 0
-        finished = anyio.Event()
-        self_reference: list[SelfReferenceError] = []
+        troubles: list[CodeCallError] = []
+        lanes = 0
+        news = anyio.Event()
 
-        async with anyio.create_task_group() as group:
+        async def lane() -> None:
+            # One task makes calls until none is left: fewer tasks than calls.
+            nonlocal lanes
+            while queue:
+                call = queue.popleft()
+                try:
+                    answer = await self._call(call)
+                except CodeCallError as error:
+                    troubles.append(error)
+                else:
+                    answers.append(answer)
+                news.set()
+            lanes -= 1
 
-            async def perform(call: wire.Call) -> None:
-                nonlocal in_flight
-                # One task makes calls until none is left: fewer tasks than calls.
-                while True:
-                    try:
-                        answers.append(await self._call(call))
-                    except SelfReferenceError as error:
-                        self_reference.append(error)
-                    finished.set()
-                    if not queue:
-                        in_flight -= 1
-                        return
-                    call = queue.popleft()
-
+        async def drive() -> wire.Calls | wire.Done:
+            nonlocal answers, lanes, news
             while True:
-                while queue and in_flight < MAX_CALLS_IN_FLIGHT:
-                    in_flight += 1
-                    group.start_soon(perform, queue.popleft())
-                if not answers and not self_reference:
-                    await finished.wait()
-                finished = anyio.Event()
-                if self_reference:
-                    group.cancel_scope.cancel()
-                    break
+                for _ in range(min(len(queue), MAX_CALLS_IN_FLIGHT - lanes)):
+                    lanes += 1
+                    group.start_soon(lane)
+                if not answers and not troubles:
+                    news = anyio.Event()
+                    await news.wait()
+                if troubles:
+                    raise troubles[0]
                 batch, answers = answers, []
                 await self.worker.send(wire.Answers(batch))
                 message = await self._turn()
-                if isinstance(message, wire.Done):
-                    # What the script no longer waits for is not worth finishing.
-                    group.cancel_scope.cancel()
+                if isinstance(message, wire.Done) or not (lanes or answers):
                     return message
                 queue.extend(self._checked(message))
-                if not queue and not in_flight and not answers:
-                    raise MessageValidationError("The worker waits for a tool call it has not made")
-        raise self_reference[0]
+
+        ended: wire.Calls | wire.Done | None = None
+        async with anyio.create_task_group() as group:
+            try:
+                ended = await drive()
+            except CodeCallError as error:
+                troubles.insert(0, error)
+            # What the script no longer waits for is not worth finishing.
+            group.cancel_scope.cancel()
+        if ended is None:
+            raise troubles[0]
+        return ended
 
     def _checked(self, frame: wire.Calls) -> list[wire.Call]:
         if len(frame.calls) > wire.MAX_CALLS_PER_FRAME:

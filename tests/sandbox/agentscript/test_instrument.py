@@ -29,7 +29,9 @@ def finish(engine: Any) -> Any:
     return None if settled is None else json.loads(settled)
 
 
-SETTLE = ".then(v => { settled = JSON.stringify(['ok', v ?? null]) }, e => { settled = JSON.stringify(['no', String(e)]) })"
+SETTLE = (
+    ".then(v => { settled = JSON.stringify(['ok', v ?? null]) }, e => { settled = JSON.stringify(['no', String(e)]) })"
+)
 
 
 def run_plain(script: str) -> Any:
@@ -49,7 +51,7 @@ def run_counted(script: str) -> tuple[Any, int]:
 
 PROGRAMS = [
     "const out = []; for (let i = 0; i < 3; i++) out.push(i); return out",
-    "const out = []; for (const a of [1, 2]) for (const b of [3, 4]) if (a + b > 4) out.push([a, b]); else ; return out",
+    "const o = []; for (const a of [1, 2]) for (const b of [3, 4]) if (a + b > 4) o.push([a, b]); else ; return o",
     "let n = 0; a: for (;;) { b: for (;;) { if (++n > 5) break a; continue a } } return n",
     "let n = 0; do n++; while (n < 4); if (n) do n--; while (n > 2); else n = 9; return n",
     "let n = 0; while (n < 3) { n++ } return n",
@@ -117,7 +119,9 @@ STATEMENTS = st.recursive(
         inner.map(lambda body: f"try {{ {body} if (n > 2) throw n }} catch (e) {{ {body} }}"),
         inner.map(lambda body: f"try {{ {body} throw 1 }} catch {{ {body} }} finally {{ n++ }}"),
         inner.map(lambda body: f"{{ let k = 0; do {{ {body} }} while (k++ < 1) }}"),
-        inner.map(lambda body: f"here: for (const z of [1, 2]) {{ {body} if (z) continue here; n-- }}"),
+        inner.map(
+            lambda body: f"(() => {{ here: for (const z of [1, 2]) {{ {body} if (z) continue here; n-- }} }})();"
+        ),
         inner.map(lambda body: f"(function () {{ {body} }})();"),
         inner.map(lambda body: f"(() => {{ {body} }})();"),
     ),

@@ -1,0 +1,137 @@
+"""Input schemas and what refuses wrong arguments: the two must agree, and every refusal names the field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+from fastmcp.exceptions import ValidationError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codecall import CodeCallPlugin
+from codecall.meta_tools.base import Arguments, read_arguments
+from codecall.meta_tools.describe import DescribeArguments
+from codecall.meta_tools.execute import ExecuteArguments
+from codecall.meta_tools.invoke import InvokeArguments
+from codecall.meta_tools.search import SearchArguments
+
+MODELS: dict[str, type[Arguments]] = {
+    "search": SearchArguments,
+    "describe": DescribeArguments,
+    "invoke": InvokeArguments,
+    "execute": ExecuteArguments,
+}
+SCHEMAS = {tool.name.removeprefix("codecall:"): tool.parameters for tool in CodeCallPlugin.init().meta_tools}
+
+word = st.sampled_from(["", "a", "b", "codecall:x", "x" * 1_000, "x" * 1_001])
+scalar = st.one_of(st.booleans(), st.integers(-1, 60), st.floats(allow_nan=False, allow_infinity=False), word)
+words = st.one_of(st.lists(word, max_size=12), st.lists(scalar, max_size=3), scalar)
+many = st.integers(49, 52).map(lambda n: [f"t{i}" for i in range(n)])
+thing = st.one_of(scalar, words, st.dictionaries(st.sampled_from(["appIds", "tags", "x"]), words, max_size=2), many)
+keys = sorted({key for schema in SCHEMAS.values() for key in schema["properties"]} | {"unknown"})
+
+
+def holds_integral_float(value: object) -> bool:
+    """JSON Schema takes 5.0 for an integer; we want 5."""
+    return isinstance(value, float) and value.is_integer()
+
+
+@pytest.mark.parametrize("verb", MODELS)
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_the_model_takes_exactly_what_the_schema_takes(verb: str, data: st.DataObject) -> None:
+    schema = SCHEMAS[verb]
+    required = {name: data.draw(thing) for name in schema["required"] if data.draw(st.integers(0, 9))}
+    arguments = required | data.draw(st.dictionaries(st.sampled_from(keys), thing, max_size=2))
+    if holds_integral_float(arguments.get("topK")):
+        return
+    expected = jsonschema.Draft202012Validator(schema).is_valid(arguments)
+    try:
+        read_arguments(MODELS[verb], verb, arguments)
+        taken = True
+    except ValidationError:
+        taken = False
+    assert taken == expected, arguments
+
+
+@pytest.mark.parametrize("verb", MODELS)
+def test_null_stands_for_left_out(verb: str) -> None:
+    required: dict[str, Any] = {"query": "x", "toolNames": ["x"], "tool": "x", "input": {}, "script": "x"}
+    schema = SCHEMAS[verb]
+    arguments = {name: required.get(name) for name in schema["properties"]}
+    read_arguments(MODELS[verb], verb, arguments)
+
+
+@pytest.mark.parametrize("verb", MODELS)
+def test_every_schema_is_closed_and_simple(verb: str) -> None:
+    schema = SCHEMAS[verb]
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["type"] == "object"
+    assert schema["additionalProperties"] is False
+    assert "$ref" not in str(schema)
+    assert "$defs" not in schema
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "message"),
+    [
+        ("search", {}, "query: Field required"),
+        ("search", {"query": 7}, "query: Input should be a string or an array of strings"),
+        ("search", {"query": "x" * 1_001}, "query: String should have at most 1000 characters"),
+        ("search", {"query": ["ok", "x" * 1_001]}, "query.1: String should have at most 1000 characters"),
+        ("search", {"query": ["x"] * 11}, "query: List should have at most 10 items"),
+        ("search", {"query": []}, "query: List should have at least 1 item"),
+        ("search", {"query": "x", "topK": 0}, "topK: Input should be greater than or equal to 1"),
+        ("search", {"query": "x", "topK": 51}, "topK: Input should be less than or equal to 50"),
+        ("search", {"query": "x", "topK": "5"}, "topK: Input should be a valid integer"),
+        ("search", {"query": "x", "topK": True}, "topK: Input should be a valid integer"),
+        ("search", {"query": "x", "minScore": 1.5}, "minScore: Input should be less than or equal to 1"),
+        ("search", {"query": "x", "detail": "all"}, "detail: Input should be 'name', 'brief' or 'full'"),
+        ("search", {"query": "x", "filter": {"app": []}}, "filter.app: unknown argument"),
+        ("search", {"query": "x", "filter": {"appIds": "crm"}}, "filter.appIds: Input should be a valid list"),
+        ("search", {"query": "x", "limit": 3}, "limit: unknown argument; known: query, topK, filter"),
+        ("describe", {"toolNames": []}, "toolNames: List should have at least 1 item"),
+        ("describe", {"toolNames": "users"}, "toolNames: Input should be a valid list"),
+        ("describe", {"toolNames": [f"t{i}" for i in range(51)]}, "toolNames: List should have at most 50 items"),
+        ("describe", {"toolNames": ["a", "b", "a"]}, "toolNames: each name may be given once; 'a' is given twice"),
+        ("describe", {"toolNames": ["a", 1]}, "toolNames.1: Input should be a valid string"),
+        ("describe", {"toolNames": ["a"], "format": "xml"}, "format: Input should be 'json'"),
+        ("invoke", {"tool": "x"}, "input: Field required"),
+        ("invoke", {"tool": 1, "input": {}}, "tool: Input should be a valid string"),
+        ("invoke", {"tool": "x", "input": "{}"}, "input: Input should be a valid dictionary"),
+        ("execute", {}, "script: Field required"),
+        ("execute", {"script": 5}, "script: Input should be a valid string"),
+        ("execute", {"script": None}, "script: Input should be a valid string"),
+        ("execute", {"script": "x", "context": []}, "context: Input should be a valid dictionary"),
+        ("execute", {"script": "x", "allowedTools": "a"}, "allowedTools: Input should be a valid list"),
+        ("execute", {"script": "x", "allowedTools": [None]}, "allowedTools.0: Input should be a valid string"),
+        ("execute", {"script": "x", "allowedTools": ["a"] * 1_001}, "allowedTools: List should have at most 1000"),
+    ],
+)
+async def test_a_refusal_names_tool_and_field(shop: Any, verb: str, arguments: dict[str, Any], message: str) -> None:
+    refusal = await shop.refusal(f"codecall:{verb}", **arguments)
+    assert refusal.startswith(f"codecall:{verb}: ")
+    assert message in refusal
+
+
+async def test_all_bad_fields_are_named_at_once(shop: Any) -> None:
+    refusal = await shop.refusal("codecall:search", query=3, topK="a", zzz=1)
+    assert all(field in refusal for field in ("query:", "topK:", "zzz:"))
+
+
+async def test_very_many_bad_fields_are_counted(shop: Any) -> None:
+    refusal = await shop.refusal("codecall:execute", script="x", allowedTools=[0] * 1_000)
+    assert refusal.endswith("and 990 more")
+    assert len(refusal) < 1_000
+
+
+async def test_the_message_uses_the_advertised_name(make_shop: Any) -> None:
+    refusal = await make_shop(tool_name_separator="_").refusal("codecall:execute", script=1)
+    assert refusal.startswith("codecall_execute: script:")
+
+
+async def test_a_context_is_json_of_limited_size(shop: Any) -> None:
+    refusal = await shop.refusal("codecall:execute", script="return 1", context={"x": "y" * 300_000})
+    assert refusal == "codecall:execute: context: 300,008 bytes of JSON; at most 262,144 are allowed"

@@ -1,0 +1,73 @@
+"""`codecall:describe` over a real server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp_types import ToolAnnotations
+
+from codecall import tool_metadata
+
+
+async def test_all_of_a_tool(shop: Any) -> None:
+    answer = await shop.ask("codecall:describe", toolNames=["users_list", "send_mail"])
+    assert answer["notFound"] == []
+    assert "suggestions" not in answer
+    listed, mail = answer["tools"]
+    assert (listed["name"], listed["appId"]) == ("users_list", "users")
+    assert listed["description"] == "List all users of the shop."
+    assert listed["inputSchema"]["properties"]["limit"]["type"] == "integer"
+    assert listed["outputSchema"]["type"] == "array"
+    assert listed["annotations"] == {"readOnlyHint": True}
+    assert mail["appId"] == "shop"
+    assert mail["outputSchema"] is None
+    assert mail["annotations"] == {}
+    for tool in (listed, mail):
+        assert 1 <= len(tool["usageExamples"]) <= 5
+        for example in tool["usageExamples"]:
+            assert example["description"]
+            assert tool["name"] in example["code"]
+
+
+async def test_names_that_do_not_exist_come_with_near_ones(shop: Any) -> None:
+    answer = await shop.ask("codecall:describe", toolNames=["user_list", "users_get", "qqqqqqqq"])
+    assert [tool["name"] for tool in answer["tools"]] == ["users_get"]
+    assert answer["notFound"] == ["user_list", "qqqqqqqq"]
+    assert answer["suggestions"]["user_list"][0] == "users_list"
+    assert "qqqqqqqq" not in answer["suggestions"]
+
+
+@pytest.mark.parametrize("name", ["codecall:execute", "codecall_search", " CodeCall:Invoke ", "codecall:anything"])
+async def test_meta_tools_are_never_described(shop: Any, name: str) -> None:
+    assert await shop.ask("codecall:describe", toolNames=[name]) == {"tools": [], "notFound": [name]}
+
+
+async def test_the_authors_examples_come_first(shop: Any) -> None:
+    own = [{"description": f"own {n}", "code": f"return {n}"} for n in range(7)]
+    shop.server.tool(lambda: 1, name="with_examples", meta=tool_metadata(examples=own))
+    (tool,) = (await shop.ask("codecall:describe", toolNames=["with_examples"]))["tools"]
+    assert tool["usageExamples"] == own[:5]
+
+
+async def test_all_four_hints_and_nothing_else(shop: Any) -> None:
+    shop.server.tool(
+        lambda: 1,
+        name="hinted",
+        annotations=ToolAnnotations(
+            title="t", read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+        ),
+    )
+    (tool,) = (await shop.ask("codecall:describe", toolNames=["hinted"]))["tools"]
+    assert tool["annotations"] == {
+        "readOnlyHint": False,
+        "destructiveHint": True,
+        "idempotentHint": False,
+        "openWorldHint": True,
+    }
+
+
+async def test_fifty_names_are_taken(shop: Any) -> None:
+    answer = await shop.ask("codecall:describe", toolNames=["users_list", *(f"x{n}" for n in range(49))])
+    assert len(answer["tools"]) == 1
+    assert len(answer["notFound"]) == 49

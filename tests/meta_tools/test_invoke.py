@@ -1,0 +1,64 @@
+"""`codecall:invoke` over a real server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+async def test_a_call_without_a_script(shop: Any) -> None:
+    answer = await shop.ask("codecall:invoke", tool="users_list", input={"limit": 2})
+    assert answer == {"status": "ok", "result": [{"id": 0, "name": "user 0"}, {"id": 1, "name": "user 1"}]}
+
+
+async def test_a_tool_that_returns_nothing(shop: Any) -> None:
+    answer = await shop.ask("codecall:invoke", tool="send_mail", input={"to": "a", "text": "b"})
+    assert answer == {"status": "ok", "result": None}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code"),
+    [
+        ("users_get", {"id": 100}, "TOOL_EXECUTION_ERROR"),
+        ("users_get", {"id": "x"}, "INVALID_INPUT"),
+        ("users_gett", {}, "TOOL_NOT_FOUND"),
+        ("system:reboot", {}, "ACCESS_DENIED"),
+        ("codecall:execute", {"script": "return 1"}, "SELF_REFERENCE_BLOCKED"),
+        ("CODECALL_invoke ", {}, "SELF_REFERENCE_BLOCKED"),
+    ],
+)
+async def test_what_is_no_success_has_a_code(shop: Any, tool: str, arguments: dict[str, Any], code: str) -> None:
+    answer = await shop.ask("codecall:invoke", tool=tool, input=arguments)
+    assert answer["status"] == "error"
+    assert answer["error"]["code"] == code
+    assert answer["error"]["message"]
+
+
+async def test_mark_errors_sets_is_error_on_the_same_envelope(make_shop: Any) -> None:
+    shop = make_shop(mark_errors=True)
+    failed = await shop.result("codecall:invoke", tool="users_get", input={"id": 100})
+    assert failed.is_error
+    assert failed.structured_content["status"] == "error"
+    worked = await shop.result("codecall:invoke", tool="users_get", input={"id": 1})
+    assert not worked.is_error
+
+
+async def test_direct_calls_may_be_limited_to_a_list(make_shop: Any) -> None:
+    shop = make_shop(direct_calls=["users_*"])
+    assert (await shop.ask("codecall:invoke", tool="users_get", input={"id": 1}))["status"] == "ok"
+    answer = await shop.ask("codecall:invoke", tool="orders:refund", input={"order": "1", "amount": 1})
+    assert answer["error"]["code"] == "ACCESS_DENIED"
+    assert shop.calls == []
+
+
+async def test_switched_off_it_is_neither_listed_nor_callable(make_shop: Any) -> None:
+    shop = make_shop(direct_calls=False)
+    for spelling in ("codecall:invoke", "codecall_invoke"):
+        assert "Unknown tool" in await shop.refusal(spelling, tool="users_list", input={})
+
+
+async def test_half_a_surrogate_pair_does_not_break_the_answer(shop: Any) -> None:
+    shop.server.tool(lambda: '{"text": "\\ud800 and \\ud83d\\ude00"}', name="odd", output_schema=None)
+    answer = await shop.result("codecall:invoke", tool="odd", input={})
+    assert answer.structured_content == {"status": "ok", "result": {"text": "? and \N{GRINNING FACE}"}}
