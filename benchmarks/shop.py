@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fastmcp import Context, FastMCP
 from fastmcp.tools import Tool
 from typing_extensions import TypedDict
@@ -66,25 +68,29 @@ def orders_list(offset: int = 0, limit: int = PAGE) -> OrderPage:
     return OrderPage(rows=ORDERS[offset : offset + limit], total=ROWS)
 
 
-def _filler(number: int) -> Tool:
-    """One more tool, with a schema of the size real servers have."""
-    noun = ("invoice", "shipment", "customer", "ticket", "campaign", "warehouse", "supplier", "refund")[number % 8]
-    verb = ("create", "update", "archive", "search", "export")[number // 8 % 5]
+def _pattern(
+    reference: str,
+    note: str | None = None,
+    priority: int = 3,
+    labels: list[str] | None = None,
+    dry_run: bool = False,
+) -> dict[str, str]:
+    return {"reference": reference, "state": "done"}
 
-    def perform(
-        reference: str,
-        note: str | None = None,
-        priority: int = 3,
-        labels: list[str] | None = None,
-        dry_run: bool = False,
-    ) -> dict[str, str]:
-        return {"reference": reference, "state": "done"}
 
-    return Tool.from_function(
-        perform,
-        name=f"{noun}s_{verb}_{number}",
-        description=f"{verb.capitalize()} a {noun} by its reference, with an optional note, priority and labels.",
-    )
+def _fillers(count: int) -> Iterator[Tool]:
+    """Further tools, with schemas of the size real servers have; copies of one, because making one takes 3 ms."""
+    nouns = ("invoice", "shipment", "customer", "ticket", "campaign", "warehouse", "supplier", "refund")
+    verbs = ("create", "update", "archive", "search", "export")
+    pattern = Tool.from_function(_pattern, name="pattern")
+    for number in range(count):
+        noun, verb = nouns[number % 8], verbs[number // 8 % 5]
+        yield pattern.model_copy(
+            update={
+                "name": f"{noun}s_{verb}_{number}",
+                "description": f"{verb.capitalize()} a {noun} by its reference, with a note, a priority and labels.",
+            }
+        )
 
 
 def build(name: str, tools: int) -> FastMCP:
@@ -92,8 +98,8 @@ def build(name: str, tools: int) -> FastMCP:
     server: FastMCP = FastMCP(name)
     server.tool(items_get)
     server.tool(orders_list)
-    for number in range(tools - 2):
-        server.add_tool(_filler(number))
+    for tool in _fillers(tools - 2):
+        server.add_tool(tool)
     return server
 
 

@@ -152,7 +152,7 @@ async def codecall_git(repository: Path, *, log: TextIO | None = None) -> AsyncG
         await process.close()
 
 
-async def insights(client: Client[Any], repository: Path) -> dict[str, object]:
+async def insights(client: Client[Any], repository: Path) -> dict[str, Any]:
     """The envelope of the script above, run on `repository` by a client of `codecall_git`."""
     context = {"repository": str(repository), "commits": COMMITS}
     answer = await client.call_tool("codecall:execute", {"script": SCRIPT, "context": context})

@@ -40,6 +40,11 @@ class Transcript:
         self._console.print(Text(text, style="bold"))
         self._console.print(Text("─" * min(len(text), self._console.width), style="dim"))
 
+    def end(self, text: str) -> None:
+        """The last line."""
+        self._console.print()
+        self._console.print(Text(text, style="bold"))
+
     def section(self, text: str) -> None:
         """A numbered heading."""
         self._number += 1

@@ -231,9 +231,7 @@ async def test_a_cancelled_request_stops_its_tool_call_and_frees_the_worker(life
 async def test_a_worker_that_cannot_start_is_an_answer_and_the_server_goes_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    import sys
-
-    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    monkeypatch.setattr("codecall.sandbox.host.process.WORKER_COMMAND", ("/no/such/python",))
     server = make(CodeCallPlugin.init())
     async with Client(server) as client:
         ran = await client.call_tool("codecall:execute", {"script": "return 1"})

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from codecall.catalog.intents import Intent, intent_of
-from codecall.catalog.samples import Sampler, literal, member, object_literal, pairs, quoted
+from codecall.catalog.literals import literal, member, object_literal, pairs, quoted
+from codecall.catalog.samples import Sampler
 from codecall.catalog.shapes import (
     collection,
     condition,
@@ -37,6 +38,10 @@ _MAX_PAGES = 10
 _LINE = 90
 """Characters up to which an object stands on one line, and to which its lines are filled when it does not."""
 
+_CALL = "Call it and return its answer"
+_CHECK = "Call it and handle a failure instead of throwing"
+_GENERAL = frozenset({_CALL, _CHECK})
+
 _UNCHECKED = "{ throwOnError: false }"
 
 
@@ -47,17 +52,20 @@ def usage_examples(entry: ToolEntry, *, limit: int = 5) -> list[Example]:
     tool's name and schemas hold. Takes about 0.3 ms a tool: do many in a thread.
     """
     found = list(entry.examples[: max(0, limit)])
+    if len(found) >= limit:
+        return found
     known = {example.code for example in found}
-    made = 0
+    made: list[Example] = []
     tool = _Tool(entry)
-    for example in chain(_MAKERS[intent_of(entry)](tool), _any(tool)):
-        if len(found) >= limit or made == MAX_MADE:
-            break
+    for example in chain(_MAKERS[tool.intent](tool), _any(tool)):
         if example.code not in known and len(example.code) <= MAX_CODE:
             known.add(example.code)
-            found.append(example)
-            made += 1
-    return found
+            made.append(example)
+    # What fits every tool only fills up: two are enough where nothing more telling could be made.
+    general = [example for example in made if example.description in _GENERAL]
+    special = [example for example in made if example.description not in _GENERAL]
+    made = [*special, *general[: max(0, 2 - len(special))]]
+    return [*found, *made[: min(MAX_MADE, limit - len(found))]]
 
 
 class _Tool:
@@ -65,13 +73,14 @@ class _Tool:
 
     def __init__(self, entry: ToolEntry) -> None:
         self.name = entry.name
+        self.intent: Intent = intent_of(entry)
         self.input = input_of(entry)
         self.output = output_of(entry)
         self.size = page_size(self.input)
         self.query = query_parameter(self.input)
         wanted = [*self.input.required]
         wanted += [name for name in (self.query, self.size) if name is not None and name not in wanted]
-        if not wanted and intent_of(entry) in {"create", "update"}:
+        if not wanted and self.intent in {"create", "update"}:
             wanted += list(self.input.properties)[:2]
         self.arguments = Sampler().object(self.input, wanted)
         self.list = collection(self.output)
@@ -126,8 +135,8 @@ def _checked(tool: _Tool, description: str) -> Example:
 
 def _any(tool: _Tool) -> Iterator[Example]:
     """What can be made for every tool; fills up where an intent gives less than two."""
-    yield _plain(tool, "Call it and return its answer")
-    yield _checked(tool, "Call it and handle a failure instead of throwing")
+    yield _plain(tool, _CALL)
+    yield _checked(tool, _CHECK)
 
 
 def _lists(tool: _Tool) -> Iterator[Example]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from codecall.catalog.samples import Schema
-from codecall.catalog.text import name_words, stem
+from codecall.catalog.schema import Schema
+from codecall.catalog.text import name_parts, stem
 from codecall.catalog.view import ToolEntry
 
 Intent = Literal["create", "list", "get", "update", "delete", "search", "other"]
@@ -33,18 +33,20 @@ def intent_of(entry: ToolEntry) -> Intent:
     """
     last = re.split(r"[:./]", entry.name)[-1]
     sentence = " ".join(entry.description.split()[:6])
-    found: Intent = "other"
-    for words in (name_words(last), name_words(entry.name), name_words(sentence)):
-        intents = (_INTENT_OF.get(stem(word)) if word.isascii() else None for word in words)
-        first = next((intent for intent in intents if intent is not None), None)
-        if first is not None:
-            found = first
-            break
+    found = _first_intent(last) or _first_intent(entry.name) or _first_intent(sentence) or "other"
     if entry.annotations.get("readOnlyHint") is True and found in _CHANGES:
         return "other"
-    if found == "get" and not Schema(entry.input_schema).required and _plural(name_words(last)):
+    if found == "get" and not Schema(entry.input_schema).required and _plural(name_parts(last)):
         return "list"
     return found
+
+
+def _first_intent(text: str) -> Intent | None:
+    for word in name_parts(text):
+        intent = _INTENT_OF.get(stem(word)) if word.isascii() else None
+        if intent is not None:
+            return intent
+    return None
 
 
 def _plural(words: list[str]) -> bool:

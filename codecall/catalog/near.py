@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 from heapq import nsmallest
 
-from codecall.catalog.text import name_words, stem
+from codecall.catalog.text import name_parts, stem
 
 LONGEST_NAME = 128
 """Characters of a name that are compared; MCP allows 128."""
@@ -65,10 +65,7 @@ def _key(name: str) -> str:
 
 
 def _words(name: str) -> frozenset[str]:
-    # A camelCase name is also given whole by `name_words`; here the parts are what counts.
-    words = name_words(name)
-    whole = {word for word in words if any(word != part and word.startswith(part) for part in words)}
-    return frozenset(stem(word) for word in words if word not in whole)
+    return frozenset(stem(word) for word in name_parts(name))
 
 
 def _namespace(name: str) -> str:

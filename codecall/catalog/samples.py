@@ -1,4 +1,4 @@
-"""Sample values from JSON Schema, and JavaScript literals of them: what the made usage examples pass to tools.
+"""Sample values from JSON Schema: what the made usage examples pass to tools.
 
 Schemas come from servers we do not know, so everything is bounded: depth, number of values, length of texts.
 Patterns are never run, since a hostile one could hang the process; a text is chosen by format, name and length.
@@ -6,26 +6,17 @@ Patterns are never run, since a hostile one could hang the process; a text is ch
 
 from __future__ import annotations
 
-import json
-import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, floor, isfinite
 from typing import cast
 
-from codecall.catalog.text import name_words
-from codecall.sandbox.agentscript.policy import NEVER_NAMES, PREFIXES
-
-JsonObject = Mapping[str, object]
+from codecall.catalog.schema import MAX_PROPERTIES, Schema, speakable
+from codecall.catalog.text import name_parts
 
 MAX_DEPTH = 6
 """Nesting of a sample; deeper parts are empty."""
 MAX_VALUES = 100
 """Values in one sample, nested ones too; further properties are left out. Recursive schemas would else explode."""
-MAX_REFERENCES = 16
-"""`$ref`, `allOf`, `anyOf` and `oneOf` followed for one value."""
-MAX_PROPERTIES = 40
-"""Required properties of one object that get a sample."""
 MAX_ITEMS = 3
 """Items of a sample array, whatever its `minItems`."""
 MAX_TEXT = 100
@@ -116,141 +107,6 @@ _INTEGER_BY_WORD = {
 
 _NUMBER_BY_WORD = {"lat": 48.8566, "latitude": 48.8566, "lon": 2.3522, "lng": 2.3522, "longitude": 2.3522}
 
-_IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
-
-
-class Schema:
-    """One JSON Schema with its document, so that local references resolve."""
-
-    __slots__ = ("body", "root")
-
-    def __init__(self, body: JsonObject, root: JsonObject | None = None) -> None:
-        self.root: JsonObject = body if root is None else root
-        self.body = _resolved(body, self.root)
-
-    def at(self, body: object) -> Schema:
-        """A part of this schema's document; what is no schema object allows everything."""
-        return Schema(cast(JsonObject, body) if isinstance(body, Mapping) else {}, self.root)
-
-    @property
-    def kind(self) -> str:
-        """The JSON type, the first that is not null; guessed from other keywords; empty when anything goes."""
-        given = self.body.get("type")
-        kinds = cast(Sequence[object], given) if isinstance(given, list) else [given]
-        for kind in kinds:
-            if isinstance(kind, str) and kind != "null":
-                return kind
-        if "null" in kinds:
-            return "null"
-        if "properties" in self.body:
-            return "object"
-        return "array" if "items" in self.body or "prefixItems" in self.body else ""
-
-    @property
-    def properties(self) -> dict[str, Schema]:
-        """The properties of an object that a script may name, in their order."""
-        found = self.body.get("properties")
-        if not isinstance(found, Mapping):
-            return {}
-        properties = cast(Mapping[object, object], found)
-        return {name: self.at(body) for name, body in properties.items() if isinstance(name, str) and speakable(name)}
-
-    @property
-    def required(self) -> list[str]:
-        """The required properties that a script may name, without repetition."""
-        found = self.body.get("required")
-        if not isinstance(found, list):
-            return []
-        names = (name for name in cast(list[object], found) if isinstance(name, str) and speakable(name))
-        return list(dict.fromkeys(names))[:MAX_PROPERTIES]
-
-    @property
-    def items(self) -> Schema:
-        """The schema of an array's items."""
-        return self.at(self.body.get("items"))
-
-    @property
-    def choices(self) -> list[object]:
-        """The values of `enum`, null left out."""
-        found = self.body.get("enum")
-        return [value for value in cast(list[object], found) if value is not None] if isinstance(found, list) else []
-
-    def number(self, keyword: str) -> float | None:
-        """A numeric keyword, if it is one."""
-        value = self.body.get(keyword)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return None
-        try:
-            number = float(value)
-        except OverflowError:
-            return None
-        return number if isfinite(number) else None
-
-
-def speakable(name: str) -> bool:
-    """Whether a script may use `name` as a property name."""
-    return name not in NEVER_NAMES and not name.startswith(tuple(PREFIXES))
-
-
-def _resolved(body: JsonObject, root: JsonObject) -> JsonObject:
-    """`body` with its references followed, `allOf` merged in, and the first alternative that is not null taken."""
-    for _ in range(MAX_REFERENCES):
-        reference = body.get("$ref")
-        if isinstance(reference, str):
-            rest = {key: value for key, value in body.items() if key != "$ref"}
-            body = {**_pointed(reference, root), **rest}
-            continue
-        parts = body.get("allOf")
-        if isinstance(parts, list):
-            body = _merged(
-                body, [cast(JsonObject, p) for p in cast(list[object], parts) if isinstance(p, Mapping)], root
-            )
-            continue
-        alternatives = body.get("anyOf") or body.get("oneOf")
-        if not isinstance(alternatives, list):
-            return body
-        rest = {key: value for key, value in body.items() if key not in {"anyOf", "oneOf"}}
-        body = {**rest, **_first_of(cast(list[object], alternatives))}
-    return {}
-
-
-def _pointed(reference: str, root: JsonObject) -> JsonObject:
-    if not reference.startswith("#"):
-        return {}
-    target: object = root
-    for part in reference[1:].split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        target = cast(JsonObject, target).get(key) if isinstance(target, Mapping) else None
-    return cast(JsonObject, target) if isinstance(target, Mapping) else {}
-
-
-def _merged(body: JsonObject, parts: list[JsonObject], root: JsonObject) -> JsonObject:
-    merged = {key: value for key, value in body.items() if key != "allOf"}
-    properties: dict[str, object] = {}
-    required: list[object] = []
-    for part in [*parts[:MAX_REFERENCES], dict(merged)]:
-        reference = part.get("$ref")
-        known: JsonObject = {**_pointed(reference, root), **part} if isinstance(reference, str) else part
-        for key, value in known.items():
-            if key == "properties" and isinstance(value, Mapping):
-                properties.update(cast(JsonObject, value))
-            elif key == "required" and isinstance(value, list):
-                required += cast(list[object], value)
-            elif key != "$ref":
-                merged.setdefault(key, value)
-    if properties:
-        merged["properties"] = properties
-    if required:
-        merged["required"] = required
-    return merged
-
-
-def _first_of(alternatives: list[object]) -> JsonObject:
-    for each in alternatives:
-        if isinstance(each, Mapping) and cast(JsonObject, each).get("type") != "null":
-            return cast(JsonObject, each)
-    return {"type": "null"}
-
 
 class Sampler:
     """Makes the values of one sample, `MAX_VALUES` of them at most."""
@@ -300,22 +156,24 @@ class Sampler:
     def within(self, value: object, depth: int = MAX_DEPTH) -> object:
         """A given value as it can stand in a script: JSON only, bounded, no forbidden key."""
         self._left -= 1
-        if isinstance(value, str):
-            return value[:MAX_TEXT]
-        if isinstance(value, bool) or value is None:
-            return value
-        if isinstance(value, int):
-            return max(-_MAX_INTEGER, min(value, _MAX_INTEGER))
-        if isinstance(value, float):
-            return value if isfinite(value) else 0
         if isinstance(value, Mapping):
             pairs = ((str(name), inner) for name, inner in cast(Mapping[object, object], value).items())
             kept = [pair for pair in pairs if speakable(pair[0])][:MAX_PROPERTIES] if depth > 0 else []
             return {name: self.within(inner, depth - 1) for name, inner in kept if self._left > 0}
         if isinstance(value, (list, tuple)):
-            items = cast(Sequence[object], value)[:MAX_ITEMS] if depth > 0 else []
+            items = cast(Sequence[object], value)[: MAX_ITEMS if depth > 0 else 0]
             return [self.within(item, depth - 1) for item in items if self._left > 0]
-        return str(value)[:MAX_TEXT]
+        return _plain_value(value)
+
+
+def _plain_value(value: object) -> object:
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return max(-_MAX_INTEGER, min(value, _MAX_INTEGER))
+    if isinstance(value, float):
+        return value if isfinite(value) else 0
+    return str(value)[:MAX_TEXT]
 
 
 def _stated(schema: Schema) -> object:
@@ -334,7 +192,7 @@ def _stated(schema: Schema) -> object:
 
 
 def _number(name: str, schema: Schema, *, whole: bool) -> object:
-    words = name_words(name)
+    words = name_parts(name)
     by_word: Mapping[str, float] = _INTEGER_BY_WORD if whole else {**_INTEGER_BY_WORD, **_NUMBER_BY_WORD}
     value = next((float(by_word[word]) for word in reversed(words) if word in by_word), 1.0)
     low, high = schema.number("minimum"), schema.number("maximum")
@@ -358,9 +216,9 @@ def _text(name: str, schema: Schema) -> str:
     form = schema.body.get("format")
     if isinstance(form, str) and form in _BY_FORMAT:
         return _BY_FORMAT[form]
-    words = name_words(name)
+    words = name_parts(name)
     text = next((_TEXT_BY_WORD[word] for word in reversed(words) if word in _TEXT_BY_WORD), None)
-    if words and words[-1] in {"id", "ids", "key", "uid"}:
+    if words and words[-1] in {"id", "ids", "iid", "uid", "key"}:
         owner = [word for word in words[:-1] if word.isascii()]
         text = f"{owner[-1] if owner else words[-1]}-1"
     text = text or "example"
@@ -368,57 +226,3 @@ def _text(name: str, schema: Schema) -> str:
     if least is not None and len(text) < least:
         text = (text + "-example" * MAX_TEXT)[: int(min(least, MAX_TEXT))]
     return text if most is None or len(text) <= most else text[: max(0, int(most))]
-
-
-def quoted(text: str) -> str:
-    """A JavaScript string literal of `text`: readable characters stay, everything else is escaped.
-
-    Escaped are also the openers of HTML-like comments and all characters that are invisible, reorder text or are half
-    a pair: a script that holds them would be refused as it stands.
-    """
-    literal = json.dumps(text, ensure_ascii=False).replace("<!--", "\\u003c!--").replace("-->", "--\\u003e")
-    return literal if literal.isascii() and literal.isprintable() else "".join(map(_escaped, literal))
-
-
-def _escaped(character: str) -> str:
-    if character.isprintable() and unicodedata.category(character) not in {"Mn", "Me", "Cf", "Co", "Cn"}:
-        return character
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
-
-
-def key(name: str) -> str:
-    """`name` as a key of an object literal: bare where JavaScript allows it."""
-    return name if _IDENTIFIER.fullmatch(name) else quoted(name)
-
-
-def member(owner: str, name: str) -> str:
-    """The expression that reads the property `name` of `owner`."""
-    return f"{owner}.{name}" if _IDENTIFIER.fullmatch(name) else f"{owner}[{quoted(name)}]"
-
-
-def literal(value: object) -> str:
-    """A JavaScript literal of a JSON value, on one line."""
-    if isinstance(value, str):
-        return quoted(value)
-    if isinstance(value, Mapping):
-        return object_literal({name: literal(inner) for name, inner in cast(Mapping[str, object], value).items()})
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(literal(item) for item in cast(Sequence[object], value))}]"
-    return json.dumps(value, allow_nan=False)
-
-
-def object_literal(expressions: Mapping[str, str]) -> str:
-    """An object literal on one line whose values are expressions."""
-    return "{ " + ", ".join(pairs(expressions)) + " }" if expressions else "{}"
-
-
-def pairs(expressions: Mapping[str, str]) -> list[str]:
-    """`key: value` for each expression; a variable of the key's own name is written short."""
-    return [
-        name if name == value and _variable(name) else f"{key(name)}: {value}" for name, value in expressions.items()
-    ]
-
-
-def _variable(name: str) -> bool:
-    return _IDENTIFIER.fullmatch(name) is not None and name not in {"true", "false", "null"}

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from codecall.catalog.samples import Schema, literal, member
+from codecall.catalog.literals import literal, member
+from codecall.catalog.schema import Schema
 from codecall.catalog.view import ToolEntry
 
 FULL_PAGE = 100
@@ -119,7 +120,7 @@ def _values(schema: Schema, first: object) -> list[object]:
     if "const" in schema.body:
         return []
     if schema.choices:
-        return [choice for choice in schema.choices if isinstance(choice, (str, int))][:3]
+        return list[object](choice for choice in schema.choices if isinstance(choice, (str, int)))[:3]
     if isinstance(first, bool):
         return []
     if isinstance(first, int):

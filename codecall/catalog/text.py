@@ -39,19 +39,25 @@ _LONGEST_WORD = 64
 """Characters of a word that count; what is longer is a key or a blob, not a word."""
 
 
-def name_words(name: str) -> list[str]:
-    """The words of an identifier, split at anything that is no letter or digit and at camelCase humps, lower case.
+def name_parts(name: str) -> list[str]:
+    """The words of an identifier, lower case: split at what is no letter or digit, and at camelCase humps."""
+    return [part for parts in _split(name) for part in parts]
 
-    A camelCase word is also given whole (`getGitHubUser` → get, git, hub, user, getgithubuser), so that a brand written
-    in humps is found by its plain spelling too.
-    """
+
+def name_words(name: str) -> list[str]:
+    """The same, and each camelCase word also whole (`getGitHubUser` → get, git, hub, user, getgithubuser): a brand
+    written in humps is then found by its plain spelling too."""
     words: list[str] = []
-    for piece in _WORD.findall(unicodedata.normalize("NFKC", name)):
-        humps = _HUMPS.findall(piece)
-        words.extend(hump.lower() for hump in humps)
-        if len(humps) > 1:
-            words.append(piece.lower())
+    for parts in _split(name):
+        words += parts
+        if len(parts) > 1:
+            words.append("".join(parts))
     return words
+
+
+def _split(name: str) -> list[list[str]]:
+    pieces = _WORD.findall(unicodedata.normalize("NFKC", name))
+    return [[hump.lower() for hump in _HUMPS.findall(piece)] for piece in pieces]
 
 
 def terms(text: str, *, stop: frozenset[str] = STOP_WORDS) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +21,9 @@ from codecall.errors import (
     SelfReferenceError,
     ToolCallError,
     ToolNotFoundError,
+    WorkerCrashedError,
     WorkerError,
+    WorkerPoolDisposedError,
 )
 from codecall.options import SECURITY_LEVELS, PoolOptions, Preset, SanitizationOptions, resolve_preset
 from codecall.sandbox import wire
@@ -176,8 +178,6 @@ class Enclave:
 
     def _disposed(self, error: WorkerError) -> WorkerError:
         """A worker that died because the enclave was closed did not crash."""
-        from codecall.errors import WorkerCrashedError, WorkerPoolDisposedError
-
         if self._pool.closed and isinstance(error, WorkerCrashedError):
             return WorkerPoolDisposedError("The enclave was closed while the script ran")
         return error
@@ -235,7 +235,7 @@ class _HandlerBroker:
                 value: object = await self._handler(name, arguments)
             else:
                 value = await anyio.to_thread.run_sync(self._handler, name, arguments)
-                if isinstance(value, Awaitable):
+                if inspect.isawaitable(value):
                     value = await value
             return msgspec.json.encode(value).decode()
         except CodeCallError as error:

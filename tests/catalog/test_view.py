@@ -115,9 +115,7 @@ async def test_all_of_an_entry() -> None:
     assert entry.tags == {"own", "more"}
     assert entry.annotations == {"readOnlyHint": True}
     assert [example.code for example in entry.examples] == ["return 1"]
-    assert entry.input_schema["properties"] == {
-        "limit": {"default": 3, "type": "integer", "description": "how many"}
-    }
+    assert entry.input_schema["properties"] == {"limit": {"default": 3, "type": "integer", "description": "how many"}}
     assert entry.output_schema is not None
     assert entry.output_schema["properties"] == {"id": {"type": "integer"}}
 

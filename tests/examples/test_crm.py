@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastmcp import Client
@@ -18,7 +19,7 @@ from examples.crm.database import Database
 from examples.crm.server import create_crm
 
 Crm = Client[FastMCPTransport]
-Json = dict[str, object]
+Json = dict[str, Any]
 
 NAMESPACES = {"users": 4, "companies": 6, "deals": 5, "activities": 4, "orders": 6}
 """Tools of each namespace."""
@@ -79,7 +80,6 @@ async def test_pages_through_every_row_once(crm: Crm, table: str) -> None:
     while offset is not None:
         page = await call(crm, f"{table}_list", limit=200, offset=offset)
         assert page["total"] == COUNTS[table]
-        assert isinstance(page["items"], list)
         seen += [item["id"] for item in page["items"]]
         offset = page["next_offset"]
     assert seen == list(range(1, COUNTS[table] + 1))
@@ -109,9 +109,7 @@ async def test_refuses_a_limit_out_of_range(crm: Crm, limit: object) -> None:
 )
 async def test_filters(crm: Crm, tool: str, filters: Json, column: tuple[str, object]) -> None:
     page = await call(crm, tool, **filters)
-    assert isinstance(page["items"], list)
     assert page["items"]
-    assert isinstance(page["total"], int)
     assert page["total"] < COUNTS[tool.partition("_")[0]]
     key, value = column
     assert {item[key] for item in page["items"]} == {value}
@@ -176,7 +174,6 @@ async def test_cancels_pending_orders_only(crm: Crm) -> None:
     assert (await call(crm, "orders_cancel", id=made["id"]))["status"] == "cancelled"
     assert (await call(crm, "orders_cancel", id=made["id"]))["status"] == "cancelled"
     paid = await call(crm, "orders_list", status="paid", limit=1)
-    assert isinstance(paid["items"], list)
     assert await refused(crm, "orders_cancel", id=paid["items"][0]["id"]) == "NOT_PENDING"
 
 
@@ -193,7 +190,6 @@ async def test_cancels_pending_orders_only(crm: Crm) -> None:
 async def test_adds_up_as_the_rows_do(crm: Crm, file: Path, tool: str, by: str, query: str) -> None:
     summary = await call(crm, tool, by=by)
     assert summary["by"] == by
-    assert isinstance(summary["groups"], list)
     groups = {(group["key"], group["count"], group["amount"]) for group in summary["groups"]}
     expected = {(str(row["k"]), *list(row.values())[1:]) for row in Database(file).select(query)}
     if tool == "companies_stats":
@@ -205,18 +201,14 @@ async def test_adds_up_as_the_rows_do(crm: Crm, file: Path, tool: str, by: str, 
 
 async def test_leaves_closed_deals_out_of_the_open_pipeline(crm: Crm) -> None:
     summary = await call(crm, "deals_pipeline", open_only=True)
-    assert isinstance(summary["groups"], list)
     assert {group["key"] for group in summary["groups"]} == {"lead", "qualified", "proposal"}
 
 
 async def test_forecasts_from_a_year_of_paid_orders(crm: Crm) -> None:
     whole = await call(crm, "orders_forecast", months=2)
-    assert isinstance(whole["history"], list)
-    assert isinstance(whole["forecast"], list)
     assert [month["month"] for month in whole["history"]][:: len(whole["history"]) - 1] == ["2025-07", "2026-06"]
     assert [month["month"] for month in whole["forecast"]] == ["2026-07", "2026-08"]
     one = await call(crm, "orders_forecast", country="NL")
-    assert isinstance(one["history"], list)
     assert 0 < sum(month["total"] for month in one["history"]) < sum(month["total"] for month in whole["history"])
 
 

@@ -12,8 +12,10 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
+from examples import demo
+from examples.transcript import Transcript
+
 ROOT = Path(__file__).parents[2]
-CRM = ROOT / "examples" / "crm"
 
 
 def run(*command: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -64,13 +66,12 @@ def test_is_plain_text_in_a_pipe(transcript: str) -> None:
     assert all(len(line) <= 130 and line == line.rstrip() for line in transcript.splitlines())
 
 
-@pytest.mark.parametrize("command", [["-m", "examples.crm"], [str(CRM)]], ids=["module", "folder"])
-async def test_the_crm_serves_over_stdio(command: list[str], tmp_path: Path) -> None:
+async def test_the_crm_serves_over_stdio(tmp_path: Path) -> None:
     database = tmp_path / "crm.sqlite3"
     with (tmp_path / "log").open("w") as log:
         process = StdioTransport(
             sys.executable,
-            [*command, "--preset", "balanced", "--separator", "_", "--database", str(database)],
+            ["-m", "examples.crm", "--preset", "balanced", "--separator", "_", "--database", str(database)],
             cwd=str(ROOT),
             keep_alive=False,
             log_file=log,
@@ -90,3 +91,19 @@ def test_the_crm_refuses_a_file_that_is_no_database(tmp_path: Path) -> None:
     done = run("-m", "examples.crm", "--database", str(tmp_path / "notes.txt"))
     assert done.returncode == 2
     assert "cannot be used as a CRM database" in done.stderr
+
+
+async def test_leaves_the_git_part_out_where_there_is_no_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    await demo.git_part(Transcript(), sys.stderr, tmp_path)
+    assert "Left out: mcp-server-git needs the program `git`" in capsys.readouterr().out
+
+
+def test_fails_when_something_is_not_as_expected(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    assert demo.main() == 1
+    assert "What the servers wrote:" in capsys.readouterr().err

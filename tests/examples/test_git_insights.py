@@ -41,11 +41,12 @@ def test_joins_log_diffs_and_status_of_a_repository_of_its_own(tmp_path: Path) -
     assert (report["branch"], report["commits"]) == ("main", 20)
     assert (report["since"], report["until"]) == ("2026-01-05", "2026-01-24")
     assert [(row["author"], row["commits"]) for row in report["authors"]] == [
-        ("Ada Adler", 11),
-        ("Bea Costa", 6),
+        ("Ada Adler", 10),
+        ("Bea Costa", 7),
         ("Chen Lind", 3),
     ]
     assert sum(row["added"] for row in report["authors"]) == 50
+    assert sum(row["removed"] for row in report["authors"]) == 14
     assert sum(row["commits"] for row in report["busiest"]) == 20
     assert report["pending"] == {
         "staged": ["src/app.py"],

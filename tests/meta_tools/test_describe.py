@@ -21,13 +21,19 @@ async def test_all_of_a_tool(shop: Any) -> None:
     assert listed["outputSchema"]["type"] == "array"
     assert listed["annotations"] == {"readOnlyHint": True}
     assert mail["appId"] == "shop"
-    assert mail["outputSchema"] is None
+    assert mail["outputSchema"] == {"type": "null"}
     assert mail["annotations"] == {}
     for tool in (listed, mail):
         assert 1 <= len(tool["usageExamples"]) <= 5
         for example in tool["usageExamples"]:
             assert example["description"]
             assert tool["name"] in example["code"]
+
+
+async def test_a_tool_without_output_schema(shop: Any) -> None:
+    shop.server.tool(lambda: 1, name="untyped", output_schema=None)
+    (tool,) = (await shop.ask("codecall:describe", toolNames=["untyped"]))["tools"]
+    assert tool["outputSchema"] is None
 
 
 async def test_names_that_do_not_exist_come_with_near_ones(shop: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Final, cast
 
 from codecall.sandbox.agentscript.findings import Mark, refusal
 from codecall.sandbox.agentscript.grammar import Node, NotParseable, tree
+from codecall.sandbox.agentscript.lexing import pieces
 from codecall.sandbox.agentscript.policy import SOURCE
 
 PREFIX: Final = "async()=>{"
@@ -79,14 +80,31 @@ def _early_end(program: Node) -> int:
 def _syntax_error(script: str, offset: int, message: str) -> Mark:
     """A syntax error in words that fit the script as sent: the parser's own speak of the wrapped text."""
     hint = None
-    offset = max(offset, 0)
-    if offset >= len(script):
-        offset = len(script)
+    offset = min(max(offset, 0), len(script))
+    stray = _stray_bracket(script, offset)
+    if stray is not None:
+        offset, message = stray, f"Unexpected token {script[stray]}"
+    elif offset == len(script) and message.startswith("Unexpected"):
         message = "Unexpected end of input"
         hint = "Something is left open: close every bracket, string and template."
     elif _AWAIT.search(script, max(0, offset - 50), offset):
         hint = "`await` works at top level and in async functions: mark the function around it `async`."
-    elif script[offset] == ":" and _AFTER_NAME.search(script, max(0, offset - 50), offset):
+    elif script.startswith(":", offset) and _AFTER_NAME.search(script, max(0, offset - 50), offset):
         hint = "Write plain JavaScript, without types."
     line = script.count("\n", 0, offset) + 1
-    return Mark(offset, None, f"{message} at line {line}", hint, "SYNTAX_ERROR")
+    return Mark(offset, None, f"{message.rstrip('.')} at line {line}", hint, "SYNTAX_ERROR")
+
+
+def _stray_bracket(script: str, end: int) -> int | None:
+    """The first closing bracket before `end` that closes nothing in the script."""
+    depth = 0
+    for piece in pieces(script):
+        if piece.start > end:
+            break
+        if piece.kind == "open":
+            depth += 1
+        elif piece.kind == "close":
+            depth -= 1
+            if depth < 0:
+                return piece.start
+    return None

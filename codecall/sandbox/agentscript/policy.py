@@ -582,6 +582,10 @@ GLOBALS: Final[Mapping[str, GlobalRow]] = _by_name(
         ),
         *_absent("URL URLSearchParams", "Build the text yourself, with `encodeURIComponent` and template literals."),
         *_absent("Headers Request Response AbortController AbortSignal", _NO_NETWORK),
+        *_absent(
+            "ToolError",
+            "A failed call throws an error whose `name` is `'ToolError'`: ask for `error.name` and `error.code`.",
+        ),
         *_absent("Intl", "Format by hand: `toFixed`, `padStart`, `toISOString().slice(0, 10)`."),
         *_absent("WeakMap", "Use `Map`."),
         *_absent("WeakSet", "Use `Set`."),

@@ -14,14 +14,29 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Protocol, cast
 
 import msgspec
-import quickjs
+import quickjs  # pyright: ignore[reportMissingTypeStubs]
 
 from codecall.sandbox.agentscript.instrument import Program
 from codecall.sandbox.agentscript.policy import GLOBALS, META_TOOLS, NEVER_NAMES, RUNTIME_NAMES, Rules, allowed_members
 from codecall.sandbox.wire import Answer, Call, Failure, Limits
+
+
+class _Engine(Protocol):
+    """The part of `quickjs.Context` that is used; the binding has no types."""
+
+    def add_callable(self, name: str, function: Callable[..., object]) -> None: ...
+    def eval(self, text: str) -> Callable[..., Callable[..., float]]: ...
+    def execute_pending_job(self) -> bool: ...
+    def memory(self) -> dict[str, int]: ...
+    def set_max_stack_size(self, size: int) -> None: ...
+    def set_memory_limit(self, size: int) -> None: ...
+
+
+_new_engine = cast("Callable[[], _Engine]", quickjs.Context)
+_EngineError = cast("type[Exception]", quickjs.JSException)  # pyright: ignore[reportUnknownMemberType]
 
 STACK_BYTES = 1024 * 1024
 """Engine stack. A thread's own stack is 8 MiB, and native frames of the engine need room below this."""
@@ -85,19 +100,18 @@ class Realm:
         self._console_calls = 0
         self._console_bytes = 0
         self._program: Program | None = None
-        self._engine = self._build()
+        self._engine, self._operate = self._build()
 
     # ------------------------------------------------------------------------------------------------ building
 
-    def _build(self) -> Any:
+    def _build(self) -> tuple[_Engine, Callable[..., float]]:
         limits = self._limits
-        engine = quickjs.Context()
+        engine = _new_engine()
         engine.set_memory_limit(limits.memory_mb * 1024 * 1024)
         engine.set_max_stack_size(STACK_BYTES)
         for name in _HOST_FUNCTIONS:
             engine.add_callable(name, getattr(self, "_host_" + name[1:]))
-        self._operate = engine.eval(_PRELUDE)(_configuration(limits))
-        return engine
+        return engine, engine.eval(_PRELUDE)(_configuration(limits))
 
     # ------------------------------------------------------------------------------------------------- running
 
@@ -106,7 +120,7 @@ class Realm:
         self._program = program
         try:
             body = self._engine.eval(program.text)
-        except quickjs.JSException as error:
+        except _EngineError as error:
             self._refuse_syntax(str(error))
             return
         self._turn("run", body, context or "{}", form)
@@ -126,7 +140,7 @@ class Realm:
             self._operate(*operation)
             while not self._stopped() and self._engine.execute_pending_job():
                 pass
-        except quickjs.JSException:
+        except _EngineError:
             # Nothing the script throws arrives here: promises catch it. What does is the engine giving up.
             self._end(Outcome(failure=self._memory_failure(), reusable=False))
         if self.outcome is None and self.pending == 0:

@@ -50,9 +50,13 @@ def error_of(failure: Failure, tool_errors: Mapping[int, ToolCallError]) -> Code
         case "WORKER_MEMORY_EXCEEDED":
             error = WorkerMemoryError(message, hint=hint)
         case "TOOL":
-            if failure.call not in tool_errors:
-                raise MessageValidationError("The worker reports the failure of a tool call that did not fail")
-            error = tool_errors[failure.call]
+            error = _told_to_the_worker(failure.call, tool_errors)
         case _:
             error = LimitExceeded(message, code=failure.code, location=location, hint=hint)
     return error
+
+
+def _told_to_the_worker(call: int | None, tool_errors: Mapping[int, ToolCallError]) -> ToolCallError:
+    if call is None or call not in tool_errors:
+        raise MessageValidationError("The worker reports the failure of a tool call that did not fail")
+    return tool_errors[call]

@@ -7,7 +7,7 @@ request): whoever needs a worker starts it, whoever returns one decides its fate
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import anyio
@@ -88,7 +88,7 @@ class WorkerPool:
                 await worker.close()
 
     @asynccontextmanager
-    async def checkout(self) -> AsyncIterator[WorkerProcess]:
+    async def checkout(self) -> AsyncGenerator[WorkerProcess]:
         """A ready worker for one script.
 
         Leaving normally returns the worker; leaving by any exception, or with `retired` set on it, kills it and

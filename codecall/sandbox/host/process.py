@@ -47,8 +47,7 @@ class WorkerProcess:
         Raises:
             WorkerStartupError: the process could not be started.
         """
-        with anyio.CancelScope(shield=True):
-            return await anyio.to_thread.run_sync(cls._spawn)
+        return await anyio.to_thread.run_sync(cls._spawn)
 
     @classmethod
     def _spawn(cls) -> WorkerProcess:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from typing import cast
 
 import anyio
 import anyio.to_thread
@@ -225,7 +226,7 @@ class Run:
         if not isinstance(arguments, dict):
             raise MessageValidationError("The worker sent tool input that is not an object")
         try:
-            value = await self.broker.call(call.name, arguments)
+            value = await self.broker.call(call.name, cast("dict[str, object]", arguments))
         except ToolCallError as error:
             self.tool_errors[call.call] = error
             return wire.Answer(call.call, ok=False, payload=_encode_json(_told(error)).decode())

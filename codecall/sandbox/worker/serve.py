@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.guard import Refused, check
@@ -74,7 +74,7 @@ class _Watchdog:
         return self.used_ms + (time.perf_counter() - self._since) * 1000.0
 
     @contextlib.contextmanager
-    def turn(self, realm: Realm | None = None) -> Iterator[None]:
+    def turn(self, realm: Realm | None = None) -> Generator[None]:
         """The script has the turn: its time runs."""
         self._realm = realm or self._realm
         self._since = time.perf_counter()

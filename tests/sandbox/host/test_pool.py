@@ -287,7 +287,11 @@ async def test_a_worker_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_words_out_of_turn_cost_a_worker_its_place(speaking: Callable[[str], None]) -> None:
-    speaking("ready(); receive(); done(value='1'); done(value='2'); time.sleep(60)")
+    speaking(
+        "ready(); receive()\n"
+        "b = msgspec.msgpack.encode({'type': 'done', 'logs': [], 'steps': 0, 'script_ms': 0.0, 'value': '1'})\n"
+        "s.sendall((struct.pack('>I', len(b)) + b) * 2); time.sleep(60)"
+    )
     async with Enclave("secure", pool={"max_workers": 1, "min_workers": 0}) as enclave:
         assert (await enclave.execute("return 1")).value == 1
         assert (await enclave.execute("return 1")).value == 1

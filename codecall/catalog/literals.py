@@ -1,0 +1,65 @@
+"""JavaScript literals and member accesses for scripts we write ourselves, safe whatever the text holds."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+_IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+
+
+def quoted(text: str) -> str:
+    """A JavaScript string literal of `text`: readable characters stay, everything else is escaped.
+
+    Escaped are also the openers of HTML-like comments and all characters that are invisible, reorder text or are half
+    a pair: a script that holds them would be refused as it stands.
+    """
+    literal = json.dumps(text, ensure_ascii=False).replace("<!--", "\\u003c!--").replace("-->", "--\\u003e")
+    return literal if literal.isascii() and literal.isprintable() else "".join(map(_escaped, literal))
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable() and unicodedata.category(character) not in {"Mn", "Me", "Cf", "Co", "Cn"}:
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+def key(name: str) -> str:
+    """`name` as a key of an object literal: bare where JavaScript allows it."""
+    return name if _IDENTIFIER.fullmatch(name) else quoted(name)
+
+
+def member(owner: str, name: str) -> str:
+    """The expression that reads the property `name` of `owner`."""
+    return f"{owner}.{name}" if _IDENTIFIER.fullmatch(name) else f"{owner}[{quoted(name)}]"
+
+
+def literal(value: object) -> str:
+    """A JavaScript literal of a JSON value, on one line."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, Mapping):
+        return object_literal({name: literal(inner) for name, inner in cast(Mapping[str, object], value).items()})
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(literal(item) for item in cast(Sequence[object], value))}]"
+    return json.dumps(value, allow_nan=False)
+
+
+def object_literal(expressions: Mapping[str, str]) -> str:
+    """An object literal on one line whose values are expressions."""
+    return "{ " + ", ".join(pairs(expressions)) + " }" if expressions else "{}"
+
+
+def pairs(expressions: Mapping[str, str]) -> list[str]:
+    """`key: value` for each expression; a variable of the key's own name is written short."""
+    return [
+        name if name == value and _variable(name) else f"{key(name)}: {value}" for name, value in expressions.items()
+    ]
+
+
+def _variable(name: str) -> bool:
+    return _IDENTIFIER.fullmatch(name) is not None and name not in {"true", "false", "null"}

@@ -1,0 +1,153 @@
+"""JSON Schema as far as examples need it: local references, merged alternatives, types, properties, limits.
+
+Schemas come from servers we do not know: nothing in here raises on a wrong one, loops on a recursive one, or runs a
+pattern of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import cast
+
+from codecall.sandbox.agentscript.policy import NEVER_NAMES, PREFIXES
+
+JsonObject = Mapping[str, object]
+
+MAX_REFERENCES = 16
+"""`$ref`, `allOf`, `anyOf` and `oneOf` followed for one value."""
+MAX_PROPERTIES = 40
+"""Required properties of one object that are read."""
+
+
+class Schema:
+    """One JSON Schema with its document, so that local references resolve."""
+
+    __slots__ = ("body", "root")
+
+    def __init__(self, body: JsonObject, root: JsonObject | None = None) -> None:
+        self.root: JsonObject = body if root is None else root
+        self.body = _resolved(body, self.root)
+
+    def at(self, body: object) -> Schema:
+        """A part of this schema's document; what is no schema object allows everything."""
+        return Schema(cast(JsonObject, body) if isinstance(body, Mapping) else {}, self.root)
+
+    @property
+    def kind(self) -> str:
+        """The JSON type, the first that is not null; guessed from other keywords; empty when anything goes."""
+        given = self.body.get("type")
+        kinds = cast(Sequence[object], given) if isinstance(given, list) else [given]
+        for kind in kinds:
+            if isinstance(kind, str) and kind != "null":
+                return kind
+        if "null" in kinds:
+            return "null"
+        if "properties" in self.body:
+            return "object"
+        return "array" if "items" in self.body or "prefixItems" in self.body else ""
+
+    @property
+    def properties(self) -> dict[str, Schema]:
+        """The properties of an object that a script may name, in their order."""
+        found = self.body.get("properties")
+        if not isinstance(found, Mapping):
+            return {}
+        properties = cast(Mapping[object, object], found)
+        return {name: self.at(body) for name, body in properties.items() if isinstance(name, str) and speakable(name)}
+
+    @property
+    def required(self) -> list[str]:
+        """The required properties that a script may name, without repetition."""
+        found = self.body.get("required")
+        if not isinstance(found, list):
+            return []
+        names = (name for name in cast(list[object], found) if isinstance(name, str) and speakable(name))
+        return list(dict.fromkeys(names))[:MAX_PROPERTIES]
+
+    @property
+    def items(self) -> Schema:
+        """The schema of an array's items."""
+        return self.at(self.body.get("items"))
+
+    @property
+    def choices(self) -> list[object]:
+        """The values of `enum`, null left out."""
+        found = self.body.get("enum")
+        return [value for value in cast(list[object], found) if value is not None] if isinstance(found, list) else []
+
+    def number(self, keyword: str) -> float | None:
+        """A numeric keyword, if it is one."""
+        value = self.body.get(keyword)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        try:
+            number = float(value)
+        except OverflowError:
+            return None
+        return number if isfinite(number) else None
+
+
+def speakable(name: str) -> bool:
+    """Whether a script may use `name` as a property name."""
+    return name not in NEVER_NAMES and not name.startswith(tuple(PREFIXES))
+
+
+def _resolved(body: JsonObject, root: JsonObject) -> JsonObject:
+    """`body` with its references followed, `allOf` merged in, and the first alternative that is not null taken."""
+    for _ in range(MAX_REFERENCES):
+        reference = body.get("$ref")
+        if isinstance(reference, str):
+            rest = {key: value for key, value in body.items() if key != "$ref"}
+            body = {**_pointed(reference, root), **rest}
+            continue
+        parts = body.get("allOf")
+        if isinstance(parts, list):
+            body = _merged(
+                body, [cast(JsonObject, p) for p in cast(list[object], parts) if isinstance(p, Mapping)], root
+            )
+            continue
+        alternatives = body.get("anyOf") or body.get("oneOf")
+        if not isinstance(alternatives, list):
+            return body
+        rest = {key: value for key, value in body.items() if key not in {"anyOf", "oneOf"}}
+        body = {**rest, **_first_of(cast(list[object], alternatives))}
+    return {}
+
+
+def _pointed(reference: str, root: JsonObject) -> JsonObject:
+    if not reference.startswith("#"):
+        return {}
+    target: object = root
+    for part in reference[1:].split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        target = target.get(key) if isinstance(target, Mapping) else None
+    return cast(JsonObject, target) if isinstance(target, Mapping) else {}
+
+
+def _merged(body: JsonObject, parts: list[JsonObject], root: JsonObject) -> JsonObject:
+    merged = {key: value for key, value in body.items() if key != "allOf"}
+    properties: dict[str, object] = {}
+    required: list[object] = []
+    for part in [*parts[:MAX_REFERENCES], dict(merged)]:
+        reference = part.get("$ref")
+        known: JsonObject = {**_pointed(reference, root), **part} if isinstance(reference, str) else part
+        for key, value in known.items():
+            if key == "properties" and isinstance(value, Mapping):
+                properties.update(cast(JsonObject, value))
+            elif key == "required" and isinstance(value, list):
+                required += cast(list[object], value)
+            elif key != "$ref":
+                merged.setdefault(key, value)
+    if properties:
+        merged["properties"] = properties
+    if required:
+        merged["required"] = required
+    return merged
+
+
+def _first_of(alternatives: list[object]) -> JsonObject:
+    for each in alternatives:
+        if isinstance(each, Mapping) and cast(JsonObject, each).get("type") != "null":
+            return cast(JsonObject, each)
+    return {"type": "null"}

@@ -1,0 +1,133 @@
+"""`codecall:execute` over a real server and real workers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from mcp_types import TextContent
+
+from codecall.envelopes import EXECUTE_SCHEMA
+from codecall.meta_tools.execute import max_value_bytes
+from codecall.options import PRESET_NAMES, load_preset
+from codecall.sandbox.wire import MAX_FRAME_BYTES
+
+
+async def run(shop: Any, script: str, **arguments: Any) -> dict[str, Any]:
+    envelope = await shop.ask("codecall:execute", script=script, **arguments)
+    jsonschema.validate(envelope, EXECUTE_SCHEMA)
+    return envelope
+
+
+async def test_a_script_chains_tools_and_returns_one_value(shop: Any) -> None:
+    envelope = await run(
+        shop,
+        """
+        const users = await callTool('users_list', { limit: 3 });
+        const refunds = await Promise.all(users.map(u => callTool('orders:refund', { order: u.name, amount: u.id })));
+        console.log('refunded', refunds.length);
+        refunds
+        """,
+    )
+    assert envelope["status"] == "ok"
+    assert envelope["result"] == [f"refunded {n} of user {n}" for n in range(3)]
+    assert envelope["logs"] == ["refunded 3"]
+    assert envelope["stats"]["toolCalls"] == 4
+    assert shop.calls == ["list", "refund user 0", "refund user 1", "refund user 2"]
+
+
+async def test_the_text_is_the_compact_json_of_the_envelope(shop: Any) -> None:
+    result = await shop.result("codecall:execute", script="return { text: 'Grüße', list: [1, 2] }")
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    assert json.loads(block.text) == result.structured_content
+    assert block.text.startswith('{"status":"ok","result":{"text":"Grüße","list":[1,2]}')
+
+
+async def test_context_and_get_tool(shop: Any) -> None:
+    script = """
+        const { properties } = getTool(codecallContext.tool).inputSchema;
+        return { parameters: Object.keys(properties), unknown: getTool('nope') === undefined };
+    """
+    envelope = await run(shop, script, context={"tool": "orders:refund"})
+    assert envelope["result"] == {"parameters": ["order", "amount"], "unknown": True}
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "code"),
+    [
+        ("return 1 +", "syntax_error", "SYNTAX_ERROR"),
+        ("return eval('1')", "illegal_access", "VALIDATION_ERROR"),
+        ("await callTool('codecall:execute', { script: 'return 1' })", "illegal_access", "SELF_REFERENCE_BLOCKED"),
+        ("throw new TypeError('x')", "runtime_error", "EXECUTION_ERROR"),
+        ("await callTool('users_get', { id: 100 })", "tool_error", "TOOL_EXECUTION_ERROR"),
+        ("await callTool('nope', {})", "tool_error", "TOOL_NOT_FOUND"),
+        ("await callTool('users_get', { id: 'x' })", "tool_error", "INVALID_INPUT"),
+        ("x" * 70_000, "illegal_access", "VALIDATION_ERROR"),
+    ],
+)
+async def test_a_failed_script_is_an_envelope_not_an_error(shop: Any, script: str, status: str, code: str) -> None:
+    envelope = await run(shop, script)
+    assert (envelope["status"], envelope["error"]["code"]) == (status, code)
+
+
+async def test_a_name_put_together_at_run_time_cannot_reach_a_meta_tool(shop: Any) -> None:
+    script = "await callTool(['codecall', 'search'].join(codecallContext.by), { query: 'x' }, { throwOnError: false })"
+    for by in (":", "_"):
+        envelope = await run(shop, script, context={"by": by})
+        assert (envelope["status"], envelope["error"]["code"]) == ("illegal_access", "SELF_REFERENCE_BLOCKED")
+
+
+async def test_allowed_tools_limit_the_script(shop: Any) -> None:
+    script = """
+        const free = getTool('users_get') !== undefined, kept = getTool('orders:refund') === undefined;
+        return { free, kept, error: (await callTool('orders:refund', {}, { throwOnError: false })).error.code };
+    """
+    envelope = await run(shop, script, allowedTools=["users_*"])
+    assert envelope["result"] == {"free": True, "kept": True, "error": "ACCESS_DENIED"}
+    assert (await run(shop, "return await callTool('users_get', { id: 1 })", allowedTools=[]))["status"] == "tool_error"
+
+
+async def test_mark_errors(make_shop: Any) -> None:
+    shop = make_shop(mark_errors=True)
+    failed = await shop.result("codecall:execute", script="throw new Error('x')")
+    assert failed.is_error
+    assert failed.structured_content["status"] == "runtime_error"
+    assert not (await shop.result("codecall:execute", script="return 1")).is_error
+
+
+async def test_the_limits_are_those_of_the_plugin(make_shop: Any) -> None:
+    shop = make_shop(vm={"preset": "locked_down", "maxToolCalls": 2})
+    script = "for (let i = 0; i < 3; i++) { await callTool('users_get', { id: i }); }"
+    envelope = await run(shop, script)
+    assert envelope["error"]["code"] == "TOOL_CALL_LIMIT"
+    assert "Script exceeded the limit of 2 tool calls" in envelope["error"]["message"]
+
+
+async def test_a_script_without_calls_lists_nothing(shop: Any) -> None:
+    from fastmcp.server.middleware import Middleware
+
+    class Count(Middleware):
+        lists = 0
+
+        async def on_list_tools(self, context: Any, call_next: Any) -> Any:
+            self.lists += 1
+            return await call_next(context)
+
+    count = Count()
+    shop.server.add_middleware(count)
+    await shop.server.call_tool("codecall:execute", {"script": "return 1"})
+    assert count.lists == 0
+    many = "return (await Promise.all([1, 2, 3].map(id => callTool('users_get', { id })))).length"
+    ran = await shop.server.call_tool("codecall:execute", {"script": many})
+    assert ran.structured_content["result"] == 3
+    assert count.lists == 1
+
+
+@pytest.mark.parametrize("preset", PRESET_NAMES)
+def test_values_fit_into_the_heap_and_into_a_frame(preset: str) -> None:
+    limits = load_preset(preset)
+    assert limits.max_result_bytes <= max_value_bytes(limits) <= limits.memory_mb * 1024 * 1024 // 4
+    assert 4 * max_value_bytes(limits) <= MAX_FRAME_BYTES

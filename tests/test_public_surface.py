@@ -1,0 +1,75 @@
+"""The public names: a fixed list, imported only when used, each documented."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import codecall
+from codecall import errors
+
+ERRORS = {name for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)}
+
+SURFACE = {
+    "CodeCallPlugin",
+    "Enclave",
+    "ExecutionResult",
+    "Location",
+    "PoolOptions",
+    "Preset",
+    "RateLimitPlugin",
+    "Stats",
+    "load_preset",
+    "tool_metadata",
+} | {name for name in ERRORS if not name.startswith("_")}
+
+
+def test_the_list_is_what_it_is_meant_to_be() -> None:
+    assert set(codecall.__all__) == SURFACE
+    assert len(set(codecall.__all__)) == len(codecall.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(SURFACE))
+def test_every_name_resolves_to_something_documented(name: str) -> None:
+    value = getattr(codecall, name)
+    assert inspect.getdoc(value)
+    assert getattr(codecall, name) is value
+
+
+def test_every_name_is_imported_from_where_it_is_defined() -> None:
+    for name in SURFACE:
+        value = getattr(codecall, name)
+        assert value.__module__.startswith("codecall.")
+        assert value.__name__ == name
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'codecall' has no attribute 'Nothing'"):
+        _ = codecall.Nothing  # type: ignore[attr-defined]
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert set(dir(codecall)) >= SURFACE
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    code = """
+import sys
+import codecall
+print(*sorted(name for name in sys.modules if name.split('.')[0] in ('codecall', 'fastmcp', 'pydantic', 'sklearn')))
+from codecall import CodeCallError
+print('fastmcp' in sys.modules)
+from codecall import Enclave
+print('fastmcp' in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == ["codecall", "False", "False"]
+
+
+def test_the_plugin_does_not_load_scikit_learn() -> None:
+    code = "import sys; from codecall import CodeCallPlugin; CodeCallPlugin.init(); print('sklearn' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
