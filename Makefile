@@ -2,7 +2,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet --quiet
 PYTEST ?=
 
 # The first Python that is new enough. Another one: make PYTHON=/opt/python3.13/bin/python3 demo
@@ -46,11 +46,11 @@ $(BIN)/python:
 		|| { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
-	@echo "Installing CodeCall and what the demo needs (once, well under a minute)"
+	@echo "Installing CodeCall and what the demo needs (only this once)"
 	@$(PIP) install --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	@echo "Installing CodeCall and what tests and lint need (once, about a minute)"
+	@echo "Installing CodeCall and what tests and lint need (only this once)"
 	@$(PIP) install --editable '.[test]'
 	@touch $@

@@ -1,6 +1,6 @@
 """CodeCall beside FastMCP's own CodeMode: the same tools, the same work, interleaved in one run.
 
-    python benchmarks/vs_codemode.py [--tools 24] [--rounds 20] [--json] [--check]
+    python benchmarks/vs_codemode.py [--tools 24] [--rounds 20] [--json] [--check] [--write README.md]
 
 Three servers with identical tools run in this process; clients reach them through FastMCP's in-memory transport:
 
@@ -200,6 +200,15 @@ def table(rows: list[Row], about: dict[str, object]) -> str:
     return "\n".join(lines)
 
 
+def write_between(file: Path, text: str) -> None:
+    """Replace what stands between the two benchmark comments of `file`."""
+    before, first, rest = file.read_text(encoding="utf-8").partition("<!-- benchmark -->\n")
+    _, last, after = rest.partition("<!-- end of benchmark -->")
+    if not last:
+        raise SystemExit(f"{file} has no benchmark comments")
+    file.write_text(f"{before}{first}{text}\n{last}{after}", encoding="utf-8")
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="CodeCall beside FastMCP's CodeMode.")
@@ -207,6 +216,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20, help="timed rounds of each job (default %(default)s)")
     parser.add_argument("--only", default="", help="jobs whose name contains this")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between FILE's benchmark comments")
     parser.add_argument("--check", action="store_true", help="exit with 1 unless every goal is met")
     arguments = parser.parse_args()
     if arguments.tools < 2 or arguments.rounds < 1:
@@ -234,6 +244,8 @@ def main() -> int:
         print(json.dumps({"conditions": about, "jobs": results}, indent=2))
     else:
         print(table(rows, about))
+    if arguments.write is not None:
+        write_between(arguments.write, table(rows, about))
     return 1 if arguments.check and any(row.met is False for row in rows) else 0
 
 

@@ -24,7 +24,7 @@ from fastmcp.utilities.versions import VersionSpec
 from codecall.catalog.apps import Apps, Server
 from codecall.catalog.index import IndexCache
 from codecall.catalog.reach import Reach
-from codecall.catalog.view import CatalogView
+from codecall.catalog.view import CatalogView, unhurried
 from codecall.errors import OptionsError
 from codecall.meta_tools.base import MetaTool, Wiring
 from codecall.meta_tools.describe import DescribeTool
@@ -150,7 +150,7 @@ class CodeCallPlugin(CatalogTransform):
     async def _shown(self, tools: Sequence[Tool], server: Server | None) -> list[Tool]:
         apps = await Apps.read(server) if server is not None and self._reach.by_app else None
         shown: list[Tool] = []
-        for tool in tools:
+        async for tool in unhurried(tools):
             if isinstance(tool, MetaTool):
                 raise _two_plugins(server)
             metadata = self._reach.metadata(tool.name, tool.meta)

@@ -202,7 +202,7 @@ async def _refused(caller: Caller, transcript: Transcript, script: str) -> None:
 
 async def crm_part(transcript: Transcript, log: TextIO) -> None:
     """The CRM: a server of 25 tools."""
-    transcript.title("CodeCall in front of a CRM: 25 tools, a SQLite file, a process of its own, MCP over stdio")
+    transcript.title("CodeCall in front of a CRM: 25 tools, a process of its own, over stdio")
     started = time.perf_counter()
     async with Client(crm_process(log)) as client, Client(crm_process(log, "--plain")) as plain:
         transcript.say(f"Started it twice, with CodeCall and without, in {time.perf_counter() - started:.1f} s.")
@@ -265,9 +265,7 @@ async def demo(log: TextIO, folder: Path) -> None:
     started = time.perf_counter()
     await crm_part(transcript, log)
     await git_part(transcript, log, folder)
-    transcript.title(
-        f"Done in {time.perf_counter() - started:.1f} s. Next: examples/quickstart.py is the whole set-up."
-    )
+    transcript.end(f"Done in {time.perf_counter() - started:.1f} s. Next: examples/quickstart.py is the whole set-up.")
 
 
 def main() -> int:
@@ -280,7 +278,7 @@ def main() -> int:
                 asyncio.run(demo(log, folder))
             except Unexpected as failure:
                 print(f"\nThe demo went wrong: {failure}", file=sys.stderr)
-            except Exception:
+            except Exception:  # whatever it was, the servers' own words belong beside it
                 traceback.print_exc()
             else:
                 return 0

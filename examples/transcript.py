@@ -93,10 +93,6 @@ def _cell(value: object) -> str:
 
 
 def _time(seconds: float) -> str:
-    return (
-        f"{seconds:.2f} s"
-        if seconds >= 1
-        else f"{seconds * 1000:.0f} ms"
-        if seconds >= 0.01
-        else f"{seconds * 1000:.1f} ms"
-    )
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1000:.{0 if seconds >= 0.01 else 1}f} ms"

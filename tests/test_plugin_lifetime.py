@@ -15,6 +15,11 @@ from fastmcp import Client, FastMCP
 from codecall import CodeCallPlugin
 
 
+def secure(**options: Any) -> CodeCallPlugin:
+    """A plugin whose workers serve many scripts, whatever `CODECALL_VM_PRESET` says."""
+    return CodeCallPlugin.init(vm={"preset": "secure"}, **options)
+
+
 def alive(pids: Sequence[int]) -> list[int]:
     """Those of the processes that exist."""
     found: list[int] = []
@@ -45,7 +50,7 @@ async def execute(caller: Any, script: str = "return await callTool('pids', {})"
 
 
 async def test_workers_start_with_the_lifespan_and_end_with_it() -> None:
-    plugin = CodeCallPlugin.init()
+    plugin = secure()
     server = make(plugin)
     assert plugin.worker_pids == ()
     async with Client(server) as client:
@@ -59,7 +64,7 @@ async def test_workers_start_with_the_lifespan_and_end_with_it() -> None:
 
 @pytest.mark.parametrize("how", ["add_transform", "install", "decorator", "mounted", "mounted_twice"])
 async def test_workers_start_with_the_lifespan_however_it_is_installed(how: str) -> None:
-    plugin = CodeCallPlugin.init()
+    plugin = secure()
     child = FastMCP("child")
     root = child
     match how:
@@ -85,7 +90,7 @@ async def test_workers_start_with_the_lifespan_however_it_is_installed(how: str)
 
 
 async def test_one_client_after_another() -> None:
-    plugin = CodeCallPlugin.init()
+    plugin = secure()
     server = make(plugin)
     seen: set[int] = set()
     for _ in range(3):
@@ -97,7 +102,7 @@ async def test_one_client_after_another() -> None:
 
 
 async def test_clients_at_once_share_one_lifespan() -> None:
-    plugin = CodeCallPlugin.init()
+    plugin = secure()
     server = make(plugin)
     async with Client(server) as one, Client(server) as two:
         assert await execute(one) == await execute(two) == list(plugin.worker_pids)
@@ -106,7 +111,7 @@ async def test_clients_at_once_share_one_lifespan() -> None:
 
 
 async def test_the_client_that_opened_the_lifespan_leaves_first() -> None:
-    plugin = CodeCallPlugin.init()
+    plugin = secure()
     server = make(plugin)
     first = Client(server)
     await first.__aenter__()
@@ -125,7 +130,7 @@ async def test_the_client_that_opened_the_lifespan_leaves_first() -> None:
 
 
 async def test_without_a_lifespan_a_call_leaves_nothing_behind() -> None:
-    plugin = CodeCallPlugin.init()
+    plugin = secure()
     server = make(plugin)
     (pid,) = await execute(server)
     assert plugin.worker_pids == ()
@@ -133,7 +138,7 @@ async def test_without_a_lifespan_a_call_leaves_nothing_behind() -> None:
 
 
 async def test_without_a_lifespan_calls_that_overlap_share_workers() -> None:
-    plugin = CodeCallPlugin.init(pool={"max_workers": 2})
+    plugin = secure(pool={"max_workers": 2})
     server = make(plugin)
     results = await asyncio.gather(*(execute(server) for _ in range(6)))
     assert len({pid for pids in results for pid in pids}) <= 2
@@ -141,7 +146,7 @@ async def test_without_a_lifespan_calls_that_overlap_share_workers() -> None:
 
 
 async def test_listing_and_looking_up_start_nothing() -> None:
-    plugin = CodeCallPlugin.init()
+    plugin = secure()
     server = make(plugin)
     await server.list_tools()
     await server.get_tool("codecall:execute")
@@ -152,7 +157,7 @@ async def test_listing_and_looking_up_start_nothing() -> None:
 
 
 async def test_a_plugin_added_to_a_running_server_works_and_is_cleaned_up() -> None:
-    plugin = CodeCallPlugin.init()
+    plugin = secure()
     server = FastMCP("late")
     async with Client(server) as client:
         assert await client.list_tools() == []
@@ -165,7 +170,7 @@ async def test_a_plugin_added_to_a_running_server_works_and_is_cleaned_up() -> N
 
 
 async def test_two_servers_of_one_plugin_have_workers_of_their_own() -> None:
-    plugin = CodeCallPlugin.init()
+    plugin = secure()
     async with Client(make(plugin, "one")) as one:
         async with Client(make(plugin, "two")) as two:
             await execute(one)
@@ -177,7 +182,7 @@ async def test_two_servers_of_one_plugin_have_workers_of_their_own() -> None:
 
 
 def test_two_event_loops_at_once() -> None:
-    plugin = CodeCallPlugin.init()
+    plugin = secure()
     server = make(plugin)
     results: list[Any] = []
 
@@ -195,7 +200,7 @@ def test_two_event_loops_at_once() -> None:
 
 @pytest.mark.parametrize("lifespan", [True, False])
 async def test_a_cancelled_request_stops_its_tool_call_and_frees_the_worker(lifespan: bool) -> None:
-    plugin = CodeCallPlugin.init(pool={"max_workers": 1})
+    plugin = secure(pool={"max_workers": 1})
     server = make(plugin)
     entered, left = asyncio.Event(), asyncio.Event()
 
@@ -232,7 +237,7 @@ async def test_a_worker_that_cannot_start_is_an_answer_and_the_server_goes_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("codecall.sandbox.host.process.WORKER_COMMAND", ("/no/such/python",))
-    server = make(CodeCallPlugin.init())
+    server = make(secure())
     async with Client(server) as client:
         ran = await client.call_tool("codecall:execute", {"script": "return 1"})
         assert ran.structured_content["error"]["code"] == "WORKER_STARTUP_FAILED"

@@ -84,6 +84,9 @@ class IndexCache:
     worker thread. An entry added, removed or changed in any field therefore gives a fresh index. Builds run one at a
     time in a worker thread; callers of the same catalogue share one, and a cancelled caller leaves it running for the
     others.
+
+    The first build of a process loads scikit-learn: 0.8 s in a thread, in which the interpreter's garbage collector
+    may stop the loop for 50 to 100 ms. `await cache.get(())` at start-up gets that done before anybody waits.
     """
 
     def __init__(self, build: Build = _tfidf, *, kept: int = KEPT_CATALOGUES) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -59,13 +60,16 @@ class Postings:
         return slice(int(self.starts[term]), int(self.starts[term + 1]))
 
 
-def postings_of(documents: Iterable[Sequence[str]]) -> tuple[dict[str, int], Postings]:
-    """The vocabulary (term to number) and postings of documents given as lists of terms.
+def postings_of(documents: Iterable[Sequence[str]]) -> tuple[dict[str, int], Postings | None]:
+    """The vocabulary (term to number) and postings of documents given as lists of terms, which are read once.
 
-    At least one document must hold at least one term.
+    No postings when no document holds a term.
     """
     counter: Any = _text.CountVectorizer(analyzer=_as_given, dtype=np.float32)
-    counts = cast(_Matrix, counter.fit_transform(documents))
+    some = _if_any(documents)
+    if some is None:
+        return {}, None
+    counts = cast(_Matrix, counter.fit_transform(some))
     weighter: Any = _text.TfidfTransformer(sublinear_tf=True)
     weighted = cast(_Matrix, weighter.fit_transform(counts))
     by_term = cast(_Matrix, counts.T.tocsr())
@@ -77,6 +81,17 @@ def postings_of(documents: Iterable[Sequence[str]]) -> tuple[dict[str, int], Pos
         cosine=cast(_Matrix, weighted.T.tocsr()).data,
         cosine_idf=np.asarray(weighter.idf_, dtype=np.float32),
     )
+
+
+def _if_any(documents: Iterable[Sequence[str]]) -> Iterable[Sequence[str]] | None:
+    """The same documents, or None when all are empty: scikit-learn refuses an empty vocabulary."""
+    rest = iter(documents)
+    empty: list[Sequence[str]] = []
+    for document in rest:
+        if document:
+            return chain(empty, [document], rest)
+        empty.append(document)
+    return None
 
 
 def _as_given(document: Sequence[str]) -> Sequence[str]:

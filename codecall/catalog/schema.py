@@ -118,11 +118,13 @@ def _resolved(body: JsonObject, root: JsonObject) -> JsonObject:
 def _pointed(reference: str, root: JsonObject) -> JsonObject:
     if not reference.startswith("#"):
         return {}
-    target: object = root
+    target: JsonObject = root
     for part in reference[1:].split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        target = target.get(key) if isinstance(target, Mapping) else None
-    return cast(JsonObject, target) if isinstance(target, Mapping) else {}
+        inner = target.get(part.replace("~1", "/").replace("~0", "~"))
+        if not isinstance(inner, Mapping):
+            return {}
+        target = cast(JsonObject, inner)
+    return target
 
 
 def _merged(body: JsonObject, parts: list[JsonObject], root: JsonObject) -> JsonObject:

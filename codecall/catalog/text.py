@@ -11,6 +11,7 @@ from functools import lru_cache
 
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
 _HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
+_HUMPED = re.compile(r"[A-Za-z0-9]+")
 _UNSPACED = re.compile(
     "["
     "\u0e00-\u0eff"  # Thai, Lao
@@ -50,8 +51,9 @@ def name_words(name: str) -> list[str]:
     words: list[str] = []
     for parts in _split(name):
         words += parts
-        if len(parts) > 1:
-            words.append("".join(parts))
+        whole = "".join(parts)
+        if len(parts) > 1 and _HUMPED.fullmatch(whole):
+            words.append(whole)
     return words
 
 
@@ -72,11 +74,11 @@ def terms(text: str, *, stop: frozenset[str] = STOP_WORDS) -> list[str]:
             if word not in stop:
                 found.append(stem(word[:_LONGEST_WORD]))
         else:
-            found.extend(_foreign(word[:_LONGEST_WORD]))
+            found.extend(_unspaced(word[:_LONGEST_WORD]))
     return found
 
 
-def _foreign(word: str) -> list[str]:
+def _unspaced(word: str) -> list[str]:
     found: list[str] = []
     rest = word
     while match := _UNSPACED.search(rest):

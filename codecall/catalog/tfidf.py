@@ -82,16 +82,23 @@ class TfidfIndex:
     def __init__(self, entries: Sequence[ToolEntry], weights: Weights = Weights()) -> None:
         self._names = [entry.name for entry in entries]
         self._weights = weights
-        documents = [_terms_of(entry, weights.name) for entry in entries]
-        if not any(documents):
-            self._vocabulary: dict[str, int] = {}
+        lengths = np.zeros(len(entries), dtype=np.float32)
+
+        def documents() -> Iterator[list[str]]:
+            # One at a time: thousands of lists alive at once would set off the garbage collector, which stops the
+            # event loop for a tenth of a second in a large process.
+            for number, entry in enumerate(entries):
+                document = _terms_of(entry, weights.name)
+                lengths[number] = len(document)
+                yield document
+
+        self._vocabulary, postings = postings_of(documents())
+        if postings is None:
             return
-        self._vocabulary, postings = postings_of(documents)
         self._postings = postings
         self._shapes = WordShapes(list(self._vocabulary))
         self._shape_numbers = list(self._vocabulary.values())
 
-        lengths = np.asarray([len(document) for document in documents], dtype=np.float32)
         spread = np.diff(postings.starts).astype(np.float32)
         self._information = np.log1p((len(entries) - spread + 0.5) / (spread + 0.5)).astype(np.float32)
         self._usual = float(self._information.mean())

@@ -84,6 +84,12 @@ def answer(body: JsonObject, *, text: str | None = None, is_error: bool = False)
     return ToolResult.model_construct(content=[block], structured_content=body, meta=None, is_error=is_error)
 
 
+def answer_from_catalogue(body: JsonObject) -> ToolResult:
+    """As `answer`, for a `body` that holds schemas of the server's tools: what leaves is a copy of them."""
+    text = msgspec.json.encode(body)
+    return answer(msgspec.json.decode(text), text=text.decode())
+
+
 class MetaTool(Tool):
     """A tool CodeCall adds to a server. Knows its server only through the request it answers."""
 

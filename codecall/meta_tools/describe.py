@@ -10,7 +10,7 @@ from mcp_types import ToolAnnotations
 from pydantic import AfterValidator, Field
 
 from codecall.catalog.view import ToolEntry
-from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
+from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Wiring, answer_from_catalogue, read_arguments
 from codecall.meta_tools.wording import describe_describe
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
@@ -140,7 +140,7 @@ class DescribeTool(MetaTool):
         body: JsonObject = {"tools": tools, "notFound": missing}
         if suggestions:
             body["suggestions"] = suggestions
-        return answer(body)
+        return answer_from_catalogue(body)
 
 
 def _documents(entries: list[ToolEntry]) -> list[JsonObject]:

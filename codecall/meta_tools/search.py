@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Discriminator, Field, Tag
 
 from codecall.catalog.view import ToolEntry
-from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
+from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Wiring, answer_from_catalogue, read_arguments
 from codecall.meta_tools.search_schema import MAX_QUERIES, MAX_QUERY, MAX_TOP_K, OUTPUT, input_schema
 from codecall.meta_tools.wording import describe_search
 
@@ -105,7 +105,7 @@ class SearchTool(MetaTool):
         body["tools"] = [_document(item, given.detail or "brief", several) for item in found[:top_k]]
         if warnings:
             body["warnings"] = warnings
-        return answer(body)
+        return answer_from_catalogue(body)
 
     async def _ranked(
         self, entries: Sequence[ToolEntry], candidates: Sequence[ToolEntry], queries: Sequence[str], least: float
@@ -147,12 +147,16 @@ def _unknown(entries: Sequence[ToolEntry], given: SearchArguments) -> list[str]:
     """A warning for every name, app or tag of the call that no tool of this caller has."""
     warnings: list[str] = []
     asked = given.filter or SearchFilter()
-    for label, words, known in (
-        ("excludeToolNames: no tool is called", given.exclude_tool_names, {entry.name for entry in entries}),
-        ("filter.appIds: no tool belongs to", asked.app_ids, {entry.app_id for entry in entries}),
-        ("filter.tags: no tool is tagged", asked.tags, {tag for entry in entries for tag in entry.tags}),
-    ):
-        missing = [word for word in dict.fromkeys(words or ()) if word not in known]
+    checks: list[tuple[str, list[str] | None, Callable[[ToolEntry], Iterable[str]]]] = [
+        ("excludeToolNames: no tool is called", given.exclude_tool_names, lambda entry: (entry.name,)),
+        ("filter.appIds: no tool belongs to", asked.app_ids, lambda entry: (entry.app_id,)),
+        ("filter.tags: no tool is tagged", asked.tags, lambda entry: entry.tags),
+    ]
+    for label, words, of in checks:
+        if not words:
+            continue
+        known = {word for entry in entries for word in of(entry)}
+        missing = [word for word in dict.fromkeys(words) if word not in known]
         if missing:
             shown = ", ".join(repr(word[:200]) for word in missing[:_MAX_WARNED])
             more = f" and {len(missing) - _MAX_WARNED} more" if len(missing) > _MAX_WARNED else ""

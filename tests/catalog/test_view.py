@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from codecall.catalog.apps import Server
 from codecall.catalog.metadata import tool_metadata
 from codecall.catalog.reach import Reach
-from codecall.catalog.view import CatalogView
+from codecall.catalog.view import CHUNK, CatalogView
 from codecall.options import PluginOptions
 
 
@@ -163,3 +163,27 @@ async def test_a_reserved_tool_of_a_mounted_server_stays_reserved() -> None:
     catalogue = Catalogue()
     catalogue.server.mount(cast("Server", child), namespace="ops")
     assert [entry.name for entry in await catalogue.view.entries()] == ["ops_uptime"]
+
+
+async def test_a_large_catalogue_leaves_the_event_loop_its_turns() -> None:
+    catalogue = Catalogue()
+    base = Tool.from_function(lambda: 1, name="tool")
+    tools = [base.model_copy(update={"name": f"tool_{number}"}) for number in range(CHUNK * 5)]
+
+    async def read() -> Sequence[Tool]:
+        return tools
+
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    view = CatalogView(catalogue.server, read, Reach(PluginOptions.build()))
+    counting = asyncio.create_task(count())
+    assert len(await view.entries()) == len(tools)
+    counting.cancel()
+    assert turns >= 4
+    assert (await view.near("tol_7"))[0] == "tool_7"

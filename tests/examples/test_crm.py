@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import threading
 from collections.abc import AsyncGenerator
@@ -25,10 +26,16 @@ NAMESPACES = {"users": 4, "companies": 6, "deals": 5, "activities": 4, "orders":
 """Tools of each namespace."""
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database as it is after its first start; tests work on copies."""
+    return Database(tmp_path_factory.mktemp("crm") / "filled.sqlite3").path
+
+
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """Where this test's database lives."""
-    return tmp_path / "crm.sqlite3"
+def file(filled: Path, tmp_path: Path) -> Path:
+    """This test's own database."""
+    return Path(shutil.copy(filled, tmp_path / "crm.sqlite3"))
 
 
 @pytest.fixture
@@ -233,11 +240,11 @@ def test_two_files_hold_the_same_rows(tmp_path: Path) -> None:
     assert dumps[0] == dumps[1]
 
 
-def test_many_threads_may_open_a_new_file_at_once(file: Path) -> None:
+def test_many_threads_may_open_a_new_file_at_once(tmp_path: Path) -> None:
     counts: list[object] = []
 
     def opened() -> None:
-        counts.append(Database(file).select("SELECT count(*) AS users FROM users")[0]["users"])
+        counts.append(Database(tmp_path / "new").select("SELECT count(*) AS users FROM users")[0]["users"])
 
     threads = [threading.Thread(target=opened) for _ in range(6)]
     for thread in threads:

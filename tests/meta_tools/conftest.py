@@ -28,7 +28,8 @@ class Shop:
 
     def __init__(self, **options: Any) -> None:
         self.server = FastMCP("shop")
-        self.plugin = CodeCallPlugin.init(**options)
+        # Workers start when a test runs a script; the preset is fixed, whatever CODECALL_VM_PRESET says.
+        self.plugin = CodeCallPlugin.init(**{"vm": {"preset": "secure"}, "pool": {"min_workers": 0}} | options)
         self.calls: list[str] = []
         users = FastMCP("user service")
         users.tool(self.list_users, name="list", annotations=ToolAnnotations(read_only_hint=True), tags={"people"})

@@ -77,3 +77,10 @@ async def test_fifty_names_are_taken(shop: Any) -> None:
     answer = await shop.ask("codecall:describe", toolNames=["users_list", *(f"x{n}" for n in range(49))])
     assert len(answer["tools"]) == 1
     assert len(answer["notFound"]) == 49
+
+
+async def test_changing_an_answer_does_not_change_the_tool(shop: Any) -> None:
+    first = await shop.server.call_tool("codecall:describe", {"toolNames": ["send_mail"]})
+    first.structured_content["tools"][0]["inputSchema"].clear()
+    (tool,) = (await shop.ask("codecall:describe", toolNames=["send_mail"]))["tools"]
+    assert tool["inputSchema"]["required"] == ["to", "text"]

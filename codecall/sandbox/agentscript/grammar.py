@@ -37,6 +37,13 @@ class _ExactScanner(Scanner):
         self.escapes.append(self.index)
         return super().getComplexIdentifier()
 
+    def scanTemplate(self):  # noqa: N802
+        # A token's line decides whether a line break stands before it: the line on which it begins
+        line = self.lineNumber
+        token = super().scanTemplate()
+        token.lineNumber = line
+        return token
+
     def saveState(self):  # noqa: N802
         # A look ahead that reads `{` pushes it; unless that is undone, a template around it ends in the wrong place
         state: Any = super().saveState()
@@ -84,6 +91,23 @@ class _ModernParser(Parser):
         value = self._async_generator_method()
         return self.finalize(node, nodes.Property("init", key, computed, value, method=True, shorthand=False))
 
+    def parseClassElement(self, hasConstructor):  # noqa: N802, N803
+        # async *name() { … } and async #name() { … }, static or not; fields named by a keyword
+        words = self._words_ahead()
+        if words not in (["async"], ["static", "async"]):
+            named = self._keyword_field()
+            return self._field(named) if named else super().parseClassElement(hasConstructor)
+        node = self.createNode()
+        for _ in words:
+            self.nextToken()
+        generator = self.match("*")
+        if generator:
+            self.nextToken()
+        computed = self.match("[")
+        key = self.parseObjectPropertyKey()
+        value = self._async_generator_method() if generator else self.parsePropertyMethodAsyncFunction()
+        return self.finalize(node, nodes.MethodDefinition(key, computed, value, "method", len(words) == 2))
+
     def parseExponentiationExpression(self):  # noqa: N802
         # (-x) ** 2: only a bare unary operator may not stand before **
         start = self.lookahead
@@ -116,10 +140,54 @@ class _ModernParser(Parser):
 
     def _star_follows(self):
         state = self.scanner.saveState()
-        self.scanner.scanComments()
-        following = self.scanner.lex()
+        following = self._lex_ahead()
         self.scanner.restoreState(state)
         return following.type is Token.Punctuator and following.value == "*"
+
+    def _words_ahead(self):
+        """`static` and `async`, as far as they are next, when a star or a private name follows; otherwise nothing."""
+        words = []
+        token = self.lookahead
+        if token.value not in ("static", "async"):
+            return words
+        state = self.scanner.saveState()
+        while token.value in ("static", "async") and token.type in (Token.Identifier, Token.Keyword):
+            words.append(token.value)
+            token = self._lex_ahead()
+        self.scanner.restoreState(state)
+        star = token.type is Token.Punctuator and token.value == "*"
+        return words if star or token.type is Token.PrivateIdentifier else []
+
+    def _keyword_field(self):
+        """The number of words before the `=` or the end of a field that is named by a keyword: 2 when it is static."""
+        if self.lookahead.type is not Token.Keyword:
+            return 0
+        state = self.scanner.saveState()
+        first, second = self._lex_ahead(), None
+        reserved = first.type is Token.Keyword or self.scanner.isStrictModeReservedWord(first.value)
+        if self.lookahead.value == "static" and reserved:
+            second = self._lex_ahead()
+        self.scanner.restoreState(state)
+        last = second or first
+        ends = last.type is Token.Punctuator and last.value in ("=", ";", "}")
+        return (2 if second else 1) if ends else 0
+
+    def _field(self, words):
+        node = self.createNode()
+        if words == 2:
+            self.nextToken()
+        key = self.parseObjectPropertyKey()
+        value = None
+        if self.match("="):
+            self.nextToken()
+            value = self.parseAssignmentExpression()
+        return self.finalize(
+            node, nodes.FieldDefinition(key, computed=False, value=value, kind="init", isStatic=words == 2)
+        )
+
+    def _lex_ahead(self):
+        self.scanner.scanComments()
+        return self.scanner.lex()
 
     def _async_generator_method(self):
         node = self.createNode()

@@ -408,3 +408,25 @@ return { async, get, set, of, from, as, type, target };
 return
 ---
 callTool('fire:and-forget', {});
+---
+function outside() {
+  class Reader {
+    package = 1; default = 2; static class = 3; static static = 4; get = 5; async;
+    async #read(id) { return await callTool('read', { id }) }
+    static async #all() { await null }
+    async *pages() { for (const id of [1]) yield await this.#read(id) }
+    static async *every() { yield* new Reader().pages() }
+    static { Reader.#all() }
+  }
+  return new Reader();
+}
+outside()
+---
+throw `first
+second`;
+---
+const words = `a ${(() => { let { b } = { b: '}' }; return `${b}` })()} c`;
+return words.replace(/`/g, "'").split(/[/}]/);
+---
+const x = { then: 1, async, await: 2 }, async = 5;
+return [x?.await, (x), [x][0], ({ x }).x, ((x)), (x, x)];
