@@ -25,8 +25,6 @@ from typing import NamedTuple
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 from benchmarks.jobs import jobs
 from codecall import Enclave
 from codecall.options import PRESET_NAMES, Preset, presets_folder

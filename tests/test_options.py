@@ -151,7 +151,7 @@ def test_the_environment_names_the_preset(monkeypatch: pytest.MonkeyPatch):
         ({"topk": 5}, "topk: unknown option; known here: vm, mode, app_ids, "),
         ({"top_k": "5"}, "top_k: "),
         ({"top_k": 0}, "top_k: "),
-        ({"topK": 51}, "top_k: "),
+        ({"topK": 51}, "topK: "),
         ({"top_k": 5, "topK": 5}, "top_k: given twice"),
         ({"top_k": True}, "top_k: "),
         ({"mode": "all"}, "mode: "),

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import anyio
+from fastmcp.utilities.versions import VersionSpec
 
 from codecall.calls.access import AccessPolicy, View
 from codecall.calls.failures import Failures
@@ -133,7 +134,10 @@ class Broker:
         The call runs as a task of its own, because a synchronous tool runs in a thread that no cancel scope of anyio
         can interrupt: without the task, neither the time limit nor a cancelled request would end the wait for it.
         """
-        task = asyncio.create_task(self._server.call_tool(entry.name, arguments))
+        # The version that was shown is the one that is called: left open, FastMCP looks for another where the highest
+        # is disabled, and finds the listing in which this plugin hides the tools.
+        version = VersionSpec(eq=entry.version) if entry.version else None
+        task = asyncio.create_task(self._server.call_tool(entry.name, arguments, version=version))
         try:
             done, _ = await asyncio.wait({task}, timeout=self._timeout_ms / 1000)
         except asyncio.CancelledError:

@@ -1,0 +1,1 @@
+"""What exists: the tools one caller may see, and how they are found."""

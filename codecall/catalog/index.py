@@ -20,7 +20,7 @@ from codecall.catalog.view import ToolEntry
 
 KEPT_CATALOGUES = 4
 """Indexes an `IndexCache` keeps by default; the one unused for longest goes first. An index of 10,000 real tools takes
-about 40 MB (printed by `benchmarks/search_quality.py`)."""
+about 15 MB, the entries aside (printed by `benchmarks/search_quality.py`)."""
 
 MAX_LOOKUPS = 4
 """Threads of one event loop that look up or search at a time: more would only contend for the interpreter."""

@@ -34,8 +34,8 @@ class _Matrix(Protocol):
 _text: Any = import_module("sklearn.feature_extraction.text")
 
 NGRAM_LENGTHS = (2, 4)
-"""Characters of the n-grams, shortest and longest. On the development sets with typing errors put in, 2 to 4 found
-one to two points more than 3 to 5, and as much without."""
+"""Characters of the n-grams, shortest and longest. With typing errors put into the queries of the development sets,
+2 to 4 found 1.5 points of recall@5 more than 3 to 5 (`benchmarks/search_quality.py`, this constant changed)."""
 
 _NGRAM_SLOTS = 2**18
 """Hash slots for n-grams: a large catalogue has some 50,000 different ones, so that few share a slot. Hashing instead

@@ -1,0 +1,1 @@
+"""The language: the policy as data, the guard that reads it before, the realm that reads it during."""

@@ -462,6 +462,7 @@ def _absent(names: str, instead: str) -> list[GlobalRow]:
 _NO_CODE = "Write the code itself; what depends on data goes into functions, objects and `switch`."
 _NO_GLOBAL = "There is no global object: use the names themselves, and `codecallContext` for the request's context."
 _NO_NETWORK = "A script reaches the outside only through tools: `await callTool(name, input)`."
+_NO_HOST = "Read settings from `codecallContext`; reach the outside through tools: `await callTool(name, input)`."
 _NO_TIMERS = "There are no timers: call tools directly and `await` them; `__safe_parallel` runs several at once."
 _NO_SHARING = "Use plain arrays and objects; run tools side by side with `__safe_parallel` or `Promise.all`."
 _NO_BYTES = "Use arrays of numbers or strings; binary data stays with the tools."
@@ -536,7 +537,7 @@ GLOBALS: Final[Mapping[str, GlobalRow]] = _by_name(
         *_danger("globalThis", "It holds every global, by computed name too.", _NO_GLOBAL),
         *_danger("global window self", "It holds every global, by computed name too.", _NO_GLOBAL, declarable=True),
         *_danger("require", "It loads code.", _NO_MODULES, declarable=True),
-        *_danger("process module exports Deno Bun", "It is the host's.", _NO_NETWORK, declarable=True),
+        *_danger("process module exports Deno Bun", "It is the host's.", _NO_HOST, declarable=True),
         *_danger(
             "fetch XMLHttpRequest WebSocket EventSource Worker",
             "It reaches the network behind the broker's back.",

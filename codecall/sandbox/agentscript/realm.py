@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import resource
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ import quickjs  # pyright: ignore[reportMissingTypeStubs]
 
 from codecall.sandbox.agentscript.instrument import Program
 from codecall.sandbox.agentscript.policy import GLOBALS, META_TOOLS, NEVER_NAMES, RUNTIME_NAMES, Rules, allowed_members
+from codecall.sandbox.agentscript.stops import stop_failure
 from codecall.sandbox.wire import Answer, Call, Failure, Limits
 
 
@@ -142,9 +142,9 @@ class Realm:
                 pass
         except _EngineError:
             # Nothing the script throws arrives here: promises catch it. What does is the engine giving up.
-            self._end(Outcome(failure=self._memory_failure(), reusable=False))
+            self._stop("WORKER_MEMORY_EXCEEDED")
         if self.outcome is None and self.pending == 0:
-            self._end(self._never_settles())
+            self._never_settles()
 
     def _stopped(self) -> bool:
         return self.outcome is not None and self.outcome.failure is not None
@@ -159,19 +159,14 @@ class Realm:
         if self.outcome is None or (self.outcome.failure is None and outcome.failure is not None):
             self.outcome = outcome
 
-    def _never_settles(self) -> Outcome:
-        memory = self._engine.memory()
-        if memory["malloc_size"] > 0.95 * self._limits.memory_mb * 1024 * 1024:
-            return Outcome(failure=self._memory_failure(), reusable=False)
-        return Outcome(
-            failure=Failure(
-                status="runtime_error",
-                code="DEADLOCK",
-                message="The script waits for a promise that can never settle",
-                hint="Every promise the script awaits must come from callTool, an async function, or a Promise that "
-                "calls its resolve.",
-            )
-        )
+    def _stop(self, code: str, detail: object = "") -> None:
+        failure = stop_failure(code, self._limits, detail)
+        self._end(Outcome(failure=failure, reusable=code != "WORKER_MEMORY_EXCEEDED"))
+
+    def _never_settles(self) -> None:
+        used = self._engine.memory()["malloc_size"]
+        exhausted = used > 0.95 * self._limits.memory_mb * 1024 * 1024
+        self._stop("WORKER_MEMORY_EXCEEDED" if exhausted else "DEADLOCK")
 
     # -------------------------------------------------------------------------------- called by the prelude
     # The binding turns an exception raised here into a crash of the interpreter, so none of these may raise.
@@ -202,26 +197,17 @@ class Realm:
         return min(self.steps + CHECKPOINT_STEPS, self._limits.max_steps)
 
     def _host_stop(self, code: str, detail: str) -> None:
-        self._end(Outcome(failure=_stop_failure(code, str(_decode_json(detail)), self._limits)))
+        self._stop(code, _decode_json(detail))
 
     def _host_finish(self, value: str, notes: str) -> None:
         size = len(value.encode())
         if size > self._limits.max_result_bytes:
-            self._end(
-                Outcome(
-                    failure=Failure(
-                        status="runtime_error",
-                        code="OUTPUT_LIMIT",
-                        message=f"The result is {size} bytes; the limit is {self._limits.max_result_bytes} bytes",
-                        hint="Return less: filter, aggregate, or select the fields that are needed.",
-                    )
-                )
-            )
+            self._stop("OUTPUT_LIMIT", size)
         else:
             self._end(Outcome(value=value, warnings=_decode_json(notes)))
 
     def _host_fail(self, report: str) -> None:
-        self._end(self._failed(_decode_json(report, type=_Report)))
+        self._failed(_decode_json(report, type=_Report))
 
     def _host_exhausted(self) -> bool:
         # In KiB on Linux, bytes on macOS; the peak of the process, so it can only err on the side of "exhausted".
@@ -230,27 +216,18 @@ class Realm:
 
     # ------------------------------------------------------------------------------------------------- failures
 
-    def _failed(self, report: _Report) -> Outcome:
+    def _failed(self, report: _Report) -> None:
         if report.kind == "memory":
-            return Outcome(failure=self._memory_failure(), reusable=False)
+            self._stop("WORKER_MEMORY_EXCEEDED")
+            return
         line, column = self._locate(report.stack)
         if report.kind == "tool":
-            return Outcome(
-                failure=Failure(status="tool_error", code="TOOL", call=report.call, line=line, column=column)
-            )
-        if report.kind == "stack":
-            failure = _stop_failure("STACK_OVERFLOW", "", self._limits)
-            return Outcome(failure=msgspec.structs.replace(failure, line=line, column=column))
-        return Outcome(
-            failure=Failure(
-                status="runtime_error",
-                code="EXECUTION_ERROR",
-                message=report.message,
-                name=report.name,
-                line=line,
-                column=column,
-            )
-        )
+            failure = Failure(status="tool_error", code="TOOL", call=report.call)
+        elif report.kind == "stack":
+            failure = stop_failure("STACK_OVERFLOW", self._limits)
+        else:
+            failure = Failure(status="runtime_error", code="EXECUTION_ERROR", message=report.message, name=report.name)
+        self._end(Outcome(failure=msgspec.structs.replace(failure, line=line, column=column)))
 
     def _locate(self, stack: str) -> tuple[int | None, int | None]:
         """The innermost place in the script that a stack names."""
@@ -274,49 +251,6 @@ class Realm:
                 )
             )
         )
-
-    def _memory_failure(self) -> Failure:
-        return Failure(
-            status="runtime_error",
-            code="WORKER_MEMORY_EXCEEDED",
-            message=f"Script exceeded the memory limit of {self._limits.memory_mb} MB",
-            hint="Keep less data at once: work page by page and keep only the fields that are needed.",
-        )
-
-
-def _stop_failure(code: str, detail: str, limits: Limits) -> Failure:
-    match code:
-        case "SELF_REFERENCE_BLOCKED":
-            return Failure(status="illegal_access", code="SELF_REFERENCE_BLOCKED", kind="SelfReference", message=detail)
-        case "ITERATION_LIMIT":
-            message = f"Loop exceeded the iteration limit of {limits.max_iterations}"
-            hint = "Loop over less: page or filter with the tool's own parameters, or use array methods."
-        case "STEP_LIMIT":
-            message = f"Script exceeded the limit of {limits.max_steps} steps"
-            hint = "Do less work in the script: filter with the tool's own parameters before looping."
-        case "TOOL_CALL_LIMIT":
-            message = f"Script exceeded the limit of {limits.max_tool_calls} tool calls"
-            hint = "Use a tool that returns many items at once, or larger pages."
-        case "CONSOLE_LIMIT":
-            message = (
-                f"Script exceeded the console limit of {limits.max_console_calls} calls "
-                f"or {limits.max_console_bytes} bytes"
-            )
-            hint = "Log less, or return the data instead."
-        case "STACK_OVERFLOW":
-            message = "Script exceeded the stack limit: a function calls itself too deeply"
-            hint = "Use a loop instead of recursion, or make the recursion stop earlier."
-        case "TIMEOUT":
-            return Failure(
-                status="timeout", code="TIMEOUT", message=f"Script execution timed out after {limits.timeout_ms}ms"
-            )
-        case _:
-            return Failure(
-                status="runtime_error",
-                code="WORKER_MEMORY_EXCEEDED",
-                message=f"Script exceeded the memory limit of {limits.memory_mb} MB",
-            )
-    return Failure(status="runtime_error", code=code, message=message, hint=hint)  # pyright: ignore[reportArgumentType]
 
 
 _CONFIGURATIONS: dict[Limits, str] = {}
@@ -356,8 +290,3 @@ def _configuration(limits: Limits) -> str:
             _CONFIGURATIONS.clear()
         _CONFIGURATIONS[limits] = known
     return known
-
-
-def now_ms() -> float:
-    """A monotonic clock in milliseconds."""
-    return time.perf_counter() * 1000.0

@@ -1,0 +1,1 @@
+"""The untrusted side of the pipe: what runs inside a worker process."""

@@ -18,6 +18,7 @@ from codecall.sandbox.agentscript.guard import Refused, check
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.realm import Outcome, Realm
+from codecall.sandbox.agentscript.stops import stop_failure
 
 WATCHDOG_GRACE_MS = 25.0
 """How long after its deadline a script may still end by itself, in milliseconds."""
@@ -61,13 +62,15 @@ class _Watchdog:
         self._deadline: float | None = None
         self._realm: Realm | None = None
         self._limit = 0
+        self._verdict: wire.Failure | None = None
         self.used_ms = 0.0
         self._since = 0.0
         threading.Thread(target=self._watch, daemon=True, name="watchdog").start()
 
-    def begin(self, timeout_ms: int) -> None:
+    def begin(self, limits: wire.Limits) -> None:
         """A new script: its own time starts at zero."""
-        self.used_ms, self._limit, self._realm = 0.0, timeout_ms, None
+        self.used_ms, self._limit, self._realm = 0.0, limits.timeout_ms, None
+        self._verdict = stop_failure("TIMEOUT", limits)
 
     def script_ms(self) -> float:
         """The script's own time so far, in milliseconds."""
@@ -112,11 +115,7 @@ class _Watchdog:
                         logs=list(realm.logs) if realm else [],
                         steps=realm.steps if realm else 0,
                         script_ms=self.script_ms(),
-                        failure=wire.Failure(
-                            status="timeout",
-                            code="TIMEOUT",
-                            message=f"Script execution timed out after {self._limit}ms",
-                        ),
+                        failure=self._verdict,
                         reusable=False,
                     )
                 )
@@ -159,7 +158,7 @@ def serve(connection: socket.socket) -> None:
 
 def _run(pipe: _Pipe, watchdog: _Watchdog, realm: Realm, start: wire.Start) -> wire.Done:
     limits = start.limits
-    watchdog.begin(limits.timeout_ms)
+    watchdog.begin(limits)
     with watchdog.turn(realm):
         try:
             checked = check(start.script, _rules(limits))

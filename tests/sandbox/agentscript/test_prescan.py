@@ -90,7 +90,7 @@ def test_html_like_comments():
     assert found("--> x") == [(0, "the HTML-like comment -->")]
     assert found("a\n /* b */ --> x") == [(11, "the HTML-like comment -->")]
     assert found("for (let n = 3; n --> 0;) {}") == []
-    assert found("'<!--' + `\n--> ${'-->'}\n-->` // <!-- -->\n/<!--/.test('<!--')") == []
+    assert found("'<!--' + `\n--> ${'-->'}\n-->`; // <!-- -->\n/<!--/.test('<!--')") == []
 
 
 def test_hashbang():
