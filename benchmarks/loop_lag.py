@@ -198,14 +198,16 @@ def jobs() -> list[Job]:
     ]
 
 
-def _transport(tools: int, *, codecall: bool) -> PythonStdioTransport:
+def transport(tools: int, *, codecall: bool) -> PythonStdioTransport:
+    """The server of this file as a process of its own, with CodeCall or without."""
     side = "codecall" if codecall else "alone"
     return PythonStdioTransport(
         Path(__file__), args=["--serve", side, "--tools", str(tools)], python_cmd=sys.executable, keep_alive=False
     )
 
 
-async def _one(client: Client[Any], call: tuple[str, dict[str, Any]] | None, status: str | None) -> Lag:
+async def lag_of(client: Client[Any], call: tuple[str, dict[str, Any]] | None, status: str | None) -> Lag:
+    """The lag while the server performs one call; None measures while nothing happens."""
     await client.call_tool("lag_start", {})
     if call is None:
         await asyncio.sleep(0.5)
@@ -222,14 +224,14 @@ async def _lags(job: Job, rounds: int, *, codecall: bool) -> list[Lag]:
     if job.fresh:
         found: list[Lag] = []
         for _ in range(rounds):
-            async with Client(_transport(job.tools, codecall=codecall)) as client:
+            async with Client(transport(job.tools, codecall=codecall)) as client:
                 # A client lists all tools once, before its first call; that is not the job.
-                await _one(client, None, None)
-                found.append(await _one(client, call, job.status))
+                await lag_of(client, None, None)
+                found.append(await lag_of(client, call, job.status))
         return found
-    async with Client(_transport(job.tools, codecall=codecall)) as client:
-        await _one(client, call, job.status)
-        return [await _one(client, call, job.status) for _ in range(rounds)]
+    async with Client(transport(job.tools, codecall=codecall)) as client:
+        await lag_of(client, call, job.status)
+        return [await lag_of(client, call, job.status) for _ in range(rounds)]
 
 
 async def measure(rounds: int) -> list[dict[str, object]]:

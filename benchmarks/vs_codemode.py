@@ -99,7 +99,6 @@ def sides(tools: int, work: list[Job]) -> list[Side]:
 
 async def _timed(side: Side, clients: list[Client[Any]], job: Job) -> float:
     """Milliseconds until all clients have the right answer."""
-    gc.collect()
     started = time.perf_counter()
     for _ in range(job.repeat):
         if job.clients == 1:
@@ -127,6 +126,7 @@ async def measure(tools: int, rounds: int, work: list[Job]) -> dict[str, dict[st
             times: dict[str, list[float]] = {side.name: [] for side in competitors}
             for side in competitors:
                 await _timed(side, clients[side.name], job)
+            gc.collect()
             for turn in range(rounds):
                 shift = turn % len(competitors)
                 for side in competitors[shift:] + competitors[:shift]:

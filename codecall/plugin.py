@@ -61,7 +61,8 @@ class CodeCallPlugin(CatalogTransform):
         self.options = options
         self._reach = Reach(options)
         self._enclaves = EnclaveLifetime(self._enclave)
-        wiring = Wiring(options, self._view, self._enclaves, IndexCache())
+        self._index = IndexCache()
+        wiring = Wiring(options, self._view, self._enclaves, self._index)
         tools: list[MetaTool] = [SearchTool.create(wiring), DescribeTool.create(wiring), ExecuteTool.create(wiring)]
         if options.direct_calls.enabled:
             tools.insert(2, InvokeTool.create(wiring))
@@ -138,7 +139,8 @@ class CodeCallPlugin(CatalogTransform):
         """What clients list: the meta-tools, and the tools that the mode or their metadata shows."""
         server = _server()
         if server is None:
-            # FastMCP walks the transforms once when a server's lifespan begins: time to start workers.
+            # FastMCP walks the transforms once when a server's lifespan begins: time to get ready.
+            self._index.warm()
             await self._enclaves.start_with_lifespan()
         shown = await self._shown(tools, server)
         return [*self._meta_tools, *shown]

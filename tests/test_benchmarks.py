@@ -8,12 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from fastmcp import Client
+
+from benchmarks import loop_lag
 
 REPOSITORY = Path(__file__).parent.parent
 
-GENEROUS_MS = 150.0
-"""The goal is 20 ms on a quiet machine (`benchmarks/loop_lag.py` prints it); a busy CI machine adds its own noise.
-Parsing the long script or building the index on the event loop would take 300 ms and more."""
+GENEROUS_MS = 200.0
+"""The goal is 20 ms above what FastMCP alone costs, on a quiet machine (`benchmarks/loop_lag.py` prints both); listing
+5,000 tools costs FastMCP about 50 ms, and a busy machine adds its own noise. Parsing the long script or building the
+index on the event loop would take 300 ms and more."""
 
 
 def run(*arguments: str) -> object:
@@ -33,12 +37,15 @@ def test_every_job_has_the_same_right_answer_on_every_side():
     assert len(result["jobs"]) == 8
 
 
-def test_nothing_codecall_does_stops_the_event_loop():
-    rows = run("benchmarks/loop_lag.py", "--rounds", "1")
-    assert isinstance(rows, list)
-    assert len(rows) == 6
-    late = {row["job"]: row["maxMs"] - (row["aloneMaxMs"] or 0.0) for row in rows}
-    assert {job: lag for job, lag in late.items() if lag > GENEROUS_MS} == {}
+async def test_nothing_codecall_does_stops_the_event_loop():
+    work = {job.name: job for job in loop_lag.jobs() if job.call is not None}
+    worst: dict[str, float] = {}
+    async with Client(loop_lag.transport(loop_lag.MANY_TOOLS, codecall=True)) as client:
+        await loop_lag.lag_of(client, None, None)
+        for job in sorted(work.values(), key=lambda job: not job.fresh):
+            worst[job.name] = (await loop_lag.lag_of(client, job.call, job.status))["worst"]
+    assert len(worst) == 5
+    assert {name: lag for name, lag in worst.items() if lag > GENEROUS_MS} == {}
 
 
 @pytest.mark.parametrize("arguments", [["--tools", "1"], ["--rounds", "0"], ["--only", "no such job"]])

@@ -64,6 +64,8 @@ class _Kept:
     index: SearchIndex
 
 
+_warming = threading.Event()
+
 # One limiter an event loop, as AnyIO keeps its own: a limiter must not be shared between loops.
 _lookups: RunVar[CapacityLimiter] = RunVar("codecall_index_lookups")
 _builds: RunVar[CapacityLimiter] = RunVar("codecall_index_builds")
@@ -86,7 +88,7 @@ class IndexCache:
     others.
 
     The first build of a process loads scikit-learn: 0.8 s in a thread, in which the interpreter's garbage collector
-    may stop the loop for 50 to 100 ms. `await cache.get(())` at start-up gets that done before anybody waits.
+    may stop the loop for 50 to 100 ms. `warm` at start-up gets that done before anybody waits.
     """
 
     def __init__(self, build: Build = _tfidf, *, kept: int = KEPT_CATALOGUES) -> None:
@@ -102,6 +104,12 @@ class IndexCache:
         self._kept: list[_Kept] = []
         self._kept_guard = threading.Lock()
         self._build_guard = threading.Lock()
+
+    def warm(self) -> None:
+        """Load what a build needs, in a thread of its own that nobody waits for; once per process."""
+        if not _warming.is_set():
+            _warming.set()
+            threading.Thread(target=self._build, args=((),), name="codecall-index").start()
 
     async def get(self, entries: Sequence[ToolEntry]) -> SearchIndex:
         """The index of exactly these entries, built if need be. Whatever `build` raises reaches each waiting caller."""

@@ -155,6 +155,10 @@ class Realm:
             self.steps = max(self.steps, int(self._operate("steps")))
         return self.steps
 
+    def close(self) -> None:
+        """Free the engine now: it and this object hold each other."""
+        del self._engine, self._operate
+
     def _end(self, outcome: Outcome) -> None:
         if self.outcome is None or (self.outcome.failure is None and outcome.failure is not None):
             self.outcome = outcome

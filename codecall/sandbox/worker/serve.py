@@ -150,8 +150,8 @@ def serve(connection: socket.socket) -> None:
         spare = None
         done = _run(pipe, watchdog, realm, start)
         watchdog.rest()
-        del realm
         pipe.send(done)
+        realm.close()
         if done.reusable:
             spare = (start.limits, Realm(start.limits, ask, watchdog.script_ms))
 
