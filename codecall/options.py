@@ -10,9 +10,9 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from codecall.errors import OptionsError
@@ -27,40 +27,73 @@ PRESET_ENVIRONMENT_VARIABLE = "CODECALL_VM_PRESET"
 """Sets the preset where the code names none, so that a test run can be repeated under another one."""
 
 Millis = Annotated[int, Field(ge=1, le=86_400_000)]
+Names = Annotated[tuple[str, ...] | None, Field(strict=False)]
+"""A list or tuple of names; None stands for all."""
 
 
 class Options(BaseModel):
     """Base of every option model: frozen, both spellings, nothing unknown."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, arbitrary_types_allowed=True
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        arbitrary_types_allowed=True,
     )
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The options a caller may set here, in their Python spelling."""
+        return tuple(cls.model_fields)
 
     @classmethod
     def read(cls, values: Mapping[str, object], *, where: str) -> Self:
         """Validate `values`; raises `OptionsError` naming each bad field under `where`."""
+        _refuse_two_spellings(cls, values, where)
         try:
             return cls.model_validate(dict(values))
         except ValidationError as failure:
             raise OptionsError(_explain(cls, failure, where)) from None
 
 
-def _explain(model: type[BaseModel], failure: ValidationError, where: str) -> str:
-    known = ", ".join(model.model_fields)
+def _refuse_two_spellings(model: type[Options], values: Mapping[str, object], where: str) -> None:
+    """Refuse an option given in both its spellings; which one counts would be a matter of chance."""
+    for name in model.model_fields:
+        if name in values and to_camel(name) in values and name != to_camel(name):
+            raise OptionsError(f"{_dotted(where, name)}: given twice, as {name} and as {to_camel(name)}")
+
+
+def _dotted(where: str, *parts: object) -> str:
+    return ".".join([*([where] if where else []), *map(str, parts)])
+
+
+def _explain(model: type[Options], failure: ValidationError, where: str) -> str:
     lines: list[str] = []
     for item in failure.errors(include_url=False):
-        path = ".".join([where, *(str(part) for part in item["loc"])]) if where else ".".join(map(str, item["loc"]))
+        path = _dotted(where, *item["loc"])
         if item["type"] == "extra_forbidden":
-            lines.append(f"{path}: unknown option; known here: {known}")
+            lines.append(f"{path}: unknown option; known here: {', '.join(_model_at(model, item['loc']).names())}")
+        elif item["type"] == "missing":
+            lines.append(f"{path}: missing")
         else:
             lines.append(f"{path}: {item['msg']} (got {item['input']!r:.80})")
     return "; ".join(lines)
 
 
+def _model_at(model: type[Options], path: Sequence[int | str]) -> type[Options]:
+    """The option model that the last part of `path` was looked for in."""
+    for part in path[:-1]:
+        for name, field in model.model_fields.items():
+            annotation = field.annotation
+            if part in (name, field.alias) and isinstance(annotation, type) and issubclass(annotation, Options):
+                model = annotation
+    return model
+
+
 class Preset(Options):
     """One complete set of limits and language rules, as a file in `presets/` states it."""
-
-    model_config = ConfigDict(strict=True)
 
     timeout_ms: Millis
     """The script's own time in milliseconds; waiting for tools is not counted."""
@@ -107,6 +140,7 @@ class Preset(Options):
         Raises:
             OptionsError: unknown field, wrong type, or out of range.
         """
+        _refuse_two_spellings(Preset, overrides, "vm")
         aliases = {to_camel(field): field for field in Preset.model_fields}
         merged = self.model_dump() | {aliases.get(key, key): value for key, value in overrides.items()}
         return Preset.read(merged, where="vm")
@@ -195,13 +229,19 @@ class PoolOptions(Options):
     startup_timeout_ms: Millis = 15_000
     """Milliseconds a worker process may take to start before WORKER_STARTUP_FAILED."""
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min_workers > self.max_workers:
+            raise ValueError(f"min_workers ({self.min_workers}) is more than max_workers ({self.max_workers})")
+        return self
+
 
 class DirectCalls(Options):
     """What `codecall:invoke` may do."""
 
     enabled: bool = True
     """False removes `codecall:invoke`."""
-    allowed_tools: tuple[str, ...] | None = None
+    allowed_tools: Names = None
     """Tool names or globs that `codecall:invoke` may call; None allows all that scripts may call."""
 
 
@@ -214,7 +254,7 @@ class PluginOptions(Options):
     mode: Mode = "codecall_only"
     """`codecall_only`: clients list only the meta-tools; `codecall_opt_in`: all are listed, only opted-in ones are
     usable by CodeCall; `metadata_driven`: both per tool."""
-    app_ids: tuple[str, ...] | None = None
+    app_ids: Names = None
     """Apps CodeCall manages; tools of other apps stay as they are. None manages all."""
     include_tools: Callable[[Any], bool] | None = None
     """Filter over FastMCP tools: False keeps a tool out of CodeCall's reach."""
@@ -238,7 +278,12 @@ class PluginOptions(Options):
     """The worker processes."""
 
     @classmethod
-    def build(cls, *, vm: Mapping[str, object] | None = None, **options: object) -> PluginOptions:
+    def names(cls) -> tuple[str, ...]:
+        """The keywords of `CodeCallPlugin.init`."""
+        return ("vm", *(name for name in cls.model_fields if name not in ("preset", "preset_name")))
+
+    @classmethod
+    def build(cls, *, vm: object = None, **options: object) -> PluginOptions:
         """Options from the keywords of `CodeCallPlugin.init`; `vm` is `{"preset": …, <override>: …}`.
 
         Raises:
@@ -246,10 +291,11 @@ class PluginOptions(Options):
         """
         if vm is not None and not isinstance(vm, Mapping):
             raise OptionsError(f"vm: a mapping is needed, got {type(vm).__name__}")
-        limits = dict(vm or {})
-        preset = limits.pop("preset", None)
-        if preset is not None and not isinstance(preset, (str, os.PathLike)):
-            raise OptionsError(f"vm.preset: a name or a path is needed, got {type(preset).__name__}")
+        limits = dict(cast("Mapping[str, object]", vm or {}))
+        named = limits.pop("preset", None)
+        if named is not None and not isinstance(named, (str, os.PathLike)):
+            raise OptionsError(f"vm.preset: a name or a path is needed, got {type(named).__name__}")
+        preset = cast("str | os.PathLike[str] | None", named)
         values: dict[str, object] = dict(options)
         for spelling in ("direct_calls", "directCalls"):
             if spelling in values:
@@ -267,6 +313,6 @@ def _direct_calls(value: object) -> object:
     """The short forms of `direct_calls`: a switch, or a list of names."""
     if isinstance(value, bool):
         return DirectCalls(enabled=value)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return {"allowed_tools": tuple(value)}
+    if isinstance(value, (list, tuple)):
+        return {"allowed_tools": cast("Sequence[object]", value)}
     return value

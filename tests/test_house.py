@@ -57,6 +57,7 @@ HOUSE = [
     Area(f"{SANDBOX}.agentscript", 1, (POLICY, WIRE)),
     Area(f"{SANDBOX}.agentscript.grammar", 1, (f"{SANDBOX}.agentscript",), ("esprima",)),
     Area(f"{SANDBOX}.agentscript.realm", 1, (f"{SANDBOX}.agentscript", WIRE), ("quickjs", "msgspec")),
+    Area(f"{SANDBOX}.agentscript.stops", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
     Area(f"{SANDBOX}.worker", 2, (WIRE, f"{SANDBOX}.agentscript"), ("pyseccomp", "landlock")),
     Area("codecall.errors", 2, (POLICY,)),
     Area("codecall.envelopes", 2, (POLICY, "codecall.errors")),
