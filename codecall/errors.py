@@ -117,7 +117,7 @@ def _place(location: Location | None) -> dict[str, int] | None:
     return None if location is None else {"line": location.line, "column": location.column}
 
 
-class _Located(CodeCallError):
+class _LocatedError(CodeCallError):
     """An error that may know its place in the script."""
 
     def __init__(
@@ -130,7 +130,7 @@ class _Located(CodeCallError):
         return {"location": _place(self.location)}
 
 
-class ScriptRefused(_Located):  # noqa: N818 - reads as the state it is
+class ScriptRefused(_LocatedError):  # noqa: N818 - reads as the state it is
     """The script was not run."""
 
 
@@ -178,7 +178,7 @@ class SelfReferenceError(IllegalAccess):
         )
 
 
-class ScriptError(_Located):
+class ScriptError(_LocatedError):
     """The script threw, and did not catch."""
 
     code = "EXECUTION_ERROR"
@@ -194,7 +194,7 @@ class ScriptError(_Located):
         return {"name": self.name, **super()._extras()}
 
 
-class LimitExceeded(_Located):  # noqa: N818 - reads as the event it is
+class LimitExceeded(_LocatedError):  # noqa: N818 - reads as the event it is
     """The script ran into a limit of its preset. Cannot be caught by the script."""
 
     source = "limit"

@@ -23,6 +23,7 @@ from fastmcp.utilities.versions import VersionSpec
 
 from codecall.catalog.apps import Apps, Server
 from codecall.catalog.index import IndexCache
+from codecall.catalog.listing import inlines, reads_beneath
 from codecall.catalog.reach import Reach
 from codecall.catalog.view import CatalogView, unhurried
 from codecall.errors import OptionsError
@@ -167,7 +168,9 @@ class CodeCallPlugin(CatalogTransform):
         plugins = [transform for transform in server.transforms if isinstance(transform, CodeCallPlugin)]
         if plugins != [self]:
             raise _two_plugins(server)
-        return CatalogView(server, functools.partial(self.get_tool_catalog, context), self._reach)
+        middleware = context.fastmcp.middleware
+        read = functools.partial(self.get_tool_catalog, context, run_middleware=not reads_beneath(middleware))
+        return CatalogView(server, read, self._reach, inline=inlines(middleware))
 
     def _enclave(self) -> Enclave:
         options = self.options

@@ -25,6 +25,7 @@ LONGER = {
     "codecall.errors": "the whole exception tree, one class after the other",
     "codecall.options": "every option of the project with its meaning and range",
     "codecall.sandbox.agentscript.policy": "the allow-list as data",
+    "codecall.sanitizing": "the patterns that are removed from error texts, as data",
 }
 
 
@@ -57,6 +58,7 @@ HOUSE = [
     Area(f"{SANDBOX}.agentscript", 1, (POLICY, WIRE)),
     Area(f"{SANDBOX}.agentscript.grammar", 1, (f"{SANDBOX}.agentscript",), ("esprima",)),
     Area(f"{SANDBOX}.agentscript.realm", 1, (f"{SANDBOX}.agentscript", WIRE), ("quickjs", "msgspec")),
+    Area(f"{SANDBOX}.agentscript.configuration", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
     Area(f"{SANDBOX}.agentscript.stops", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
     Area(f"{SANDBOX}.worker", 2, (WIRE, f"{SANDBOX}.agentscript"), ("pyseccomp", "landlock")),
     Area("codecall.errors", 2, (POLICY,)),
@@ -70,6 +72,7 @@ HOUSE = [
     Area("codecall.catalog.tfidf", 3, ("codecall.catalog", *SHARED), ("anyio", "numpy")),
     Area("codecall.catalog.metadata", 3, SHARED, ("pydantic",)),
     Area("codecall.catalog.apps", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
+    Area("codecall.catalog.listing", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
     Area("codecall.catalog.view", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
     Area("codecall.calls", 3, CATALOG_SIDE, ("anyio", "msgspec", "pydantic")),
     Area("codecall.calls.broker", 3, CATALOG_SIDE, ("anyio", "fastmcp")),
@@ -98,6 +101,7 @@ KNOWS_FASTMCP = (
     "codecall.meta_tools",
     "codecall.catalog.view",
     "codecall.catalog.apps",
+    "codecall.catalog.listing",
     "codecall.calls.broker",
     "codecall.calls.failures",
     "codecall.calls.unwrap",

@@ -86,7 +86,7 @@ class RateLimitRule(Options):
 class RateLimitOptions(Options):
     """Everything `RateLimitPlugin.init` takes."""
 
-    rules: tuple[RateLimitRule, ...] = Field(min_length=1, max_length=1_000)
+    rules: tuple[RateLimitRule, ...] = Field(min_length=1, max_length=1_000, strict=False)
 
 
 class RateLimitRefused(ToolError):  # noqa: N818 - reads as the event it is

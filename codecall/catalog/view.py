@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from fastmcp.tools import Tool
 
 from codecall.catalog.apps import Apps, Origin, Server
+from codecall.catalog.listing import inlined
 from codecall.catalog.metadata import ToolMetadata
 from codecall.catalog.reach import Reach, is_reserved
 
@@ -71,27 +72,40 @@ class CatalogView:
         server: the server the request came to.
         read: gives the tools FastMCP would list for this caller, each name once, CodeCall's own left out.
         reach: which of them CodeCall may use.
+        inline: whether `find` shows schemas without `$ref`, as the server's own listing does.
     """
 
-    def __init__(self, server: Server, read: Callable[[], Awaitable[Sequence[Tool]]], reach: Reach) -> None:
+    def __init__(
+        self, server: Server, read: Callable[[], Awaitable[Sequence[Tool]]], reach: Reach, *, inline: bool = False
+    ) -> None:
         self._server = server
         self._read = read
         self._reach = reach
+        self._inline = inline
         self._reading = asyncio.Lock()
         self._listed: dict[str, Tool] | None = None
         self._apps: Apps | None = None
         self._entries: dict[str, ToolEntry | None] = {}
+        self._found: dict[str, ToolEntry] = {}
 
     async def find(self, name: str) -> ToolEntry | None:
         """The tool of exactly that name; None when there is none that this caller and CodeCall may use."""
-        return self._find(await self._list(), name)
+        if name in self._found:
+            return self._found[name]
+        entry = self._find(await self._list(), name)
+        if entry is not None:
+            if self._inline:
+                schemas = {"input_schema": inlined(entry.input_schema), "output_schema": inlined(entry.output_schema)}
+                entry = replace(entry, **schemas)
+            self._found[name] = entry
+        return entry
 
     async def exists(self, name: str) -> bool:
         """Whether FastMCP lists a tool of that name for this caller, in CodeCall's reach or out of it."""
         return name in await self._list()
 
     async def entries(self) -> list[ToolEntry]:
-        """All tools that this caller and CodeCall may use, in FastMCP's order."""
+        """All tools that this caller and CodeCall may use, in FastMCP's order. Their schemas may hold `$ref`."""
         listed = await self._list()
         return [entry async for name in unhurried(listed) if (entry := self._find(listed, name)) is not None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Annotated, Any, Literal
 
@@ -102,7 +102,10 @@ class SearchTool(MetaTool):
             if not found:
                 warnings.append(_nothing(None, 0.0, candidates, entries))
         several = isinstance(given.query, list) and len(given.query) > 1 and bool(queries)
-        body["tools"] = [_document(item, given.detail or "brief", several) for item in found[:top_k]]
+        shown = found[:top_k]
+        if given.detail == "full":
+            shown = [replace(item, entry=await view.find(item.entry.name) or item.entry) for item in shown]
+        body["tools"] = [_document(item, given.detail or "brief", several) for item in shown]
         if warnings:
             body["warnings"] = warnings
         return answer_from_catalogue(body)
@@ -111,22 +114,22 @@ class SearchTool(MetaTool):
         self, entries: Sequence[ToolEntry], candidates: Sequence[ToolEntry], queries: Sequence[str], least: float
     ) -> tuple[list[Found], Found | None]:
         """The candidates scored at least `least`, best first; and the best of those that stay below."""
-        merged = {entry.name: Found(entry) for entry in candidates}
-        if not merged:
+        by_name = {entry.name: entry for entry in candidates}
+        if not by_name:
             return [], None
         found: dict[str, Found] = {}
         below: Found | None = None
         for query, hits in zip(queries, await self._wiring.index.search(entries, queries), strict=True):
             for hit in hits:
-                item = merged.get(hit.name)
-                if item is None:
+                entry = by_name.get(hit.name)
+                if entry is None:
                     continue
                 if hit.score >= least:
+                    item = found.setdefault(hit.name, Found(entry))
                     item.score = max(item.score, hit.score)
                     item.queries.append(query)
-                    found[hit.name] = item
                 elif below is None or hit.score > below.score:
-                    below = Found(item.entry, hit.score)
+                    below = Found(entry, hit.score)
         return sorted(found.values(), key=lambda item: (-item.score, item.entry.name)), below
 
 

@@ -53,10 +53,7 @@
     __proto__: null, value, writable: true, enumerable: true, configurable: true });
 
   // What the engine itself throws when the stack is exhausted; nothing else tells it from other RangeErrors.
-  const overflowMessage = (function () {
-    const dive = () => 1 + dive();
-    try { return dive(), ''; } catch (error) { return error.message; }
-  })();
+  const overflowMessage = config.overflowMessage;
   const isOverflow = (error) => typeof error === 'object' && error !== null &&
     getPrototypeOf(error) === rangeErrorPrototype && ownText(error, 'message') === overflowMessage;
   // With the heap exhausted the engine cannot even make an error: it throws null.
@@ -236,7 +233,7 @@
     }
     return 'Object';
   }
-  const plain = Object.prototype;
+  const plain = Object.prototype, functionPrototype = getPrototypeOf(plain.toString);
   const errorPrototype = Error.prototype, promisePrototype = Promise.prototype;
   const isPromise = (value) => chainHas(value, promisePrototype);
   const isError = (value) => chainHas(value, errorPrototype);
@@ -517,9 +514,9 @@
   // (`await` looks for the constructor of a promise, and Promise is a global that scripts have anyway.)
   const never = config.never;
   function strip(object) {
-    for (let index = 0; index < never.length; index++) {
-      if (object !== promisePrototype) deleteProperty(object, never[index]);
-    }
+    if (object !== promisePrototype) deleteProperty(object, 'constructor');
+    if (object !== plain && object !== functionPrototype) return;
+    for (let index = 0; index < never.length; index++) deleteProperty(object, never[index]);
   }
 
   function build() {

@@ -12,14 +12,15 @@ import resource
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
 import msgspec
 import quickjs  # pyright: ignore[reportMissingTypeStubs]
 
+from codecall.sandbox.agentscript.configuration import configuration
 from codecall.sandbox.agentscript.instrument import Program
-from codecall.sandbox.agentscript.policy import GLOBALS, META_TOOLS, NEVER_NAMES, RUNTIME_NAMES, Rules, allowed_members
 from codecall.sandbox.agentscript.stops import stop_failure
 from codecall.sandbox.wire import Answer, Call, Failure, Limits
 
@@ -49,7 +50,6 @@ _FRAME = re.compile(r"<input>:(\d{1,6}):(\d{1,6})")
 _HOST_FUNCTIONS = ("$post", "$ask", "$log", "$stop", "$checkpoint", "$finish", "$fail", "$exhausted")
 
 _decode_json = msgspec.json.decode
-_encode_json = msgspec.json.encode
 
 
 class _Report(msgspec.Struct):
@@ -111,7 +111,7 @@ class Realm:
         engine.set_max_stack_size(STACK_BYTES)
         for name in _HOST_FUNCTIONS:
             engine.add_callable(name, getattr(self, "_host_" + name[1:]))
-        return engine, engine.eval(_PRELUDE)(_configuration(limits))
+        return engine, engine.eval(_PRELUDE)(configuration(limits, _overflow_message()))
 
     # ------------------------------------------------------------------------------------------------- running
 
@@ -257,40 +257,8 @@ class Realm:
         )
 
 
-_CONFIGURATIONS: dict[Limits, str] = {}
-
-
-def _configuration(limits: Limits) -> str:
-    """The prelude's configuration for these limits; a worker sees few different ones."""
-    if (known := _CONFIGURATIONS.get(limits)) is None:
-        rules = Rules(
-            allow_loops=limits.allow_loops,
-            allow_regex=limits.allow_regex,
-            allow_console=limits.allow_console,
-            allow_clock=limits.allow_clock,
-        )
-        kept = [name for name, row in GLOBALS.items() if rules.permit(row.verdict) and name not in RUNTIME_NAMES]
-        members = {name: sorted(names) for name in kept if (names := allowed_members(name, rules)) is not None}
-        folded = {name.lower().replace(":", separator): 1 for name in META_TOOLS for separator in ":_"}
-        known = _encode_json(
-            {
-                "keep": kept,
-                "members": members,
-                "never": [name for name in NEVER_NAMES if name != "prototype"],
-                "metaTools": folded,
-                "clock": limits.allow_clock,
-                "regex": limits.allow_regex,
-                "console": limits.allow_console,
-                "maxToolCalls": limits.max_tool_calls,
-                "sanitize": {
-                    "depth": limits.sanitize_max_depth,
-                    "properties": limits.sanitize_max_properties,
-                    "string": limits.sanitize_max_string,
-                    "array": limits.sanitize_max_array,
-                },
-            }
-        ).decode()
-        if len(_CONFIGURATIONS) > 16:
-            _CONFIGURATIONS.clear()
-        _CONFIGURATIONS[limits] = known
-    return known
+@cache
+def _overflow_message() -> str:
+    """What this engine says when its stack is exhausted, asked of the engine itself."""
+    dive = "(() => { const dive = () => 1 + dive(); try { dive() } catch (error) { return error.message } })()"
+    return str(_new_engine().eval(dive))

@@ -7,6 +7,9 @@ import signal
 import socket
 import sys
 
+NICENESS = 5
+"""How far below the server's a worker's priority is, in the units of nice(1)."""
+
 
 def main() -> None:
     """Load everything, then serve."""
@@ -15,6 +18,8 @@ def main() -> None:
     # An interrupt at the terminal is the server's business: it decides when its workers end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir("/")
+    # A script never competes with the server for the processor as an equal.
+    os.nice(NICENESS)
     connection = socket.socket(fileno=0)
     try:
         serve(connection)

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import threading
 import time
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Callable, Generator
 
 from codecall.sandbox import wire
+from codecall.sandbox.agentscript.configuration import rules_of
 from codecall.sandbox.agentscript.guard import Refused, check
 from codecall.sandbox.agentscript.instrument import instrument
-from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.realm import Outcome, Realm
 from codecall.sandbox.agentscript.stops import stop_failure
 
 WATCHDOG_GRACE_MS = 25.0
 """How long after its deadline a script may still end by itself, in milliseconds."""
+
+SPARE_ENGINES = 4
+"""Engines a worker keeps ready, each about 0.3 MB."""
+
+REST_S = 0.003
+"""How long nothing must arrive before a further engine is built, in seconds."""
 
 
 class _Pipe:
@@ -38,6 +46,10 @@ class _Pipe:
         if length > wire.MAX_FRAME_BYTES:
             raise SystemExit(2)
         return wire.decode_server_message(self._read(length))
+
+    def has_work(self, seconds: float) -> bool:
+        """Whether something arrives within `seconds`."""
+        return bool(select.select([self._connection], [], [], seconds)[0])
 
     def _read(self, count: int) -> bytes | bytearray:
         data = self._connection.recv(count)
@@ -122,11 +134,37 @@ class _Watchdog:
                 os._exit(0)
 
 
+class _Spares:
+    """Engines built ahead of need: building one takes longer than running a short script.
+
+    They are built while the worker has nothing else to do, so that scripts that follow one another closely find one
+    ready and do not wait for the building in between.
+    """
+
+    def __init__(self, make: Callable[[wire.Limits], Realm]) -> None:
+        self._make = make
+        self._limits: wire.Limits | None = None
+        self._ready: deque[Realm] = deque()
+
+    def take(self, limits: wire.Limits) -> Realm:
+        """An engine with these limits that no script has seen."""
+        if limits != self._limits:
+            self._limits = limits
+            self._ready.clear()
+        return self._ready.popleft() if self._ready else self._make(limits)
+
+    def refill(self, busy: Callable[[float], bool]) -> None:
+        """Build until there are enough, or until `busy(seconds)` says within that time that there is work."""
+        while self._limits is not None and len(self._ready) < SPARE_ENGINES:
+            if busy(REST_S if self._ready else 0.0):
+                return
+            self._ready.append(self._make(self._limits))
+
+
 def serve(connection: socket.socket) -> None:
     """Serve scripts over `connection` until the server closes it."""
     pipe = _Pipe(connection)
     watchdog = _Watchdog(pipe)
-    spare: tuple[wire.Limits, Realm] | None = None
 
     def ask(name: str) -> str | None:
         pipe.send(wire.Ask(name))
@@ -135,6 +173,7 @@ def serve(connection: socket.socket) -> None:
             os._exit(2)
         return answer.tool
 
+    spares = _Spares(lambda limits: Realm(limits, ask, watchdog.script_ms))
     pipe.send(wire.Ready(os.getpid()))
     while True:
         try:
@@ -143,17 +182,13 @@ def serve(connection: socket.socket) -> None:
             return
         if not isinstance(start, wire.Start):
             raise SystemExit(2)
-        if spare is not None and spare[0] == start.limits:
-            realm = spare[1]
-        else:
-            realm = Realm(start.limits, ask, watchdog.script_ms)
-        spare = None
+        realm = spares.take(start.limits)
         done = _run(pipe, watchdog, realm, start)
         watchdog.rest()
         pipe.send(done)
         realm.close()
         if done.reusable:
-            spare = (start.limits, Realm(start.limits, ask, watchdog.script_ms))
+            spares.refill(pipe.has_work)
 
 
 def _run(pipe: _Pipe, watchdog: _Watchdog, realm: Realm, start: wire.Start) -> wire.Done:
@@ -161,7 +196,7 @@ def _run(pipe: _Pipe, watchdog: _Watchdog, realm: Realm, start: wire.Start) -> w
     watchdog.begin(limits)
     with watchdog.turn(realm):
         try:
-            checked = check(start.script, _rules(limits))
+            checked = check(start.script, rules_of(limits))
         except Refused as refused:
             return _done(watchdog, realm, Outcome(failure=_refusal(refused)))
         program = instrument(start.script, checked, max_iterations=limits.max_iterations)
@@ -191,15 +226,6 @@ def _done(watchdog: _Watchdog, realm: Realm, outcome: Outcome) -> wire.Done:
         failure=outcome.failure,
         warnings=outcome.warnings,
         reusable=outcome.reusable,
-    )
-
-
-def _rules(limits: wire.Limits) -> Rules:
-    return Rules(
-        allow_loops=limits.allow_loops,
-        allow_regex=limits.allow_regex,
-        allow_console=limits.allow_console,
-        allow_clock=limits.allow_clock,
     )
 
 

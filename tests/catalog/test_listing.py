@@ -1,0 +1,123 @@
+"""Which middleware a listing may be read beneath: only what certainly leaves listings alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.server.middleware import Middleware
+from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
+from fastmcp.server.middleware.timing import TimingMiddleware
+from pydantic import BaseModel
+
+from codecall import CodeCallPlugin, RateLimitPlugin
+from codecall.catalog.listing import inlined, inlines, reads_beneath
+
+
+class OnCall(Middleware):
+    async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+        return await call_next(context)
+
+
+class OnList(Middleware):
+    """Hides every tool whose name begins with `hidden`."""
+
+    async def on_list_tools(self, context: Any, call_next: Any) -> Any:
+        return [tool for tool in await call_next(context) if not tool.name.startswith("hidden")]
+
+
+class OnMessage(Middleware):
+    async def on_message(self, context: Any, call_next: Any) -> Any:
+        return await call_next(context)
+
+
+class OnRequest(OnCall):
+    async def on_request(self, context: Any, call_next: Any) -> Any:
+        return await call_next(context)
+
+
+class Whole(Middleware):
+    async def __call__(self, context: Any, call_next: Any) -> Any:
+        return await call_next(context)
+
+
+class Derived(DereferenceRefsMiddleware):
+    """Not the class that is known, whatever it inherits."""
+
+
+async def patched(context: Any, call_next: Any) -> Any:
+    return []
+
+
+def with_own_attribute() -> Middleware:
+    item = OnCall()
+    item.on_list_tools = patched  # type: ignore[method-assign]
+    return item
+
+
+@pytest.mark.parametrize(
+    "item",
+    [OnCall(), DereferenceRefsMiddleware(), RateLimitPlugin.init(rules=[{"tool": "x", "limit": 1, "window": 1}])],
+)
+def test_what_leaves_listings_alone(item: Middleware):
+    assert reads_beneath([DereferenceRefsMiddleware(), item])
+
+
+@pytest.mark.parametrize(
+    "item", [OnList(), OnMessage(), OnRequest(), Whole(), Derived(), TimingMiddleware(), with_own_attribute(), patched]
+)
+def test_what_may_change_a_listing(item: Any):
+    assert not reads_beneath([DereferenceRefsMiddleware(), item])
+
+
+def test_schemas_are_inlined_as_the_server_does():
+    assert inlines([OnCall(), DereferenceRefsMiddleware()])
+    assert not inlines([OnCall()])
+    plain = {"type": "object", "properties": {"a": {"type": "string"}}}
+    assert inlined(plain) is plain
+    assert inlined(None) is None
+    schema = {"$defs": {"A": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/A"}}}
+    assert inlined(schema) == {"properties": {"a": {"type": "string"}}}
+
+
+async def test_a_tool_hidden_by_middleware_is_out_of_reach():
+    server: FastMCP = FastMCP("hiding", middleware=[OnList()])
+    server.tool(lambda: 1, name="hidden_tool")
+    server.tool(lambda: 2, name="shown_tool")
+    CodeCallPlugin.init().install(server)
+    async with Client(server) as client:
+        script = "return await callTool('hidden_tool', {})"
+        refused = await client.call_tool("codecall:execute", {"script": script})
+        assert (refused.structured_content or {})["error"]["code"] == "TOOL_NOT_FOUND"
+        found = await client.call_tool("codecall:describe", {"toolNames": ["hidden_tool", "shown_tool"]})
+        assert (found.structured_content or {})["notFound"] == ["hidden_tool"]
+
+
+class Inner(BaseModel):
+    name: str
+
+
+class Outer(BaseModel):
+    inner: list[Inner]
+
+
+@pytest.mark.parametrize("inline", [True, False])
+async def test_described_schemas_look_like_listed_ones(inline: bool):
+    server: FastMCP = FastMCP("shapes", dereference_schemas=inline)
+
+    def shape(outer: Outer) -> Outer:
+        return outer
+
+    server.tool(shape)
+    async with Client(server) as client:
+        listed = (await client.list_tools())[0]
+    CodeCallPlugin.init().install(server)
+    async with Client(server) as client:
+        described = await client.call_tool("codecall:describe", {"toolNames": ["shape"]})
+        script = "return getTool('shape')"
+        seen = await client.call_tool("codecall:execute", {"script": script})
+    tool = (described.structured_content or {})["tools"][0]
+    assert tool["inputSchema"] == listed.input_schema
+    assert tool["outputSchema"] == listed.output_schema
+    assert (seen.structured_content or {})["result"]["inputSchema"] == listed.input_schema
