@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +25,7 @@ from codecall.errors import (
     WorkerCrashedError,
     WorkerError,
     WorkerPoolDisposedError,
+    WorkerStartupError,
 )
 from codecall.options import SECURITY_LEVELS, PoolOptions, Preset, SanitizationOptions, resolve_preset
 from codecall.sandbox import wire
@@ -32,6 +34,9 @@ from codecall.sandbox.broker import ToolBroker
 from codecall.sandbox.host.pool import WorkerPool
 from codecall.sandbox.host.turns import Run
 from codecall.sanitizing import clean_text
+
+MAX_WARNING = 1_000
+"""Characters of one warning."""
 
 ToolHandler = Callable[[str, dict[str, Any]], Any]
 """Performs a script's tool calls: `(name, input) -> value`, sync or async. A sync one runs in a thread."""
@@ -140,7 +145,7 @@ class Enclave:
             OptionsError: `config` is wrong.
             TypeError: `script` is not a string, or `context` is not JSON data.
         """
-        broker = _HandlerBroker(tool_handler, tools, allowed_tools)
+        broker = _HandlerBroker(tool_handler, tools, allowed_tools, self._sanitization)
         preset = _resolve(self._preset, config or {})
         return await self.run(script, broker, context=context, preset=preset)
 
@@ -178,13 +183,16 @@ class Enclave:
 
     def _disposed(self, error: WorkerError) -> WorkerError:
         """A worker that died because the enclave was closed did not crash."""
-        if self._pool.closed and isinstance(error, WorkerCrashedError):
+        if self._pool.closed and isinstance(error, (WorkerCrashedError, WorkerStartupError)):
             return WorkerPoolDisposedError("The enclave was closed while the script ran")
         return error
 
     def _cleaned(self, result: ExecutionResult) -> ExecutionResult:
         if result.error is not None:
             result.error.message = clean_text(result.error.message, self._sanitization)
+        if result.warnings:
+            warnings = tuple(clean_text(warning[:MAX_WARNING], self._sanitization) for warning in result.warnings)
+            result = replace(result, warnings=warnings)
         return result
 
     def _limits_of(self, preset: Preset) -> wire.Limits:
@@ -218,10 +226,12 @@ class _HandlerBroker:
         handler: ToolHandler | None,
         tools: Sequence[Mapping[str, Any]] | None,
         allowed: Sequence[str] | None,
+        sanitization: SanitizationOptions,
     ) -> None:
         self._handler = handler
         self._tools = None if tools is None else {str(tool["name"]): tool for tool in tools}
         self._allowed = None if allowed is None else tuple(allowed)
+        self._sanitization = sanitization
 
     async def call(self, name: str, arguments: dict[str, object]) -> str:
         if is_meta_tool(name):
@@ -234,16 +244,20 @@ class _HandlerBroker:
             if inspect.iscoroutinefunction(self._handler):
                 value: object = await self._handler(name, arguments)
             else:
-                value = await anyio.to_thread.run_sync(self._handler, name, arguments)
+                value = await anyio.to_thread.run_sync(self._handler, name, arguments, abandon_on_cancel=True)
                 if inspect.isawaitable(value):
                     value = await value
             return msgspec.json.encode(value).decode()
+        except ToolCallError:
+            raise
         except CodeCallError as error:
-            if isinstance(error, ToolCallError):
-                raise
-            raise ToolCallError(error.message, tool_name=name, code=error.code, hint=error.hint) from error
-        except Exception as error:  # whatever the handler raises is the tool's failure
-            raise ToolCallError(str(error) or type(error).__name__, tool_name=name) from error
+            raise self._failed(name, error.message, error.code) from error
+        except Exception as error:
+            # Whatever the handler raises is the tool's failure.
+            raise self._failed(name, str(error) or type(error).__name__) from error
+
+    def _failed(self, name: str, message: str, code: str | None = None) -> ToolCallError:
+        return ToolCallError(clean_text(message, self._sanitization), tool_name=name, code=code)
 
     async def describe(self, name: str) -> dict[str, object] | None:
         tool = None if self._tools is None else self._tools.get(name)

@@ -34,6 +34,9 @@ MAX_FRAME_BYTES = 64 * 1024 * 1024
 MAX_CALLS_PER_FRAME = 1_000
 """Most tool calls one `Calls` may carry; the largest `max_tool_calls` of a shipped preset."""
 
+MAX_NAME_LENGTH = 256
+"""Longest tool name a script may use, in characters. MCP clients accept 64 to 128."""
+
 HEADER = struct.Struct(">I")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from codecall.sandbox.agentscript.policy import GLOBALS, META_TOOLS, NEVER_NAMES, RUNTIME_NAMES, Rules, allowed_members
-from codecall.sandbox.wire import Limits
+from codecall.sandbox.wire import MAX_NAME_LENGTH, Limits
 
 _CONFIGURATIONS: dict[Limits, str] = {}
 
@@ -38,6 +38,8 @@ def configuration(limits: Limits, overflow_message: str) -> str:
                 "regex": limits.allow_regex,
                 "console": limits.allow_console,
                 "maxToolCalls": limits.max_tool_calls,
+                "maxName": MAX_NAME_LENGTH,
+                "maxInput": limits.max_result_bytes,
                 "sanitize": {
                     "depth": limits.sanitize_max_depth,
                     "properties": limits.sanitize_max_properties,

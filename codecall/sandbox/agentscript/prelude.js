@@ -185,7 +185,8 @@
           const entries = new GlobalMap();
           const keys = [];
           mapForEach(value, (item, key) => {
-            const name = typeof key === 'symbol' ? undefined : textOf(key);
+            const name = typeof key === 'symbol' ? undefined
+              : typeof key === 'object' && key !== null ? `[Object ${keys.length + 1}]` : textOf(key);
             if (name !== undefined && !mapHas(entries, name)) append(keys, name);
             if (name !== undefined) mapSet(entries, name, item);
           });
@@ -304,6 +305,7 @@
       if (typeof name !== 'string') {
         throw new GlobalTypeError(`callTool needs a tool name as text, got ${name === null ? 'null' : typeof name}`);
       }
+      if (name.length > config.maxName) throw new GlobalTypeError(`callTool needs a tool name of at most ${config.maxName} characters`);
       if (isMetaTool(name)) stop('SELF_REFERENCE_BLOCKED', trim(name));
       if (input !== undefined && input !== null && (typeof input !== 'object' || isArray(input))) {
         throw new GlobalTypeError(`callTool('${name}', …) needs an object as input, got ${isArray(input) ? 'an array' : typeof input}`);
@@ -314,10 +316,14 @@
       if (work.pending.length > 0) {
         throw new GlobalTypeError(`The input of callTool('${name}', …) contains a promise; await it first`);
       }
+      const json = stringify(data);
+      if (json.length > config.maxInput) {
+        throw new GlobalTypeError(`The input of callTool('${name}', …) has ${json.length} characters; the limit is ${config.maxInput}`);
+      }
       if (calls >= config.maxToolCalls) stop('TOOL_CALL_LIMIT');
       const call = ++calls;
       mapSet(waiting, call, { __proto__: null, resolve, reject, throwOnError });
-      $post(call, stringify(toWellFormed(name)), stringify(data));
+      $post(call, stringify(toWellFormed(name)), json);
     });
   }
   function settle(call, ok, payload) {
@@ -337,7 +343,7 @@
   const described = new GlobalMap();
   function getTool(name) {
     guardStopped();
-    if (typeof name !== 'string') return undefined;
+    if (typeof name !== 'string' || name.length > config.maxName) return undefined;
     if (isMetaTool(name)) stop('SELF_REFERENCE_BLOCKED', trim(name));
     if (!mapHas(described, name)) mapSet(described, name, $ask(stringify(toWellFormed(name))));
     guardStopped();
@@ -521,6 +527,15 @@
 
   function build() {
     const roots = [];
+    // Handlers of rejections are like `catch`: a limit passes through. `await` does not come this way; catch clauses
+    // are counted in the source.
+    const nativeThen = promisePrototype.then;
+    put(promisePrototype, 'then', function then(onFulfilled, onRejected) {
+      const handler = typeof onRejected !== 'function' ? onRejected : (error) => { caught(error); return onRejected(error); };
+      return apply(nativeThen, this, [onFulfilled, handler]);
+    });
+    // The source of the runtime is nobody's business, and of a script's own functions nobody needs it.
+    put(functionPrototype, 'toString', function toString() { return 'function () { [native code] }'; });
     if (!config.clock) {
       const Native = GlobalDate;
       const Tamed = function Date(...args) {

@@ -22,7 +22,7 @@ import quickjs  # pyright: ignore[reportMissingTypeStubs]
 from codecall.sandbox.agentscript.configuration import configuration
 from codecall.sandbox.agentscript.instrument import Program
 from codecall.sandbox.agentscript.stops import stop_failure
-from codecall.sandbox.wire import Answer, Call, Failure, Limits
+from codecall.sandbox.wire import MAX_CALLS_PER_FRAME, Answer, Call, Failure, Limits
 
 
 class _Engine(Protocol):
@@ -39,8 +39,8 @@ class _Engine(Protocol):
 _new_engine = cast("Callable[[], _Engine]", quickjs.Context)
 _EngineError = cast("type[Exception]", quickjs.JSException)  # pyright: ignore[reportUnknownMemberType]
 
-STACK_BYTES = 1024 * 1024
-"""Engine stack. A thread's own stack is 8 MiB, and native frames of the engine need room below this."""
+STACK_BYTES = 4 * 1024 * 1024
+"""Engine stack: some 2,500 nested calls. The thread's own is 8 MiB, and native code needs room below this."""
 
 CHECKPOINT_STEPS = 4096
 """Loop turns and function entries between two looks at the clock: well under a millisecond of script."""
@@ -101,6 +101,7 @@ class Realm:
         self._console_bytes = 0
         self._program: Program | None = None
         self._engine, self._operate = self._build()
+        _peak_at_start()
 
     # ------------------------------------------------------------------------------------------------ building
 
@@ -134,6 +135,17 @@ class Realm:
             if self.outcome is not None and not answer.ok:
                 self.outcome.warnings.append(f"A tool call that the script did not await failed: {answer.payload:.500}")
             self._turn("settle", answer.call, answer.ok, answer.payload)
+
+    def take_calls(self, budget: int) -> list[Call]:
+        """The tool calls not yet taken, in order, as many as fit into `budget` bytes and one frame; at least one."""
+        size = count = 0
+        for call in self.calls[:MAX_CALLS_PER_FRAME]:
+            size += len(call.input) * 4  # bytes of UTF-8 at most
+            if count and size > budget:
+                break
+            count += 1
+        taken, self.calls = self.calls[:count], self.calls[count:]
+        return taken
 
     def _turn(self, *operation: object) -> None:
         try:
@@ -214,9 +226,8 @@ class Realm:
         self._failed(_decode_json(report, type=_Report))
 
     def _host_exhausted(self) -> bool:
-        # In KiB on Linux, bytes on macOS; the peak of the process, so it can only err on the side of "exhausted".
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        return peak > 0.5 * self._limits.memory_mb * 1024 * 1024
+        # An exhausted heap shows in what the process took at most since it was started.
+        return _peak_bytes() - _peak_at_start() > 0.85 * self._limits.memory_mb * 1024 * 1024
 
     # ------------------------------------------------------------------------------------------------- failures
 
@@ -255,6 +266,17 @@ class Realm:
                 )
             )
         )
+
+
+def _peak_bytes() -> int:
+    # In KiB on Linux, bytes on macOS.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+@cache
+def _peak_at_start() -> int:
+    """The most this process had taken before its first script."""
+    return _peak_bytes()
 
 
 @cache

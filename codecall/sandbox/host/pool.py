@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 
-from codecall.errors import QueueFullError, QueueTimeoutError, WorkerPoolDisposedError
+from codecall.errors import (
+    QueueFullError,
+    QueueTimeoutError,
+    WorkerError,
+    WorkerPoolDisposedError,
+    WorkerStartupError,
+)
 from codecall.options import PoolOptions
 from codecall.sandbox.host.process import WorkerProcess
 
@@ -38,6 +44,7 @@ class WorkerPool:
     def __init__(self, options: PoolOptions, *, max_runs: int) -> None:
         self._options = options
         self._max_runs = max_runs
+        self._living: set[WorkerProcess] = set()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._dying: list[WorkerProcess] = []
@@ -48,7 +55,7 @@ class WorkerPool:
     @property
     def size(self) -> int:
         """Worker processes, those being started included."""
-        return len(self._idle) + len(self._busy) + self._spawning
+        return len(self._living) + self._spawning
 
     @property
     def waiting(self) -> int:
@@ -62,7 +69,7 @@ class WorkerPool:
 
     def pids(self) -> list[int]:
         """Process ids of the living workers."""
-        return [worker.pid for worker in (*self._idle, *self._busy)]
+        return [worker.pid for worker in self._living]
 
     async def start(self) -> None:
         """Start `min_workers` processes; they load while the caller goes on.
@@ -78,7 +85,8 @@ class WorkerPool:
         self._closed = True
         while self._waiters:
             self._waiters.popleft().event.set()
-        workers = [*self._idle, *self._busy, *self._dying]
+        workers = [*self._living, *self._dying]
+        self._living.clear()
         self._idle.clear()
         self._dying.clear()
         with anyio.CancelScope(shield=True):
@@ -116,10 +124,10 @@ class WorkerPool:
         self._reap()
         while self._idle:
             worker = self._take_idle()
-            if worker.alive():
+            if worker.alive() and not (worker.ready and worker.has_unread()):
                 self._busy.add(worker)
                 return worker
-            await self._discard(worker)
+            self._bury(worker)
         if self.size >= self._options.max_workers:
             return await self._wait()
         return await self._spawn_or_wait()
@@ -170,11 +178,16 @@ class WorkerPool:
             return worker
         waiter = _Waiter()
         self._waiters.append(waiter)
+        trouble: WorkerStartupError | None = None
         try:
             async with anyio.create_task_group() as group:
 
                 async def load() -> None:
-                    await worker.wait_ready(self._options.startup_timeout_ms)
+                    nonlocal trouble
+                    try:
+                        await worker.wait_ready(self._options.startup_timeout_ms)
+                    except WorkerStartupError as error:
+                        trouble = error
                     group.cancel_scope.cancel()
 
                 group.start_soon(load)
@@ -182,15 +195,21 @@ class WorkerPool:
                 group.cancel_scope.cancel()
         except BaseException:
             self._leave(waiter)
-            await self._discard(worker)
+            self._bury(worker)
             raise
-        if waiter.worker is None:
-            self._leave(waiter)
-            self._check_open(worker)
-            self._busy.add(worker)
-            return worker
-        self._offer(worker)
-        return waiter.worker
+        if waiter.worker is not None:
+            if trouble is None:
+                self._offer(worker)
+            else:
+                self._bury(worker)
+            return waiter.worker
+        self._leave(waiter)
+        self._check_open(worker)
+        if trouble is not None:
+            self._bury(worker)
+            raise trouble
+        self._busy.add(worker)
+        return worker
 
     async def _spawn(self) -> WorkerProcess:
         self._spawning += 1
@@ -198,6 +217,7 @@ class WorkerPool:
             worker = await WorkerProcess.spawn()
         finally:
             self._spawning -= 1
+        self._living.add(worker)
         self._check_open(worker)
         return worker
 
@@ -219,15 +239,13 @@ class WorkerPool:
         self._bury(worker)
         wanted = bool(self._waiters) or self.size < min(self._options.min_workers, self._options.max_workers)
         if wanted and not self._closed:
-            with anyio.CancelScope(shield=True):
+            # The script that has just ended must not pay for it: whoever needs a worker next gets the error.
+            with anyio.CancelScope(shield=True), suppress(WorkerError):
                 await self._spawn_idle()
-
-    async def _discard(self, worker: WorkerProcess) -> None:
-        with anyio.CancelScope(shield=True):
-            await worker.close()
 
     def _bury(self, worker: WorkerProcess) -> None:
         """Kill now; take it off the system's table when it has died."""
+        self._living.discard(worker)
         worker.kill()
         if not worker.reap():
             self._dying.append(worker)

@@ -6,7 +6,10 @@ MESSAGE_INVALID (or a nearer code), and the pool kills it.
 
 from __future__ import annotations
 
+import logging
+import math
 import time
+import traceback
 from collections import deque
 from dataclasses import dataclass, field
 from typing import cast
@@ -42,6 +45,8 @@ MAX_QUESTIONS = 10_000
 
 LARGE_JSON_BYTES = 256 * 1024
 """JSON text above this size is decoded in a thread: about a millisecond of event loop."""
+
+logger = logging.getLogger("codecall")
 
 _decode_json = msgspec.json.decode
 _encode_json = msgspec.json.encode
@@ -84,7 +89,8 @@ class Run:
                 while isinstance(message, wire.Calls):
                     message = await self._perform(message)
                 return await self._finished(message)
-            except SelfReferenceError as error:
+            except (SelfReferenceError, ToolCallError) as error:
+                # A tool's failure reaches the script, but for one of `getTool`, which has no way to fail.
                 self.worker.retired = True
                 return self.failed(error)
         # Only the deadline's own cancellation ends up here; any other has left by its exception.
@@ -102,12 +108,16 @@ class Run:
         """The worker has the turn: wait for the frame that ends it."""
         # Its own account of the time used only shortens the wait: the bound of one turn is the preset's.
         allowed_ms = max(0.0, self.limits.timeout_ms - self.script_ms) + WATCHDOG_GRACE_MS
-        with anyio.move_on_after(allowed_ms / 1000):
+        with anyio.move_on_after(allowed_ms / 1000) as turn:
             while True:
                 message = await self.worker.receive()
                 if not isinstance(message, wire.Ask):
                     break
+                # What the server takes to answer is not the script's time.
+                left = turn.deadline - anyio.current_time()
+                turn.deadline = math.inf
                 await self._answer_question(message)
+                turn.deadline = anyio.current_time() + left
             if isinstance(message, wire.Ready):
                 raise MessageValidationError("The worker sent a message out of turn")
             self._account(message)
@@ -122,7 +132,14 @@ class Run:
         self._questions += 1
         if self._questions > MAX_QUESTIONS:
             raise MessageFloodError(f"The worker asked more than {MAX_QUESTIONS} questions")
-        described = await self.broker.describe(question.name)
+        if len(question.name) > wire.MAX_NAME_LENGTH:
+            raise MessageValidationError("The worker asked for a tool name longer than scripts may use")
+        try:
+            described = await self.broker.describe(question.name)
+        except CodeCallError:
+            raise
+        except Exception as failure:
+            raise _unexpected(question.name, failure) from failure
         text = None if described is None else _encode_json(described).decode()
         await self.worker.send(wire.Described(text))
 
@@ -212,8 +229,8 @@ class Run:
             )
         for call in frame.calls:
             self.calls += 1
-            if call.call != self.calls:
-                raise MessageValidationError("The worker numbered its tool calls wrongly")
+            if call.call != self.calls or len(call.name) > wire.MAX_NAME_LENGTH:
+                raise MessageValidationError("The worker numbered or named its tool calls wrongly")
         if self.calls > self.limits.max_tool_calls:
             raise MessageValidationError("The worker made more tool calls than its preset allows")
         return frame.calls
@@ -227,10 +244,15 @@ class Run:
             raise MessageValidationError("The worker sent tool input that is not an object")
         try:
             value = await self.broker.call(call.name, cast("dict[str, object]", arguments))
+            return wire.Answer(call.call, ok=True, payload=value)
         except ToolCallError as error:
-            self.tool_errors[call.call] = error
-            return wire.Answer(call.call, ok=False, payload=_encode_json(_told(error)).decode())
-        return wire.Answer(call.call, ok=True, payload=value)
+            failure = error
+        except CodeCallError:
+            raise
+        except Exception as error:
+            failure = _unexpected(call.name, error)
+        self.tool_errors[call.call] = failure
+        return wire.Answer(call.call, ok=False, payload=_encode_json(_told(failure)).decode())
 
     # ---------------------------------------------------------------------------------------------------- end
 
@@ -262,6 +284,13 @@ async def decode_json(text: str) -> object:
     if len(text) > LARGE_JSON_BYTES:
         return await anyio.to_thread.run_sync(_decode_json, text)
     return _decode_json(text)
+
+
+def _unexpected(tool_name: str, failure: Exception) -> ToolCallError:
+    """A broker promises named errors; what it lets through all the same may hold anything, so nothing of it is told."""
+    frames = traceback.format_tb(failure.__traceback__)
+    logger.error("calling tool %r failed with %s\n%s", tool_name, type(failure).__name__, "".join(frames))
+    return ToolCallError(f"Tool '{tool_name}' failed", tool_name=tool_name, hint="The server's log says why.")
 
 
 def _told(error: ToolCallError) -> dict[str, object]:

@@ -28,6 +28,9 @@ WATCHDOG_GRACE_MS = 25.0
 SPARE_ENGINES = 4
 """Engines a worker keeps ready, each about 0.3 MB."""
 
+FRAME_BUDGET = wire.MAX_FRAME_BYTES // 2
+"""Bytes of tool input sent in one frame; what is beyond waits for the next, in which answers have come."""
+
 REST_S = 0.003
 """How long nothing must arrive before a further engine is built, in seconds."""
 
@@ -104,6 +107,18 @@ class _Watchdog:
                 self._deadline = None
             self.used_ms = self.script_ms()
 
+    @contextlib.contextmanager
+    def paused(self) -> Generator[None]:
+        """Within a turn, the server is asked: the script's time stands still."""
+        with self._lock:
+            self._deadline = None
+        self.used_ms = self.script_ms()
+        try:
+            yield
+        finally:
+            self._since = time.perf_counter()
+            self._deadline = self._since + (self._limit - self.used_ms + WATCHDOG_GRACE_MS) / 1000.0
+
     def rest(self) -> None:
         """No script runs until further notice."""
         self._wake.clear()
@@ -167,8 +182,9 @@ def serve(connection: socket.socket) -> None:
     watchdog = _Watchdog(pipe)
 
     def ask(name: str) -> str | None:
-        pipe.send(wire.Ask(name))
-        answer = pipe.receive()
+        with watchdog.paused():
+            pipe.send(wire.Ask(name))
+            answer = pipe.receive()
         if not isinstance(answer, wire.Described):
             os._exit(2)
         return answer.tool
@@ -203,8 +219,8 @@ def _run(pipe: _Pipe, watchdog: _Watchdog, realm: Realm, start: wire.Start) -> w
         realm.start(program, form=checked.form, context=start.context)
         realm.count_steps()
     while realm.pending and (realm.outcome is None or realm.outcome.failure is None):
-        calls, logs = realm.calls, realm.logs
-        realm.calls, realm.logs = [], []
+        calls, logs = realm.take_calls(FRAME_BUDGET), realm.logs
+        realm.logs = []
         pipe.send(wire.Calls(calls, logs, realm.steps, watchdog.used_ms))
         answers = pipe.receive()
         if not isinstance(answers, wire.Answers):

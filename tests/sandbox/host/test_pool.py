@@ -295,3 +295,62 @@ async def test_words_out_of_turn_cost_a_worker_its_place(speaking: Callable[[str
     async with Enclave("secure", pool={"max_workers": 1, "min_workers": 0}) as enclave:
         assert (await enclave.execute("return 1")).value == 1
         assert (await enclave.execute("return 1")).value == 1
+
+
+async def test_never_more_workers_than_allowed() -> None:
+    gate = Gate()
+    async with (
+        Enclave("secure", pool={"min_workers": 1, "max_workers": 2}) as enclave,
+        anyio.create_task_group() as group,
+    ):
+        sizes: list[int] = []
+        for _ in range(12):
+            group.start_soon(lambda: enclave.execute(WAITING, tool_handler=gate))
+            for _ in range(50):
+                await anyio.lowlevel.checkpoint()
+            sizes.append(enclave.pool.size)
+        await gate.called.wait()
+        sizes.append(enclave.pool.size)
+        gate.open.set()
+    assert max(sizes) <= 2
+
+
+async def test_closing_while_a_worker_loads(speaking: Callable[[str], None]) -> None:
+    speaking("time.sleep(60)")
+    enclave = Enclave("secure", pool={"max_workers": 2, "min_workers": 0})
+    results: list[ExecutionResult] = []
+
+    async def run() -> None:
+        results.append(await enclave.execute("return 1"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        group.start_soon(run)
+        while len(enclave.pool.pids()) < 2:
+            await anyio.lowlevel.checkpoint()
+        pids = enclave.pool.pids()
+        await enclave.aclose()
+    assert [result.error and result.error.code for result in results] == ["POOL_DISPOSED", "POOL_DISPOSED"]
+    assert all(gone(pid) for pid in pids)
+
+
+async def test_a_worker_that_cannot_start_while_another_is_busy(speaking: Callable[[str], None]) -> None:
+    gate = Gate()
+    async with Enclave("secure", pool={"max_workers": 2}) as enclave, anyio.create_task_group() as group:
+        group.start_soon(lambda: enclave.execute(WAITING, tool_handler=gate))
+        await gate.called.wait()
+        speaking("os._exit(3)")
+        result = await enclave.execute("return 1")
+        assert isinstance(result.error, WorkerStartupError)
+        gate.open.set()
+
+
+async def test_a_finished_result_survives_a_failing_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Enclave("secure", worker_max_runs=1, pool={"max_workers": 1}) as enclave:
+
+        def handler(name: str, arguments: dict[str, Any]) -> int:
+            monkeypatch.setattr(process, "WORKER_COMMAND", ("/nonexistent/python",))
+            return 5
+
+        assert (await enclave.execute("return await callTool('a')", tool_handler=handler)).value == 5
+        assert isinstance((await enclave.execute("return 1")).error, WorkerStartupError)
