@@ -60,3 +60,13 @@ def _told_to_the_worker(call: int | None, tool_errors: Mapping[int, ToolCallErro
     if call is None or call not in tool_errors:
         raise MessageValidationError("The worker reports the failure of a tool call that did not fail")
     return tool_errors[call]
+
+
+def told(error: ToolCallError) -> dict[str, object]:
+    """What a script learns of a failed call."""
+    told: dict[str, object] = {"code": error.code, "message": error.message, "toolName": error.tool_name}
+    if error.details is not None:
+        told["details"] = error.details
+    if error.retry_after_ms is not None:
+        told["retryAfterMs"] = error.retry_after_ms
+    return told

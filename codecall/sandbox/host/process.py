@@ -117,7 +117,8 @@ class WorkerProcess:
             try:
                 sent = self._connection.send(frame)
             except BlockingIOError:
-                await anyio.wait_writable(self._connection)
+                with contextlib.suppress(anyio.ClosedResourceError):
+                    await anyio.wait_writable(self._connection)
             except OSError:
                 raise WorkerCrashedError(f"The worker process ended ({await self._ending()})") from None
             else:
@@ -156,7 +157,8 @@ class WorkerProcess:
             try:
                 data = self._connection.recv(max(_RECEIVE_BYTES, min(needed - len(self._buffer), 1 << 22)))
             except BlockingIOError:
-                await anyio.wait_readable(self._connection)
+                with contextlib.suppress(anyio.ClosedResourceError):
+                    await anyio.wait_readable(self._connection)
                 continue
             except OSError:
                 data = b""
@@ -177,8 +179,10 @@ class WorkerProcess:
             return True
 
     def kill(self) -> None:
-        """End the process at once."""
-        self._connection.close()
+        """End the process at once. Whoever waits for it is woken and finds it gone."""
+        if self._connection.fileno() >= 0:
+            anyio.notify_closing(self._connection)
+            self._connection.close()
         if self._process.returncode is None:
             self._process.kill()
 

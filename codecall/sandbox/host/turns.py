@@ -31,7 +31,7 @@ from codecall.errors import (
 )
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
-from codecall.sandbox.host.outcomes import error_of
+from codecall.sandbox.host.outcomes import error_of, told
 from codecall.sandbox.host.process import WorkerProcess
 
 MAX_CALLS_IN_FLIGHT = 20
@@ -252,7 +252,7 @@ class Run:
         except Exception as error:
             failure = _unexpected(call.name, error)
         self.tool_errors[call.call] = failure
-        return wire.Answer(call.call, ok=False, payload=_encode_json(_told(failure)).decode())
+        return wire.Answer(call.call, ok=False, payload=_encode_json(told(failure)).decode())
 
     # ---------------------------------------------------------------------------------------------------- end
 
@@ -291,13 +291,3 @@ def _unexpected(tool_name: str, failure: Exception) -> ToolCallError:
     frames = traceback.format_tb(failure.__traceback__)
     logger.error("calling tool %r failed with %s\n%s", tool_name, type(failure).__name__, "".join(frames))
     return ToolCallError(f"Tool '{tool_name}' failed", tool_name=tool_name, hint="The server's log says why.")
-
-
-def _told(error: ToolCallError) -> dict[str, object]:
-    """What a script learns of a failed call."""
-    told: dict[str, object] = {"code": error.code, "message": error.message, "toolName": error.tool_name}
-    if error.details is not None:
-        told["details"] = error.details
-    if error.retry_after_ms is not None:
-        told["retryAfterMs"] = error.retry_after_ms
-    return told
