@@ -45,9 +45,12 @@ def _in_turn(count: int) -> Callable[[Context], Awaitable[object]]:
     return run
 
 
-async def _at_once(ctx: Context) -> object:
-    items = await asyncio.gather(*[direct_call(ctx, "items_get", {"id": number}) for number in range(1, 101)])
-    return sum(item["price"] for item in items)  # type: ignore[misc]
+def _at_once(count: int) -> Callable[[Context], Awaitable[object]]:
+    async def run(ctx: Context) -> object:
+        calls = [direct_call(ctx, "items_get", {"id": number}) for number in range(1, count + 1)]
+        return sum(item["price"] for item in await asyncio.gather(*calls))  # type: ignore[misc]
+
+    return run
 
 
 async def _filter(ctx: Context) -> object:
@@ -85,16 +88,16 @@ return total;
 
 PYTHON_AT_ONCE = """
 import asyncio
-items = await asyncio.gather(*[call_tool('items_get', {'id': number}) for number in range(1, 101)])
+items = await asyncio.gather(*[call_tool('items_get', {'id': number}) for number in range(1, COUNT + 1)])
 return sum([item['price'] for item in items])
 """
 SCRIPT_PROMISE_ALL = """
-const ids = Array.from({ length: 100 }, (_, i) => i + 1);
+const ids = Array.from({ length: COUNT }, (_, i) => i + 1);
 const items = await Promise.all(ids.map((id) => callTool('items_get', { id })));
 return items.reduce((sum, item) => sum + item.price, 0);
 """
 SCRIPT_SAFE_PARALLEL = """
-const ids = Array.from({ length: 100 }, (_, i) => i + 1);
+const ids = Array.from({ length: COUNT }, (_, i) => i + 1);
 const items = await __safe_parallel(ids.map((id) => () => callTool('items_get', { id })), { maxConcurrency: 20 });
 return items.reduce((sum, item) => sum + item.price, 0);
 """
@@ -126,8 +129,10 @@ def jobs() -> list[Job]:
             name, _python_in_turn(count), _script_in_turn(count), _in_turn(count), _price_sum(count), count, **more
         )
 
-    def at_once(name: str, script: str) -> Job:
-        return Job(name, PYTHON_AT_ONCE, script, _at_once, _price_sum(100), 100, target=2.5)
+    def at_once(name: str, script: str, *, count: int = 100, target: float = 2.5, clients: int = 1) -> Job:
+        python = PYTHON_AT_ONCE.replace("COUNT", str(count))
+        body = script.replace("COUNT", str(count))
+        return Job(name, python, body, _at_once(count), _price_sum(count), count, target=target, clients=clients)
 
     return [
         Job("return a constant", "return 42", "return 42;", _constant, 42, 0, target=3.0, repeat=5),
@@ -137,5 +142,5 @@ def jobs() -> list[Job]:
         at_once("100 at once, Promise.all", SCRIPT_PROMISE_ALL),
         at_once("100 at once, __safe_parallel", SCRIPT_SAFE_PARALLEL),
         Job(f"page {ROWS:,} rows and filter", PYTHON_FILTER, SCRIPT_FILTER, _filter, OPEN_ORDERS, ROWS // PAGE),
-        in_turn("60 clients at once, 3 calls each", 3, target=3.5, clients=60),
+        at_once("60 clients at once, 10 calls each", SCRIPT_PROMISE_ALL, count=10, target=3.5, clients=60),
     ]

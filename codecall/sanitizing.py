@@ -336,8 +336,18 @@ _REPEATED_STACK: Final = re.compile(r"([ \t]?)" + re.escape(STACK) + r"(?:\s{0,2
 _SECRET_KEY: Final = re.compile(rf"[\w-]{{0,40}}?{_SENSITIVE}", re.IGNORECASE)
 
 
+_SURROGATE: Final = re.compile("[\\ud800-\\udfff]")
+
+
+def well_formed(text: str) -> str:
+    """`text` as it can be sent: both halves of a surrogate pair joined, a half without its other half U+FFFD."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def clean_text(text: str, options: SanitizationOptions) -> str:
-    """`text` without stack traces, file paths, internal addresses and credentials.
+    """`text` without stack traces, file paths, internal addresses and credentials; well-formed.
 
     Each thing removed leaves a mark such as `[path]`; consecutive stack frames leave one. A text longer than
     `MAX_TEXT_CHARS` characters is cut and says by how much.
@@ -348,7 +358,7 @@ def clean_text(text: str, options: SanitizationOptions) -> str:
         while end > MAX_TEXT_CHARS - _CUT_WINDOW and not text[end].isspace():
             end -= 1
         kept = text[:end]
-    cleaned = kept
+    cleaned = well_formed(kept)
     for row in PATTERNS:
         if getattr(options, row.switch):
             cleaned = row.pattern.sub(row.mark, cleaned)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from codecall.sanitizing import (
     Row,
     clean_text,
     clean_value,
+    well_formed,
 )
 
 ON = SanitizationOptions()
@@ -223,3 +225,24 @@ def test_any_mix_of_examples_leaves_nothing_behind(parts: list[str]) -> None:
     cleaned = clean_text("\n".join(parts), ON)
     for secret in ("s3cret", "hunter2", "/home/ann", "/srv/", "10.0.3.7", "AKIA", "MIIEow", "8f14e45", "eyJ"):
         assert secret not in cleaned
+
+
+surrogates = st.text(st.sampled_from("a /\ud800\udbff\udc80\udfff\U0001f600"), max_size=30)
+
+
+@settings(max_examples=150, deadline=None)
+@given(surrogates)
+def test_every_text_leaves_well_formed(text: str) -> None:
+    sent = well_formed(text)
+    assert sent.encode().decode() == sent
+    assert sent.count("\U0001f600") >= text.count("\U0001f600")
+    clean_text(text, ON).encode()
+    msgspec.json.encode(clean_value({text: [text]}, ON))
+
+
+def test_half_a_pair_is_replaced_and_a_whole_pair_joined() -> None:
+    assert well_formed("x\udc80.txt") == "x\ufffd.txt"
+    assert well_formed("\ud83d\ude00 \ud83d") == "\U0001f600 \ufffd"
+    assert clean_text("no x\udc80.txt", SanitizationOptions(remove_stack_traces=False, remove_file_paths=False)) == (
+        "no x\ufffd.txt"
+    )

@@ -8,9 +8,9 @@ widens what FastMCP shows the caller: the view is FastMCP's own listing for that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
 from typing import Final, Literal, NamedTuple, Protocol
 
+from codecall.calls.names import MAX_NAME_CHARS, Patterns, shown
 from codecall.catalog.reach import is_reserved
 from codecall.catalog.view import JsonObject, ToolEntry
 from codecall.errors import AccessDeniedError, CodeCallError, SelfReferenceError, ToolNotFoundError
@@ -18,9 +18,6 @@ from codecall.sandbox.agentscript.policy import is_meta_tool
 
 MAX_LISTED_NAMES: Final = 10
 """Names a hint lists before it says how many more there are."""
-
-MAX_SHOWN_NAME: Final = 128
-"""Characters of a name that a message repeats; MCP allows a tool name 128 (SEP-986)."""
 
 
 class View(Protocol):
@@ -43,25 +40,20 @@ class View(Protocol):
         ...
 
 
+class Allowed(NamedTuple):
+    """`allowedTools`, as it was given and as names are compared with it."""
+
+    given: tuple[str, ...]
+    patterns: Patterns
+
+
 class Rule(NamedTuple):
     """One reason to refuse a name before it is looked up."""
 
     what: str
-    applies: Callable[[str, tuple[str, ...] | None], bool]
+    applies: Callable[[str, Allowed | None], bool]
     """Of the name and `allowedTools`."""
-    refuse: Callable[[str, tuple[str, ...] | None], CodeCallError]
-
-
-def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether `name` is one of `patterns`, or fits one that is a glob (`*`, `?`, `[seq]`); letter case counts."""
-    return name in patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def shown(name: str) -> str:
-    """`name` as a message repeats it: a script may ask for a name of any length."""
-    if len(name) <= MAX_SHOWN_NAME:
-        return name
-    return f"{name[:MAX_SHOWN_NAME]}…[truncated {len(name) - MAX_SHOWN_NAME} characters]"
+    refuse: Callable[[str, Allowed | None], CodeCallError]
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -70,11 +62,19 @@ def _listed(names: Sequence[str]) -> str:
     return f"{text} and {more} more" if more > 0 else text
 
 
-def _self_reference(name: str, _allowed: tuple[str, ...] | None) -> CodeCallError:
+def _too_long(name: str, _allowed: Allowed | None) -> CodeCallError:
+    return ToolNotFoundError(
+        f"Tool '{shown(name)}' was not found",
+        tool_name=shown(name),
+        hint=f"No tool has a name of {len(name)} characters; {MAX_NAME_CHARS} are the most.",
+    )
+
+
+def _self_reference(name: str, _allowed: Allowed | None) -> CodeCallError:
     return SelfReferenceError(shown(name))
 
 
-def _reserved(name: str, _allowed: tuple[str, ...] | None) -> CodeCallError:
+def _reserved(name: str, _allowed: Allowed | None) -> CodeCallError:
     return AccessDeniedError(
         f"Tool '{shown(name)}' is reserved",
         tool_name=shown(name),
@@ -82,27 +82,36 @@ def _reserved(name: str, _allowed: tuple[str, ...] | None) -> CodeCallError:
     )
 
 
-def _outside(name: str, allowed: tuple[str, ...] | None) -> CodeCallError:
+def _outside(name: str, allowed: Allowed | None) -> CodeCallError:
     return AccessDeniedError(
         f"Tool '{shown(name)}' is not in allowedTools",
         tool_name=shown(name),
-        hint=f"Allowed here: {_listed(allowed)}." if allowed else "allowedTools is empty: no tool may be called here.",
+        hint=(
+            f"Allowed here: {_listed(allowed.given)}."
+            if allowed and allowed.given
+            else "allowedTools is empty: no tool may be called here."
+        ),
     )
 
 
-def _is_meta(name: str, _allowed: tuple[str, ...] | None) -> bool:
+def _is_too_long(name: str, _allowed: Allowed | None) -> bool:
+    return len(name) > MAX_NAME_CHARS
+
+
+def _is_meta(name: str, _allowed: Allowed | None) -> bool:
     return is_meta_tool(name)
 
 
-def _is_reserved(name: str, _allowed: tuple[str, ...] | None) -> bool:
+def _is_reserved(name: str, _allowed: Allowed | None) -> bool:
     return is_reserved(name)
 
 
-def _is_outside(name: str, allowed: tuple[str, ...] | None) -> bool:
-    return allowed is not None and not matches(name, allowed)
+def _is_outside(name: str, allowed: Allowed | None) -> bool:
+    return allowed is not None and not allowed.patterns.cover(name)
 
 
 BY_NAME: Final[tuple[Rule, ...]] = (
+    Rule("longer than MAX_NAME_CHARS", _is_too_long, _too_long),  # first: the others read the whole name
     Rule("a CodeCall meta-tool", _is_meta, _self_reference),
     Rule("system:*, internal:*, __* in any letter case", _is_reserved, _reserved),
     Rule("outside allowedTools", _is_outside, _outside),
@@ -119,7 +128,7 @@ def _out_of_reach(name: str, _near: Sequence[str]) -> CodeCallError:
 
 
 def _unknown(name: str, near: Sequence[str]) -> CodeCallError:
-    names = " or ".join(f"'{candidate}'" for candidate in near)
+    names = " or ".join(f"'{shown(candidate)}'" for candidate in near)
     return ToolNotFoundError(
         f"Tool '{shown(name)}' was not found",
         tool_name=shown(name),
@@ -144,7 +153,12 @@ class AccessPolicy:
 
     def __init__(self, view: View, allowed_tools: Sequence[str] | None) -> None:
         self._view = view
-        self._allowed = None if allowed_tools is None else tuple(allowed_tools)
+        self._allowed = None if allowed_tools is None else Allowed(tuple(allowed_tools), Patterns(allowed_tools))
+
+    async def prepare(self) -> None:
+        """Have the view read its listing, which it keeps, where any name could pass the rules."""
+        if self._allowed is None or self._allowed.given:
+            await self._view.exists("")
 
     async def admit(self, name: str) -> ToolEntry:
         """The tool of that name.
@@ -152,7 +166,7 @@ class AccessPolicy:
         Raises:
             SelfReferenceError: it is a meta-tool.
             AccessDeniedError: reserved, outside `allowed_tools`, or out of CodeCall's reach.
-            ToolNotFoundError: no such tool, or not visible to this caller.
+            ToolNotFoundError: no such tool, not visible to this caller, or a name no tool can have.
         """
         refusal = self._refusal(name)
         if refusal is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +18,8 @@ from fastmcp.utilities.versions import VersionSpec
 from codecall.calls.access import AccessPolicy, View
 from codecall.calls.failures import Failures
 from codecall.calls.inputs import parameter_names
+from codecall.calls.names import shown
+from codecall.calls.unexpected import log_unexpected
 from codecall.calls.unwrap import ValueTooLarge, is_wrapped, looks_wrapped, to_json
 from codecall.catalog.view import JsonObject, ToolEntry
 from codecall.errors import CodeCallError, ToolCallError, ToolTimeoutError
@@ -81,6 +82,10 @@ class Broker:
         self._failures = Failures(sanitization)
         self._wraps: dict[str, bool] = {}
 
+    async def prepare(self) -> None:
+        """Read ahead what this caller can see, which the first call asks for."""
+        await self._access.prepare()
+
     async def call(self, name: str, arguments: dict[str, object]) -> str:
         """Perform one call and give the tool's value as JSON text; `null` for a tool that returns nothing.
 
@@ -88,6 +93,27 @@ class Broker:
             ToolCallError: every outcome that is not a success, under its own code.
             SelfReferenceError: `name` is a meta-tool.
         """
+        try:
+            return await self._call(name, arguments)
+        except CodeCallError:
+            raise
+        except Exception as failure:
+            raise self._lookup_failed(failure, name) from None
+
+    async def describe(self, name: str) -> JsonObject | None:
+        """What `getTool(name)` sees: name, description, inputSchema, outputSchema; None when it may not be called.
+
+        Raises:
+            ToolCallError: the server could not be asked.
+        """
+        try:
+            return await self._access.describe(name)
+        except CodeCallError:
+            raise
+        except Exception as failure:
+            raise self._lookup_failed(failure, name) from None
+
+    async def _call(self, name: str, arguments: dict[str, object]) -> str:
         entry = await self._access.admit(name)
         result = await self._result(entry, arguments)
         wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
@@ -102,9 +128,10 @@ class Broker:
                 hint="It is nested too deeply, or holds what JSON has no form for; ask the tool for less.",
             ) from None
 
-    async def describe(self, name: str) -> JsonObject | None:
-        """What `getTool(name)` sees: name, description, inputSchema, outputSchema; None when it may not be called."""
-        return await self._access.describe(name)
+    def _lookup_failed(self, failure: Exception, name: str) -> ToolCallError:
+        """Middleware, providers and transforms of the server may raise anything while they are asked for tools."""
+        log_unexpected(f"looking up tool {shown(name)!r}", failure)
+        return self._failures.of_lookup(failure, shown(name))
 
     async def _result(self, entry: ToolEntry, arguments: dict[str, object]) -> ToolResult:
         """FastMCP's result when it is a success."""
@@ -116,12 +143,7 @@ class Broker:
             error = self._failures.of_exception(failure, entry)
             if error is None:
                 raise await self._access.not_found(entry.name) from None
-            if self._failures.is_unexpected(failure):
-                # Frames only: the exception's own text may hold what must not reach a log.
-                frames = "".join(traceback.format_tb(failure.__traceback__))
-                logger.log(
-                    logging.ERROR, "calling tool %r failed with %s\n%s", entry.name, type(failure).__name__, frames
-                )
+            log_unexpected(f"calling tool {entry.name!r}", failure)
             raise error from None
         refused = self._failures.of_result(result, entry, arguments)
         if refused is not None:

@@ -15,7 +15,6 @@ from fastmcp import Context
 from fastmcp.exceptions import (
     AuthorizationError,
     DisabledError,
-    FastMCPError,
     InsufficientScopeError,
     NotFoundError,
     ToolError,
@@ -36,6 +35,7 @@ from pydantic import ValidationError as PydanticValidationError
 
 from codecall.calls.inputs import explain, mismatches, parameters, problems_of
 from codecall.calls.rates import RateLimitRefused
+from codecall.calls.unexpected import told
 from codecall.catalog.view import JsonObject, ToolEntry
 from codecall.errors import (
     AccessDeniedError,
@@ -47,7 +47,7 @@ from codecall.errors import (
     ToolTimeoutError,
 )
 from codecall.options import SanitizationOptions
-from codecall.sanitizing import clean_text, clean_value
+from codecall.sanitizing import clean_text, clean_value, well_formed
 
 MAX_DETAILS_BYTES: Final = 16 * 1024
 """Bytes of JSON the details of one error may have; larger ones are replaced by a mark with their size."""
@@ -100,9 +100,14 @@ class Failures:
                 return self._error(entry, message, InvalidInputError, details=problems)
         return self._told(entry, text, own)
 
-    def is_unexpected(self, failure: Exception) -> bool:
-        """Whether `failure` is neither FastMCP's nor the protocol's way of saying something: a bug, to be logged."""
-        return not isinstance(failure, (FastMCPError, MCPError, NotFoundError, DisabledError, PydanticValidationError))
+    def of_lookup(self, failure: Exception, name: str) -> ToolCallError:
+        """The error for what the server raised while it was asked about the tool of that name, before any call."""
+        entry = ToolEntry(name, app_id="", description="", input_schema={})
+        if isinstance(failure, (AuthorizationError, MCPError, ToolError)):
+            named = self.of_exception(failure, entry)
+            if named is not None:
+                return named
+        return self._error(entry, f"Tool '{name}' could not be looked up: {told(failure, self._sanitization)}")
 
     def refused_by_rate(self, failure: RateLimitRefused, entry: ToolEntry) -> ToolCallError:
         """One of our rate rules."""
@@ -284,8 +289,8 @@ def _json_object(text: str) -> object:
     if not text.lstrip().startswith("{") or len(text) > _MAX_OWN_ERROR_CHARS:
         return None
     try:
-        return cast("object", msgspec.json.decode(text))
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return cast("object", msgspec.json.decode(well_formed(text)))
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

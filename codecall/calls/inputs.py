@@ -16,6 +16,9 @@ from codecall.catalog.view import JsonObject
 MAX_FIELDS: Final = 20
 """Bad fields one error names; it says how many more there are."""
 
+MAX_READ_ERRORS: Final = 1_000
+"""Errors of one refusal that are read one by one, which takes pydantic about 1 ms."""
+
 MAX_PARAMETERS: Final = 40
 """Parameters the message lists; it says how many more there are."""
 
@@ -40,7 +43,14 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def problems_of(failure: ValidationError, schema: JsonObject) -> list[Problem]:
-    """The fields a tool's argument validation refused, in its order: `MAX_FIELDS` and one for the rest."""
+    """The fields a tool's argument validation refused, in its order: `MAX_FIELDS` and one for the rest.
+
+    A refusal of more than `MAX_READ_ERRORS` is only counted: pydantic cannot give the first few errors alone, and
+    making a million of them would hold the event loop for a second.
+    """
+    count = failure.error_count()
+    if count > MAX_READ_ERRORS:
+        return [{"field": "input", "message": f"{count:,} values are not valid"}]
     errors = failure.errors(include_url=False, include_context=False, include_input=False)
     problems = [_problem([str(part) for part in item["loc"]], item["msg"], schema) for item in errors[:MAX_FIELDS]]
     return _with_rest(problems, len(errors))

@@ -26,18 +26,19 @@ import math
 import re
 import time
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import mcp_types
 import msgspec
-from fastmcp.exceptions import ToolError
+from fastmcp.exceptions import NotFoundError, ToolError
 from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import ToolResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field, field_validator
 
+from codecall.calls.names import MAX_GLOB_CHARS, MAX_NAME_CHARS, Patterns, shown
 from codecall.envelopes import ExecutionResult, invoke_error
 from codecall.errors import RateLimitedError
 from codecall.options import Options
@@ -58,7 +59,7 @@ _WINDOW: Final = re.compile(r"([0-9]{1,9})([smhd]?)")
 class RateLimitRule(Options):
     """At most `limit` calls of `tool` per `window` and client."""
 
-    tool: str = Field(min_length=1, max_length=256)
+    tool: str = Field(min_length=1, max_length=MAX_GLOB_CHARS)
     """Name or glob (`users:*`). Meta-tools are meant under either spelling, in any letter case."""
     limit: int = Field(ge=1, le=1_000_000, strict=True)
     """Calls."""
@@ -77,10 +78,17 @@ class RateLimitRule(Options):
     def covers(self, tool: str) -> bool:
         """Whether the rule is about the tool of that name."""
         if not is_meta_tool(tool):
-            return tool == self.tool or fnmatchcase(tool, self.tool)
-        rule = self.tool.strip().lower()
+            return self._pattern.cover(tool)
         name = tool.strip().lower()
-        return any(fnmatchcase(spelling, rule) for spelling in (name, _canonical(name), name.replace(":", "_")))
+        return any(map(self._meta_pattern.cover, (name, _canonical(name), name.replace(":", "_"))))
+
+    @cached_property
+    def _pattern(self) -> Patterns:
+        return Patterns((self.tool,))
+
+    @cached_property
+    def _meta_pattern(self) -> Patterns:
+        return Patterns((self.tool.strip().lower(),))
 
 
 class RateLimitOptions(Options):
@@ -133,8 +141,15 @@ class RateLimitPlugin(Middleware):
         context: MiddlewareContext[mcp_types.CallToolRequestParams],
         call_next: CallNext[mcp_types.CallToolRequestParams, ToolResult],
     ) -> ToolResult:
-        """FastMCP's hook: pass the call on, or refuse it."""
+        """FastMCP's hook: pass the call on, or refuse it.
+
+        Raises:
+            NotFoundError: the name is longer than any tool may have, and so is compared with no rule.
+            RateLimitRefused: a rule refused the call.
+        """
         tool = context.message.name
+        if len(tool) > MAX_NAME_CHARS:
+            raise NotFoundError(f"Unknown tool: {shown(tool)!r}")
         refused = await self._check(tool, context.fastmcp_context)
         if refused is None:
             return await call_next(context)
@@ -162,8 +177,8 @@ class RateLimitPlugin(Middleware):
         stats = await self._limiter.get_window_stats(item, place, key)
         wait_ms = max(1, math.ceil((stats.reset_time - time.time()) * 1000))
         return RateLimitedError(
-            f"Rate limit exceeded for '{tool}': {rule.limit} calls per {_spoken(rule.window)}",
-            tool_name=tool,
+            f"Rate limit exceeded for '{shown(tool)}': {rule.limit} calls per {_spoken(rule.window)}",
+            tool_name=shown(tool),
             retry_after_ms=wait_ms,
             hint=f"Try again in {math.ceil(wait_ms / 1000)} s, or do the same with fewer calls.",
         )

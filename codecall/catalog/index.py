@@ -16,6 +16,7 @@ from typing import Protocol
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
+from codecall.catalog.collecting import full_collections_later, keep_out_of_collections
 from codecall.catalog.view import ToolEntry
 
 KEPT_CATALOGUES = 4
@@ -24,6 +25,10 @@ about 15 MB, the entries aside (printed by `benchmarks/search_quality.py`)."""
 
 MAX_LOOKUPS = 4
 """Threads of one event loop that look up or search at a time: more would only contend for the interpreter."""
+
+
+WARMING = "codecall-index"
+"""Name of the thread in which `IndexCache.warm` works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +57,11 @@ Build = Callable[[Sequence[ToolEntry]], SearchIndex]
 
 
 def _tfidf(entries: Sequence[ToolEntry]) -> SearchIndex:
-    # Imported here, in the worker thread: scikit-learn takes most of a second.
-    from codecall.catalog.tfidf import TfidfIndex
+    with full_collections_later():
+        # Imported here, in the worker thread: scikit-learn takes most of a second.
+        from codecall.catalog.tfidf import TfidfIndex
 
-    return TfidfIndex(entries)
+        return TfidfIndex(entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +93,8 @@ class IndexCache:
     time in a worker thread; callers of the same catalogue share one, and a cancelled caller leaves it running for the
     others.
 
-    The first build of a process loads scikit-learn: 0.8 s in a thread, in which the interpreter's garbage collector
-    may stop the loop for 50 to 100 ms. `warm` at start-up gets that done before anybody waits.
+    The first build of a process loads scikit-learn: 0.8 s in a thread. `warm` at start-up gets that done before anybody
+    waits.
     """
 
     def __init__(self, build: Build = _tfidf, *, kept: int = KEPT_CATALOGUES) -> None:
@@ -106,10 +112,14 @@ class IndexCache:
         self._build_guard = threading.Lock()
 
     def warm(self) -> None:
-        """Load what a build needs, in a thread of its own that nobody waits for; once per process."""
+        """Load what a build needs, in a thread of its own that nobody waits for; once per process.
+
+        Then what the process holds at that moment is kept out of all later garbage collections (`gc.freeze`): see
+        `collecting`.
+        """
         if not _warming.is_set():
             _warming.set()
-            threading.Thread(target=self._build, args=((),), name="codecall-index").start()
+            threading.Thread(target=keep_out_of_collections, args=(partial(self._build, ()),), name=WARMING).start()
 
     async def get(self, entries: Sequence[ToolEntry]) -> SearchIndex:
         """The index of exactly these entries, built if need be. Whatever `build` raises reaches each waiting caller."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import TypeVar, cast
+from weakref import WeakValueDictionary
 
 from fastmcp.tools import Tool
 
@@ -39,7 +41,7 @@ class Example:
     """An AgentScript program."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolEntry:
     """One tool as CodeCall's meta-tools show it."""
 
@@ -55,6 +57,11 @@ class ToolEntry:
     """The author's own, from the tool's metadata."""
     title: str | None = None
     version: str | None = None
+
+
+_known: WeakValueDictionary[tuple[str, str], ToolEntry] = WeakValueDictionary()
+"""By app and name, the entries that somebody keeps (the index does). An equal one is used again: thousands of fresh
+objects with every search would set off the garbage collector, and an index knows its own entries at a glance."""
 
 
 async def unhurried(items: Iterable[T]) -> AsyncGenerator[T]:
@@ -111,12 +118,16 @@ class CatalogView:
 
     async def near(self, name: str) -> list[str]:
         """Up to three names that look like `name`, among the tools this caller and CodeCall may use; best first."""
-        from codecall.catalog.near import near_names
+        return (await self.near_many([name]))[name]
 
-        names = [entry.name for entry in await self.entries()]
-        if len(names) <= CHUNK:
-            return near_names(name, names, limit=3)
-        return await asyncio.to_thread(near_names, name, names, limit=3)
+    async def near_many(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """What `near` gives for each of `names`, looked for all at once."""
+        if not names:
+            return {}
+        known = [entry.name for entry in await self.entries()]
+        if len(known) * len(names) <= CHUNK:
+            return _near(names, known)
+        return await asyncio.to_thread(_near, names, known)
 
     async def describe(self, name: str) -> JsonObject | None:
         """What `getTool(name)` sees: name, description, inputSchema, outputSchema."""
@@ -155,12 +166,18 @@ class CatalogView:
         return _entry_of(tool, metadata, app_id)
 
 
+def _near(names: Sequence[str], known: Sequence[str]) -> dict[str, list[str]]:
+    from codecall.catalog.near import near_names  # loaded when a name is wrong
+
+    return {name: near_names(name, known, limit=3) for name in names}
+
+
 def _entry_of(tool: Tool, metadata: ToolMetadata, app_id: str) -> ToolEntry:
     annotations: JsonObject = {}
     if tool.annotations is not None:
         said = tool.annotations.model_dump(by_alias=True, exclude_none=True)
         annotations = {hint: said[hint] for hint in _HINTS if hint in said}
-    return ToolEntry(
+    entry = ToolEntry(
         name=tool.name,
         app_id=app_id,
         description=tool.description or "",
@@ -172,6 +189,17 @@ def _entry_of(tool: Tool, metadata: ToolMetadata, app_id: str) -> ToolEntry:
         title=tool.title,
         version=tool.version,
     )
+    known = _known.get((app_id, tool.name))
+    if known is not None and _same_schemas(known, entry) and known == entry:
+        return known
+    _known[app_id, tool.name] = entry
+    return entry
+
+
+def _same_schemas(one: ToolEntry, other: ToolEntry) -> bool:
+    """Whether the schemas hold the very same objects: equal ones may still differ, as 1 and True do."""
+    pairs = ((one.input_schema, other.input_schema), (one.output_schema or {}, other.output_schema or {}))
+    return all(list(a) == list(b) and all(map(is_, a.values(), b.values())) for a, b in pairs)
 
 
 def _value_schema(schema: JsonObject | None) -> JsonObject | None:

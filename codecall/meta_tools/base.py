@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 import msgspec
-from fastmcp.exceptions import ValidationError
+from fastmcp.exceptions import ToolError, ValidationError
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
 from fastmcp.tools import Tool
 from fastmcp.tools.base import ToolResult
 from mcp_types import TextContent, ToolAnnotations
-from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr, model_validator
 from pydantic import ValidationError as PydanticValidationError
 from pydantic.alias_generators import to_camel
 
+from codecall.calls.unexpected import log_unexpected, told
 from codecall.catalog.index import IndexCache
 from codecall.catalog.metadata import META_KEY, ToolMetadata
 from codecall.catalog.view import CatalogView
+from codecall.errors import CodeCallError
 from codecall.meta_tools.lifetime import EnclaveLifetime
 from codecall.options import PluginOptions
+from codecall.sanitizing import well_formed
 
 JsonObject = dict[str, Any]
 
@@ -45,6 +50,13 @@ class Arguments(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
+
+def _well_formed(value: object) -> object:
+    return well_formed(value) if isinstance(value, str) else value
+
+
+SENDABLE = BeforeValidator(_well_formed)
+"""For texts that an answer may repeat: half a surrogate pair, which no answer can hold, is read as U+FFFD."""
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
@@ -75,19 +87,31 @@ def _explain(model: type[BaseModel], failure: PydanticValidationError) -> str:
 
 
 def answer(body: JsonObject, *, text: str | None = None, is_error: bool = False) -> ToolResult:
-    """`body` as structured content and, as compact JSON, as the one text block.
+    """`body` as structured content and, as compact JSON, as the one text block; both well-formed.
 
     `body` must be plain JSON data: it is not validated again. `text` is its JSON where the caller has it already.
     """
-    block = TextContent(type="text", text=msgspec.json.encode(body).decode() if text is None else text)
+    if text is None:
+        body, encoded = _encoded(body)
+        text = encoded.decode()
+    block = TextContent(type="text", text=text)
     # model_construct: ToolResult's own constructor would walk and copy the whole body once more.
     return ToolResult.model_construct(content=[block], structured_content=body, meta=None, is_error=is_error)
 
 
 def answer_from_catalogue(body: JsonObject) -> ToolResult:
     """As `answer`, for a `body` that holds schemas of the server's tools: what leaves is a copy of them."""
-    text = msgspec.json.encode(body)
-    return answer(msgspec.json.decode(text), text=text.decode())
+    _, encoded = _encoded(body)
+    return answer(msgspec.json.decode(encoded), text=encoded.decode())
+
+
+def _encoded(body: JsonObject) -> tuple[JsonObject, bytes]:
+    """`body` and its JSON. What is no Unicode text in it, which has no UTF-8 form, is replaced in both."""
+    try:
+        return body, msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        body = json.loads(well_formed(json.dumps(body, ensure_ascii=False)))
+        return body, msgspec.json.encode(body)
 
 
 class MetaTool(Tool):
@@ -129,3 +153,32 @@ class MetaTool(Tool):
         """The request that is being answered, and its caller's tools."""
         context = get_context()
         return context, self._wiring.view(context)
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        """FastMCP's entry: answer the call.
+
+        Raises:
+            ValidationError: wrong arguments.
+            CodeCallError: CodeCall itself cannot work on this server.
+            ToolError: the server could not be asked for its tools. FastMCP would send the text of any other exception
+                as it is, whatever it holds.
+        """
+        sanitization = self._wiring.options.sanitization
+        try:
+            return await self.respond(arguments)
+        except CodeCallError:
+            raise
+        except ValidationError as failure:
+            raise ValidationError(told(failure, sanitization)) from None
+        except Exception as failure:
+            log_unexpected(self.name, failure)
+            raise ToolError(f"{self.name}: {told(failure, sanitization)}") from None
+
+    @abstractmethod
+    async def respond(self, arguments: dict[str, Any]) -> ToolResult:
+        """The answer to a call with these arguments.
+
+        Raises:
+            ValidationError: FastMCP's; they are wrong, and the message says which and why.
+        """
+        ...

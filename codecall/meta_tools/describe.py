@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 import anyio.to_thread
@@ -9,8 +10,17 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import AfterValidator, Field
 
+from codecall.calls.names import MAX_NAME_CHARS
 from codecall.catalog.view import ToolEntry
-from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Wiring, answer_from_catalogue, read_arguments
+from codecall.meta_tools.base import (
+    SENDABLE,
+    Arguments,
+    JsonObject,
+    MetaTool,
+    Wiring,
+    answer_from_catalogue,
+    read_arguments,
+)
 from codecall.meta_tools.wording import describe_describe
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
@@ -30,7 +40,11 @@ def _unique(names: list[str]) -> list[str]:
 class DescribeArguments(Arguments):
     """Arguments of `codecall:describe`."""
 
-    tool_names: Annotated[list[str], Field(min_length=1, max_length=MAX_NAMES), AfterValidator(_unique)]
+    tool_names: Annotated[
+        list[Annotated[str, Field(max_length=MAX_NAME_CHARS), SENDABLE]],
+        Field(min_length=1, max_length=MAX_NAMES),
+        AfterValidator(_unique),
+    ]
     format: Literal["json"] | None = None
 
 
@@ -39,7 +53,7 @@ _INPUT: JsonObject = {
     "properties": {
         "toolNames": {
             "type": "array",
-            "items": {"type": "string"},
+            "items": {"type": "string", "maxLength": MAX_NAME_CHARS},
             "minItems": 1,
             "maxItems": MAX_NAMES,
             "uniqueItems": True,
@@ -120,21 +134,21 @@ class DescribeTool(MetaTool):
             ),
         )
 
-    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+    async def respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Describe the tools of those names that this caller and CodeCall may use; name the others."""
         given = read_arguments(DescribeArguments, self.name, arguments)
         _, view = self._view()
         found: list[ToolEntry] = []
         missing: list[str] = []
-        suggestions: JsonObject = {}
         for name in given.tool_names:
             entry = None if is_meta_tool(name) else await view.find(name)
-            if entry is not None:
+            if entry is None:
+                missing.append(name)
+            else:
                 found.append(entry)
-                continue
-            missing.append(name)
-            if not is_meta_tool(name) and (near := await view.near(name)):
-                suggestions[name] = near
+                await asyncio.sleep(0)  # showing a tool resolves its schemas: other tasks get their turn between two
+        near = await view.near_many([name for name in missing if not is_meta_tool(name)])
+        suggestions = {name: names for name, names in near.items() if names}
         # Making examples parses scripts and walks schemas: not on the event loop.
         tools = await anyio.to_thread.run_sync(_documents, found) if found else []
         body: JsonObject = {"tools": tools, "notFound": missing}

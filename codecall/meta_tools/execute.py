@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -11,8 +12,10 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from codecall.calls.broker import Broker
+from codecall.calls.names import MAX_GLOB_CHARS, is_glob
+from codecall.calls.unwrap import exceeds
 from codecall.envelopes import EXECUTE_SCHEMA
-from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
+from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
 from codecall.meta_tools.wording import describe_execute
 from codecall.options import Preset
 
@@ -22,7 +25,13 @@ MAX_CONTEXT_BYTES = 256 * 1024
 MAX_ALLOWED_TOOLS = 1_000
 """Most entries of `allowedTools`."""
 
+MAX_ALL_GLOBS_CHARS = 16 * 1024
+"""Most characters all globs of `allowedTools` may have together: comparing a name with them takes at most 3 ms."""
+
 _MIB = 1024 * 1024
+
+
+Pattern = Annotated[str, Field(max_length=MAX_GLOB_CHARS), SENDABLE]
 
 
 class ExecuteArguments(Arguments):
@@ -30,7 +39,7 @@ class ExecuteArguments(Arguments):
 
     script: str
     context: dict[str, Any] | None = None
-    allowed_tools: Annotated[list[str], Field(max_length=MAX_ALLOWED_TOOLS)] | None = None
+    allowed_tools: Annotated[list[Pattern], Field(max_length=MAX_ALLOWED_TOOLS)] | None = None
 
 
 _INPUT: JsonObject = {
@@ -43,7 +52,7 @@ _INPUT: JsonObject = {
         },
         "allowedTools": {
             "type": "array",
-            "items": {"type": "string"},
+            "items": {"type": "string", "maxLength": MAX_GLOB_CHARS},
             "maxItems": MAX_ALLOWED_TOOLS,
             "description": "Exact names or globs; when given, the script may call nothing else",
         },
@@ -80,10 +89,11 @@ class ExecuteTool(MetaTool):
             ),
         )
 
-    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+    async def respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Run the script. A script that fails is an envelope; only wrong arguments are an error."""
         given = read_arguments(ExecuteArguments, self.name, arguments)
         self._check_context(given.context)
+        self._check_globs(given.allowed_tools or ())
         options = self._wiring.options
         context, view = self._view()
         broker = Broker(
@@ -101,11 +111,26 @@ class ExecuteTool(MetaTool):
     def _check_context(self, context: JsonObject | None) -> None:
         if not context:
             return
+        # No JSON is less than a fifth of what `exceeds` takes it for: far too much is refused without being written.
+        if exceeds(context, 5 * MAX_CONTEXT_BYTES):
+            raise ValidationError(
+                f"{self.name}: context: more than {MAX_CONTEXT_BYTES:,} bytes of JSON are not allowed"
+            )
         try:
             size = len(msgspec.json.encode(context))
+        except UnicodeEncodeError:
+            raise ValidationError(f"{self.name}: context: holds text that is not valid Unicode") from None
         except (TypeError, ValueError, RecursionError) as failure:
             raise ValidationError(f"{self.name}: context: not JSON data: {failure}") from None
         if size > MAX_CONTEXT_BYTES:
             raise ValidationError(
                 f"{self.name}: context: {size:,} bytes of JSON; at most {MAX_CONTEXT_BYTES:,} are allowed"
+            )
+
+    def _check_globs(self, allowed: Sequence[str]) -> None:
+        size = sum(len(pattern) for pattern in allowed if is_glob(pattern))
+        if size > MAX_ALL_GLOBS_CHARS:
+            raise ValidationError(
+                f"{self.name}: allowedTools: the globs have {size:,} characters; at most {MAX_ALL_GLOBS_CHARS:,} are "
+                "allowed. Give exact names, of which the length does not count, or fewer globs"
             )

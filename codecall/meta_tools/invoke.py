@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import anyio.to_thread
 import msgspec
@@ -13,9 +13,10 @@ from mcp_types import ToolAnnotations
 from codecall.calls.broker import Broker
 from codecall.envelopes import INVOKE_SCHEMA, invoke_error, invoke_ok
 from codecall.errors import CodeCallError
-from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
+from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
 from codecall.meta_tools.execute import max_value_bytes
 from codecall.meta_tools.wording import describe_invoke
+from codecall.sanitizing import well_formed
 
 _THREAD_ABOVE = 1024 * 1024
 """Longer values, in characters of JSON, are decoded off the event loop."""
@@ -24,7 +25,7 @@ _THREAD_ABOVE = 1024 * 1024
 class InvokeArguments(Arguments):
     """Arguments of `codecall:invoke`."""
 
-    tool: str
+    tool: Annotated[str, SENDABLE]
     input: dict[str, Any]
 
 
@@ -57,7 +58,7 @@ class InvokeTool(MetaTool):
             ),
         )
 
-    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+    async def respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Call the tool. A tool that fails is an envelope; only wrong arguments are an error."""
         given = read_arguments(InvokeArguments, self.name, arguments)
         options = self._wiring.options
@@ -74,14 +75,17 @@ class InvokeTool(MetaTool):
             text = await broker.call(given.tool, given.input)
         except CodeCallError as error:
             return answer(invoke_error(error), is_error=options.mark_errors)
-        value = _plain(text) if len(text) < _THREAD_ABOVE else await anyio.to_thread.run_sync(_plain, text)
+        if len(text) < _THREAD_ABOVE:
+            value, text = _plain(text)
+        else:
+            value, text = await anyio.to_thread.run_sync(_plain, text)
         return answer(invoke_ok(value), text=f'{{"status":"ok","result":{text}}}')
 
 
-def _plain(text: str) -> object:
-    """The data of a tool's value. What is no Unicode text in it (half a surrogate pair) becomes `?`."""
+def _plain(text: str) -> tuple[object, str]:
+    """The data of a tool's value, and its JSON. What is no Unicode text in them (half a surrogate pair) is replaced."""
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.decode(text), text
     except msgspec.DecodeError:
-        whole = json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace")
-        return msgspec.json.decode(whole)
+        whole = well_formed(json.dumps(json.loads(text), ensure_ascii=False))
+        return msgspec.json.decode(whole), whole

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from typing import Annotated, Any, Literal
 
+import anyio.to_thread
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import Discriminator, Field, Tag
 
-from codecall.catalog.view import ToolEntry
-from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Wiring, answer_from_catalogue, read_arguments
+from codecall.catalog.index import Hit
+from codecall.catalog.view import CHUNK, ToolEntry
+from codecall.meta_tools.base import (
+    SENDABLE,
+    Arguments,
+    JsonObject,
+    MetaTool,
+    Wiring,
+    answer_from_catalogue,
+    read_arguments,
+)
 from codecall.meta_tools.search_schema import MAX_QUERIES, MAX_QUERY, MAX_TOP_K, OUTPUT, input_schema
 from codecall.meta_tools.wording import describe_search
 
@@ -24,7 +36,7 @@ BRIEF_CHARACTERS = 200
 
 _MAX_WARNED = 10
 
-Query = Annotated[str, Field(max_length=MAX_QUERY)]
+Query = Annotated[str, Field(max_length=MAX_QUERY), SENDABLE]
 
 
 class SearchFilter(Arguments):
@@ -80,57 +92,69 @@ class SearchTool(MetaTool):
             ),
         )
 
-    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+    async def respond(self, arguments: dict[str, Any]) -> ToolResult:
         """The tools of this caller that fit the queries best; without a query, what there is."""
         given = read_arguments(SearchArguments, self.name, arguments)
         options = self._wiring.options
         _, view = self._view()
         entries = await view.entries()
-        top_k = given.top_k or options.top_k
-        queries = [query for query in ([given.query] if isinstance(given.query, str) else given.query) if query.strip()]
-        candidates = _filtered(entries, given)
-        warnings = _unknown(entries, given)
-        body: JsonObject = {"tools": [], "totalIndexed": len(entries)}
-        if queries:
-            least = options.embedding.similarity_threshold if given.min_score is None else given.min_score
-            found, best = await self._ranked(entries, candidates, list(dict.fromkeys(queries)), least)
-            if not found:
-                warnings.append(_nothing(best, least, candidates, entries))
-        else:
-            found = [Found(entry) for entry in _spread(candidates)]
-            body["apps"] = _apps(candidates)
-            if not found:
-                warnings.append(_nothing(None, 0.0, candidates, entries))
-        several = isinstance(given.query, list) and len(given.query) > 1 and bool(queries)
-        shown = found[:top_k]
+        asked = [given.query] if isinstance(given.query, str) else given.query
+        queries = list(dict.fromkeys(query for query in asked if query.strip()))
+        hits = await self._wiring.index.search(entries, queries) if queries else []
+        least = options.embedding.similarity_threshold if given.min_score is None else given.min_score
+        select = partial(_select, entries, given, list(zip(queries, hits, strict=True)), least)
+        # Ten queries over thousands of tools have tens of thousands of hits: too many for the event loop.
+        small = len(entries) + len(given.exclude_tool_names or ()) <= CHUNK
+        found, body = select() if small else await anyio.to_thread.run_sync(select)
+        shown = found[: given.top_k or options.top_k]
         if given.detail == "full":
-            shown = [replace(item, entry=await view.find(item.entry.name) or item.entry) for item in shown]
+            for item in shown:
+                item.entry = await view.find(item.entry.name) or item.entry
+                await asyncio.sleep(0)  # showing a tool resolves its schemas: other tasks get their turn between two
+        several = len(asked) > 1 and bool(queries)
         body["tools"] = [_document(item, given.detail or "brief", several) for item in shown]
-        if warnings:
-            body["warnings"] = warnings
         return answer_from_catalogue(body)
 
-    async def _ranked(
-        self, entries: Sequence[ToolEntry], candidates: Sequence[ToolEntry], queries: Sequence[str], least: float
-    ) -> tuple[list[Found], Found | None]:
-        """The candidates scored at least `least`, best first; and the best of those that stay below."""
-        by_name = {entry.name: entry for entry in candidates}
-        if not by_name:
-            return [], None
-        found: dict[str, Found] = {}
-        below: Found | None = None
-        for query, hits in zip(queries, await self._wiring.index.search(entries, queries), strict=True):
-            for hit in hits:
-                entry = by_name.get(hit.name)
-                if entry is None:
-                    continue
-                if hit.score >= least:
-                    item = found.setdefault(hit.name, Found(entry))
-                    item.score = max(item.score, hit.score)
-                    item.queries.append(query)
-                elif below is None or hit.score > below.score:
-                    below = Found(entry, hit.score)
-        return sorted(found.values(), key=lambda item: (-item.score, item.entry.name)), below
+
+def _select(
+    entries: Sequence[ToolEntry], given: SearchArguments, hits: Sequence[tuple[str, Sequence[Hit]]], least: float
+) -> tuple[list[Found], JsonObject]:
+    """The tools that fit, best first, or all where there is no query; and the answer but for its tools."""
+    candidates = _filtered(entries, given)
+    warnings = _unknown(entries, given)
+    body: JsonObject = {"tools": [], "totalIndexed": len(entries)}
+    below: Found | None = None
+    if hits:
+        found, below = _ranked(candidates, hits, least)
+    else:
+        found = [Found(entry) for entry in _spread(candidates)]
+        body["apps"] = _apps(candidates)
+    if not found:
+        warnings.append(_nothing(below, least, candidates, entries))
+    if warnings:
+        body["warnings"] = warnings
+    return found, body
+
+
+def _ranked(
+    candidates: Sequence[ToolEntry], hits: Sequence[tuple[str, Sequence[Hit]]], least: float
+) -> tuple[list[Found], Found | None]:
+    """The candidates scored at least `least`, best first; and the best of those that stay below."""
+    by_name = {entry.name: entry for entry in candidates}
+    found: dict[str, Found] = {}
+    below: Found | None = None
+    for query, of_query in hits:
+        for hit in of_query:
+            entry = by_name.get(hit.name)
+            if entry is None:
+                continue
+            if hit.score >= least:
+                item = found.setdefault(hit.name, Found(entry))
+                item.score = max(item.score, hit.score)
+                item.queries.append(query)
+            elif below is None or hit.score > below.score:
+                below = Found(entry, hit.score)
+    return sorted(found.values(), key=lambda item: (-item.score, item.entry.name)), below
 
 
 def _filtered(entries: Iterable[ToolEntry], given: SearchArguments) -> list[ToolEntry]:

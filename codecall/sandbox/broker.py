@@ -8,6 +8,10 @@ from typing import Protocol
 class ToolBroker(Protocol):
     """Performs the tool calls of one script, after checking each of them."""
 
+    async def prepare(self) -> None:
+        """Read ahead what the first call will need. Runs while the worker checks the script; may be cancelled."""
+        ...
+
     async def call(self, name: str, arguments: dict[str, object]) -> str:
         """Perform one call and give the tool's value as JSON text.
 

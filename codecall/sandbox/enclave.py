@@ -233,6 +233,9 @@ class _HandlerBroker:
         self._allowed = None if allowed is None else tuple(allowed)
         self._sanitization = sanitization
 
+    async def prepare(self) -> None:
+        """Nothing to read ahead."""
+
     async def call(self, name: str, arguments: dict[str, object]) -> str:
         if is_meta_tool(name):
             raise SelfReferenceError(name.strip())

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from codecall.calls.access import BY_NAME, MAX_LISTED_NAMES, MAX_SHOWN_NAME, AccessPolicy, matches, shown
+from codecall.calls.access import BY_NAME, MAX_LISTED_NAMES, AccessPolicy
+from codecall.calls.names import MAX_NAME_CHARS, MAX_SHOWN_NAME
 from codecall.catalog.view import JsonObject, ToolEntry
 from codecall.errors import AccessDeniedError, SelfReferenceError, ToolNotFoundError
 
@@ -136,19 +135,24 @@ async def test_describe_agrees_with_admit() -> None:
 
 def test_every_rule_says_what_it_is_about() -> None:
     assert [rule.what for rule in BY_NAME] == [
+        "longer than MAX_NAME_CHARS",
         "a CodeCall meta-tool",
         "system:*, internal:*, __* in any letter case",
         "outside allowedTools",
     ]
 
 
-def test_long_names_are_shortened_with_a_mark() -> None:
-    assert shown("x" * MAX_SHOWN_NAME) == "x" * MAX_SHOWN_NAME
-    assert shown("x" * 200) == "x" * MAX_SHOWN_NAME + f"…[truncated {200 - MAX_SHOWN_NAME} characters]"
-
-
-@given(st.text(max_size=40))
-def test_a_name_always_matches_itself(name: str) -> None:
-    assert matches(name, [name])
-    assert not matches(name, [])
-    assert matches(name, ["*"])
+@pytest.mark.parametrize("start", ["a", "codecall:execute", "system:"])
+async def test_a_name_too_long_for_any_tool_is_not_found_before_any_rule(start: str) -> None:
+    name = start + " " * (MAX_NAME_CHARS + 1 - len(start))
+    for allowed in ((), ("x",), (name,)):
+        with pytest.raises(ToolNotFoundError) as raised:
+            await policy(*allowed).admit(name)
+        assert raised.value.tool_name.startswith(start)
+        assert "…[truncated 129 characters]" in raised.value.tool_name
+        assert raised.value.hint == "No tool has a name of 257 characters; 256 are the most."
+        assert await policy(*allowed).describe(name) is None
+    assert len(name[:-1]) > MAX_SHOWN_NAME
+    with pytest.raises((ToolNotFoundError, AccessDeniedError, SelfReferenceError)) as refused:
+        await policy().admit(name[:-1])
+    assert "are the most" not in str(refused.value.hint)

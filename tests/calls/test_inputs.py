@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from codecall.calls.inputs import (
     MAX_CHOICES,
     MAX_FIELDS,
     MAX_PARAMETERS,
+    MAX_READ_ERRORS,
     explain,
     mismatches,
     parameter_names,
@@ -115,3 +117,16 @@ def test_mismatches(arguments: dict[str, object], fields: list[str]) -> None:
 def test_odd_schemas_are_survived(schema: dict[str, Any]) -> None:
     mismatches({"a": 1}, schema)
     assert explain("t", mismatches({"a": 1}, schema), schema).startswith("Invalid input for 't'")
+
+
+def test_very_many_errors_are_counted_not_read() -> None:
+    class Numbers(BaseModel):
+        values: list[int]
+
+    few = problems_of(failing(Numbers, values=["x"] * MAX_READ_ERRORS), {})
+    assert few[-1] == {"field": "…", "message": f"and {MAX_READ_ERRORS - MAX_FIELDS} more bad fields"}
+    failure = failing(Numbers, values=["x"] * 50_000)
+    started = time.thread_time()
+    many = problems_of(failure, {})
+    assert time.thread_time() - started < 0.005
+    assert many == [{"field": "input", "message": "50,000 values are not valid"}]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import anyio
 import mcp_types
 import pytest
 from fastmcp import Client, FastMCP
-from fastmcp.exceptions import ToolError
+from fastmcp.exceptions import NotFoundError, ToolError
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.utilities.tests import asgi_server
@@ -299,3 +300,23 @@ def test_a_bad_rule_names_its_field(rules: Any, field: str) -> None:
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(OptionsError, match="storage: unknown option"):
         RateLimitPlugin.init(rules=[GOOD], storage="redis://")
+
+
+async def test_a_name_longer_than_any_tool_has_is_unknown_and_reaches_no_rule() -> None:
+    rules = [{"tool": f"*a*a*a*b*c{n}", "limit": 1, "window": 1} for n in range(1_000)]
+    async with Client(server(*rules)) as client:
+        started = time.thread_time()
+        result = await client.call_tool("a" * 200_000, {}, raise_on_error=False)
+        assert time.thread_time() - started < 0.25
+        assert result.is_error
+        said = str(result.content)
+        assert "Unknown tool: 'aaa" in said
+
+
+async def test_a_refusal_repeats_any_name_as_text() -> None:
+    mcp = server({"tool": "users:*", "limit": 1, "window": "1m"})
+    with pytest.raises(NotFoundError):
+        await mcp.call_tool("users:\ud800", {})
+    with pytest.raises(ToolError) as raised:
+        await mcp.call_tool("users:\ud800", {})
+    assert json.loads(str(raised.value))["toolName"] == "users:\ufffd"

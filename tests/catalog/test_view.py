@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from codecall.catalog.apps import Server
 from codecall.catalog.metadata import tool_metadata
 from codecall.catalog.reach import Reach
-from codecall.catalog.view import CHUNK, CatalogView
+from codecall.catalog.view import CHUNK, CatalogView, ToolEntry
 from codecall.options import PluginOptions
 
 
@@ -187,3 +187,54 @@ async def test_a_large_catalogue_leaves_the_event_loop_its_turns() -> None:
     counting.cancel()
     assert turns >= 4
     assert (await view.near("tol_7"))[0] == "tool_7"
+
+
+async def test_an_unchanged_tool_that_somebody_keeps_gives_the_same_entry_to_the_next_request() -> None:
+    catalogue = Catalogue()
+    mounted: FastMCP = FastMCP("users")
+    catalogue.server.tool(lambda: 1, name="own")
+    mounted.tool(lambda: 1, name="count")
+    catalogue.server.mount(mounted, namespace="users")
+    reach = Reach(PluginOptions.build())
+
+    async def entries() -> list[ToolEntry]:
+        return await CatalogView(catalogue.server, catalogue.server.list_tools, reach).entries()
+
+    first, second = await entries(), await entries()
+
+    assert [entry.name for entry in first] == ["own", "users_count"]
+    assert [id(entry) for entry in first] == [id(entry) for entry in second]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"description": "another"},
+        {"tags": {"another"}},
+        {"parameters": {"type": "object", "properties": {"n": {"default": True}}}},
+        {"output_schema": {"type": "object", "properties": {"n": {"default": True}}}},
+    ],
+)
+async def test_a_changed_tool_gives_a_fresh_entry(change: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"n": {"default": 1}}}
+    tool = Tool.from_function(lambda: {}, name="one", description="one").model_copy(
+        update={"parameters": schema, "output_schema": schema}
+    )
+    shown = tool
+    reach = Reach(PluginOptions.build())
+
+    async def read() -> list[Tool]:
+        return [shown]
+
+    server = cast("Server", FastMCP("main"))
+    kept = await CatalogView(server, read, reach).entries()
+    shown = tool.model_copy(update=change)
+    (entry,) = await CatalogView(server, read, reach).entries()
+
+    assert entry is not kept[0]
+    # 1 == True, so the schemas are compared as they are written.
+    for name, value in change.items():
+        assert repr(getattr(entry, {"parameters": "input_schema"}.get(name, name))) in (
+            repr(value),
+            "frozenset({'another'})",
+        )

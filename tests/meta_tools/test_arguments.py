@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 from fastmcp.exceptions import ValidationError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall import CodeCallPlugin
+from codecall.calls.unwrap import exceeds
 from codecall.meta_tools.base import Arguments, read_arguments
 from codecall.meta_tools.describe import DescribeArguments
-from codecall.meta_tools.execute import ExecuteArguments
+from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS, ExecuteArguments
 from codecall.meta_tools.invoke import InvokeArguments
 from codecall.meta_tools.search import SearchArguments
 
@@ -108,6 +110,12 @@ def test_every_schema_is_closed_and_simple(verb: str) -> None:
         ("execute", {"script": "x", "allowedTools": "a"}, "allowedTools: Input should be a valid list"),
         ("execute", {"script": "x", "allowedTools": [None]}, "allowedTools.0: Input should be a valid string"),
         ("execute", {"script": "x", "allowedTools": ["a"] * 1_001}, "allowedTools: List should have at most 1000"),
+        (
+            "execute",
+            {"script": "x", "allowedTools": ["a" * 257]},
+            "allowedTools.0: String should have at most 256",
+        ),
+        ("describe", {"toolNames": ["a" * 257]}, "toolNames.0: String should have at most 256 characters"),
     ],
 )
 async def test_a_refusal_names_tool_and_field(shop: Any, verb: str, arguments: dict[str, Any], message: str) -> None:
@@ -135,3 +143,30 @@ async def test_the_message_uses_the_advertised_name(make_shop: Any) -> None:
 async def test_a_context_is_json_of_limited_size(shop: Any) -> None:
     refusal = await shop.refusal("codecall:execute", script="return 1", context={"x": "y" * 300_000})
     assert refusal == "codecall:execute: context: 300,008 bytes of JSON; at most 262,144 are allowed"
+
+
+async def test_a_context_that_is_far_too_large_is_not_written_to_be_counted(shop: Any) -> None:
+    refusal = await shop.refusal("codecall:execute", script="return 1", context={"x": [0] * 1_000_000})
+    assert refusal == "codecall:execute: context: more than 262,144 bytes of JSON are not allowed"
+
+
+async def test_globs_are_limited_together_and_exact_names_are_not(shop: Any) -> None:
+    globs = [f"{'x' * 60}{n:03}*" for n in range(256)]
+    assert sum(map(len, globs)) == MAX_ALL_GLOBS_CHARS
+    names = ["y" * 256] * 700
+    assert (await shop.ask("codecall:execute", script="return 1", allowedTools=[*globs, *names]))["result"] == 1
+    refusal = await shop.refusal("codecall:execute", script="return 1", allowedTools=[*globs, "*"])
+    assert refusal.startswith("codecall:execute: allowedTools: the globs have 16,385 characters; at most 16,384 are")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.recursive(
+        st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3)),
+        lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=3), inner, max_size=4)),
+        max_leaves=30,
+    )
+)
+def test_no_json_is_less_than_a_fifth_of_its_estimate(value: object) -> None:
+    """What `_check_context` refuses by the estimate alone is too long indeed."""
+    assert not exceeds(value, 5 * len(msgspec.json.encode(value)) + 8)

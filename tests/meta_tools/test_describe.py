@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -84,3 +85,21 @@ async def test_changing_an_answer_does_not_change_the_tool(shop: Any) -> None:
     first.structured_content["tools"][0]["inputSchema"].clear()
     (tool,) = (await shop.ask("codecall:describe", toolNames=["send_mail"]))["tools"]
     assert tool["inputSchema"]["required"] == ["to", "text"]
+
+
+async def test_near_names_are_looked_for_in_one_thread(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(300):
+        shop.server.tool(lambda: 1, name=f"tool_{n}")
+    threads = 0
+    to_thread = asyncio.to_thread
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal threads
+        threads += 1
+        return to_thread(*args, **kwargs)
+
+    monkeypatch.setattr(asyncio, "to_thread", counted)
+    answer = await shop.ask("codecall:describe", toolNames=[f"tol_{n}" for n in range(50)])
+    assert len(answer["suggestions"]) == 50
+    assert answer["suggestions"]["tol_7"][0] == "tool_7"
+    assert threads == 1

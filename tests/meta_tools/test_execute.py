@@ -35,7 +35,8 @@ async def test_a_script_chains_tools_and_returns_one_value(shop: Any) -> None:
     assert envelope["result"] == [f"refunded {n} of user {n}" for n in range(3)]
     assert envelope["logs"] == ["refunded 3"]
     assert envelope["stats"]["toolCalls"] == 4
-    assert shop.calls == ["list", "refund user 0", "refund user 1", "refund user 2"]
+    assert shop.calls[0] == "list"
+    assert sorted(shop.calls[1:]) == ["refund user 0", "refund user 1", "refund user 2"]
 
 
 async def test_the_text_is_the_compact_json_of_the_envelope(shop: Any) -> None:

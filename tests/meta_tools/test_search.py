@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import jsonschema
@@ -150,3 +151,24 @@ async def test_the_index_follows_tools_added_and_removed(shop: Any) -> None:
 async def test_meta_tools_are_not_found(shop: Any) -> None:
     answer = await shop.ask("codecall:search", query="codecall execute search describe invoke", minScore=0, topK=50)
     assert not any("codecall" in name for name in names(answer))
+
+
+async def test_what_grows_with_the_catalogue_stays_off_the_event_loop(shop: Any) -> None:
+    for n in range(300):
+        shop.server.tool(lambda: 1, name=f"get_user_{n}")
+    ran: set[str] = set()
+
+    def note(frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.endswith("codecall/meta_tools/search.py"):
+            ran.add(frame.f_code.co_name)
+
+    sys.setprofile(note)  # sees this thread only, which is the event loop's
+    try:
+        found = await shop.ask("codecall:search", query=["get user", "user"], minScore=0, excludeToolNames=["zzz"])
+        overview = await shop.ask("codecall:search", query="", filter={"tags": ["zzz"]})
+    finally:
+        sys.setprofile(None)
+    assert len(found["tools"]) == 5
+    assert len(overview["warnings"]) == 2
+    assert ran & {"_document"}
+    assert ran.isdisjoint({"_select", "_filtered", "_unknown", "_ranked", "_spread", "_apps", "_nothing"})

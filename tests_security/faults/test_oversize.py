@@ -63,6 +63,9 @@ SECRET = "-".join(["not", "for", "logs"])
 class BrokenBroker:
     """A broker that breaks its promise to raise named errors only."""
 
+    async def prepare(self) -> None:
+        raise KeyError(SECRET)
+
     async def call(self, name: str, arguments: dict[str, object]) -> str:
         raise KeyError(SECRET)
 
@@ -105,6 +108,9 @@ async def test_a_huge_error_text_is_bounded(enclave: Enclave):
 
 async def test_answering_a_question_is_not_the_scripts_time():
     class Slow:
+        async def prepare(self) -> None:
+            pass
+
         async def call(self, name: str, arguments: dict[str, object]) -> str:
             return "1"
 

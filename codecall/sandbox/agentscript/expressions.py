@@ -39,8 +39,8 @@ CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 # From the last parameter to the arrow there is nothing but blanks, comments, commas and a parenthesis
-_TO_ARROW = re.compile(r"(?:[^/=]|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+=>")
-_BLANKS = re.compile(r"(?:\s|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+_TO_ARROW = re.compile(r"(?:[^/=]|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+=>")
+_BLANKS = re.compile(r"(?:\s|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
 
 
 def _identifier(walk: Walk, node: Node, scope: Scope) -> None:

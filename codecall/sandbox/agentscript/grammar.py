@@ -1,9 +1,10 @@
 # pyright: basic, reportMissingTypeStubs=false
-# esprima has no types; everything that is not typed stays in this file and leaves it as `Node` (any).
+# esprima has no types; everything that is not typed stays here and in scanning.py, and leaves as `Node` (any).
 """The grammar of the scripts: esprima, with the faults mended that a script of today would meet.
 
-Esprima reads nearly all of ECMAScript 2025. What it misses or gets wrong is mended in two subclasses, each method of
-which says in a line what it is for. Nothing else in codecall imports esprima.
+Esprima reads nearly all of ECMAScript 2025. What it misses or gets wrong is mended in two subclasses, of its parser
+here and of its scanner in `scanning.py`, each method of which says in a line what it is for. Nothing else in codecall
+imports esprima.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from esprima import Error, nodes
-from esprima.parser import Parser
-from esprima.scanner import Scanner
+from esprima.parser import Marker, Parser
 from esprima.token import Token
+
+from codecall.sandbox.agentscript.policy import MAX_NESTING
+from codecall.sandbox.agentscript.scanning import ExactScanner, Unsafe, UnsafeText
 
 Node: TypeAlias = Any
 """A node of the tree: `type` is its ESTree name, `range` its start and end in the parsed text, in characters."""
@@ -28,35 +31,73 @@ class NotParseable(Exception):  # noqa: N818 - reads as the verdict it is
         self.offset = offset
 
 
-class _ExactScanner(Scanner):
-    """Esprima's scanner, which also remembers where names are written with escapes, and what a look ahead undoes."""
-
-    escapes: list[int]
-
-    def getComplexIdentifier(self):  # noqa: N802 - esprima's name, and so below
-        self.escapes.append(self.index)
-        return super().getComplexIdentifier()
-
-    def scanTemplate(self):  # noqa: N802
-        # A token's line decides whether a line break stands before it: the line on which it begins
-        line = self.lineNumber
-        token = super().scanTemplate()
-        token.lineNumber = line
-        return token
-
-    def saveState(self):  # noqa: N802
-        # A look ahead that reads `{` pushes it; unless that is undone, a template around it ends in the wrong place
-        state: Any = super().saveState()
-        state.curlyStack = list(self.curlyStack)
-        return state
-
-    def restoreState(self, state):  # noqa: N802
-        super().restoreState(state)
-        self.curlyStack = state.curlyStack
-
-
 class _ModernParser(Parser):
     """Esprima's parser with the forms it misses, and with a tree where the policy has a better word than an error."""
+
+    def __init__(self, text: str, begin: int) -> None:
+        self.nesting = 0
+        """Open brackets of all kinds, those before the script included."""
+        self.closed: int | None = None
+        """Where the script first closes what it did not open."""
+        super().__init__("", options={"range": True, "classProperties": True})
+        self.context.strict = True
+        self.begin = begin
+        self.outside = text.count("{", 0, begin)
+        self.scanner: Any = ExactScanner(text, self.errorHandler, begin)
+        self.nextToken()
+        self.lastMarker = Marker(self.scanner.index, self.scanner.lineNumber, self.scanner.index)
+
+    def nextToken(self):  # noqa: N802
+        # Esprima's own compares the lines of two tokens, and those of strings and templates are where they end
+        token, scanner, last, start = self.lookahead, self.scanner, self.lastMarker, self.startMarker
+        last.index, last.line = scanner.index, scanner.lineNumber
+        last.column = last.index - scanner.lineStart
+        scanner.scanComments()
+        start.index, start.line = scanner.index, scanner.lineNumber
+        start.column = start.index - scanner.lineStart
+        following = scanner.lex()
+        self.hasLineTerminator = last.line != start.line
+        kind = following.type
+        if kind is Token.Punctuator:
+            if following.value in ("(", "[", "{"):
+                self._open(following)
+            elif following.value in (")", "]", "}"):
+                self._close(following)
+        elif kind is Token.Template:
+            if following.head and not following.tail:
+                self._open(following)
+            elif following.tail and not following.head:
+                self._close(following)
+        elif kind is not Token.StringLiteral and kind is not Token.EOF:
+            if kind is Token.Identifier and scanner.isStrictModeReservedWord(following.value) and self.context.strict:
+                following.type = Token.Keyword
+            scanner.look_at(following)
+        self.lookahead = following
+        return token
+
+    def nextRegexToken(self):  # noqa: N802
+        token = super().nextRegexToken()
+        self.scanner.look_at(token)
+        return token
+
+    def _open(self, token):
+        self.nesting += 1
+        if self.nesting - self.outside > MAX_NESTING:
+            what = f"brackets nested deeper than {MAX_NESTING}"
+            # Of a template the bracket is its `${`
+            offset = token.end - 2 if token.type is Token.Template else token.start
+            raise UnsafeText([*self.scanner.found, Unsafe("bracket nesting", offset, what)])
+
+    def _close(self, token):
+        self.nesting -= 1
+        if self.closed is None and self.nesting < self.outside and self.begin <= token.start < self.scanner.length - 1:
+            self.closed = token.start
+
+    def parseTemplateElement(self):  # noqa: N802
+        # Esprima scans again where a template does not go on; that would be another reading of the same text
+        if self.lookahead.type is not Token.Template:
+            self.throwUnexpectedToken(self.lookahead)
+        return super().parseTemplateElement()
 
     def parseWithStatement(self):  # noqa: N802
         # `with` is refused by its row, with a hint, rather than as a syntax error of strict mode
@@ -92,6 +133,10 @@ class _ModernParser(Parser):
         return self.finalize(node, nodes.Property("init", key, computed, value, method=True, shorthand=False))
 
     def parseClassElement(self, hasConstructor):  # noqa: N802, N803
+        # A class inside an async function: its fields and blocks await nothing, and there `await /` divides
+        return self._not_async(lambda: self._class_element(hasConstructor))
+
+    def _class_element(self, hasConstructor):  # noqa: N803
         # async *name() { … } and async #name() { … }, static or not; fields named by a keyword
         words = self._words_ahead()
         if words not in (["async"], ["static", "async"]):
@@ -122,6 +167,9 @@ class _ModernParser(Parser):
 
     def parsePropertyMethodFunction(self):  # noqa: N802
         return self._not_async(super().parsePropertyMethodFunction)
+
+    def parseGeneratorMethod(self):  # noqa: N802
+        return self._not_async(super().parseGeneratorMethod)
 
     def parseGetterMethod(self):  # noqa: N802
         return self._not_async(super().parseGetterMethod)
@@ -199,27 +247,37 @@ class _ModernParser(Parser):
         return self.finalize(node, nodes.AsyncFunctionExpression(None, params.params, body, generator=True))
 
 
-def tree(text: str) -> tuple[Node, list[int]]:
+def tree(text: str, begin: int) -> tuple[Node, list[int]]:
     """The `Program` node of `text` read in strict mode, and the offsets of names in it that are written with escapes.
 
+    The script begins at `begin` and ends before the last line, which closes what was opened before `begin`.
+
     Raises:
-        NotParseable: `text` is not JavaScript.
+        NotParseable: `text` is not JavaScript, or the script closes what it did not open.
+        UnsafeText: the script has characters or comments that deceive, or is nested too deeply.
         RecursionError: its expressions are nested deeper than the interpreter's stack allows.
     """
+    parser: Any = None
+    failure: NotParseable | None = None
+    program: Node = None
     try:
-        parser = _ModernParser(text, options={"range": True, "classProperties": True})
-        scanner: Any = parser.scanner
-        scanner.__class__ = _ExactScanner
-        scanner.escapes = []
-        parser.context.strict = True
+        parser = _ModernParser(text, begin)
         program = parser.parseScript()
     except Error as error:
         message = str(error.message)
         index = error.index
-        raise NotParseable(message.partition(": ")[2] or message, index if isinstance(index, int) else None) from None
-    except RecursionError:
+        failure = NotParseable(message.partition(": ")[2] or message, index if isinstance(index, int) else None)
+    except (RecursionError, UnsafeText):
         raise
-    except Exception as error:
-        # A fault of the parser is a text it cannot parse, never a crash of the worker
-        raise NotParseable("Unexpected input", None) from error
-    return program, scanner.escapes
+    except Exception:
+        failure = NotParseable("Unexpected input", None)
+    if parser is None:
+        raise failure or NotParseable("Unexpected input", None)
+    if parser.scanner.found:
+        raise UnsafeText(parser.scanner.found)
+    closed: int | None = parser.closed
+    if closed is not None and (failure is None or failure.offset is None or closed <= failure.offset):
+        raise NotParseable(f"Unexpected token {text[closed]}", closed)
+    if failure is not None:
+        raise failure
+    return program, parser.scanner.escapes

@@ -63,7 +63,9 @@ def never_name(name: str, offset: int, what: str, shown: str | None = None) -> M
 
 
 def reserved(name: str) -> Row | None:
-    """The row of the prefix that keeps `name` for the runtime, if one does."""
+    """The row that keeps `name` from being a variable or label of any script, if one does."""
+    if name == "await":
+        return VARIANTS["await as a name"]
     if not name.startswith("__"):
         return None
     return next((row for prefix, row in PREFIXES.items() if name.startswith(prefix)), None)

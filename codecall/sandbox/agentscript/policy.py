@@ -335,6 +335,13 @@ VARIANTS: Final[Mapping[str, Row]] = MappingProxyType(
             instead="Write the name in plain letters.",
             probe="const \\u0061b = 1",
         ),
+        "await as a name": Row(
+            "await as a name",
+            "refused",
+            reason="What follows it reads differently when it is a name: `/` divides, or begins a regular expression.",
+            instead="`await` is no name here: mark the function around it `async`, or choose another name.",
+            probe="function f(await) {}",
+        ),
         "self reference": Row(
             "self reference",
             "refused",
@@ -678,7 +685,7 @@ MEMBERS: Final[Mapping[str, Row]] = _by_name(
 """Members of globals with a verdict of their own, by dotted name. Others follow their global's list."""
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The text itself, before it is parsed
+# The text itself, whatever it says
 
 
 def _source(name: str, reason: str, instead: str, probe: str) -> Row:
@@ -698,6 +705,18 @@ SOURCE: Final[Mapping[str, Row]] = _by_name(
         _source("NUL character", "Texts end at it in some programs and not in others.", _ESCAPED, "'\0'"),
         _source("unpaired surrogate", "It is half a character, and no text.", "Write the whole character.", "'\ud800'"),
         _source("bidirectional control", "It shows code in another order than it runs.", _ESCAPED, "'\u202e'"),
+        _source(
+            "line separator",
+            "It ends a line in some places and not in others.",
+            "Remove it; inside a string write it as an escape: `\\u2028`.",
+            "'\u2028'",
+        ),
+        _source(
+            "lone carriage return",
+            "It ends a line in some places and not in others.",
+            "End lines with a line feed; inside a string write it as an escape: `\\r`.",
+            "1\r2",
+        ),
         _source("invisible character", "It hides in names and between them.", _ESCAPED, "a\u200b"),
         _source(
             "mixed alphabets",

@@ -6,6 +6,7 @@ MESSAGE_INVALID (or a nearer code), and the pool kills it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
@@ -15,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import anyio
-import anyio.to_thread
 import msgspec
 
 from codecall.envelopes import ExecutionResult, Stats
@@ -32,6 +32,7 @@ from codecall.errors import (
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
 from codecall.sandbox.host.outcomes import error_of, told
+from codecall.sandbox.host.payloads import decode_json
 from codecall.sandbox.host.process import WorkerProcess
 
 MAX_CALLS_IN_FLIGHT = 20
@@ -40,15 +41,15 @@ MAX_CALLS_IN_FLIGHT = 20
 WATCHDOG_GRACE_MS = 150
 """How long after its deadline a worker may still report by itself before it is killed, in milliseconds."""
 
+PREPARE_MS = 50
+"""How long a broker may read ahead, in milliseconds: with the grace above, a worker that overruns is still killed
+within 250 ms, the contract's number."""
+
 MAX_QUESTIONS = 10_000
 """Most `getTool` questions of one script; the runtime asks once per name."""
 
-LARGE_JSON_BYTES = 256 * 1024
-"""JSON text above this size is decoded in a thread: about a millisecond of event loop."""
-
 logger = logging.getLogger("codecall")
 
-_decode_json = msgspec.json.decode
 _encode_json = msgspec.json.encode
 
 
@@ -85,6 +86,8 @@ class Run:
         with anyio.move_on_after(self.max_duration_ms / 1000):
             try:
                 await self.worker.send(start)
+                if "callTool" in start.script:
+                    await self._prepare()
                 message = await self._turn()
                 while isinstance(message, wire.Calls):
                     message = await self._perform(message)
@@ -101,6 +104,11 @@ class Run:
                 hint="Make fewer or faster tool calls, run them concurrently, or split the work.",
             )
         )
+
+    async def _prepare(self) -> None:
+        """Let the broker get ready while the worker checks the script; what fails here fails again at the call."""
+        with anyio.move_on_after(PREPARE_MS / 1000), contextlib.suppress(Exception):
+            await self.broker.prepare()
 
     # -------------------------------------------------------------------------------------------------- turns
 
@@ -273,17 +281,6 @@ class Run:
         return ExecutionResult(
             "ok", value=value, logs=tuple(self.logs), stats=self.stats(), warnings=tuple(done.warnings[:50])
         )
-
-
-async def decode_json(text: str) -> object:
-    """Parse JSON text; a large one in a thread.
-
-    Raises:
-        msgspec.DecodeError, RecursionError: not JSON, or nested deeper than the interpreter allows.
-    """
-    if len(text) > LARGE_JSON_BYTES:
-        return await anyio.to_thread.run_sync(_decode_json, text)
-    return _decode_json(text)
 
 
 def _unexpected(tool_name: str, failure: Exception) -> ToolCallError:

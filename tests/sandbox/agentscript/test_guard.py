@@ -110,7 +110,7 @@ def test_a_never_name_is_refused_in_every_position(name: str, form: str):
         ("/* \n */ eval", 2, 5),
         ("'\\\n' + eval", 2, 5),
         ("x\n  .y\n  .constructor", 3, 4),
-        ("'\u2028' + eval", 1, 7),
+        ("'\\u2028' + eval", 1, 12),
         ("return [\n  1,\n  Math.foo\n]", 3, 3),
         ("x => {\n  while (1) {}\n}", 2, 3),
     ],
@@ -139,6 +139,9 @@ def test_places_are_exact(script: str, line: int, column: int):
         ("return 1 } //", 1, 10, "Unexpected token } at line 1"),
         ("xs.map(x => await f(x))", 1, 19, "Unexpected identifier at line 1"),
         ("010", 1, 1, "Octal literals are not allowed in strict mode at line 1"),
+        ("f(')') + `${')'}` + /[)]/ + g)", 1, 30, "Unexpected token ) at line 1"),
+        ("`a\nb` 1", 2, 4, "Unexpected number at line 2"),
+        ("'a\\\nb' 1", 2, 4, "Unexpected number at line 2"),
         ("delete x", 1, 9, "Delete of an unqualified identifier in strict mode at line 1"),
     ],
 )

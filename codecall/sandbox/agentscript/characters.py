@@ -1,0 +1,50 @@
+"""Characters that deceive: what shows nothing, what turns the reading order, letters that look like others."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# Unicode property Bidi_Control
+BIDI: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What shows code in another order than it runs."""
+
+# Characters that show nothing: controls, joiners, fillers, separators, variation selectors, tags. White space that
+# has a width (no-break space and the like) is what it looks like and stays.
+_JOINERS: Final = "\u200d\ufe0e\ufe0f"
+_INVISIBLE: Final = (
+    "\x01-\x08\x0e-\x1f\x7f-\x9f\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u2028\u2029\u2060-\u2065"
+    "\u206a-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
+)
+UNSEEN_IN_CODE: Final = re.compile(f"[{_INVISIBLE}{_JOINERS}]")
+"""What may not stand in code, where nobody would see it."""
+UNSEEN_IN_COMMENT: Final = re.compile(f"[{_INVISIBLE}]|(?<=[\\s!-~\u00a1-\u00a8\u00ab-\u02ff\u0370-\u1fff])\u200d")
+"""What may not stand in a comment: emoji keep what holds them together, a joiner that does not follow a letter."""
+
+# Letters of other alphabets that pass for Latin ones: all of Cyrillic, and the Greek that look alike
+_ALIKE: Final = (
+    "\u0400-\u052f\u1c80-\u1c8f\u2de0-\u2dff\ua640-\ua69f"
+    "\u0370\u0371\u037f\u0391\u0392\u0395-\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
+    "\u03b1\u03b3\u03b9\u03ba\u03bd\u03bf\u03c1\u03c5\u03c7\u03f2\u03f3\u03f9\u1d26-\u1d2a\u1f00-\u1fff"
+)
+_LOOK_ALIKE = re.compile(f"[{_ALIKE}]")
+_LATIN = re.compile(
+    "[A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff\uff21-\uff3a\uff41-\uff5a]"
+)
+_SUSPICIOUS = re.compile(f"[{_INVISIBLE}{_JOINERS}{_ALIKE}]")
+
+
+def suspicious(text: str) -> bool:
+    """Whether a closer look at `text` can find anything."""
+    return _SUSPICIOUS.search(text) is not None
+
+
+def mixes_alphabets(name: str) -> bool:
+    """Whether `name` has Latin letters and others that pass for such."""
+    return _LOOK_ALIKE.search(name) is not None and _LATIN.search(name) is not None
+
+
+def code_point(character: str) -> str:
+    """A character as Unicode writes it: `U+200B`."""
+    return f"U+{ord(character):04X}"

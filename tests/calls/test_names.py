@@ -1,0 +1,82 @@
+"""Names and globs."""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from codecall.calls.names import MAX_GLOB_CHARS, MAX_NAME_CHARS, MAX_SHOWN_NAME, Patterns, is_glob, shown
+from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS
+
+names = st.text("ab-:[!]*?\u00e9\n", max_size=12)
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(names, names)
+@example("a", "[!]")
+@example("]", "[]]")
+@example("[]", "[]")
+@example("b", "[a-c]")
+@example("b", "[c-a]")
+@example("b", "[!c-a]")
+@example("-", "[a-]")
+@example("", "**")
+@example("ab", "a*b*")
+def test_a_glob_means_what_it_means_to_fnmatch(name: str, glob: str) -> None:
+    assert Patterns([glob]).cover(name) == (name == glob or fnmatch.fnmatchcase(name, glob))
+
+
+@given(st.text(max_size=40))
+def test_a_name_always_matches_itself(name: str) -> None:
+    assert Patterns([name]).cover(name)
+    assert not Patterns([]).cover(name)
+    assert Patterns(["x*", "*"]).cover(name)
+
+
+def test_what_is_a_glob() -> None:
+    assert [is_glob(pattern) for pattern in ("users:list", "a*", "?", "a[1]", "a]", "!")] == [
+        False,
+        *[True] * 3,
+        *[False] * 2,
+    ]
+
+
+LETTERS = "".join(chr(code) for code in range(0x61, 0x61 + MAX_NAME_CHARS))
+HOSTILE = {
+    "many stars": ("a" * MAX_NAME_CHARS, [f"*a*a*a*b*c{n}" for n in range(1_000)]),
+    "question marks": ("a" * MAX_NAME_CHARS, [f"*a*a*a?????a{n:03}" for n in range(1_000)]),
+    "long pieces": ("a" * MAX_NAME_CHARS, [f"*{'a' * 12}{n:03}" for n in range(1_000)]),
+    "longest globs": ("a" * MAX_NAME_CHARS, ["*a" * 126 + f"{n:03}" for n in range(64)]),
+    "sets": (LETTERS, [f"*{'[!a-c]' * 41}{n:03}" for n in range(65)]),
+    "open brackets": ("[" * MAX_NAME_CHARS, ["*" + "[" * 250 + f"{n:03}" for n in range(64)]),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_no_globs_of_a_call_hold_the_event_loop(case: str) -> None:
+    """All the globs one call may give, against the longest name, take less than 5 ms; taking them apart no more."""
+    name, globs = HOSTILE[case]
+    assert sum(map(len, globs)) <= MAX_ALL_GLOBS_CHARS
+    assert max(map(len, globs)) <= MAX_GLOB_CHARS
+    best = [1.0, 1.0]
+    for last in "0123":
+        started = time.thread_time()
+        patterns = Patterns(globs)
+        apart = time.thread_time()
+        assert not patterns.cover(name[:-1] + last)
+        best = [min(best[0], apart - started), min(best[1], time.thread_time() - apart)]
+    assert max(best) < 0.005, best
+
+
+def test_long_names_are_shortened_with_a_mark() -> None:
+    assert shown("x" * MAX_SHOWN_NAME) == "x" * MAX_SHOWN_NAME
+    assert shown("x" * 200) == "x" * MAX_SHOWN_NAME + f"…[truncated {200 - MAX_SHOWN_NAME} characters]"
+
+
+def test_a_name_is_shown_as_text_that_can_be_sent() -> None:
+    assert shown("a\ud800") == "a\ufffd"
+    assert shown("\ud83d" * 200).encode()
