@@ -77,6 +77,7 @@ HOUSE = [
     Area("codecall.calls", 3, CATALOG_SIDE, ("anyio", "msgspec", "pydantic")),
     Area("codecall.calls.broker", 3, CATALOG_SIDE, ("anyio", "fastmcp")),
     Area("codecall.calls.failures", 3, CATALOG_SIDE, (*MCP, "msgspec", "pydantic")),
+    Area("codecall.calls.unexpected", 3, CATALOG_SIDE, (*MCP, "pydantic")),
     Area("codecall.calls.unwrap", 3, CATALOG_SIDE, (*MCP, "anyio", "msgspec")),
     Area("codecall.calls.rates", 3, CATALOG_SIDE, (*MCP, "limits", "msgspec", "pydantic")),
     Area(
@@ -104,6 +105,7 @@ KNOWS_FASTMCP = (
     "codecall.catalog.listing",
     "codecall.calls.broker",
     "codecall.calls.failures",
+    "codecall.calls.unexpected",
     "codecall.calls.unwrap",
     "codecall.calls.rates",
     "codecall.testing",
