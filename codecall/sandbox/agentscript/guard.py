@@ -1,7 +1,7 @@
 """The guard: judges a script by the policy before it runs.
 
     prescan   the raw text: size, line ends, what no text may have    prescan.py, characters.py
-    parse     JavaScript, in strict mode, as an async function        parsing.py, grammar.py, scanning.py
+    parse     JavaScript, in strict mode, as an async function        parsing.py, grammar/, unsafe.py
     walk      every node, name and member against the policy          walk.py, expressions.py, statements.py, names.py
 
 Every finding is collected, with its place in the script as sent, a stable kind, and what to write instead. The guard

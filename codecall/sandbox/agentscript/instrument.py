@@ -3,9 +3,9 @@
 What the engine runs is the script as sent, wrapped in one function, with short calls inserted. No line break is
 inserted before the script's end, so lines stay what they were; `Program.original` maps a column back.
 
-    functions   ++__ag_s>__ag_n&&(__ag_n=__ag_t(__ag_s));      at each entry: steps, and now and then the clock
+    functions   ++__ag_s>__ag_n&&(__ag_n=__ag_t(__ag_s,__ag_p));   at each entry: steps, and now and then the clock
     loops       {let __ag_i3=0;for(…){…;++__ag_i3>MAX&&__ag_l();…}}    turns of this loop since it was entered
-    catch       __ag_c(error);                                  a limit passes through
+    catch       __ag_c(error);            a limit passes through; a `try` with only `finally` gets a clause for it
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from codecall.sandbox.agentscript.guard import CatchSite, Checked, FunctionSite,
 FIRST_LINE = 1000
 """Where the script begins in what the engine sees: below the prelude's lines, so that frames tell the two apart."""
 
-_TICK = "++__ag_s>__ag_n&&(__ag_n=__ag_t(__ag_s))"
+_TICK = "++__ag_s>__ag_n&&(__ag_n=__ag_t(__ag_s,__ag_p))"
 _PADDING = "\n" * (FIRST_LINE - 1)
-_RUNTIME = '(function(__ag_t,__ag_l,__ag_c){"use strict";let __ag_s=0,__ag_n=0;'
-_HEAD = _RUNTIME + "return[()=>__ag_s,()=>{__ag_n=-1},async()=>{"
+_RUNTIME = '(function(__ag_t,__ag_l,__ag_c){"use strict";let __ag_s=0,__ag_n=0,__ag_p;'
+_HEAD = _RUNTIME + "return[()=>__ag_s,()=>{__ag_n=-1},()=>__ag_p,async()=>{"
 _TAIL = "\n}]})"
 
 # Order of texts inserted at one place: closing before opening; the inner closes first, the outer opens first.
@@ -117,15 +117,23 @@ def _function(inserts: _Inserts, site: FunctionSite) -> None:
         inserts.first(site.body_start + 1, f"{_TICK};")
 
 
+def _caught(name: str) -> str:
+    # Where the stack is exhausted there is no room for the call either: then the error stays in `__ag_p`, and the next
+    # step, which `__ag_n` makes look at once, finds it there.
+    return f"__ag_p={name};__ag_n=-1;__ag_c({name});__ag_p=void 0;"
+
+
 def _catch(inserts: _Inserts, clause: CatchSite) -> None:
     if clause.param == "name":
-        inserts.first(clause.body_start + 1, f"__ag_c({clause.name});")
+        inserts.first(clause.body_start + 1, _caught(clause.name or ""))
+    elif clause.param == "absent":
+        inserts.first(clause.body_start, f"catch(__ag_e){{{_caught('__ag_e')}throw __ag_e}}")
     elif clause.param == "none":
         inserts.first(clause.body_start, "(__ag_e)")
-        inserts.first(clause.body_start + 1, "__ag_c(__ag_e);")
+        inserts.first(clause.body_start + 1, _caught("__ag_e"))
     else:
         # catch({message}){…}  ->  catch(__ag_e){__ag_c(__ag_e);let {message}=(__ag_e);{…}}
-        inserts.first(clause.param_start, "__ag_e){__ag_c(__ag_e);let ")
+        inserts.first(clause.param_start, f"__ag_e){{{_caught('__ag_e')}let ")
         inserts.items.append((clause.param_end, _CLOSE, -clause.param_start, "=(__ag_e"))
         inserts.first(clause.body_start, ";")
         inserts.items.append((clause.body_end, _CLOSE, -clause.body_start, "}"))

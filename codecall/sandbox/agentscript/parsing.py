@@ -11,7 +11,7 @@ from codecall.sandbox.agentscript.findings import Mark, refusal
 from codecall.sandbox.agentscript.grammar import Node, NotParseable, tree
 from codecall.sandbox.agentscript.policy import SOURCE
 from codecall.sandbox.agentscript.prescan import source_mark
-from codecall.sandbox.agentscript.scanning import UnsafeText
+from codecall.sandbox.agentscript.unsafe import UnsafeText
 
 PREFIX: Final = "async()=>{"
 _SUFFIX: Final = "\n}"

@@ -64,6 +64,7 @@
   let stopped = false;
   let poison = () => {};
   let stepsSoFar = () => 0;
+  let pendingFault = () => {};
   const signal = freeze(new GlobalError('The script was stopped'));
 
   // Ends the script. What is thrown can be caught, but every loop turn, function entry and runtime call throws again,
@@ -78,8 +79,9 @@
   }
   const guardStopped = () => { if (stopped) throw signal; };
 
-  function tick(steps) {
+  function tick(steps, pending) {
     guardStopped();
+    if (pending !== undefined) caught(pending);
     const next = $checkpoint(steps);
     if (next < 0) stop(next === -1 ? 'STEP_LIMIT' : 'TIMEOUT');
     return next;
@@ -458,6 +460,8 @@
     $fail(stringify(report));
   }
   async function succeed(value) {
+    const fault = pendingFault();
+    if (fault !== undefined) caught(fault);
     if (config.form === 'function' && typeof value === 'function') value = await value();
     // A promise inside the result is a forgotten await: wait for it rather than lose it.
     for (let round = 0; round < 5; round++) {
@@ -492,8 +496,9 @@
     return copy;
   }
   function run(program) {
-    const [steps, poisonSteps, main] = program(tick, loopLimit, caught);
+    const [steps, poisonSteps, pending, main] = program(tick, loopLimit, caught);
     poison = poisonSteps;
+    pendingFault = pending;
     stepsSoFar = steps;
     then(then(promiseResolve(main()), succeed), undefined, fail);
   }

@@ -1,5 +1,5 @@
 """What is wrong with a script as raw text, before it is parsed, wherever in it: no rule here asks what is code and
-what is a literal. What depends on that is found by the parser's own scanner (`scanning.py`), which knows.
+what is a literal. What depends on that is found by the parser's own scanner (`unsafe.py`), which knows.
 
 The parser and the engine agree on where lines end only because of two rules here: the separators U+2028 and U+2029
 and a carriage return of its own end a line in some places and not in others, so scripts have neither.

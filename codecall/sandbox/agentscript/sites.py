@@ -32,18 +32,18 @@ class FunctionSite:
 
 @dataclass(frozen=True, slots=True)
 class CatchSite:
-    """A `catch` clause."""
+    """A `catch` clause, or the place for one behind a `try` that has none."""
 
-    param: Literal["none", "name", "pattern"]
+    param: Literal["none", "name", "pattern", "absent"]
     name: str | None
     """What it binds, for `param == "name"`."""
     param_start: int
-    """Of the parameter without its parentheses; -1 for `param == "none"`."""
+    """Of the parameter without its parentheses; -1 for `none` and `absent`."""
     param_end: int
     clause_start: int
     """Of the word `catch`."""
     body_start: int
-    """Of the `{`."""
+    """Of the `{`; where a clause would go, for `absent`."""
     body_end: int
 
 

@@ -20,7 +20,6 @@ CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
     "IfStatement": ("test", "consequent", "alternate"),
     "SwitchCase": ("test", "consequent"),
     "ThrowStatement": ("argument",),
-    "TryStatement": ("block", "handler", "finalizer"),
     "WithStatement": ("object", "body"),
 }
 
@@ -135,9 +134,19 @@ def _catch(walk: Walk, node: Node, scope: Scope) -> None:
     walk.push(body, scope)
 
 
+def _try(walk: Walk, node: Node, scope: Scope) -> None:
+    if node.handler is None:
+        end = node.block.range[1] - SHIFT
+        walk.catches.append(CatchSite("absent", None, -1, -1, end, end, end))
+    walk.push(node.block, scope)
+    walk.push(node.handler, scope)
+    walk.push(node.finalizer, scope)
+
+
 HANDLERS: Final[Mapping[str, Handler]] = {
     "BlockStatement": _block,
     "CatchClause": _catch,
+    "TryStatement": _try,
     "ClassDeclaration": class_parts,
     "DoWhileStatement": _while,
     "ForAwaitStatement": _for_each,

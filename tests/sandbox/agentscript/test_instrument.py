@@ -45,7 +45,7 @@ def run_counted(script: str) -> tuple[Any, int]:
     engine = quickjs.Context()
     engine.eval("var settled = null; var parts")
     engine.eval("tick = s => s + 10; limit = () => { throw new Error('limit') }; caught = () => {}")
-    engine.eval(f"parts = {instrumented(script).text}(tick, limit, caught); parts[2](){SETTLE}")
+    engine.eval(f"parts = {instrumented(script).text}(tick, limit, caught); parts[3](){SETTLE}")
     return finish(engine), engine.eval("parts[0]()")
 
 
@@ -67,6 +67,8 @@ PROGRAMS = [
     "const o = { m() { return 1 }, get p() { return 2 }, ['q']: () => 3 }; return [o.m(), o.p, o.q()]",
     "try { throw new Error('a') } catch (e) { return e.message }",
     "try { throw new Error('a') } catch { return 1 } finally { }",
+    "function f() { try { return 1 } finally { n++ } } let n = 0; return [f(), n]",
+    "try { try { throw new Error('inner') } finally { } } catch (e) { return e.message }",
     "try { throw {a: [1, 2]} } catch ({a: [x, y], b = 3}) { return [x, y, b] }",
     "function f() { 'use strict'; return 1 }\nreturn f()",
     "switch (1) { case 1: for (const x of [1]) return x; default: }",
@@ -165,8 +167,8 @@ def test_loops_count_anew_each_time_they_are_entered() -> None:
     engine = quickjs.Context()
     engine.eval("var settled = null; var parts; tick = s => s + 10; limit = () => { throw new Error('limit') }")
     program = instrument(script, check(script, ALL), max_iterations=4)
-    engine.eval(f"parts = {program.text}(tick, limit); parts[2](){SETTLE}")
+    engine.eval(f"parts = {program.text}(tick, limit); parts[3](){SETTLE}")
     assert finish(engine) == ["ok", 16]
     program = instrument(script, check(script, ALL), max_iterations=3)
-    engine.eval(f"parts = {program.text}(tick, limit); parts[2](){SETTLE}")
+    engine.eval(f"parts = {program.text}(tick, limit); parts[3](){SETTLE}")
     assert finish(engine) == ["no", "Error: limit"]

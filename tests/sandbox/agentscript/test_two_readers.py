@@ -302,7 +302,7 @@ def run(script: str) -> Any:
     engine.eval("var parts, settled = null")
     engine.eval(f"parts = {program.text}(steps => steps + 1e9, () => {{}}, () => {{}})")
     engine.eval(
-        "parts[2]().then(value => { settled = JSON.stringify(value) }, e => { settled = JSON.stringify(String(e)) })"
+        "parts[3]().then(value => { settled = JSON.stringify(value) }, e => { settled = JSON.stringify(String(e)) })"
     )
     while engine.execute_pending_job():
         pass
@@ -334,7 +334,7 @@ def test_lines_count_alike(lead: str):
     program = instrument(script, check(script, ALL), max_iterations=1000)
     engine = new_engine()
     engine.eval(f"var at = ''; var parts = {program.text}(steps => steps + 1e9)")
-    engine.eval("parts[2]().catch(error => { at = error.stack })")
+    engine.eval("parts[3]().catch(error => { at = error.stack })")
     while engine.execute_pending_job():
         pass
     found = re.search(r":(\d+):(\d+)\)", engine.get("at"))

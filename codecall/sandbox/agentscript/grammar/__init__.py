@@ -1,9 +1,9 @@
 # pyright: basic, reportMissingTypeStubs=false
-# esprima has no types; everything that is not typed stays here and in scanning.py, and leaves as `Node` (any).
+# esprima has no types; everything that is not typed stays in this folder and leaves it as `Node` (any).
 """The grammar of the scripts: esprima, with the faults mended that a script of today would meet.
 
 Esprima reads nearly all of ECMAScript 2025. What it misses or gets wrong is mended in two subclasses, of its parser
-here and of its scanner in `scanning.py`, each method of which says in a line what it is for. Nothing else in codecall
+here and of its scanner next door, each method of which says in a line what it is for. Nothing outside this folder
 imports esprima.
 """
 
@@ -15,8 +15,9 @@ from esprima import Error, nodes
 from esprima.parser import Marker, Parser
 from esprima.token import Token
 
+from codecall.sandbox.agentscript.grammar.scanner import exact_scanner
 from codecall.sandbox.agentscript.policy import MAX_NESTING
-from codecall.sandbox.agentscript.scanning import ExactScanner, Unsafe, UnsafeText
+from codecall.sandbox.agentscript.unsafe import Unsafe, UnsafeText
 
 Node: TypeAlias = Any
 """A node of the tree: `type` is its ESTree name, `range` its start and end in the parsed text, in characters."""
@@ -43,7 +44,7 @@ class _ModernParser(Parser):
         self.context.strict = True
         self.begin = begin
         self.outside = text.count("{", 0, begin)
-        self.scanner: Any = ExactScanner(text, self.errorHandler, begin)
+        self.scanner: Any = exact_scanner(text, self.errorHandler, begin)
         self.nextToken()
         self.lastMarker = Marker(self.scanner.index, self.scanner.lineNumber, self.scanner.index)
 
