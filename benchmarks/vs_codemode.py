@@ -1,6 +1,6 @@
 """CodeCall beside FastMCP's own CodeMode: the same tools, the same work, interleaved in one run.
 
-    python benchmarks/vs_codemode.py [--tools 100] [--rounds 20] [--json] [--check] [--write README.md]
+    python benchmarks/vs_codemode.py [--tools 200] [--rounds 20] [--json] [--check] [--write README.md]
 
 Three servers with identical tools run in this process; clients reach them through FastMCP's in-memory transport:
 
@@ -41,7 +41,7 @@ from benchmarks.jobs import Job, jobs
 from benchmarks.shop import build
 from codecall import CodeCallPlugin
 
-DEFAULT_TOOLS = 100
+DEFAULT_TOOLS = 200
 """A server of the size code mode is for. CodeMode lists all tools for every call a script makes, CodeCall once for a
 script, so the ratios grow with this number; `--tools 24` shows them for a server as small as `examples/crm`."""
 

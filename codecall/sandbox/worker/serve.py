@@ -25,7 +25,7 @@ from codecall.sandbox.agentscript.stops import stop_failure
 WATCHDOG_GRACE_MS = 25.0
 """How long after its deadline a script may still end by itself, in milliseconds."""
 
-SPARE_ENGINES = 4
+SPARE_ENGINES = 8
 """Engines a worker keeps ready, each about 0.3 MB."""
 
 FRAME_BUDGET = wire.MAX_FRAME_BYTES // 2
