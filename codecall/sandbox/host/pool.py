@@ -218,6 +218,7 @@ class WorkerPool:
         finally:
             self._spawning -= 1
         self._living.add(worker)
+        worker.peers = self._busy
         self._check_open(worker)
         return worker
 

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import anyio
 import anyio.to_thread
@@ -34,6 +35,8 @@ class WorkerProcess:
         """Whether it has said that everything is loaded."""
         self.runs = 0
         """Scripts it has been given."""
+        self.peers: set[WorkerProcess] = set()
+        """The workers of its pool that run scripts now."""
         self.retired = False
         """Set when it must not be used again."""
 
@@ -125,8 +128,11 @@ class WorkerProcess:
             else:
                 frame = frame[sent:]
 
-    async def receive(self) -> wire.WorkerMessage:
+    async def receive(self, patience: float = 0.0) -> wire.WorkerMessage:
         """Read one frame. Cancelling loses nothing: what has arrived stays buffered.
+
+        Args:
+            patience: Seconds to look for an answer without letting go of the event loop.
 
         Raises:
             MessageValidationError, MessageSizeError: the worker broke the protocol.
@@ -145,7 +151,7 @@ class WorkerProcess:
                     )
                 needed += length
                 continue
-            await self._fill(needed)
+            await self._fill(needed, patience)
         body = bytes(memoryview(self._buffer)[wire.HEADER.size : needed])
         del self._buffer[:needed]
         try:
@@ -153,12 +159,14 @@ class WorkerProcess:
         except (wire.InvalidMessage, RecursionError):
             raise MessageValidationError("The worker sent something that is not a message of the protocol") from None
 
-    async def _fill(self, needed: int) -> None:
+    async def _fill(self, needed: int, patience: float) -> None:
+        until = time.perf_counter() + patience if patience else 0.0
         while True:
             try:
                 data = self._connection.recv(max(_RECEIVE_BYTES, min(needed - len(self._buffer), 1 << 22)))
             except BlockingIOError:
-                await self._wait_readable()
+                if not patience or time.perf_counter() > until:
+                    await self._wait_readable()
                 continue
             except OSError:
                 data = b""
