@@ -38,20 +38,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, NamedTuple
 
+from codecall.sandbox.agentscript.policy import FindingKind
+
 Status = Literal["ok", "syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]
 Source = Literal["script", "worker", "limit", "tool"]
-
-FindingKind = Literal[
-    "IllegalBuiltinAccess",
-    "DisallowedGlobal",
-    "DisallowedSyntax",
-    "DisallowedMember",
-    "DisallowedLoop",
-    "ReservedPrefix",
-    "UnsafeSource",
-    "SelfReference",
-]
-"""Why the guard refused a construct."""
 
 LimitCode = Literal[
     "ITERATION_LIMIT",
