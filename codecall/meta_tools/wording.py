@@ -6,16 +6,6 @@ from codecall.options import PluginOptions, Preset
 from codecall.sandbox.agentscript.policy import Rules, language_summary
 
 
-def rules_of(preset: Preset) -> Rules:
-    """The language rules of a preset, as the guard takes them."""
-    return Rules(
-        allow_loops=preset.allow_loops,
-        allow_regex=preset.allow_regex,
-        allow_console=preset.allow_console,
-        allow_clock=preset.allow_clock,
-    )
-
-
 def describe_search(options: PluginOptions) -> str:
     """What `codecall:search` says of itself."""
     _, describe, *_ = _names(options)
@@ -60,7 +50,7 @@ def describe_execute(options: PluginOptions) -> str:
         "argument it gives {success, data} or {success, error}. getTool(name) gives its schemas. "
         "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions at once. "
         f"codecallContext is `context`, read-only.{console}\n"
-        f"{language_summary(rules_of(preset))}\n"
+        f"{language_summary(Rules.of(preset))}\n"
         f"Limits: {_limits(preset)}.\n"
         f"Names: {search}; schemas: {describe}; do not guess. "
         "Answers {status, result | error}; error.hint says how to mend the script."

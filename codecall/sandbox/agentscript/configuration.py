@@ -10,20 +10,10 @@ from codecall.sandbox.wire import MAX_NAME_LENGTH, Limits
 _CONFIGURATIONS: dict[Limits, str] = {}
 
 
-def rules_of(limits: Limits) -> Rules:
-    """The language switches among the limits of a preset."""
-    return Rules(
-        allow_loops=limits.allow_loops,
-        allow_regex=limits.allow_regex,
-        allow_console=limits.allow_console,
-        allow_clock=limits.allow_clock,
-    )
-
-
 def configuration(limits: Limits, overflow_message: str) -> str:
     """The prelude's configuration for these limits; a worker sees few different ones."""
     if (known := _CONFIGURATIONS.get(limits)) is None:
-        rules = rules_of(limits)
+        rules = Rules.of(limits)
         kept = [name for name, row in GLOBALS.items() if rules.permit(row.verdict) and name not in RUNTIME_NAMES]
         members = {name: sorted(names) for name in kept if (names := allowed_members(name, rules)) is not None}
         folded = {name.lower().replace(":", separator): 1 for name in META_TOOLS for separator in ":_"}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, Protocol, TypeVar
 
 FindingKind = Literal[
     "IllegalBuiltinAccess",
@@ -42,6 +42,30 @@ MAX_REGEX_LENGTH: Final = 1_000
 """Longest regular expression literal, in characters between the slashes."""
 
 
+class Switches(Protocol):
+    """Anything that has a preset's language switches: the preset itself, and the part of it a worker gets."""
+
+    @property
+    def allow_loops(self) -> bool:
+        """`while` and `do…while`."""
+        ...
+
+    @property
+    def allow_regex(self) -> bool:
+        """Regular expressions."""
+        ...
+
+    @property
+    def allow_console(self) -> bool:
+        """`console`."""
+        ...
+
+    @property
+    def allow_clock(self) -> bool:
+        """Time and chance."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The language switches of a preset. The zero value is the smallest language."""
@@ -54,6 +78,16 @@ class Rules:
     """`console.log` and its kin."""
     allow_clock: bool = False
     """Time and chance: `Date.now`, `new Date()` without arguments, `Math.random`."""
+
+    @classmethod
+    def of(cls, limits: Switches) -> Rules:
+        """The language switches among the limits of a preset."""
+        return cls(
+            allow_loops=limits.allow_loops,
+            allow_regex=limits.allow_regex,
+            allow_console=limits.allow_console,
+            allow_clock=limits.allow_clock,
+        )
 
     def permit(self, verdict: Verdict) -> bool:
         """Whether a row with this verdict is allowed under these rules."""

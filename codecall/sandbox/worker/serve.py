@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Callable, Generator
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.configuration import rules_of
 from codecall.sandbox.agentscript.guard import Refused, check
 from codecall.sandbox.agentscript.instrument import instrument
+from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.realm import Outcome, Realm
 from codecall.sandbox.agentscript.stops import stop_failure
 
@@ -212,7 +212,7 @@ def _run(pipe: _Pipe, watchdog: _Watchdog, realm: Realm, start: wire.Start) -> w
     watchdog.begin(limits)
     with watchdog.turn(realm):
         try:
-            checked = check(start.script, rules_of(limits))
+            checked = check(start.script, Rules.of(limits))
         except Refused as refused:
             return _done(watchdog, realm, Outcome(failure=_refusal(refused)))
         program = instrument(start.script, checked, max_iterations=limits.max_iterations)
