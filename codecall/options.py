@@ -133,6 +133,9 @@ class Preset(Options):
     """Items of any one array of a result."""
     worker_max_runs: int = Field(ge=1, le=1_000_000)
     """Scripts a worker serves before it is replaced; 1 is a fresh process for every script."""
+    require_jail: bool | Literal["on_linux"]
+    """Refuse to run scripts (WORKER_STARTUP_FAILED, naming the layer) unless every layer of the worker's jail holds.
+    `on_linux`: only where the layers exist at all. False: run with those there are, and report the others."""
 
     def replaced(self, overrides: Mapping[str, object]) -> Preset:
         """This preset with some values replaced; both spellings of a field are accepted.
@@ -228,6 +231,9 @@ class PoolOptions(Options):
     """Milliseconds a script may wait for a worker before QUEUE_TIMEOUT."""
     startup_timeout_ms: Millis = 15_000
     """Milliseconds a worker process may take to start before WORKER_STARTUP_FAILED."""
+    fork_server: bool = True
+    """Fork workers from a small clean process that has everything loaded. False, or where the system cannot: start
+    each worker as a process of its own, which takes some hundred milliseconds."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

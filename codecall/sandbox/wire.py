@@ -7,7 +7,8 @@ inputs, tool values, the result) travel as JSON text inside a message and are ne
 
 Strict turns. The server writes only while the worker waits, the worker writes only while it has the turn:
 
-    worker  Ready                             once, when the process has loaded everything it will ever need
+    server  Prepare                           once, before anything else: what to make ready for, and how to be jailed
+    worker  Ready                             once, when everything is loaded and the jail is shut; its layers
     server  Start                             gives the turn and one script
     worker  Ask      -> server Described      any number of times within a turn (getTool is synchronous)
     worker  Calls                             ends the turn: new tool calls (possibly none) while others are pending
@@ -61,6 +62,25 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sanitize_max_array: int
 
 
+class Prepare(msgspec.Struct, tag="prepare", frozen=True):
+    """Server: load, shut the jail, and expect scripts with these limits."""
+
+    limits: Limits
+    cpu_seconds: int
+    """Processor time the worker may use in its whole life."""
+    require_jail: bool
+    """End, saying which layer is missing, rather than run with fewer than all layers."""
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """One layer of the jail, as the worker found it."""
+
+    name: str
+    active: bool
+    detail: str
+    """What it holds, or why it is missing."""
+
+
 class Start(msgspec.Struct, tag="start", frozen=True):
     """Server: run this script."""
 
@@ -92,9 +112,12 @@ class Described(msgspec.Struct, tag="described", frozen=True):
 
 
 class Ready(msgspec.Struct, tag="ready", frozen=True):
-    """Worker: loaded, waiting for a script."""
+    """Worker: loaded, jailed, waiting for a script; or, with `failure`, about to end."""
 
     pid: int
+    layers: list[Layer]
+    failure: str | None = None
+    """Which required layer is missing."""
 
 
 class Ask(msgspec.Struct, tag="ask", frozen=True):
@@ -182,7 +205,7 @@ class Done(msgspec.Struct, tag="done", frozen=True):
     """False when the worker wants to be replaced, as after an exhausted heap."""
 
 
-ServerMessage = Start | Answers | Described
+ServerMessage = Prepare | Start | Answers | Described
 WorkerMessage = Ready | Ask | Calls | Done
 
 InvalidMessage = msgspec.MsgspecError
