@@ -57,7 +57,7 @@ HOUSE = [
     Area(BROKER_SIDE, 0, ()),
     Area(f"{SANDBOX}.agentscript", 1, (POLICY, WIRE)),
     Area(f"{SANDBOX}.agentscript.grammar", 1, (f"{SANDBOX}.agentscript",), ("esprima",)),
-    Area(f"{SANDBOX}.agentscript.realm", 1, (f"{SANDBOX}.agentscript", WIRE), ("quickjs", "msgspec")),
+    Area(f"{SANDBOX}.agentscript.realm", 1, (f"{SANDBOX}.agentscript", WIRE), ("_quickjs", "msgspec")),
     Area(f"{SANDBOX}.agentscript.configuration", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
     Area(f"{SANDBOX}.agentscript.stops", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
     Area(f"{SANDBOX}.worker", 2, (WIRE, f"{SANDBOX}.agentscript"), ("pyseccomp", "landlock")),
@@ -115,7 +115,7 @@ KNOWS_FASTMCP = (
 
 COMES_WITH = {
     "esprima": "esprima2",
-    "quickjs": "quickjs-ng",
+    "_quickjs": "quickjs-ng",
     "sklearn": "scikit-learn",
     "numpy": "scikit-learn",
     "scipy": "scikit-learn",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -31,9 +33,12 @@ from codecall.options import SECURITY_LEVELS, PoolOptions, Preset, SanitizationO
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.sandbox.broker import ToolBroker
-from codecall.sandbox.host.pool import WorkerPool
+from codecall.sandbox.host.pool import Need, WorkerPool
 from codecall.sandbox.host.turns import Run
 from codecall.sanitizing import clean_text
+
+SPARE_CPU_SECONDS = 60
+"""Processor time of a worker beyond what its scripts may use, in seconds: building engines, reading frames."""
 
 MAX_WARNING = 1_000
 """Characters of one warning."""
@@ -87,7 +92,7 @@ class Enclave:
             else SanitizationOptions.read(sanitization or {}, where="sanitization")
         )
         options = pool if isinstance(pool, PoolOptions) else PoolOptions.read(pool or {}, where="pool")
-        self._pool = WorkerPool(options, max_runs=self._preset.worker_max_runs)
+        self._pool = WorkerPool(options, self._preparation())
 
     @property
     def preset(self) -> Preset:
@@ -156,8 +161,18 @@ class Enclave:
         *,
         context: Mapping[str, Any] | None = None,
         preset: Preset | None = None,
+        owner: str = "",
     ) -> ExecutionResult:
-        """Run one script with `broker` performing its tool calls. Never raises for what script or worker do."""
+        """Run one script with `broker` performing its tool calls. Never raises for what script or worker do.
+
+        Args:
+            script: AgentScript source.
+            broker: Answers its calls and questions.
+            context: `codecallContext`; JSON data.
+            preset: Limits of this run instead of the enclave's.
+            owner: Whose script it is. No worker ever serves two owners: one that has been taken over by a script
+                sees nothing of anybody else.
+        """
         if not isinstance(script, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"script: a string is needed, got {type(script).__name__}")
         chosen = preset or self._preset
@@ -169,7 +184,7 @@ class Enclave:
             return ExecutionResult(error.status, error=error)
         run: Run | None = None
         try:
-            async with self._pool.checkout() as worker:
+            async with self._pool.checkout(Need(start.limits.memory_mb, owner)) as worker:
                 run = Run(worker, broker, start.limits, chosen.max_duration_ms)
                 try:
                     result = await run.execute(start)
@@ -180,6 +195,16 @@ class Enclave:
             failure = self._disposed(error)
             result = ExecutionResult(failure.status, error=failure) if run is None else run.failed(failure)
         return self._cleaned(result)
+
+    def _preparation(self) -> wire.Prepare:
+        preset = self._preset
+        required = preset.require_jail
+        return wire.Prepare(
+            limits=self._limits_of(preset),
+            runs=preset.worker_max_runs,
+            cpu_seconds=math.ceil(preset.worker_max_runs * preset.timeout_ms / 1000) + SPARE_CPU_SECONDS,
+            require_jail=sys.platform == "linux" if required == "on_linux" else required,
+        )
 
     def _disposed(self, error: WorkerError) -> WorkerError:
         """A worker that died because the enclave was closed did not crash."""

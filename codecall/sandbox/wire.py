@@ -40,6 +40,18 @@ MAX_NAME_LENGTH = 256
 
 HEADER = struct.Struct(">I")
 
+# The fork server's line, which carries no word of a script. To the server: one byte with two descriptors, the new
+# worker's pipe and its fate. On the fate, one record each: BORN with a descriptor of the process, or STILLBORN; DIED.
+FATE = struct.Struct(">ci")
+"""What became of a worker: one of the marks below and a number."""
+
+BORN = b"B"
+"""The number is the process id."""
+STILLBORN = b"S"
+"""There is no process; the number is the reason, as in errno.h."""
+DIED = b"D"
+"""The number is the exit status; negative for a signal."""
+
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The numbers and switches of a preset that the worker needs; fields as in `presets/*.toml`."""
@@ -66,6 +78,8 @@ class Prepare(msgspec.Struct, tag="prepare", frozen=True):
     """Server: load, shut the jail, and expect scripts with these limits."""
 
     limits: Limits
+    runs: int
+    """Scripts the worker will be given before it is replaced."""
     cpu_seconds: int
     """Processor time the worker may use in its whole life."""
     require_jail: bool
@@ -114,7 +128,6 @@ class Described(msgspec.Struct, tag="described", frozen=True):
 class Ready(msgspec.Struct, tag="ready", frozen=True):
     """Worker: loaded, jailed, waiting for a script; or, with `failure`, about to end."""
 
-    pid: int
     layers: list[Layer]
     failure: str | None = None
     """Which required layer is missing."""

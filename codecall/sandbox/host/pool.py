@@ -1,16 +1,20 @@
 """Worker processes ready for scripts: prewarm, checkout, recycle, a bounded queue, clean shutdown.
 
 The pool has no task of its own, so that it may be opened in one task and closed in another (a server's lifespan, a
-request): whoever needs a worker starts it, whoever returns one decides its fate.
+request): whoever needs a worker has one made, whoever returns one decides its fate.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
 
 import anyio
+import anyio.to_thread
+import msgspec
 
 from codecall.errors import (
     QueueFullError,
@@ -20,17 +24,36 @@ from codecall.errors import (
     WorkerStartupError,
 )
 from codecall.options import PoolOptions
+from codecall.sandbox import wire
+from codecall.sandbox.host.fork_server import ForkServer
 from codecall.sandbox.host.process import WorkerProcess
+
+logger = logging.getLogger("codecall")
+
+
+class Need(NamedTuple):
+    """What a script needs of a worker."""
+
+    memory_mb: int
+    """Engine heap in MiB."""
+    owner: str = ""
+    """Whose script it is. A worker serves one owner only: were it taken over, it would see what the next one brings."""
+
+    def met_by(self, worker: WorkerProcess) -> bool:
+        """Whether that worker will do."""
+        return worker.memory_mb >= self.memory_mb and worker.owner in (None, self.owner)
 
 
 class _Waiter:
-    """A script in the queue; `worker` is set by whoever returns one."""
+    """A script in the queue. Whoever returns a worker hands it over, or the place of one that will not do."""
 
-    __slots__ = ("event", "worker")
+    __slots__ = ("event", "has_place", "need", "worker")
 
-    def __init__(self) -> None:
+    def __init__(self, need: Need) -> None:
+        self.need = need
         self.event = anyio.Event()
         self.worker: WorkerProcess | None = None
+        self.has_place = False
 
 
 class WorkerPool:
@@ -38,24 +61,29 @@ class WorkerPool:
 
     Args:
         options: Sizes and waiting times.
-        max_runs: Scripts a worker serves before it is replaced.
+        prepare: What workers make ready for; `runs` is how many scripts each serves.
     """
 
-    def __init__(self, options: PoolOptions, *, max_runs: int) -> None:
+    def __init__(self, options: PoolOptions, prepare: wire.Prepare) -> None:
         self._options = options
-        self._max_runs = max_runs
+        self._prepare = prepare
+        self._once_only = prepare.runs == 1
+        self._fork_server: ForkServer | None = None
+        self._starting_server = anyio.Lock()
         self._living: set[WorkerProcess] = set()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._dying: list[WorkerProcess] = []
         self._waiters: deque[_Waiter] = deque()
-        self._spawning = 0
+        self._places = 0
         self._closed = False
+        self.layers: list[wire.Layer] = []
+        """The layers of the jail as the first worker found them; empty before there was one."""
 
     @property
     def size(self) -> int:
-        """Worker processes, those being started included."""
-        return len(self._living) + self._spawning
+        """Worker processes, those about to be made included."""
+        return len(self._living) + self._places
 
     @property
     def waiting(self) -> int:
@@ -66,6 +94,11 @@ class WorkerPool:
     def closed(self) -> bool:
         """Whether the pool has been closed."""
         return self._closed
+
+    @property
+    def forks(self) -> bool:
+        """Whether workers are forked from a fork server."""
+        return self._fork_server is not None
 
     def pids(self) -> list[int]:
         """Process ids of the living workers."""
@@ -78,7 +111,8 @@ class WorkerPool:
             WorkerStartupError: a process could not be started.
         """
         while self.size < min(self._options.min_workers, self._options.max_workers) and not self._closed:
-            await self._spawn_idle()
+            self._places += 1
+            self._offer(await self._make(self._prepare.limits.memory_mb))
 
     async def aclose(self) -> None:
         """Kill every worker, busy ones included, and refuse whoever waits. Idempotent."""
@@ -92,60 +126,71 @@ class WorkerPool:
         with anyio.CancelScope(shield=True):
             for worker in workers:
                 worker.kill()
+            if self._fork_server is not None:
+                await self._drop(self._fork_server)
             for worker in workers:
                 await worker.close()
 
     @asynccontextmanager
-    async def checkout(self) -> AsyncGenerator[WorkerProcess]:
+    async def checkout(self, need: Need) -> AsyncGenerator[WorkerProcess]:
         """A ready worker for one script.
 
         Leaving normally returns the worker; leaving by any exception, or with `retired` set on it, kills it and
-        starts another in its place.
+        has another made in its place.
 
         Raises:
             QueueFullError, QueueTimeoutError, WorkerPoolDisposedError, WorkerStartupError
         """
-        worker = await self._acquire()
+        worker = await self._acquire(need)
+        worker.owner = need.owner
         clean = False
         try:
-            await worker.wait_ready(self._options.startup_timeout_ms)
+            await self._settle(worker)
             worker.runs += 1
+            if self._once_only:
+                self._stock()
             yield worker
             clean = not worker.retired
         finally:
             self._busy.discard(worker)
-            if clean and worker.runs < self._max_runs and not self._closed and not worker.has_unread():
+            if clean and worker.runs < self._prepare.runs and not self._closed and not worker.has_unread():
                 self._offer(worker)
             else:
                 await self._replace(worker)
 
-    async def _acquire(self) -> WorkerProcess:
+    # --------------------------------------------------------------------------------------- finding a worker
+
+    async def _acquire(self, need: Need) -> WorkerProcess:
         self._check_open()
         self._reap()
-        while self._idle:
-            worker = self._take_idle()
+        while (worker := self._take_idle(need)) is not None:
             if worker.alive() and not (worker.ready and worker.has_unread()):
                 self._busy.add(worker)
                 return worker
             self._bury(worker)
         if self.size >= self._options.max_workers:
-            return await self._wait()
-        return await self._spawn_or_wait()
+            if not self._idle:
+                return await self._wait(need)
+            # One that waits for another owner makes room.
+            self._bury(self._idle.pop(0))
+        self._places += 1
+        return await self._make_or_wait(need)
 
-    def _take_idle(self) -> WorkerProcess:
+    def _take_idle(self, need: Need) -> WorkerProcess | None:
         """The last one returned, whose memory is warm; one that still loads only if there is no other."""
-        for index in range(len(self._idle) - 1, -1, -1):
-            if self._idle[index].ready:
-                return self._idle.pop(index)
-        return self._idle.pop()
+        fitting = [index for index, worker in enumerate(self._idle) if need.met_by(worker)]
+        if not fitting:
+            return None
+        best = max(fitting, key=lambda index: (self._idle[index].ready, self._idle[index].owner is not None, index))
+        return self._idle.pop(best)
 
-    async def _wait(self) -> WorkerProcess:
+    async def _wait(self, need: Need) -> WorkerProcess:
         if len(self._waiters) >= self._options.max_queue:
             raise QueueFullError(
                 f"{len(self._waiters)} scripts already wait for a worker; the limit is {self._options.max_queue}",
                 hint="Try again in a moment; the operator can raise pool.max_workers or pool.max_queue.",
             )
-        waiter = _Waiter()
+        waiter = _Waiter(need)
         self._waiters.append(waiter)
         try:
             with anyio.move_on_after(self._options.queue_timeout_ms / 1000):
@@ -153,30 +198,34 @@ class WorkerPool:
         except BaseException:
             self._leave(waiter)
             raise
-        if waiter.worker is None:
-            self._leave(waiter)
-            self._check_open()
-            raise QueueTimeoutError(
-                f"No worker became free within {self._options.queue_timeout_ms}ms",
-                hint="Try again in a moment; the operator can raise pool.max_workers or pool.queue_timeout_ms.",
-            )
-        return waiter.worker
+        if waiter.worker is not None:
+            return waiter.worker
+        if waiter.has_place:
+            return await self._make_or_wait(need)
+        self._leave(waiter)
+        self._check_open()
+        raise QueueTimeoutError(
+            f"No worker became free within {self._options.queue_timeout_ms}ms",
+            hint="Try again in a moment; the operator can raise pool.max_workers or pool.queue_timeout_ms.",
+        )
 
     def _leave(self, waiter: _Waiter) -> None:
-        """A waiter gives up; a worker it has just been handed goes to the next."""
+        """A waiter gives up; what it has just been handed goes to the next."""
         if waiter.worker is not None:
             self._busy.discard(waiter.worker)
             self._offer(waiter.worker)
+        elif waiter.has_place:
+            self._give_place()
         elif waiter in self._waiters:
             self._waiters.remove(waiter)
 
-    async def _spawn_or_wait(self) -> WorkerProcess:
-        """A new process takes a while to load: take whichever comes first, it or one that is returned."""
-        worker = await self._spawn()
-        if not self._busy:
+    async def _make_or_wait(self, need: Need) -> WorkerProcess:
+        """A new process may take a while to load: take whichever comes first, it or one that is returned."""
+        worker = await self._make(need.memory_mb)
+        if self.forks or not self._busy:
             self._busy.add(worker)
             return worker
-        waiter = _Waiter()
+        waiter = _Waiter(need)
         self._waiters.append(waiter)
         trouble: WorkerStartupError | None = None
         try:
@@ -185,7 +234,7 @@ class WorkerPool:
                 async def load() -> None:
                     nonlocal trouble
                     try:
-                        await worker.wait_ready(self._options.startup_timeout_ms)
+                        await self._settle(worker)
                     except WorkerStartupError as error:
                         trouble = error
                     group.cancel_scope.cancel()
@@ -211,38 +260,134 @@ class WorkerPool:
         self._busy.add(worker)
         return worker
 
-    async def _spawn(self) -> WorkerProcess:
-        self._spawning += 1
+    # ---------------------------------------------------------------------------------------- making workers
+
+    async def _make(self, memory_mb: int) -> WorkerProcess:
+        """A new process in a place counted before; it loads while the caller goes on.
+
+        Raises:
+            WorkerStartupError, WorkerPoolDisposedError
+        """
         try:
-            worker = await WorkerProcess.spawn()
+            if (server := await self._running_fork_server()) is None:
+                worker = await WorkerProcess.spawn(self._prepared_for(memory_mb))
+            else:
+                worker = await self._fork(server, memory_mb)
         finally:
-            self._spawning -= 1
+            self._places -= 1
         self._living.add(worker)
         worker.peers = self._busy
         self._check_open(worker)
         return worker
 
-    async def _spawn_idle(self) -> None:
-        self._offer(await self._spawn())
+    async def _running_fork_server(self) -> ForkServer | None:
+        """The fork server; the first who asks starts it. None where there can be none, or shall be."""
+        if self._fork_server is None and self._options.fork_server and ForkServer.available():
+            async with self._starting_server:
+                if self._fork_server is None:
+                    server = await anyio.to_thread.run_sync(ForkServer)
+                    if self._closed:
+                        await self._drop(server)
+                        self._check_open()
+                    self._fork_server = server
+        return self._fork_server
+
+    async def _fork(self, server: ForkServer, memory_mb: int) -> WorkerProcess:
+        try:
+            return WorkerProcess.fork(server, self._prepared_for(memory_mb))
+        except WorkerStartupError:
+            # It has died or hangs, and so have its workers; a second failure is for the caller.
+            await self._drop(server)
+            if (second := await self._running_fork_server()) is None:
+                raise
+            return WorkerProcess.fork(second, self._prepared_for(memory_mb))
+
+    async def _drop(self, server: ForkServer) -> None:
+        if self._fork_server is server:
+            self._fork_server = None
+        server.close()
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(server.wait)
+
+    def _prepared_for(self, memory_mb: int) -> wire.Prepare:
+        limits = self._prepare.limits
+        if memory_mb <= limits.memory_mb:
+            return self._prepare
+        limits = msgspec.structs.replace(limits, memory_mb=memory_mb)
+        return msgspec.structs.replace(self._prepare, limits=limits)
+
+    async def _settle(self, worker: WorkerProcess) -> None:
+        """Wait until a new worker is ready.
+
+        Raises:
+            WorkerStartupError: it died, took too long, or lacks a layer of the jail that is required.
+        """
+        server = self._fork_server
+        try:
+            await worker.wait_ready(self._options.startup_timeout_ms)
+        except WorkerStartupError:
+            # One that has nothing to say of its jail was not made as it should be.
+            if server is not None and not worker.layers:
+                await self._drop(server)
+            raise
+        if not self.layers:
+            self.layers = worker.layers
+            _tell(worker.layers)
+
+    def _stock(self) -> None:
+        """Have workers made ahead of need, without waiting. Only a fork server can."""
+        server = self._fork_server
+        if server is None or self._waiters:
+            return
+        with suppress(WorkerStartupError):  # whoever needs a worker next gets the error
+            while (
+                len(self._idle) < self._options.min_workers
+                and self.size < self._options.max_workers
+                and not self._closed
+            ):
+                worker = WorkerProcess.fork(server, self._prepare)
+                worker.peers = self._busy
+                self._living.add(worker)
+                self._idle.append(worker)
+
+    # -------------------------------------------------------------------------------------- returning workers
 
     def _offer(self, worker: WorkerProcess) -> None:
         if self._closed:
             self._bury(worker)
-        elif self._waiters:
+        elif not self._waiters:
+            self._idle.append(worker)
+        elif not self._waiters[0].need.met_by(worker):
+            self._bury(worker)
+            self._give_place()
+        else:
             waiter = self._waiters.popleft()
             waiter.worker = worker
             self._busy.add(worker)
             waiter.event.set()
-        else:
-            self._idle.append(worker)
+
+    def _give_place(self) -> None:
+        """The first in the queue may have a worker made."""
+        if self._waiters:
+            waiter = self._waiters.popleft()
+            waiter.has_place = True
+            waiter.event.set()
+            self._places += 1
 
     async def _replace(self, worker: WorkerProcess) -> None:
         self._bury(worker)
-        wanted = bool(self._waiters) or self.size < min(self._options.min_workers, self._options.max_workers)
-        if wanted and not self._closed:
+        if self._closed:
+            return
+        if self._waiters:
+            self._give_place()
+        elif self.forks:
+            if self._once_only or self.size < self._options.min_workers:
+                self._stock()
+        elif self.size < min(self._options.min_workers, self._options.max_workers):
             # The script that has just ended must not pay for it: whoever needs a worker next gets the error.
             with anyio.CancelScope(shield=True), suppress(WorkerError):
-                await self._spawn_idle()
+                self._places += 1
+                self._offer(await self._make(self._prepare.limits.memory_mb))
 
     def _bury(self, worker: WorkerProcess) -> None:
         """Kill now; take it off the system's table when it has died."""
@@ -260,3 +405,17 @@ class WorkerPool:
             if worker is not None:
                 self._bury(worker)
             raise WorkerPoolDisposedError("The enclave has been closed")
+
+
+def _tell(layers: list[wire.Layer]) -> None:
+    """The one line at start-up that says how the workers are jailed."""
+    missing = [f"{layer.name} ({layer.detail})" for layer in layers if not layer.active]
+    if missing:
+        logger.warning(
+            "scripts run with %d of %d layers of the jail; missing: %s",
+            len(layers) - len(missing),
+            len(layers),
+            "; ".join(missing),
+        )
+    else:
+        logger.info("scripts run with all %d layers of the jail", len(layers))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ import anyio.to_thread
 
 from codecall.errors import MessageSizeError, MessageValidationError, WorkerCrashedError, WorkerStartupError
 from codecall.sandbox import wire
+from codecall.sandbox.host.fork_server import ForkServer, Process, start_process
 
 _RECEIVE_BYTES = 256 * 1024
 
@@ -26,58 +26,66 @@ WORKER_COMMAND = (sys.executable, "-I", "-m", "codecall.sandbox.worker")
 class WorkerProcess:
     """A worker and the pipe to it. Not safe for two users at once: the pool lends it to one run at a time."""
 
-    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+    def __init__(self, process: Process, connection: socket.socket, prepare: wire.Prepare) -> None:
+        connection.setblocking(False)
         self._process = process
         self._connection = connection
         self._buffer = bytearray()
         self._waiting: asyncio.Future[None] | None = None
+        self.memory_mb = prepare.limits.memory_mb
+        """Engine heap its jail has room for, in MiB."""
+        self.owner: str | None = None
+        """Whose scripts it has run: it runs no others."""
+        self.layers: list[wire.Layer] = []
+        """The layers of its jail, once it is ready."""
         self.ready = False
-        """Whether it has said that everything is loaded."""
+        """Whether it has said that everything is loaded and its jail shut."""
         self.runs = 0
         """Scripts it has been given."""
         self.peers: set[WorkerProcess] = set()
         """The workers of its pool that run scripts now."""
         self.retired = False
         """Set when it must not be used again."""
+        # A new pipe has room for one small frame. Whoever does not read it will not be ready either.
+        with contextlib.suppress(OSError):
+            connection.send(wire.pack(prepare))
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Its process id; 0 until that is known."""
         return self._process.pid
 
     @classmethod
-    async def spawn(cls) -> WorkerProcess:
+    async def spawn(cls, prepare: wire.Prepare) -> WorkerProcess:
         """Start a process; it is not ready yet.
 
         Raises:
             WorkerStartupError: the process could not be started.
         """
-        return await anyio.to_thread.run_sync(cls._spawn)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                process = await anyio.to_thread.run_sync(start_process, WORKER_COMMAND, theirs)
+            except WorkerStartupError:
+                ours.close()
+                raise
+        return cls(process, ours, prepare)
 
     @classmethod
-    def _spawn(cls) -> WorkerProcess:
+    def fork(cls, server: ForkServer, prepare: wire.Prepare) -> WorkerProcess:
+        """Have the fork server make a process; it is not ready yet.
+
+        Raises:
+            WorkerStartupError: the fork server does not answer.
+        """
         ours, theirs = socket.socketpair()
-        try:
-            process = subprocess.Popen(  # noqa: S603 - a fixed command, nothing from outside
-                WORKER_COMMAND,
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={},
-                cwd=os.sep,
-                close_fds=True,
-                start_new_session=True,
-            )
-        except OSError as failure:
-            ours.close()
-            raise WorkerStartupError(
-                f"A worker process could not be started: {failure.strerror}",
-                hint="Check the limits on processes and memory of the account that runs the server.",
-            ) from failure
-        finally:
-            theirs.close()
-        ours.setblocking(False)
-        return cls(process, ours)
+        with theirs:
+            try:
+                process = server.fork(theirs)
+            except WorkerStartupError:
+                ours.close()
+                raise
+        return cls(process, ours, prepare)
 
     def alive(self) -> bool:
         """Whether the process still runs."""
@@ -101,8 +109,14 @@ class WorkerProcess:
                 f"A worker process ended while it was starting ({await self._ending()})",
                 hint=f"Run `{' '.join(WORKER_COMMAND)}` by hand: it prints what is missing.",
             ) from failure
-        if not isinstance(message, wire.Ready) or message.pid != self.pid:
+        if not isinstance(message, wire.Ready):
             raise WorkerStartupError("A worker process did not start by the protocol")
+        self.layers = message.layers
+        if message.failure is not None:
+            raise WorkerStartupError(
+                f"The worker's jail lacks a layer that the preset requires: {message.failure}",
+                hint="`python -m codecall.sandbox.report` shows every layer; `require_jail=False` runs without.",
+            )
         self.ready = True
 
     async def send(self, message: wire.ServerMessage) -> None:
@@ -220,8 +234,7 @@ class WorkerProcess:
                 loop.remove_writer(self._connection)
                 _wake(self._waiting)
             self._connection.close()
-        if self._process.returncode is None:
-            self._process.kill()
+        self._process.kill()
 
     def reap(self) -> bool:
         """Take the ended process off the system's table; False while it is still dying."""

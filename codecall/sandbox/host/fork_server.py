@@ -1,0 +1,209 @@
+"""The fork server and the processes it makes, seen from the server."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from codecall.errors import WorkerStartupError
+from codecall.sandbox import wire
+
+FORK_SERVER_COMMAND = (sys.executable, "-I", "-m", "codecall.sandbox.worker.fork_server")
+"""How the fork server is started: isolated from the environment, the user's site folder and the working directory."""
+
+CLOSING_S = 1.0
+"""How long a fork server may take to end its workers and itself, in seconds."""
+
+UNKNOWN_ENDING = -signal.SIGKILL
+"""Exit status of a worker whose fork server died with it."""
+
+
+class Process(Protocol):
+    """What is needed of a worker's process; `subprocess.Popen` is one."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once, if it has not ended."""
+        ...
+
+    def poll(self) -> int | None:
+        """Its exit status, negative for a signal; None while it runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status when it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs after `timeout` seconds.
+        """
+        ...
+
+
+def start_process(command: Sequence[str], line: socket.socket) -> subprocess.Popen[bytes]:
+    """Start a process that sees nothing of this one but `line`, as its descriptor 0.
+
+    Raises:
+        WorkerStartupError: it could not be started.
+    """
+    try:
+        return subprocess.Popen(  # noqa: S603 - fixed commands, nothing from outside
+            command,
+            stdin=line.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd=os.sep,
+            close_fds=True,
+            start_new_session=True,
+        )
+    except OSError as failure:
+        raise WorkerStartupError(
+            f"A worker process could not be started: {failure.strerror}",
+            hint="Check the limits on processes and memory of the account that runs the server.",
+        ) from failure
+
+
+class ForkServer:
+    """A clean process with everything loaded that forks workers on demand. Starting it blocks for some milliseconds."""
+
+    def __init__(self) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._process = start_process(FORK_SERVER_COMMAND, theirs)
+        except WorkerStartupError:
+            self._control.close()
+            raise
+        finally:
+            theirs.close()
+        self._control.setblocking(False)
+
+    @staticmethod
+    def available() -> bool:
+        """Whether this system has what it takes: fork, and descriptors that stand for processes (Linux 5.3)."""
+        try:
+            os.close(os.pidfd_open(os.getpid()))
+        except (AttributeError, OSError):
+            return False
+        return hasattr(os, "fork")
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def fork(self, pipe: socket.socket) -> ForkedProcess:
+        """A new worker with `pipe` as its descriptor 0. Does not wait: the worker comes into being meanwhile.
+
+        Raises:
+            WorkerStartupError: the fork server has ended, or is too far behind.
+        """
+        fate, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            socket.send_fds(self._control, [b"f"], [pipe.fileno(), theirs.fileno()])
+        except OSError as failure:
+            fate.close()
+            raise WorkerStartupError(f"The fork server does not answer: {failure.strerror}") from failure
+        finally:
+            theirs.close()
+        return ForkedProcess(fate)
+
+    def close(self) -> None:
+        """End it and every worker it has made."""
+        self._control.close()
+
+    def wait(self) -> None:
+        """Wait until it has ended, its workers before it; one that hangs is killed, and they with it."""
+        try:
+            self._process.wait(CLOSING_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class ForkedProcess:
+    """A worker made by the fork server. What becomes of it arrives on a line of its own: see `wire.FATE`."""
+
+    def __init__(self, fate: socket.socket) -> None:
+        fate.setblocking(False)
+        self._fate = fate
+        self._pid = 0
+        self._process = -1
+        self._status: int | None = None
+        self._unwanted = False
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 until it is known."""
+        if not self._pid:
+            self.poll()
+        return self._pid
+
+    def kill(self) -> None:
+        """End it at once; one that is not born yet ends as soon as it is."""
+        self._unwanted = True
+        if self.poll() is None:
+            self._end()
+
+    def _end(self) -> None:
+        if self._process >= 0:
+            # By descriptor: the number of an ended process may already be another's.
+            signal.pidfd_send_signal(self._process, signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        """Its exit status, negative for a signal; None while it runs or is being made."""
+        while self._status is None:
+            try:
+                record, descriptors, _, _ = socket.recv_fds(self._fate, wire.FATE.size, 1)
+            except BlockingIOError:
+                break
+            if not record:
+                # The fork server is gone, and its workers die with it: the system has been told to see to that.
+                if self._process < 0 or select.select([self._process], [], [], 0)[0]:
+                    self._settle(UNKNOWN_ENDING)
+                break
+            mark, number = wire.FATE.unpack(record)
+            if mark == wire.BORN:
+                self._pid, self._process = number, descriptors[0]
+                if self._unwanted:
+                    self._end()
+            else:
+                self._settle(number)
+        return self._status
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status when it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs after `timeout` seconds.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while (status := self.poll()) is None:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                raise subprocess.TimeoutExpired(FORK_SERVER_COMMAND, timeout or 0)
+            # What ends it shows on the process, and soon after on its fate.
+            select.select([self._fate], [], [], left if self._process < 0 else min(0.01, left or 0.01))
+        return status
+
+    def _settle(self, status: int) -> None:
+        self._status = status
+        self._fate.close()
+        if self._process >= 0:
+            os.close(self._process)
+            self._process = -1
+
+    def __del__(self) -> None:
+        if self._process >= 0:
+            os.close(self._process)
+        self._fate.close()

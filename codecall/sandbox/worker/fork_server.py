@@ -1,0 +1,105 @@
+"""`python -I -m codecall.sandbox.worker.fork_server`: a clean process that forks workers ahead of need.
+
+It has the engine, the parser and the jail loaded and nothing else: no environment, no file, no word of any script.
+Descriptor 0 is its line to the server (`wire.py` has the records); when that closes, all its workers end with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import select
+import signal
+import socket
+from typing import NamedTuple, NoReturn
+
+from codecall.sandbox import wire
+from codecall.sandbox.worker import jail
+from codecall.sandbox.worker.serve import run, settle_in
+
+_PR_SET_PDEATHSIG = 1
+
+
+class _Child(NamedTuple):
+    """A worker that lives."""
+
+    pid: int
+    fate: socket.socket
+
+
+def main() -> None:
+    """Load everything, then fork whenever asked."""
+    settle_in()
+    jail.load()
+    # A collection would touch, and so copy, every page that the workers share.
+    gc.collect()
+    gc.freeze()
+    with socket.socket(fileno=0) as control:
+        _serve(control)
+
+
+def _serve(control: socket.socket) -> None:
+    watched = select.poll()
+    watched.register(control, select.POLLIN)
+    children: dict[int, _Child] = {}
+    while True:
+        for ready, _ in watched.poll():
+            if ready != control.fileno():
+                watched.unregister(ready)
+                _bury(ready, children.pop(ready))
+                continue
+            request, descriptors, _, _ = socket.recv_fds(control, 1, 2)
+            if not request:
+                for process in children:
+                    signal.pidfd_send_signal(process, signal.SIGKILL)
+                for process, child in children.items():
+                    _bury(process, child)
+                return
+            if (born := _fork(*descriptors)) is not None:
+                process, child = born
+                children[process] = child
+                watched.register(process, select.POLLIN)
+
+
+def _fork(pipe: int, fate_descriptor: int) -> tuple[int, _Child] | None:
+    """A new worker and the descriptor of its process; None when there could be none."""
+    fate = socket.socket(fileno=fate_descriptor)
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError as failure:
+        os.close(pipe)
+        with fate, contextlib.suppress(OSError):
+            fate.send(wire.FATE.pack(wire.STILLBORN, failure.errno or 0))
+        return None
+    if pid == 0:
+        _become_worker(pipe, parent)
+    os.close(pipe)
+    process = os.pidfd_open(pid)
+    with contextlib.suppress(OSError):
+        socket.send_fds(fate, [wire.FATE.pack(wire.BORN, pid)], [process])
+    return process, _Child(pid, fate)
+
+
+def _become_worker(pipe: int, parent: int) -> NoReturn:
+    try:
+        # However the fork server ends, its workers do too.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() == parent:
+            os.dup2(pipe, 0)
+            run()
+    finally:
+        os._exit(1)
+
+
+def _bury(process: int, child: _Child) -> None:
+    os.close(process)
+    _, status = os.waitpid(child.pid, 0)
+    with child.fate, contextlib.suppress(OSError):
+        child.fate.send(wire.FATE.pack(wire.DIED, os.waitstatus_to_exitcode(status)))
+
+
+if __name__ == "__main__":
+    main()

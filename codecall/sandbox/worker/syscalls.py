@@ -1,0 +1,145 @@
+"""What a jailed worker may ask of the kernel: ALLOWED. Everything else kills the process, but for REFUSED.
+
+One row per system call, with the arguments it is allowed for and what needs it. A row is added only with a test in
+`tests_security/process` that fails without it.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast
+
+try:
+    import pyseccomp as _pyseccomp  # pyright: ignore[reportMissingTypeStubs]
+except (ImportError, RuntimeError, OSError) as _failure:  # not Linux, not installed, or no libseccomp on the system
+    _library: Any = None
+    _trouble = str(_failure)
+else:
+    _library = _pyseccomp
+    _trouble = None
+
+MISSING: Final = _trouble
+"""Why there can be no filter here; None when there can."""
+
+PIPE: Final = 0
+"""The descriptor of the pipe to the server."""
+
+
+class Condition(NamedTuple):
+    """What must hold of one argument."""
+
+    argument: int
+    """Its position, from 0."""
+    test: Literal["is", "at most", "lacks", "has"]
+    value: int
+    """`lacks` and `has`: bits of the argument."""
+
+
+class Row(NamedTuple):
+    """One system call."""
+
+    name: str
+    why: str
+    conditions: tuple[Condition, ...] = ()
+
+
+_ON_PIPE = (Condition(0, "is", PIPE),)
+_ONLY_PIPE = (Condition(0, "at most", PIPE + 1),)
+_NOT_EXECUTABLE = Condition(2, "lacks", mmap.PROT_EXEC)
+
+ALLOWED: Final = (
+    # the pipe
+    Row("recvfrom", "read a frame", _ON_PIPE),
+    Row("sendto", "write a frame", _ON_PIPE),
+    Row("pselect6", "look whether a frame has come", _ONLY_PIPE),
+    Row("select", "the same, with other C libraries", _ONLY_PIPE),
+    # memory
+    Row("brk", "the heap grows"),
+    Row("mmap", "new memory: of no file, never executable", (Condition(3, "has", mmap.MAP_ANONYMOUS), _NOT_EXECUTABLE)),
+    Row("mprotect", "the heap of the second thread grows; never executable", (_NOT_EXECUTABLE,)),
+    Row("mremap", "a large block grows"),
+    Row("munmap", "memory given back"),
+    Row("madvise", "memory given back"),
+    # clock
+    Row("clock_gettime", "the script's time, where the kernel offers no shorter way"),
+    Row("gettimeofday", "the same, for the engine's Date"),
+    Row("clock_nanosleep", "the watchdog waits"),
+    Row("nanosleep", "the same, with other C libraries"),
+    Row("getrusage", "how much memory the process took at most"),
+    # threads
+    Row("futex", "the watchdog and the interpreter take turns"),
+    Row("sched_yield", "the same"),
+    # the end
+    Row("exit", "a thread ends"),
+    Row("exit_group", "the process ends"),
+    Row("rt_sigreturn", "a signal handler returns"),
+    Row("restart_syscall", "a wait goes on after the process was stopped"),
+)
+"""What a worker needs after the jail is shut."""
+
+REFUSED: Final = (
+    Row("open", "what the interpreter tries when it prints a traceback or looks for a module"),
+    Row("openat", "the same"),
+    Row("stat", "the same"),
+    Row("lstat", "the same"),
+    Row("fstat", "the same"),
+    Row("newfstatat", "the same"),
+    Row("statx", "the same"),
+    Row("readlink", "the same"),
+    Row("access", "the same"),
+    Row("getcwd", "the same"),
+    Row("lseek", "the same"),
+    Row("ioctl", "the same"),
+    Row("write", "a traceback on a closed descriptor"),
+    Row("close", "the interpreter ends"),
+    Row("sched_getaffinity", "the C library counts processors before it gives a thread memory of its own"),
+)
+"""Answered with EPERM, so that an honest worker that stumbles ends in an orderly way. Nothing else is."""
+
+
+class Filter(Protocol):
+    """The part of `pyseccomp.SyscallFilter` that others use; the package has no types."""
+
+    def load(self) -> None:
+        """Put the filter in force, for every thread of the process and for good."""
+
+
+@cache
+def syscall_filter() -> Filter:
+    """The filter, ready to be loaded. Built once: a fork server builds it for all its workers.
+
+    Raises:
+        OSError: there can be no filter here; MISSING says why.
+    """
+    if MISSING is not None:
+        raise OSError(errno.ENOSYS, MISSING)
+    built = _library.SyscallFilter(_library.KILL_PROCESS)
+    built.set_attr(_library.Attr.ACT_BADARCH, _library.KILL_PROCESS)
+    built.set_attr(_library.Attr.CTL_TSYNC, 1)
+    for action, rows in ((_library.ALLOW, ALLOWED), (_library.ERRNO(errno.EPERM), REFUSED)):
+        for row in rows:
+            if _exists(row.name):
+                built.add_rule_exactly(action, row.name, *map(_argument, row.conditions))
+    return cast("Filter", built)
+
+
+def _exists(name: str) -> bool:
+    """Whether this processor's kernel has the call: newer ones lack `open`, `select` and others."""
+    try:
+        return _library.resolve_syscall(_library.system_arch(), name) >= 0
+    except ValueError:
+        return False
+
+
+def _argument(condition: Condition) -> object:
+    match condition.test:
+        case "is":
+            return _library.Arg(condition.argument, _library.EQ, condition.value)
+        case "at most":
+            return _library.Arg(condition.argument, _library.LE, condition.value)
+        case "lacks":
+            return _library.Arg(condition.argument, _library.MASKED_EQ, condition.value, 0)
+        case "has":
+            return _library.Arg(condition.argument, _library.MASKED_EQ, condition.value, condition.value)

@@ -1,0 +1,106 @@
+"""The worker's clock: how much of its own time a script has used, and the end of one that is stuck in the engine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Generator
+
+from codecall.sandbox import wire
+from codecall.sandbox.agentscript.realm import Realm
+from codecall.sandbox.agentscript.stops import stop_failure
+from codecall.sandbox.worker.pipe import Pipe
+
+WATCHDOG_GRACE_MS = 25.0
+"""How long after its deadline a script may still end by itself, in milliseconds."""
+
+
+class Watchdog:
+    """Ends the process when the script's own time is over and the script is stuck in native code.
+
+    Nothing can interrupt native code safely, so it speaks for the script: it sends what that had logged, and ends.
+    """
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._deadline: float | None = None
+        self._realm: Realm | None = None
+        self._limit = 0
+        self._verdict: wire.Failure | None = None
+        self.used_ms = 0.0
+        """Milliseconds the script has used in the turns that are over."""
+        self._since = 0.0
+
+    def start(self) -> None:
+        """Begin to watch, in a thread of its own."""
+        threading.Thread(target=self._watch, daemon=True, name="watchdog").start()
+
+    def begin(self, limits: wire.Limits) -> None:
+        """A new script: its own time starts at zero."""
+        self.used_ms, self._limit, self._realm = 0.0, limits.timeout_ms, None
+        self._verdict = stop_failure("TIMEOUT", limits)
+
+    def script_ms(self) -> float:
+        """The script's own time so far, in milliseconds."""
+        return self.used_ms + (time.perf_counter() - self._since) * 1000.0
+
+    @contextlib.contextmanager
+    def turn(self, realm: Realm | None = None) -> Generator[None]:
+        """The script has the turn: its time runs."""
+        self._realm = realm or self._realm
+        self._since = time.perf_counter()
+        self._deadline = self._since + (self._limit - self.used_ms + WATCHDOG_GRACE_MS) / 1000.0
+        if not self._wake.is_set():
+            self._wake.set()
+        try:
+            yield
+        finally:
+            # Once the watchdog holds the lock it ends the process: nothing follows its frame.
+            with self._lock:
+                self._deadline = None
+            self.used_ms = self.script_ms()
+
+    @contextlib.contextmanager
+    def paused(self) -> Generator[None]:
+        """Within a turn, the server is asked: the script's time stands still."""
+        with self._lock:
+            self._deadline = None
+        self.used_ms = self.script_ms()
+        try:
+            yield
+        finally:
+            self._since = time.perf_counter()
+            self._deadline = self._since + (self._limit - self.used_ms + WATCHDOG_GRACE_MS) / 1000.0
+
+    def rest(self) -> None:
+        """No script runs until further notice."""
+        self._wake.clear()
+        self._realm = None
+
+    def _watch(self) -> None:
+        while True:
+            self._wake.wait()
+            deadline = self._deadline
+            now = time.perf_counter()
+            if deadline is None or now < deadline:
+                # Deadlines only move while a script runs; a short nap is cheaper than a signal for every turn.
+                time.sleep(0.02 if deadline is None else max(0.001, min(0.02, deadline - now)))
+                continue
+            with self._lock:
+                if self._deadline is None or time.perf_counter() < self._deadline:
+                    continue
+                realm = self._realm
+                self._pipe.send(
+                    wire.Done(
+                        logs=list(realm.logs) if realm else [],
+                        steps=realm.steps if realm else 0,
+                        script_ms=self.script_ms(),
+                        failure=self._verdict,
+                        reusable=False,
+                    )
+                )
+                os._exit(0)
