@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from fastmcp import Client, FastMCP
 
@@ -49,12 +50,20 @@ async def execute(caller: Any, script: str = "return await callTool('pids', {})"
     return result.structured_content["result"]
 
 
+async def born(plugin: CodeCallPlugin, count: int = 1) -> tuple[int, ...]:
+    """The workers, once that many have been forked."""
+    with anyio.fail_after(10):
+        while len(plugin.worker_pids) < count:
+            await anyio.lowlevel.checkpoint()
+    return plugin.worker_pids
+
+
 async def test_workers_start_with_the_lifespan_and_end_with_it() -> None:
     plugin = secure()
     server = make(plugin)
     assert plugin.worker_pids == ()
     async with Client(server) as client:
-        before = plugin.worker_pids
+        before = await born(plugin)
         assert len(alive(before)) == 1
         assert await execute(client) == list(before)
         assert await execute(client) == list(before)
@@ -82,7 +91,7 @@ async def test_workers_start_with_the_lifespan_however_it_is_installed(how: str)
                 root.mount(child, namespace="b")
     name = "codecall:execute" if root is child else "a_codecall:execute"
     async with Client(root) as client:
-        before = plugin.worker_pids
+        before = await born(plugin)
         assert len(alive(before)) == 1
         assert (await client.call_tool(name, {"script": "return 7"})).structured_content["result"] == 7
         assert plugin.worker_pids == before
@@ -124,7 +133,7 @@ async def test_the_client_that_opened_the_lifespan_leaves_first() -> None:
         assert plugin.worker_pids == ()
     async with Client(server) as third:
         seen += await execute(third)
-        assert len(plugin.worker_pids) == 1
+        assert len(await born(plugin)) == 1
     assert len(set(seen)) == 3
     assert alive(seen) == []
 
@@ -175,8 +184,8 @@ async def test_two_servers_of_one_plugin_have_workers_of_their_own() -> None:
         async with Client(make(plugin, "two")) as two:
             await execute(one)
             await execute(two)
-            assert len(plugin.worker_pids) == 2
-        assert len(plugin.worker_pids) == 1
+            assert len(await born(plugin, 2)) == 2
+        assert len(await born(plugin)) == 1
         await execute(one)
     assert plugin.worker_pids == ()
 
@@ -236,7 +245,7 @@ async def test_a_cancelled_request_stops_its_tool_call_and_frees_the_worker(life
 async def test_a_worker_that_cannot_start_is_an_answer_and_the_server_goes_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("codecall.sandbox.host.process.WORKER_COMMAND", ("/no/such/python",))
+    monkeypatch.setattr("codecall.sandbox.host.fork_server.FORK_SERVER_COMMAND", ("/no/such/python",))
     server = make(secure())
     async with Client(server) as client:
         ran = await client.call_tool("codecall:execute", {"script": "return 1"})

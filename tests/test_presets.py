@@ -49,6 +49,7 @@ CONTRACT: dict[str, tuple[object, ...]] = {
     "sanitize_max_string": (10_000, 100_000, 1 << 20, 4 << 20),
     "sanitize_max_array": (1_000, 10_000, 50_000, 200_000),
     "worker_max_runs": (1, 200, 1_000, 1_000),
+    "require_jail": ("on_linux", False, False, False),
 }
 
 
@@ -92,6 +93,8 @@ def test_the_values_are_those_of_the_contract(field: str):
 @pytest.mark.parametrize("field", FIELDS)
 def test_presets_are_ordered_from_strict_to_generous(field: str):
     values = [getattr(load_preset(name), field) for name in PRESET_NAMES]
+    if field == "require_jail":
+        values = [[True, "on_linux", False].index(value) for value in values]
     assert all(lower <= higher for lower, higher in pairwise(values)), values
 
 

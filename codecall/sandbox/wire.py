@@ -40,8 +40,8 @@ MAX_NAME_LENGTH = 256
 
 HEADER = struct.Struct(">I")
 
-# The fork server's line, which carries no word of a script. To the server: one byte with two descriptors, the new
-# worker's pipe and its fate. On the fate, one record each: BORN with a descriptor of the process, or STILLBORN; DIED.
+# The fork server's line, which carries no word of a script. To it: first a Prepare, then for each
+# worker one byte with two descriptors, the worker's pipe and its fate. On the fate, one record each: BORN with a descriptor of the process, or STILLBORN; DIED.
 FATE = struct.Struct(">ci")
 """What became of a worker: one of the marks below and a number."""
 

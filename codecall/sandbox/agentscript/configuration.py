@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from codecall.sandbox.agentscript.policy import GLOBALS, META_TOOLS, NEVER_NAMES, RUNTIME_NAMES, Rules, allowed_members
+from codecall.sandbox.agentscript.policy import GLOBALS, META_TOOLS, RUNTIME_NAMES, Rules, allowed_members, inherited
 from codecall.sandbox.wire import MAX_NAME_LENGTH, Limits
 
 _CONFIGURATIONS: dict[Limits, str] = {}
+
+_OF_FUNCTIONS = frozenset({"length", "name", "prototype"})
+"""What every function has of its own; the guard keeps scripts from naming `prototype`."""
+
+_FOR_THE_ENGINE = {"Promise": frozenset({"@@species"})}
+"""What no script can name and the engine's own methods do not work without (`finally`)."""
+
+
+def _kept_of(name: str, rules: Rules) -> frozenset[str]:
+    """What the realm leaves of a global itself."""
+    return _OF_FUNCTIONS.union(allowed_members(name, rules) or (), _FOR_THE_ENGINE.get(name, ()))
+
+
+def _set(names: Iterable[str]) -> dict[str, int]:
+    """A set of names as the prelude looks things up."""
+    return dict.fromkeys(sorted(names), 1)
 
 
 def configuration(limits: Limits, overflow_message: str) -> str:
@@ -15,13 +33,11 @@ def configuration(limits: Limits, overflow_message: str) -> str:
     if (known := _CONFIGURATIONS.get(limits)) is None:
         rules = Rules.of(limits)
         kept = [name for name, row in GLOBALS.items() if rules.permit(row.verdict) and name not in RUNTIME_NAMES]
-        members = {name: sorted(names) for name in kept if (names := allowed_members(name, rules)) is not None}
         folded = {name.lower().replace(":", separator): 1 for name in META_TOOLS for separator in ":_"}
         known = msgspec.json.encode(
             {
-                "keep": kept,
-                "members": members,
-                "never": [name for name in NEVER_NAMES if name != "prototype"],
+                "globals": {name: _set(_kept_of(name, rules)) for name in kept},
+                "prototypes": {name: _set(names) for name, names in inherited(rules).items()},
                 "metaTools": folded,
                 "overflowMessage": overflow_message,
                 "clock": limits.allow_clock,

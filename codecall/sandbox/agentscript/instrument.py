@@ -20,9 +20,10 @@ FIRST_LINE = 1000
 
 _TICK = "++__ag_s>__ag_n&&(__ag_n=__ag_t(__ag_s,__ag_p))"
 _PADDING = "\n" * (FIRST_LINE - 1)
-_RUNTIME = '(function(__ag_t,__ag_l,__ag_c){"use strict";let __ag_s=0,__ag_n=0,__ag_p;'
+# The function inside has no arguments: `arguments` of a script, which the guard refuses, would be empty too.
+_RUNTIME = '((__ag_t,__ag_l,__ag_c)=>(function(){"use strict";let __ag_s=0,__ag_n=0,__ag_p;'
 _HEAD = _RUNTIME + "return[()=>__ag_s,()=>{__ag_n=-1},()=>__ag_p,async()=>{"
-_TAIL = "\n}]})"
+_TAIL = "\n}]})())"
 
 # Order of texts inserted at one place: closing before opening; the inner closes first, the outer opens first.
 _CLOSE, _OPEN = 0, 1

@@ -719,6 +719,152 @@ MEMBERS: Final[Mapping[str, Row]] = _by_name(
 """Members of globals with a verdict of their own, by dotted name. Others follow their global's list."""
 
 # ---------------------------------------------------------------------------------------------------------------------
+# Prototypes: the methods of values. The guard cannot see what a name is asked of, so the realm enforces this table.
+
+
+@dataclass(frozen=True, slots=True)
+class PrototypeRow:
+    """What values of one kind inherit. `@@iterator` means `Symbol.iterator`, and so on."""
+
+    name: str
+    """`Array.prototype`; or `%ArrayIteratorPrototype%`, the specification's name, where no global leads to it."""
+    allowed: frozenset[str]
+    """What the realm keeps. Everything else goes, whether the engine has it today or not."""
+    regex: frozenset[str]
+    """Kept where the preset allows regular expressions."""
+    removed: Mapping[str, str]
+    """What the engine is known to have and the realm takes away, with the reason."""
+
+
+def _inherits(name: str, allowed: str = "", *, regex: str = "", **removed: str) -> PrototypeRow:
+    """A row; `removed` maps reasons (keys of `_WHY`) to names."""
+    why = {method: _WHY[reason] for reason, methods in removed.items() for method in methods.split()}
+    # The one constructor that stays: `await` asks for it, and it is a global that scripts have anyway.
+    if name != "Promise.prototype":
+        why["constructor"] = NEVER_NAMES["constructor"].reason
+    return PrototypeRow(name, _names(allowed), _names(regex), MappingProxyType(why))
+
+
+_WHY: Final = {
+    "markup": "It builds HTML from strings, unescaped.",
+    "too_new": "Newer than the language that scripts are promised.",
+    "disposal": "For `using`, which is refused.",
+    "accessors": "It reads, replaces or hides properties behind the guard's back.",
+    "source": "It shows where code stands, the runtime's included.",
+    "caller": "It hands out functions and arguments of others.",
+    "mutates": "It makes another expression of one that is in use.",
+    "dated": "It is wrong since the year 2000; the full year has its own method.",
+    "scoping": "For `with`, which is refused.",
+    "hook": "`instanceof` does without it.",
+    "chain": "It leads on to the prototype of generators.",
+}
+
+PROTOTYPES: Final[Mapping[str, PrototypeRow]] = MappingProxyType(
+    {
+        row.name: row
+        for row in [
+            _inherits(
+                "Object.prototype",
+                "hasOwnProperty isPrototypeOf propertyIsEnumerable toLocaleString toString valueOf",
+                accessors="__proto__ __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__",
+            ),
+            _inherits(
+                "Function.prototype",
+                "apply bind call length name toString",
+                source="fileName lineNumber columnNumber",
+                caller="caller arguments",
+                hook="@@hasInstance",
+            ),
+            _inherits(
+                "Array.prototype",
+                "at concat copyWithin entries every fill filter find findIndex findLast findLastIndex flat flatMap "
+                "forEach includes indexOf join keys lastIndexOf length map pop push reduce reduceRight reverse shift "
+                "slice some sort splice toLocaleString toReversed toSorted toSpliced toString unshift values with "
+                "@@iterator",
+                scoping="@@unscopables",
+            ),
+            _inherits(
+                "String.prototype",
+                "at charAt charCodeAt codePointAt concat endsWith includes indexOf isWellFormed lastIndexOf length "
+                "localeCompare normalize padEnd padStart repeat replace replaceAll slice split startsWith substr "
+                "substring toLocaleLowerCase toLocaleUpperCase toLowerCase toString toUpperCase toWellFormed trim "
+                "trimEnd trimLeft trimRight trimStart valueOf @@iterator",
+                regex=" ".join(sorted(PATTERN_METHODS)),
+                markup="anchor big blink bold fixed fontcolor fontsize italics link small strike sub sup",
+            ),
+            _inherits("Number.prototype", "toExponential toFixed toLocaleString toPrecision toString valueOf"),
+            _inherits("Boolean.prototype", "toString valueOf"),
+            _inherits("BigInt.prototype", "toString valueOf @@toStringTag"),
+            _inherits("Symbol.prototype", "description toString valueOf @@toPrimitive @@toStringTag"),
+            _inherits(
+                "Date.prototype",
+                "getDate getDay getFullYear getHours getMilliseconds getMinutes getMonth getSeconds getTime "
+                "getTimezoneOffset getUTCDate getUTCDay getUTCFullYear getUTCHours getUTCMilliseconds getUTCMinutes "
+                "getUTCMonth getUTCSeconds setDate setFullYear setHours setMilliseconds setMinutes setMonth setSeconds "
+                "setTime setUTCDate setUTCFullYear setUTCHours setUTCMilliseconds setUTCMinutes setUTCMonth "
+                "setUTCSeconds toDateString toISOString toJSON toLocaleDateString toLocaleString toLocaleTimeString "
+                "toString toTimeString toUTCString valueOf @@toPrimitive",
+                dated="getYear setYear toGMTString",
+            ),
+            _inherits(
+                "RegExp.prototype",
+                "dotAll exec flags global hasIndices ignoreCase multiline source sticky test toString unicode "
+                "unicodeSets @@match @@matchAll @@replace @@search @@split",
+                mutates="compile",
+            ),
+            _inherits(
+                "Map.prototype",
+                "clear delete entries forEach get has keys set size values @@iterator @@toStringTag",
+                too_new="getOrInsert getOrInsertComputed",
+            ),
+            _inherits(
+                "Set.prototype",
+                "add clear delete difference entries forEach has intersection isDisjointFrom isSubsetOf isSupersetOf "
+                "keys size symmetricDifference union values @@iterator @@toStringTag",
+            ),
+            _inherits("Promise.prototype", "catch constructor finally then @@toStringTag"),
+            # `stack` stays as an empty text: where the engine stands in the runtime is nobody's business.
+            _inherits("Error.prototype", "message name stack toString"),
+            *(_inherits(f"{kind}.prototype", "message name") for kind in sorted(ERROR_KINDS - {"Error"})),
+            _inherits("InternalError.prototype", "message name"),
+            # Reachable from syntax and methods alone
+            _inherits("%AsyncFunction.prototype%", "@@toStringTag"),
+            _inherits("%GeneratorFunction.prototype%", "@@toStringTag", chain="prototype"),
+            _inherits("%AsyncGeneratorFunction.prototype%", "@@toStringTag", chain="prototype"),
+            _inherits("%GeneratorPrototype%", "next return throw @@toStringTag"),
+            _inherits("%AsyncGeneratorPrototype%", "next return throw @@toStringTag"),
+            _inherits(
+                "%IteratorPrototype%",
+                "drop every filter find flatMap forEach map reduce some take toArray @@iterator @@toStringTag",
+                too_new="chunks includes join windows",
+                disposal="@@dispose",
+            ),
+            _inherits("%AsyncIteratorPrototype%", "@@asyncIterator", disposal="@@asyncDispose"),
+            _inherits("%ArrayIteratorPrototype%", "next @@toStringTag"),
+            _inherits("%MapIteratorPrototype%", "next @@toStringTag"),
+            _inherits("%SetIteratorPrototype%", "next @@toStringTag"),
+            _inherits("%StringIteratorPrototype%", "next @@toStringTag"),
+            _inherits("%RegExpStringIteratorPrototype%", "next @@toStringTag"),
+            _inherits("%IteratorHelperPrototype%", "next return @@toStringTag"),
+        ]
+    }
+)
+"""Every prototype a script's values can have. What a built realm holds is exactly this (a test crawls it)."""
+
+UNREACHABLE_PROTOTYPES: Final = _names(
+    "ArrayBuffer AsyncDisposableStack DOMException DataView DisposableStack FinalizationRegistry SharedArrayBuffer "
+    "SuppressedError WeakMap WeakRef WeakSet Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Array Int32Array "
+    "Uint32Array BigInt64Array BigUint64Array Float16Array Float32Array Float64Array TypedArray"
+)
+"""Kinds of values that no script can have: their globals are gone, and no syntax or method makes one."""
+
+
+def inherited(rules: Rules) -> dict[str, frozenset[str]]:
+    """What each prototype keeps under `rules`, by the name of its row."""
+    return {name: row.allowed | row.regex if rules.allow_regex else row.allowed for name, row in PROTOTYPES.items()}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 # The text itself, whatever it says
 
 

@@ -12,7 +12,7 @@
 
   // ---- captured built-ins -------------------------------------------------------------------------------------
   const { apply, construct, getPrototypeOf, ownKeys, getOwnPropertyDescriptor, defineProperty, deleteProperty } = Reflect;
-  const { freeze, preventExtensions, create, isFrozen } = Object;
+  const { freeze, isFrozen } = Object;
   const uncurry = (method) => (self, ...args) => apply(method, self, args);
   const parse = JSON.parse;
   const stringify = JSON.stringify;
@@ -40,6 +40,8 @@
   const bigintToText = uncurry(BigInt.prototype.toString);
   const numberToText = uncurry(Number.prototype.toString);
   const hasOwn = Object.hasOwn;
+  // What the engine notes of where an error was made. Scripts see an empty text in its place.
+  const stackOf = uncurry(getOwnPropertyDescriptor(Error.prototype, 'stack').get);
   const internalErrorPrototype = InternalError.prototype;
   const rangeErrorPrototype = RangeError.prototype;
   const byteLengthOf = uncurry(
@@ -250,11 +252,14 @@
     try { return byteLengthOf(value); } catch { return bufferByteLength(value); }
   }
   // A property as text, read where the script may have put a getter or a non-string.
-  function ownText(error, key) {
+  function ownText(object, key) {
     try {
-      const value = error[key];
+      const value = object[key];
       return typeof value === 'string' ? value : value === undefined || value === null ? '' : textOf(value);
-    } catch { return ''; }
+    } catch (error) {
+      caught(error);
+      return '';
+    }
   }
   function textOf(value) {
     switch (typeof value) {
@@ -273,7 +278,7 @@
       const json = stringify(encoder(false).encode(value));
       return json === undefined ? 'undefined' : json;
     } catch (error) {
-      guardStopped();
+      caught(error);
       return '[unreadable value]';
     }
   }
@@ -301,7 +306,8 @@
     weakSet(toolErrors, error, call);
     return error;
   }
-  function callTool(name, input, options) {
+  // What scripts get is made of arrow functions: nothing hangs from them, and none is a constructor.
+  const callTool = (name, input, options) => {
     guardStopped();
     return new GlobalPromise((resolve, reject) => {
       if (typeof name !== 'string') {
@@ -327,7 +333,7 @@
       mapSet(waiting, call, { __proto__: null, resolve, reject, throwOnError });
       $post(call, stringify(toWellFormed(name)), json);
     });
-  }
+  };
   function settle(call, ok, payload) {
     const entry = mapGet(waiting, call);
     mapDelete(waiting, call);
@@ -343,7 +349,7 @@
     }
   }
   const described = new GlobalMap();
-  function getTool(name) {
+  const getTool = (name) => {
     guardStopped();
     if (typeof name !== 'string' || name.length > config.maxName) return undefined;
     if (isMetaTool(name)) stop('SELF_REFERENCE_BLOCKED', trim(name));
@@ -351,18 +357,19 @@
     guardStopped();
     const json = mapGet(described, name);
     return json === null ? undefined : parse(json);
-  }
-  async function safeParallel(functions, options) {
+  };
+  const safeParallel = async (functions, options) => {
     guardStopped();
     if (!isArray(functions)) throw new GlobalTypeError('__safe_parallel needs an array of functions');
     const total = functions.length;
     if (total > 100) throw new GlobalError('Cannot execute more than 100 operations in parallel');
     const work = [];
     for (let index = 0; index < total; index++) {
-      if (typeof functions[index] !== 'function') {
-        throw new GlobalTypeError(`__safe_parallel needs functions: item ${index} is ${functions[index] === null ? 'null' : typeof functions[index]}; write () => callTool(…)`);
+      const task = functions[index];
+      if (typeof task !== 'function') {
+        throw new GlobalTypeError(`__safe_parallel needs functions: item ${index} is ${task === null ? 'null' : typeof task}; write () => callTool(…)`);
       }
-      append(work, functions[index]);
+      append(work, task);
     }
     let width = typeof options === 'object' && options !== null ? options.maxConcurrency : undefined;
     width = typeof width === 'number' && width >= 1 ? floor(width) : 10;
@@ -373,8 +380,9 @@
     const lane = async () => {
       while (next < total) {
         const index = next++;
+        const task = work[index];  // called on its own: as `work[index]()` it would get the list as `this`
         try {
-          results[index] = await work[index]();
+          results[index] = await task();
         } catch (error) {
           caught(error);
           append(failures, [index, typeof error === 'object' && error !== null ? ownText(error, 'message') : textOf(error)]);
@@ -394,10 +402,10 @@
       throw new GlobalError(message);
     }
     return results;
-  }
+  };
 
   // ---- console ------------------------------------------------------------------------------------------------
-  function write(...parts) {
+  const write = (...parts) => {
     guardStopped();
     let line = '';
     for (let index = 0; index < parts.length; index++) {
@@ -407,7 +415,7 @@
       line += index === 0 ? shown : ` ${shown}`;
     }
     if (!$log(stringify(toWellFormed(line)))) stop('CONSOLE_LIMIT');
-  }
+  };
 
   // ---- structuredClone ------------------------------------------------------------------------------------------
   function clone(value, seen) {
@@ -450,7 +458,7 @@
       if (isError(error)) {
         report.name = bounded(ownText(error, 'name') || 'Error', 100);
         report.message = bounded(ownText(error, 'message'), 8000);
-        report.stack = bounded(ownText(error, 'stack'), 8000);
+        report.stack = bounded(textOf(stackOf(error)), 8000);
       } else {
         report.message = bounded(textOf(error), 8000);
       }
@@ -510,110 +518,103 @@
   }
 
   // ---- the realm ----------------------------------------------------------------------------------------------
-  const refuse = (what) => function () { throw new GlobalTypeError(`${what} is not allowed in AgentScript`); };
-  const show = (name, value) => defineProperty(world, name, {
+  const iterator = Symbol.iterator;
+  // The prototypes that no global leads to, by their names in the policy's table.
+  const hidden = {
+    '%AsyncFunction.prototype%': getPrototypeOf(async () => {}),
+    '%GeneratorFunction.prototype%': getPrototypeOf(function* () {}),
+    '%AsyncGeneratorFunction.prototype%': getPrototypeOf(async function* () {}),
+    '%GeneratorPrototype%': getPrototypeOf(function* () {}).prototype,
+    '%AsyncGeneratorPrototype%': getPrototypeOf(async function* () {}).prototype,
+    '%AsyncIteratorPrototype%': getPrototypeOf(getPrototypeOf(async function* () {}).prototype),
+    '%IteratorPrototype%': Iterator.prototype,
+    '%ArrayIteratorPrototype%': getPrototypeOf([][iterator]()),
+    '%MapIteratorPrototype%': getPrototypeOf(new Map()[iterator]()),
+    '%SetIteratorPrototype%': getPrototypeOf(new Set()[iterator]()),
+    '%StringIteratorPrototype%': getPrototypeOf(''[iterator]()),
+    '%RegExpStringIteratorPrototype%': getPrototypeOf(''.matchAll(/a/g)),
+    '%IteratorHelperPrototype%': getPrototypeOf([].values().map(() => 0)),
+  };
+  const symbolNames = new GlobalMap();
+  for (const key of ownKeys(Symbol)) {
+    if (typeof Symbol[key] === 'symbol') mapSet(symbolNames, Symbol[key], `@@${key}`);
+  }
+  // The policy's tables, `{name: 1}`: what is not in them is deleted.
+  function keepOnly(object, allowed) {
+    for (const key of ownKeys(object)) {
+      const name = typeof key === 'symbol' ? mapGet(symbolNames, key) : key;
+      if (name === undefined || !hasOwn(allowed, name)) deleteProperty(object, key);
+    }
+  }
+  const install = (object, key, value) => defineProperty(object, key, {
     __proto__: null, value, writable: false, enumerable: false, configurable: false });
+  const show = (name, value) => install(world, name, typeof value === 'function' ? freeze(value) : value);
 
-  // Reachable from syntax alone: the prototypes whose `constructor` compiles text, and those of iterators.
-  const hiddenPrototypes = [];
-  for (const start of [function () {}, async function () {}, function* () {}, async function* () {},
-    (function* () {})(), (async function* () {})(), [][Symbol.iterator](), new Map()[Symbol.iterator](),
-    new Set()[Symbol.iterator](), ''[Symbol.iterator](), 'a'.matchAll(/a/g)]) {
-    for (let link = getPrototypeOf(start); link !== null && link !== plain; link = getPrototypeOf(link)) append(hiddenPrototypes, link);
-  }
-  // Gone from every prototype, whatever the table of globals says.
-  // (`await` looks for the constructor of a promise, and Promise is a global that scripts have anyway.)
-  const never = config.never;
-  function strip(object) {
-    if (object !== promisePrototype) deleteProperty(object, 'constructor');
-    if (object !== plain && object !== functionPrototype) return;
-    for (let index = 0; index < never.length; index++) deleteProperty(object, never[index]);
+  // Names that data commonly uses (an error's `name`) become accessors that define an own property on assignment:
+  // plain read-only properties would make `this.name = …` in a class throw.
+  const OVERRIDABLE = ['name', 'message', 'stack', 'toString', 'valueOf', 'toLocaleString', 'hasOwnProperty'];
+  function soften(object) {
+    for (const key of OVERRIDABLE) {
+      if (!hasOwn(object, key)) continue;
+      const value = key === 'stack' ? '' : object[key];
+      defineProperty(object, key, {
+        __proto__: null,
+        enumerable: false,
+        configurable: false,
+        get() { return value; },
+        set(next) {
+          if (this === object) throw new GlobalTypeError('Built-in objects are read-only in AgentScript');
+          put(this, key, next);
+        },
+      });
+    }
   }
 
-  function build() {
-    const roots = [];
+  function replaceMethods() {
     // Handlers of rejections are like `catch`: a limit passes through. `await` does not come this way; catch clauses
     // are counted in the source.
     const nativeThen = promisePrototype.then;
-    put(promisePrototype, 'then', function then(onFulfilled, onRejected) {
-      const handler = typeof onRejected !== 'function' ? onRejected : (error) => { caught(error); return onRejected(error); };
-      return apply(nativeThen, this, [onFulfilled, handler]);
-    });
+    install(promisePrototype, 'then', freeze({
+      then(onFulfilled, onRejected) {
+        const handler = typeof onRejected !== 'function' ? onRejected : (error) => { caught(error); return onRejected(error); };
+        return apply(nativeThen, this, [onFulfilled, handler]);
+      },
+    }.then));
     // The source of the runtime is nobody's business, and of a script's own functions nobody needs it.
-    put(functionPrototype, 'toString', function toString() { return 'function () { [native code] }'; });
+    install(functionPrototype, 'toString', freeze({ toString() { return 'function () { [native code] }'; } }.toString));
     if (!config.clock) {
-      const Native = GlobalDate;
-      const Tamed = function Date(...args) {
+      world.Date = function Date(...args) {
         if (new.target === undefined || args.length === 0) throw new GlobalTypeError("'Date' without arguments is not allowed in AgentScript");
-        return construct(Native, args);
+        return construct(GlobalDate, args);
       };
-      defineProperty(Tamed, 'prototype', { __proto__: null, value: Native.prototype, writable: false });
-      put(Tamed, 'UTC', Native.UTC);
-      put(Tamed, 'parse', Native.parse);
-      put(Tamed, 'now', refuse('Date.now'));
-      world.Date = Tamed;
-      put(Math, 'random', refuse('Math.random'));
+      install(world.Date, 'prototype', GlobalDate.prototype);
+      put(world.Date, 'UTC', GlobalDate.UTC);
+      put(world.Date, 'parse', GlobalDate.parse);
     }
-    if (!config.regex) {
-      for (const method of ['match', 'matchAll', 'search']) put(String.prototype, method, refuse(`String.prototype.${method}`));
+  }
+  function build() {
+    replaceMethods();
+    for (const name of ownKeys(config.prototypes)) {
+      const prototype = hidden[name] || world[slice(name, 0, -'.prototype'.length)].prototype;
+      keepOnly(prototype, config.prototypes[name]);
+      if (prototype === plain || prototype === errorPrototype || getPrototypeOf(prototype) === errorPrototype) soften(prototype);
+      freeze(prototype);
     }
-    const keep = create(null);
-    for (const name of config.keep) keep[name] = true;
+    keepOnly(world, config.globals);
     for (const name of ownKeys(world)) {
-      if (name in keep) {
-        if (typeof world[name] === 'object' || typeof world[name] === 'function') append(roots, [name, world[name]]);
-      } else {
-        deleteProperty(world, name);
-      }
-    }
-    for (const [name, value] of roots) {
-      const members = config.members[name];
-      if (members === undefined || members === null) continue;
-      const allowed = create(null);
-      for (const member of members) allowed[member] = true;
-      for (const key of ownKeys(value)) {
-        if (typeof key === 'string' && !(key in allowed) && key !== 'prototype' && key !== 'length' && key !== 'name') deleteProperty(value, key);
-      }
-    }
-    for (const prototype of hiddenPrototypes) seal(prototype);
-    seal(internalErrorPrototype);
-    for (const [, value] of roots) {
-      seal(value.prototype);
-      seal(value);
+      const value = world[name];
+      if (typeof value !== 'object' && typeof value !== 'function') continue;
+      keepOnly(value, config.globals[name]);
+      freeze(value);
     }
     show('callTool', callTool);
     show('getTool', getTool);
     show('__safe_parallel', safeParallel);
-    if (!('structuredClone' in world) && 'structuredClone' in keep) show('structuredClone', (value) => clone(value, new GlobalMap()));
+    show('structuredClone', (value) => clone(value, new GlobalMap()));
     if (config.console) {
+      freeze(write);
       show('console', freeze({ log: write, info: write, warn: write, error: write, debug: write }));
     }
-  }
-
-  // Read-only from here on. Names that data commonly uses (an error's `name`) become accessors that define an own
-  // property on assignment: plain read-only properties would make `this.name = …` in a class throw.
-  const OVERRIDABLE = ['name', 'message', 'toString', 'valueOf', 'toLocaleString', 'hasOwnProperty'];
-  function seal(object) {
-    if ((typeof object !== 'object' && typeof object !== 'function') || object === null || isFrozen(object)) return;
-    strip(object);
-    if (object === plain || object === errorPrototype || getPrototypeOf(object) === errorPrototype) {
-      for (const key of OVERRIDABLE) {
-        if (hasOwn(object, key)) soften(object, key, object[key]);
-      }
-    }
-    freeze(object);
-  }
-  function soften(object, key, value) {
-    defineProperty(object, key, {
-      __proto__: null,
-      enumerable: false,
-      configurable: false,
-      get() { return value; },
-      set(next) {
-        if (this === object) throw new GlobalTypeError('Built-in objects are read-only in AgentScript');
-        put(this, key, next);
-      },
-    });
   }
 
   build();
@@ -623,7 +624,7 @@
       case 'run':
         config.form = c;
         show('codecallContext', deepFreeze(parse(b)));
-        preventExtensions(world);
+        freeze(world);
         return run(a);
       case 'settle': return settle(a, b, c);
       default: return stepsSoFar();

@@ -8,18 +8,19 @@ what runs is decided here, job by job.
 from __future__ import annotations
 
 import re
-import resource
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
+# The package `quickjs` starts a thread when it is imported, which a process that forks and is jailed must not have;
+# this is the engine it wraps.
+import _quickjs as quickjs  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
-import quickjs  # pyright: ignore[reportMissingTypeStubs]
 
 from codecall.sandbox.agentscript.configuration import configuration
+from codecall.sandbox.agentscript.heap import HeapMark, give_back
 from codecall.sandbox.agentscript.instrument import Program
 from codecall.sandbox.agentscript.stops import stop_failure
 from codecall.sandbox.wire import MAX_CALLS_PER_FRAME, Answer, Call, Failure, Limits
@@ -31,7 +32,6 @@ class _Engine(Protocol):
     def add_callable(self, name: str, function: Callable[..., object]) -> None: ...
     def eval(self, text: str) -> Callable[..., Callable[..., float]]: ...
     def execute_pending_job(self) -> bool: ...
-    def memory(self) -> dict[str, int]: ...
     def set_max_stack_size(self, size: int) -> None: ...
     def set_memory_limit(self, size: int) -> None: ...
 
@@ -45,8 +45,13 @@ STACK_BYTES = 4 * 1024 * 1024
 CHECKPOINT_STEPS = 4096
 """Loop turns and function entries between two looks at the clock: well under a millisecond of script."""
 
-_PRELUDE = (Path(__file__).parent / "prelude.js").read_text(encoding="utf-8")
-_FRAME = re.compile(r"<input>:(\d{1,6}):(\d{1,6})")
+JOBS_PER_LOOK = 256
+"""Promise jobs between two looks at the clock: a chain of them need not run a line of the script's."""
+
+# The engine compiles it for every script: what is there for readers is taken out first. No text of it spans lines.
+_PRELUDE = re.sub(r"(?m)^\s*(?://.*)?\n?", "", (Path(__file__).parent / "prelude.js").read_text(encoding="utf-8"))
+# A function's name stands before the place, and a script chooses that name.
+_FRAME = re.compile(r"(?m)^ +at (?:.* )?\(?<input>:(\d{1,6}):(\d{1,6})\)?$")
 _HOST_FUNCTIONS = ("$post", "$ask", "$log", "$stop", "$checkpoint", "$finish", "$fail", "$exhausted")
 
 _decode_json = msgspec.json.decode
@@ -101,7 +106,16 @@ class Realm:
         self._console_bytes = 0
         self._program: Program | None = None
         self._engine, self._operate = self._build()
-        _peak_at_start()
+        self._heap = HeapMark()
+
+    @property
+    def limits(self) -> Limits:
+        """What it was built for."""
+        return self._limits
+
+    def attend(self, ask: Callable[[str], str | None], clock: Callable[[], float]) -> None:
+        """Ask and count elsewhere from now on: for an engine that was built in the process this one was forked from."""
+        self._ask, self._clock, self._heap = ask, clock, HeapMark()
 
     # ------------------------------------------------------------------------------------------------ building
 
@@ -119,10 +133,15 @@ class Realm:
     def start(self, program: Program, *, form: str, context: str | None) -> None:
         """Run the script until it waits, settles or is stopped. `context` is JSON text of an object."""
         self._program = program
+        self._heap = HeapMark()
         try:
             body = self._engine.eval(program.text)
         except _EngineError as error:
-            self._refuse_syntax(str(error))
+            # The binding tells the kind of an error by its text alone.
+            if str(error).startswith("SyntaxError"):
+                self._refuse_syntax(str(error))
+            else:
+                self._stop("WORKER_MEMORY_EXCEEDED")
             return
         self._turn("run", body, context or "{}", form)
 
@@ -150,8 +169,11 @@ class Realm:
     def _turn(self, *operation: object) -> None:
         try:
             self._operate(*operation)
+            jobs = 0
             while not self._stopped() and self._engine.execute_pending_job():
-                pass
+                jobs += 1
+                if jobs % JOBS_PER_LOOK == 0 and self._clock() > self._limits.timeout_ms:
+                    self._stop("TIMEOUT")
         except _EngineError:
             # Nothing the script throws arrives here: promises catch it. What does is the engine giving up.
             self._stop("WORKER_MEMORY_EXCEEDED")
@@ -164,12 +186,16 @@ class Realm:
     def count_steps(self) -> int:
         """Loop turns and function entries so far."""
         if self._program is not None and not self._stopped():
-            self.steps = max(self.steps, int(self._operate("steps")))
+            try:
+                self.steps = max(self.steps, int(self._operate("steps")))
+            except _EngineError:
+                self._stop("WORKER_MEMORY_EXCEEDED")
         return self.steps
 
     def close(self) -> None:
         """Free the engine now: it and this object hold each other."""
         del self._engine, self._operate
+        give_back()
 
     def _end(self, outcome: Outcome) -> None:
         if self.outcome is None or (self.outcome.failure is None and outcome.failure is not None):
@@ -180,9 +206,8 @@ class Realm:
         self._end(Outcome(failure=failure, reusable=code != "WORKER_MEMORY_EXCEEDED"))
 
     def _never_settles(self) -> None:
-        used = self._engine.memory()["malloc_size"]
-        exhausted = used > 0.95 * self._limits.memory_mb * 1024 * 1024
-        self._stop("WORKER_MEMORY_EXCEEDED" if exhausted else "DEADLOCK")
+        # A promise is also left unsettled by an engine without the memory to settle it.
+        self._stop("WORKER_MEMORY_EXCEEDED" if self._host_exhausted() else "DEADLOCK")
 
     # -------------------------------------------------------------------------------- called by the prelude
     # The binding turns an exception raised here into a crash of the interpreter, so none of these may raise.
@@ -226,8 +251,7 @@ class Realm:
         self._failed(_decode_json(report, type=_Report))
 
     def _host_exhausted(self) -> bool:
-        # An exhausted heap shows in what the process took at most since it was started.
-        return _peak_bytes() - _peak_at_start() > 0.85 * self._limits.memory_mb * 1024 * 1024
+        return self._heap.grew_by(self._limits.memory_mb * 1024 * 1024)
 
     # ------------------------------------------------------------------------------------------------- failures
 
@@ -266,17 +290,6 @@ class Realm:
                 )
             )
         )
-
-
-def _peak_bytes() -> int:
-    # In KiB on Linux, bytes on macOS.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-@cache
-def _peak_at_start() -> int:
-    """The most this process had taken before its first script."""
-    return _peak_bytes()
 
 
 @cache

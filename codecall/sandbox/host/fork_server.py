@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -75,9 +76,13 @@ def start_process(command: Sequence[str], line: socket.socket) -> subprocess.Pop
 
 
 class ForkServer:
-    """A clean process with everything loaded that forks workers on demand. Starting it blocks for some milliseconds."""
+    """A clean process with everything loaded that forks workers on demand. Starting it blocks for some milliseconds.
 
-    def __init__(self) -> None:
+    Args:
+        prepare: What its workers are for.
+    """
+
+    def __init__(self, prepare: wire.Prepare) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._process = start_process(FORK_SERVER_COMMAND, theirs)
@@ -87,6 +92,7 @@ class ForkServer:
         finally:
             theirs.close()
         self._control.setblocking(False)
+        self._control.send(wire.pack(prepare)[wire.HEADER.size :])
 
     @staticmethod
     def available() -> bool:
@@ -158,7 +164,8 @@ class ForkedProcess:
     def _end(self) -> None:
         if self._process >= 0:
             # By descriptor: the number of an ended process may already be another's.
-            signal.pidfd_send_signal(self._process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
 
     def poll(self) -> int | None:
         """Its exit status, negative for a signal; None while it runs or is being made."""

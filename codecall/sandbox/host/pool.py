@@ -101,8 +101,8 @@ class WorkerPool:
         return self._fork_server is not None
 
     def pids(self) -> list[int]:
-        """Process ids of the living workers."""
-        return [worker.pid for worker in self._living]
+        """Process ids of the living workers; one being forked has none yet."""
+        return [worker.pid for worker in self._living if worker.pid]
 
     async def start(self) -> None:
         """Start `min_workers` processes; they load while the caller goes on.
@@ -285,7 +285,7 @@ class WorkerPool:
         if self._fork_server is None and self._options.fork_server and ForkServer.available():
             async with self._starting_server:
                 if self._fork_server is None:
-                    server = await anyio.to_thread.run_sync(ForkServer)
+                    server = await anyio.to_thread.run_sync(ForkServer, self._prepare)
                     if self._closed:
                         await self._drop(server)
                         self._check_open()

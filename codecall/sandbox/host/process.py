@@ -104,6 +104,8 @@ class WorkerProcess:
                 message = await self.receive()
         except TimeoutError:
             raise WorkerStartupError(f"A worker process was not ready within {timeout_ms}ms") from None
+        except (MessageSizeError, MessageValidationError):
+            raise WorkerStartupError("A worker process did not start by the protocol") from None
         except WorkerCrashedError as failure:
             raise WorkerStartupError(
                 f"A worker process ended while it was starting ({await self._ending()})",

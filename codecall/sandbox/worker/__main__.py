@@ -7,8 +7,7 @@ from codecall.sandbox.worker.serve import run, settle_in
 
 def main() -> None:
     """Load everything, then serve."""
-    settle_in()
-    run()
+    run(settle_in())
 
 
 if __name__ == "__main__":

@@ -23,15 +23,15 @@ class Spares:
 
     Args:
         make: Builds one.
-        limits: What to build them for, until a script comes with other limits. The first is built at once.
+        first: One that is ready; others are built for its limits until a script comes with other ones.
         count: How many to keep ready.
     """
 
-    def __init__(self, make: Callable[[wire.Limits], Realm], limits: wire.Limits, count: int) -> None:
+    def __init__(self, make: Callable[[wire.Limits], Realm], first: Realm, count: int) -> None:
         self._make = make
-        self._limits = limits
+        self._limits = first.limits
         self._count = count
-        self._ready: deque[Realm] = deque([make(limits)])
+        self._ready = deque([first])
 
     def take(self, limits: wire.Limits) -> Realm:
         """An engine with these limits that no script has seen."""

@@ -16,8 +16,12 @@ import socket
 from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
-from codecall.sandbox.worker import jail
+from codecall.sandbox.agentscript.realm import Realm
+from codecall.sandbox.worker.jail import Shared
 from codecall.sandbox.worker.serve import run, settle_in
+
+MAX_PREPARE_BYTES = 64 * 1024
+"""Longest first record, in bytes; it has some 500."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -29,18 +33,37 @@ class _Child(NamedTuple):
     fate: socket.socket
 
 
+class _Template(NamedTuple):
+    """What every worker starts with."""
+
+    shared: Shared
+    engine: Realm | None
+
+
 def main() -> None:
     """Load everything, then fork whenever asked."""
-    settle_in()
-    jail.load()
-    # A collection would touch, and so copy, every page that the workers share.
-    gc.collect()
-    gc.freeze()
     with socket.socket(fileno=0) as control:
-        _serve(control)
+        prepare = wire.decode_server_message(control.recv(MAX_PREPARE_BYTES))
+        if not isinstance(prepare, wire.Prepare):
+            return
+        template = _Template(settle_in(), _engine(prepare))
+        # A collection would touch, and so copy, every page that the workers share.
+        gc.collect()
+        gc.freeze()
+        _serve(control, template)
 
 
-def _serve(control: socket.socket) -> None:
+def _engine(prepare: wire.Prepare) -> Realm | None:
+    """An engine for workers that serve one script each, who would spend most of their life building it.
+
+    Not where scripts may roll dice: copies of one engine all roll the same.
+    """
+    if prepare.runs > 1 or prepare.limits.allow_clock:
+        return None
+    return Realm(prepare.limits, lambda _: None, lambda: 0.0)
+
+
+def _serve(control: socket.socket, template: _Template) -> None:
     watched = select.poll()
     watched.register(control, select.POLLIN)
     children: dict[int, _Child] = {}
@@ -57,13 +80,13 @@ def _serve(control: socket.socket) -> None:
                 for process, child in children.items():
                     _bury(process, child)
                 return
-            if (born := _fork(*descriptors)) is not None:
+            if (born := _fork(template, *descriptors)) is not None:
                 process, child = born
                 children[process] = child
                 watched.register(process, select.POLLIN)
 
 
-def _fork(pipe: int, fate_descriptor: int) -> tuple[int, _Child] | None:
+def _fork(template: _Template, pipe: int, fate_descriptor: int) -> tuple[int, _Child] | None:
     """A new worker and the descriptor of its process; None when there could be none."""
     fate = socket.socket(fileno=fate_descriptor)
     parent = os.getpid()
@@ -75,7 +98,7 @@ def _fork(pipe: int, fate_descriptor: int) -> tuple[int, _Child] | None:
             fate.send(wire.FATE.pack(wire.STILLBORN, failure.errno or 0))
         return None
     if pid == 0:
-        _become_worker(pipe, parent)
+        _become_worker(template, pipe, parent)
     os.close(pipe)
     process = os.pidfd_open(pid)
     with contextlib.suppress(OSError):
@@ -83,13 +106,13 @@ def _fork(pipe: int, fate_descriptor: int) -> tuple[int, _Child] | None:
     return process, _Child(pid, fate)
 
 
-def _become_worker(pipe: int, parent: int) -> NoReturn:
+def _become_worker(template: _Template, pipe: int, parent: int) -> NoReturn:
     try:
         # However the fork server ends, its workers do too.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() == parent:
             os.dup2(pipe, 0)
-            run()
+            run(*template)
     finally:
         os._exit(1)
 

@@ -1,4 +1,4 @@
-"""The jail of a worker process: LAYERS, entered from top to bottom before the first script and never left.
+"""The jail of a worker process: LAYERS, entered before the first script and never left.
 
 Each layer stands for itself: were all the others missing, it would still hold what it says. A layer that the system
 does not offer is reported, not hidden; whether the worker then runs at all is the preset's `require_jail`.
@@ -46,7 +46,7 @@ class Terms(NamedTuple):
     cpu_seconds: int
     """Processor time of the worker's whole life."""
     size_bytes: int
-    """Address space in use when the jail is entered."""
+    """Address space in use before; 0 where the system does not say."""
 
 
 class _Missing(Exception):  # noqa: N818 - not an error: a finding
@@ -135,47 +135,58 @@ def _syscalls(_: Terms) -> str:
     if syscalls.MISSING is not None:
         raise _Missing(syscalls.MISSING)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    syscalls.syscall_filter().load()
+    syscalls.enforce()
     return f"{len(syscalls.ALLOWED)} system calls allowed"
 
 
-BEFORE_THREADS: Final = (
-    _Row("descriptors", "use a file, socket or terminal of the server's: the pipe is all there is", _descriptors),
-    _Row("surroundings", "read an environment variable or learn where the server works", _surroundings),
-    _Row("privileges", "act with the server's user, when that is root, or with any capability", _privileges),
+SHARED: Final = (
+    _Row("surroundings", "read an environment variable, or learn where the server works", _surroundings),
+    _Row("privileges", "act as root when the server does, or with any capability, now or later", _privileges),
+    _Row("undumpable", "be looked into by another process of its user, or leave a core file", _undumpable),
     _Row("landlock", "open, list, create or run anything that has a path", _no_path),
 )
-AFTER_THREADS: Final = (
+"""Those that a fork server enters once for all its workers."""
+
+OWN: Final = (
+    _Row("descriptors", "use a file, socket or terminal of the server's: the pipe is all there is", _descriptors),
     _Row("limits", "open a file, start a process or thread, take memory or processor time without end", _limits),
-    _Row("undumpable", "be looked into by another process of its user, or leave a core file", _undumpable),
     _Row("seccomp", "make any system call but those for memory, the pipe, the clock and the end", _syscalls),
 )
-LAYERS: Final = (*BEFORE_THREADS, *AFTER_THREADS)
-"""All of them, in order. Landlock holds for a thread and those it starts, the limits forbid new threads: what needs a
-thread is started between the two parts."""
+"""Those that each worker enters itself, after the others. They forbid new threads."""
+
+LAYERS: Final = (*SHARED, *OWN)
+"""All of them, in order."""
 
 
-def enter(memory_mb: int, cpu_seconds: int, start_threads: Callable[[], None]) -> list[Layer]:
-    """Enter every layer there is; say which holds.
+class Shared(NamedTuple):
+    """The first half of a jail."""
+
+    layers: list[Layer]
+    size_bytes: int
+    """Address space in use, in bytes; 0 where the system does not say. Nobody inside can ask any more."""
+
+
+def enter_shared() -> Shared:
+    """Enter the layers that processes forked from this one share, and do ahead what can be done for all of them."""
+    size = _address_space()
+    with contextlib.suppress(OSError):  # reported when the layer is entered
+        syscalls.prepare()
+    terms = Terms(0, 0, size)
+    return Shared([_enter(row, terms) for row in SHARED], size)
+
+
+def enter_own(shared: Shared, memory_mb: int, cpu_seconds: int, start_threads: Callable[[], None]) -> list[Layer]:
+    """Enter the rest; say which layers hold.
 
     Args:
+        shared: The first half.
         memory_mb: Engine heap in MiB.
         cpu_seconds: Processor time for the rest of this process's life.
         start_threads: Starts what needs a thread of its own, when it is time.
     """
-    terms = Terms(memory_mb << 20, cpu_seconds, _address_space())
-    layers = [_enter(row, terms) for row in BEFORE_THREADS]
     start_threads()
-    return [*layers, *(_enter(row, terms) for row in AFTER_THREADS)]
-
-
-def load() -> None:
-    """Do ahead what can be done once for many workers."""
-    if syscalls.MISSING is None:
-        syscalls.syscall_filter()
-    if _landlock is not None:
-        with contextlib.suppress(OSError):
-            _landlock_abi()
+    terms = Terms(memory_mb << 20, cpu_seconds, shared.size_bytes)
+    return [*shared.layers, *(_enter(row, terms) for row in OWN)]
 
 
 def _enter(row: _Row, terms: Terms) -> Layer:
@@ -209,6 +220,7 @@ _ALL_SCOPES = 0b11
 """Abstract sockets and signals: nothing outside this process."""
 
 
+@cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -25,23 +26,29 @@ FRAME_BUDGET = wire.MAX_FRAME_BYTES // 2
 """Bytes of tool input sent in one frame; what is beyond waits for the next, in which answers have come."""
 
 
-def settle_in() -> None:
-    """What a worker, and a fork server for its workers, does before anything else: load all that will ever be needed.
+def settle_in() -> jail.Shared:
+    """What a worker, or a fork server for its workers, does before anything else: load all that will ever be needed,
+    and enter the part of the jail that does not depend on the worker.
 
     A first script makes every module load what it puts off, since nothing can be loaded once the jail is shut.
     """
     # An interrupt at the terminal is the server's business: it decides when its workers end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.chdir("/")
     # A script never competes with the server for the processor as an equal.
     os.nice(NICENESS)
     rehearse()
+    return jail.enter_shared()
 
 
-def run() -> NoReturn:
-    """Serve over descriptor 0 until the server closes it, and end the process."""
+def run(shared: jail.Shared, built: Realm | None = None) -> NoReturn:
+    """Serve over descriptor 0 until the server closes it, and end the process.
+
+    Args:
+        shared: The part of the jail that is shut already.
+        built: An engine that no script has seen.
+    """
     try:
-        _serve(Pipe(socket.socket(fileno=0)))
+        _serve(Pipe(socket.socket(fileno=0)), shared, built)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(0)
     except BaseException:
@@ -49,12 +56,12 @@ def run() -> NoReturn:
         os._exit(1)
 
 
-def _serve(pipe: Pipe) -> NoReturn:
+def _serve(pipe: Pipe, shared: jail.Shared, built: Realm | None) -> NoReturn:
     prepare = pipe.receive()
     if not isinstance(prepare, wire.Prepare):
         os._exit(2)
     watchdog = Watchdog(pipe)
-    layers = jail.enter(prepare.limits.memory_mb, prepare.cpu_seconds, watchdog.start)
+    layers = jail.enter_own(shared, prepare.limits.memory_mb, prepare.cpu_seconds, watchdog.start)
     missing = [f"{layer.name} ({layer.detail})" for layer in layers if not layer.active]
     if prepare.require_jail and missing:
         pipe.send(wire.Ready(layers, failure=", ".join(missing)))
@@ -71,9 +78,13 @@ def _serve(pipe: Pipe) -> NoReturn:
     def make(limits: wire.Limits) -> Realm:
         return Realm(limits, ask, watchdog.script_ms)
 
-    spares = Spares(make, prepare.limits, min(SPARE_ENGINES, prepare.runs))
+    if built is not None and built.limits == prepare.limits:
+        built.attend(ask, watchdog.script_ms)
+    else:
+        built = make(prepare.limits)
+    spares = Spares(make, built, min(SPARE_ENGINES, prepare.runs))
     pipe.send(wire.Ready(layers))
-    while True:
+    for runs in itertools.count(1):
         start = pipe.receive()
         if not isinstance(start, wire.Start):
             os._exit(2)
@@ -81,9 +92,11 @@ def _serve(pipe: Pipe) -> NoReturn:
         done = _run(pipe, watchdog, realm, start)
         watchdog.rest()
         pipe.send(done)
+        if runs == prepare.runs or not done.reusable:
+            break
         realm.close()
-        if done.reusable:
-            spares.refill(pipe.has_work)
+        spares.refill(pipe.has_work)
+    os._exit(0)
 
 
 def _run(pipe: Pipe, watchdog: Watchdog, realm: Realm, start: wire.Start) -> wire.Done:

@@ -6,10 +6,12 @@ One row per system call, with the arguments it is allowed for and what needs it.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import mmap
+import os
 from functools import cache
-from typing import Any, Final, Literal, NamedTuple, Protocol, cast
+from typing import Any, Final, Literal, NamedTuple
 
 try:
     import pyseccomp as _pyseccomp  # pyright: ignore[reportMissingTypeStubs]
@@ -99,30 +101,55 @@ REFUSED: Final = (
 """Answered with EPERM, so that an honest worker that stumbles ends in an orderly way. Nothing else is."""
 
 
-class Filter(Protocol):
-    """The part of `pyseccomp.SyscallFilter` that others use; the package has no types."""
-
-    def load(self) -> None:
-        """Put the filter in force, for every thread of the process and for good."""
-
-
 @cache
-def syscall_filter() -> Filter:
-    """The filter, ready to be loaded. Built once: a fork server builds it for all its workers.
+def _program() -> tuple[ctypes.Structure, int]:
+    """ALLOWED and REFUSED as the kernel reads them, and the number of the call that puts them in force."""
+    built = _library.SyscallFilter(_library.KILL_PROCESS)
+    built.set_attr(_library.Attr.ACT_BADARCH, _library.KILL_PROCESS)
+    for action, rows in ((_library.ALLOW, ALLOWED), (_library.ERRNO(errno.EPERM), REFUSED)):
+        for row in rows:
+            if _exists(row.name):
+                built.add_rule_exactly(action, row.name, *map(_argument, row.conditions))
+    with os.fdopen(os.memfd_create("filter"), "w+b") as file:
+        built.export_bpf(file)
+        file.seek(0)
+        code = file.read()
+    return _Program(len(code) // _INSTRUCTION_BYTES, code), _library.resolve_syscall(_library.system_arch(), "seccomp")
+
+
+def prepare() -> None:
+    """Build the filter, once for all processes forked from this one.
 
     Raises:
         OSError: there can be no filter here; MISSING says why.
     """
     if MISSING is not None:
         raise OSError(errno.ENOSYS, MISSING)
-    built = _library.SyscallFilter(_library.KILL_PROCESS)
-    built.set_attr(_library.Attr.ACT_BADARCH, _library.KILL_PROCESS)
-    built.set_attr(_library.Attr.CTL_TSYNC, 1)
-    for action, rows in ((_library.ALLOW, ALLOWED), (_library.ERRNO(errno.EPERM), REFUSED)):
-        for row in rows:
-            if _exists(row.name):
-                built.add_rule_exactly(action, row.name, *map(_argument, row.conditions))
-    return cast("Filter", built)
+    _program()
+
+
+def enforce() -> None:
+    """Put the filter in force, for every thread of the process and for good. `prepare` comes first.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    # By the kernel's own call: `SyscallFilter.load` makes the program anew each time, which takes longer than a fork.
+    program, number = _program()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(number, _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC, ctypes.byref(program)) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+class _Program(ctypes.Structure):
+    """`sock_fprog` of the kernel's header."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
+
+
+_INSTRUCTION_BYTES = 8
+_SECCOMP_SET_MODE_FILTER = 1
+_SECCOMP_FILTER_FLAG_TSYNC = 1
 
 
 def _exists(name: str) -> bool:

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -50,6 +50,9 @@ class Gate:
         return "opened"
 
 
+PLAIN = {"max_workers": 1, "min_workers": 0, "fork_server": False}
+"""One worker that is a process of its own, so that another can be put in its place."""
+
 WAITING = "return await callTool('gate', {})"
 
 
@@ -57,9 +60,9 @@ async def test_a_worker_is_reused_until_its_runs_are_used_up() -> None:
     async with Enclave("secure", worker_max_runs=2, pool={"min_workers": 1, "max_workers": 1}) as enclave:
         seen: list[int] = []
         for _ in range(4):
-            assert (await enclave.execute("return 1")).value == 1
-            seen += enclave.pool.pids()
-    assert seen[0] != seen[1] == seen[2] != seen[3]
+            result = await enclave.execute("return callTool('pid')", tool_handler=lambda n, a: enclave.pool.pids())
+            seen += cast("list[int]", result.value)
+    assert seen[0] == seen[1] != seen[2] == seen[3]
 
 
 async def test_nothing_is_left_for_the_next_script() -> None:
@@ -73,8 +76,8 @@ async def test_nothing_is_left_for_the_next_script() -> None:
 async def test_closing_leaves_no_process() -> None:
     enclave = Enclave("secure", pool={"min_workers": 2, "max_workers": 2})
     await enclave.start()
-    pids = enclave.pool.pids()
-    assert len(pids) == 2
+    while len(pids := enclave.pool.pids()) < 2:
+        await anyio.lowlevel.checkpoint()
     await enclave.aclose()
     await enclave.aclose()
     assert all(gone(pid) for pid in pids)
@@ -208,13 +211,14 @@ async def test_an_idle_worker_that_died_is_noticed() -> None:
         assert (await enclave.execute("return 1")).success
         (pid,) = enclave.pool.pids()
         os.kill(pid, signal.SIGKILL)
-        await anyio.to_thread.run_sync(os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        while not gone(pid):
+            await anyio.lowlevel.checkpoint()
         assert (await enclave.execute("return 1")).value == 1
 
 
 async def test_the_watchdog_kills_a_worker_that_does_not_answer(speaking: Callable[[str], None]) -> None:
     speaking("ready(); receive(); time.sleep(60)")
-    async with Enclave("secure", timeout_ms=100, pool={"max_workers": 1, "min_workers": 0}) as enclave:
+    async with Enclave("secure", timeout_ms=100, pool=PLAIN) as enclave:
         with anyio.fail_after(5):
             result = await enclave.execute("return 1")
         assert isinstance(result.error, WorkerTimeoutError)
@@ -229,10 +233,10 @@ def speaking(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         "import os, socket, struct, time, msgspec\n"
         "s = socket.socket(fileno=0)\n"
         "def send(m): b = msgspec.msgpack.encode(m); s.sendall(struct.pack('>I', len(b)) + b)\n"
-        "def ready(): send({'type': 'ready', 'pid': os.getpid()})\n"
         "def receive():\n"
         "    n = struct.unpack('>I', s.recv(4, socket.MSG_WAITALL))[0]\n"
         "    return msgspec.msgpack.decode(s.recv(n, socket.MSG_WAITALL))\n"
+        "def ready(): receive(); send({'type': 'ready', 'layers': []})\n"
         "def calls(*c): send({'type': 'calls', 'calls': c, 'logs': [], 'steps': 0, 'script_ms': 0.0})\n"
         "def done(**k): send({'type': 'done', 'logs': [], 'steps': 0, 'script_ms': 0.0} | k)\n"
     )
@@ -247,7 +251,7 @@ VIOLATIONS: list[tuple[str, type[Exception]]] = [
     ("ready(); receive(); send({'type': 'nonsense'})", MessageValidationError),
     ("ready(); receive(); s.sendall(b'\\0\\0\\0\\4abcd')", MessageValidationError),
     ("ready(); receive(); s.sendall(b'\\xff\\xff\\xff\\xff')", MessageSizeError),
-    ("ready(); receive(); ready()", MessageValidationError),
+    ("ready(); receive(); send({'type': 'ready', 'layers': []})", MessageValidationError),
     ("ready(); receive(); calls()", MessageValidationError),
     ("ready(); receive(); calls([2, 'a', '{}'])", MessageValidationError),
     ("ready(); receive(); calls([1, 'a', '['])", MessageValidationError),
@@ -262,7 +266,7 @@ VIOLATIONS: list[tuple[str, type[Exception]]] = [
     ("ready(); receive(); s.sendall(b'\\0\\0\\1\\0abc'); os._exit(3)", WorkerCrashedError),
     ("ready(); receive(); os._exit(0)", WorkerCrashedError),
     ("os._exit(7)", WorkerStartupError),
-    ("send({'type': 'ready', 'pid': 1}); time.sleep(60)", WorkerStartupError),
+    ("send({'type': 'calls'}); time.sleep(60)", WorkerStartupError),
 ]
 
 
@@ -271,7 +275,7 @@ async def test_a_worker_that_breaks_the_protocol(
     speaking: Callable[[str], None], code: str, error: type[Exception]
 ) -> None:
     speaking(code)
-    async with Enclave("secure", pool={"max_workers": 1, "min_workers": 0}) as enclave:
+    async with Enclave("secure", pool=PLAIN) as enclave:
         result = await enclave.execute("return 1", tool_handler=lambda n, a: 1)
         assert type(result.error) is error, result
         pids = enclave.pool.pids()
@@ -280,7 +284,7 @@ async def test_a_worker_that_breaks_the_protocol(
 
 async def test_a_worker_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "WORKER_COMMAND", ("/nonexistent/python",))
-    async with Enclave("secure", pool={"min_workers": 0}) as enclave:
+    async with Enclave("secure", pool=PLAIN) as enclave:
         result = await enclave.execute("return 1")
     assert isinstance(result.error, WorkerStartupError)
     assert result.error.hint
@@ -292,7 +296,7 @@ async def test_words_out_of_turn_cost_a_worker_its_place(speaking: Callable[[str
         "b = msgspec.msgpack.encode({'type': 'done', 'logs': [], 'steps': 0, 'script_ms': 0.0, 'value': '1'})\n"
         "s.sendall((struct.pack('>I', len(b)) + b) * 2); time.sleep(60)"
     )
-    async with Enclave("secure", pool={"max_workers": 1, "min_workers": 0}) as enclave:
+    async with Enclave("secure", pool=PLAIN) as enclave:
         assert (await enclave.execute("return 1")).value == 1
         assert (await enclave.execute("return 1")).value == 1
 
@@ -317,7 +321,7 @@ async def test_never_more_workers_than_allowed() -> None:
 
 async def test_closing_while_a_worker_loads(speaking: Callable[[str], None]) -> None:
     speaking("time.sleep(60)")
-    enclave = Enclave("secure", pool={"max_workers": 2, "min_workers": 0})
+    enclave = Enclave("secure", pool=PLAIN | {"max_workers": 2})
     results: list[ExecutionResult] = []
 
     async def run() -> None:
@@ -336,7 +340,7 @@ async def test_closing_while_a_worker_loads(speaking: Callable[[str], None]) -> 
 
 async def test_a_worker_that_cannot_start_while_another_is_busy(speaking: Callable[[str], None]) -> None:
     gate = Gate()
-    async with Enclave("secure", pool={"max_workers": 2}) as enclave, anyio.create_task_group() as group:
+    async with Enclave("secure", pool=PLAIN | {"max_workers": 2}) as enclave, anyio.create_task_group() as group:
         group.start_soon(lambda: enclave.execute(WAITING, tool_handler=gate))
         await gate.called.wait()
         speaking("os._exit(3)")
@@ -346,7 +350,7 @@ async def test_a_worker_that_cannot_start_while_another_is_busy(speaking: Callab
 
 
 async def test_a_finished_result_survives_a_failing_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with Enclave("secure", worker_max_runs=1, pool={"max_workers": 1}) as enclave:
+    async with Enclave("secure", worker_max_runs=1, pool=PLAIN) as enclave:
 
         def handler(name: str, arguments: dict[str, Any]) -> int:
             monkeypatch.setattr(process, "WORKER_COMMAND", ("/nonexistent/python",))
