@@ -326,13 +326,14 @@ class QueueTimeoutError(WorkerError):
 
 
 class ExecutionAbortedError(WorkerError):
-    """The run was cancelled."""
+    """The worker was asked to end from outside while it ran the script: by an operator, or by the system when it shuts
+    the service down. Calls already made have taken effect."""
 
     code = "EXECUTION_ABORTED"
 
 
 class MessageFloodError(WorkerError):
-    """The worker sent more frames than the protocol allows."""
+    """The worker sent more messages, more console output, or smaller pieces than the protocol allows."""
 
     code = "MESSAGE_FLOOD"
 

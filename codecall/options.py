@@ -113,7 +113,7 @@ class Preset(Options):
     """Size of the script's result as JSON, in bytes."""
     allow_console: bool
     """Whether `console` exists."""
-    max_console_calls: int = Field(ge=0, le=1_000_000)
+    max_console_calls: int = Field(ge=0, le=100_000)
     """Console calls one script may make."""
     max_console_bytes: int = Field(ge=0, le=64 * 1024 * 1024)
     """UTF-8 bytes of console text one script may write."""
@@ -231,6 +231,9 @@ class PoolOptions(Options):
     """Milliseconds a script may wait for a worker before QUEUE_TIMEOUT."""
     startup_timeout_ms: Millis = 15_000
     """Milliseconds a worker process may take to start before WORKER_STARTUP_FAILED."""
+    share_workers: bool = False
+    """Let one worker serve scripts of several clients, one after the other. Saves making a worker when another client
+    comes; a worker that a script has taken over would then see what the next client brings."""
     fork_server: bool = True
     """Fork workers from a small clean process that has everything loaded. False, or where the system cannot: start
     each worker as a process of its own, which takes some hundred milliseconds."""

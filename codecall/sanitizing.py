@@ -1,19 +1,28 @@
-"""What error messages lose on their way to a model: `clean_text` for messages, `clean_value` for error details.
+"""What error messages lose on their way to a model: `clean_error` for a whole error, `clean_text`, `clean_value`.
 
 PATTERNS is the whole policy: one row per thing removed, with the mark that stands in its place and an example
 pair that is the row's test. Rows apply from top to bottom, so that a connection string goes as a whole before its
 host is looked at. Only error texts pass through here, never the values tools return.
 
+Two things go beside the table. The values of this process's own environment variables with secret names are removed
+wherever they stand. And characters nobody sees (zero-width ones, terminal colours) are left out of the text in which
+the patterns look; where nothing is found, the text keeps them.
+
 Every pattern runs in time linear in the text: repetitions are bounded, or start only where a run of characters
 begins. Texts are cut to `MAX_TEXT_CHARS` first, at a blank, so that no half of a credential can stay behind.
+
+This is a net under tools that let their exceptions out as they are, not a wall against a tool that means to tell: what
+has no shape (a password in a sentence, a path in a made-up notation) passes.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple, cast
 
+from codecall.errors import CodeCallError, ScriptError, ToolCallError
 from codecall.options import SanitizationOptions
 
 MAX_TEXT_CHARS: Final = 8_000
@@ -33,6 +42,9 @@ PATH: Final = "[path]"
 ADDRESS: Final = "[internal address]"
 CREDENTIAL: Final = "[credential]"
 CONNECTION: Final = "[connection string]"
+MODULE: Final = "[module]"
+OBJECT: Final = "[object]"
+ENVIRONMENT: Final = "[environment value]"
 
 
 class Row(NamedTuple):
@@ -49,25 +61,45 @@ class Row(NamedTuple):
 
 
 _SENSITIVE = (
-    r"(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key"
-    r"|signing[_-]?key|credentials?|authorization|cookie)"
+    r"(?:passw(?:or)?d|passphrase|[_-]pass|pwd|secret|token|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key"
+    r"|signing[_-]?key|encryption[_-]?key|master[_-]?key|account[_-]?key|credentials?|authorization|cookie)"
+    r"(?:[_-]?(?:hash|value|plain))?"
 )
-_SEGMENT = r"[\w.@%+~=#-]{0,255}[\w@%+~=#-]"  # of a path, without a final full stop
+_SEGMENT = r"(?:Application Support|Mobile Documents|[\w.@%+~=#-]{0,255}[\w@%+~=#-])"  # without a final full stop
 _WINDOWS = r"[^\\/:*?\"'<>|,;()\s]{1,255}"  # between blanks in a segment of a Windows path
 _PLACE = r"(?::\d{1,7}(?::\d{1,7})?)?"  # :line:column
 _ROOTS = (
     r"(?:home|Users|root|etc|var|usr|opt|tmp|srv|mnt|media|proc|sys|dev|run|lib|lib64|bin|sbin|boot|app|apps|private"
-    r"|Library|Applications|Volumes|System|workspace|workspaces|nix|snap|builds?|code|data|work)"
+    r"|Library|Applications|Volumes|System|workspace|workspaces|nix|snap|builds?|code|data|work|go|rustc|kaniko)"
+)
+_NOT_A_ROUTE = "".join(
+    rf"(?<!{before} )" for before in ("GET", "PUT", "POST", "HEAD", "PATCH", "DELETE", "OPTIONS", "url:", "route")
+)
+"""Before a path of a URL, which says nothing of this machine."""
+_CODE = (
+    r"(?:py|pyc|pyi|pyx|ipynb|m?js|cjs|jsx|m?ts|tsx|vue|java|kts?|scala|groovy|jar|rb|erb|go|rs|php|cs|fs|swift|dart|lua"
+    r"|exs?|erl|clj|hs|ml|c|cc|cpp|hpp|h|so|dll|dylib|exe|sh|ps1|bat)"
 )
 _EXTENSIONS = (
-    r"(?:py|pyc|pyi|ipynb|js|mjs|cjs|jsx|ts|tsx|java|kt|jar|rb|go|rs|php|cs|c|cc|cpp|h|so|dll|dylib|exe|sh|ps1"
-    r"|conf|cfg|ini|toml|ya?ml|env|pem|key|crt|db|sqlite3?|sql|log|lock|json|xml|txt|csv)"
+    rf"(?:{_CODE}|conf|cfg|ini|toml|ya?ml|env|pem|key|crt|p12|pfx|jks|keytab|db|sqlite3?|sql|log|lock|json|xml|txt|csv"
+    r"|sock|pid|bak)"
 )
 _PORT = r"(?::\d{1,5})?"
+_LABEL = r"[a-z0-9_-]{1,63}"
 _NETWORK_SCHEME = (
-    r"(?:https?|wss?|ftp|sftp|ssh|tcp|udp|grpcs?|amqps?|rediss?"
-    r"|postgres(?:ql)?|mysql|mariadb|mongodb|nats|kafka|ldaps?)"
+    r"(?:https?|wss?|ftps?|sftp|ssh|scp|rsync|git|tcp|udp|grpcs?|amqps?|mqtts?|stomp|rediss?|memcached?|smb|cifs|nfs"
+    r"|postgres(?:ql)?|mysql|mariadb|mongodb|sqlserver|mssql|oracle|clickhouse|cassandra|neo4j|bolt|etcd|zookeeper"
+    r"|influxdb|nats|kafka|pulsar|ldaps?|imaps?|smtps?|pop3s?|http\+docker)"
 )
+_FILE_SCHEME = (
+    r"(?:file|unix|unixgram|http\+unix|https\+unix|sqlite(?:\+\w{1,20})?|duckdb|jar:file|vscode-file|webpack)"
+)
+_UPPER = r"[A-Z][A-Z0-9_]{0,60}_"
+_ENVIRONMENT = (
+    rf"(?:(?:{_UPPER})?(?:KEY|PASS|PWD|AUTH|DSN|HOSTNAME|CREDENTIALS)|{_UPPER}(?:URL|URI|HOST|ADDR|ADDRESS|ENDPOINT|USER"
+    r"|HOME|DIR|PATH|CERT|SALT)|PATH|HOME|USER|USERNAME|LOGNAME|OLDPWD|SHELL|TMPDIR|VIRTUAL_ENV|PYTHONHOME)"
+)
+"""Names of environment variables whose values say something of this machine or its secrets."""
 
 
 def _pattern(text: str, flags: int = 0) -> re.Pattern[str]:
@@ -75,6 +107,24 @@ def _pattern(text: str, flags: int = 0) -> re.Pattern[str]:
 
 
 PATTERNS: Final[tuple[Row, ...]] = (
+    Row(
+        "python exception group",
+        "remove_stack_traces",
+        _pattern(
+            r"^[ \t]{0,40}\+ Exception Group Traceback \(most recent call last\):[^\n]*(?:\n[ \t]*[|+][^\n]*)*\n?"
+        ),
+        STACK + "\n",
+        "  + Exception Group Traceback (most recent call last):\n  |   g()\n  | ExceptionGroup: two\n  +---\nbad",
+        f"{STACK}\nbad",
+    ),
+    Row(
+        "python traceback on one line",
+        "remove_stack_traces",
+        _pattern(r"Traceback \(most recent call last\):[ ]?(?:\\n[ ]{1,40}(?:[^\\\n]|\\(?!n)){0,1000}){1,200}(?:\\n)?"),
+        STACK + " ",
+        "failed: Traceback (most recent call last):\\n  File \\\"/srv/a.py\\\", line 3\\n    g()\\nKeyError: 'id'",
+        f"failed: {STACK} KeyError: 'id'",
+    ),
     Row(
         "python traceback",
         "remove_stack_traces",
@@ -103,6 +153,17 @@ PATTERNS: Final[tuple[Row, ...]] = (
         f"failed\n{STACK}",
     ),
     Row(
+        "rust frame",
+        "remove_stack_traces",
+        _pattern(
+            r"^[ \t]{0,40}\d{1,5}: [^\n]{1,500}\n[ \t]{1,40}at [^\s:]{1,1000}:\d{1,9}(?::\d{1,9})?[ \t]*$"
+            r"|^[ \t]{0,40}\d{1,5}: <?[\w ]{1,100}(?:::[\w<>{}&*#\[\], -]{1,200}){1,30}[ \t]*$"
+        ),
+        STACK,
+        "boom\n   0: rust_begin_unwind\n             at /rustc/5a/panicking.rs:645:5\n   1: core::panicking::panic",
+        f"boom\n{STACK}",
+    ),
+    Row(
         "javascript frame",
         "remove_stack_traces",
         _pattern(
@@ -116,9 +177,19 @@ PATTERNS: Final[tuple[Row, ...]] = (
     Row(
         "javascript anonymous frame",
         "remove_stack_traces",
-        _pattern(r"^[ \t]{1,40}at (?:async )?(?:[\w.$<>]{1,200} )?\(?(?:<anonymous>|native)(?::\d+){0,2}\)?[ \t]*$"),
+        _pattern(
+            r"^[ \t]{1,40}at (?:async )?(?:[\w.$<>]{1,200} )?\(?(?:<anonymous>|native|index \d+)(?::\d+){0,2}\)?[ \t]*$"
+        ),
         STACK,
-        "TypeError: x\n    at Array.map (<anonymous>)",
+        "TypeError: x\n    at Array.map (<anonymous>)\n    at async Promise.all (index 0)",
+        f"TypeError: x\n{STACK}",
+    ),
+    Row(
+        "browser frame",
+        "remove_stack_traces",
+        _pattern(r"^[\w.$/<*]{0,200}@(?:https?|file|resource|webpack)[^\s]{1,1000}:\d{1,9}:\d{1,9}[ \t]*$"),
+        STACK,
+        "TypeError: x\nload@https://crm.example/main.js:10:20\n@file:///srv/a.js:1:1",
         f"TypeError: x\n{STACK}",
     ),
     Row(
@@ -129,18 +200,19 @@ PATTERNS: Final[tuple[Row, ...]] = (
             r"|^[ \t]{1,40}\.\.\. \d{1,9} (?:more|common frames omitted)[ \t]*$"
         ),
         STACK,
-        "java.io.IOException: x\n\tat com.acme.Db.open(Db.java:42)\n\t... 12 more",
-        f"java.io.IOException: x\n{STACK}",
+        "IOException: x\n\tat com.acme.Db.open(Db.java:42)\n\t... 12 more",
+        f"IOException: x\n{STACK}",
     ),
     Row(
         "go frame",
         "remove_stack_traces",
         _pattern(
             r"^goroutine \d{1,9} \[[^\]\n]{0,100}\]:[ \t]*$"
-            r"|^[\w./*()-]{1,300}\([^()\n]{0,300}\)\n\t[^\s:]{1,1000}\.go:\d{1,9}(?: \+0x[0-9a-f]{1,16})?[ \t]*$"
+            r"|^(?:created by [\w./*()-]{1,300}(?: in goroutine \d{1,9})?|[\w./*()-]{1,300}\([^()\n]{0,300}\))"
+            r"\n\t[^\s:]{1,1000}\.go:\d{1,9}(?: \+0x[0-9a-f]{1,16})?[ \t]*$"
         ),
         STACK,
-        "panic: x\ngoroutine 1 [running]:\nmain.run(0x1)\n\t/src/main.go:12 +0x1d",
+        "panic: x\ngoroutine 1 [running]:\nmain.run(0x1)\n\t/src/a.go:12 +0x1d\ncreated by main.main\n\t/src/a.go:2",
         f"panic: x\n{STACK}",
     ),
     Row(
@@ -155,10 +227,44 @@ PATTERNS: Final[tuple[Row, ...]] = (
         f"boom\n{STACK}",
     ),
     Row(
+        "module that is missing or broken",
+        "remove_stack_traces",
+        _pattern(
+            r"\b(No module named|[Mm]odule|Cannot find module|[Cc]annot find package|No package named"
+            r"|ClassNotFoundException:|NoClassDefFoundError:|ClassLoader:|from) "
+            r"(?:(?<=from )(?=['\"][\w.]{1,200}['\"] (?:\(|\[path\]))|(?<!from )(?<![Mm]odule )|(?<=find module )"
+            r"|(?<=odule )(?=[^\s]{1,200} has no attribute))"
+            r"(?:'[^'\n]{1,200}'|\"[^\"\n]{1,200}\"|[\w.$/]{1,200})"
+        ),
+        rf"\1 {MODULE}",
+        "No module named 'crm.billing'; cannot import name 'Key' from 'crm.keys' (unknown location)",
+        f"No module named {MODULE}; cannot import name 'Key' from {MODULE} (unknown location)",
+    ),
+    Row(
+        "object in memory",
+        "remove_stack_traces",
+        _pattern(r"<(?:[^<>\n]{1,300} at 0x[0-9A-Fa-f]{4,16}|module '[^'\n]{1,300}')[^<>\n]{0,300}>"),
+        OBJECT,
+        "<crm.db.Session object at 0x7f3a5c0b2d90> is closed",
+        f"{OBJECT} is closed",
+    ),
+    Row(
+        "module of an exception or class",
+        "remove_stack_traces",
+        _pattern(
+            r"(?<![\w.@/:-])(?:[A-Za-z_]\w{0,100}\.){1,10}"
+            r"(?:(?=[A-Z]\w{0,100}(?:Error|Exception|Warning|Fault|Timeout)\b(?![.(/@]))|(?=[A-Z]\w{0,100}' object\b))"
+        ),
+        "",
+        "(psycopg2.errors.UniqueViolationError) duplicate key; 'crm.models.User' object has no id",
+        "(UniqueViolationError) duplicate key; 'User' object has no id",
+    ),
+    Row(
         "private key",
         "remove_file_paths",
         _pattern(
-            r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
+            r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)"
+            r"(?:-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----|\Z)",
         ),
         CREDENTIAL,
         "bad key -----BEGIN RSA PRIVATE KEY-----\nMIIEow==\n-----END RSA PRIVATE KEY-----.",
@@ -167,7 +273,10 @@ PATTERNS: Final[tuple[Row, ...]] = (
     Row(
         "connection string",
         "remove_file_paths",
-        _pattern(r"(?<![\w+.-])[A-Za-z][\w+.-]{1,30}://[^\s/@:'\"]{0,256}:[^\s/@'\"]{1,256}@[^\s'\",;)\]}>]{1,1000}"),
+        _pattern(
+            r"(?<![\w+.-])[A-Za-z][\w+.-]{1,30}://[^\s/@:'\"]{0,256}:[^\s/@'\"]{1,256}(?:\n[^\s/@'\"]{1,256})?@"
+            r"[^\s'\",;)\]}>]{1,1000}(?:,[\w.-]{1,255}:\d{1,5}[^\s'\",;)\]}>]{0,1000}){0,20}"
+        ),
         CONNECTION,
         "cannot reach postgresql://crm:s3cret@db.acme.example:5432/crm now",
         f"cannot reach {CONNECTION} now",
@@ -185,12 +294,52 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "remove_file_paths",
         _pattern(
             r"\b(?:server|data source|host)[ ]?=[^;\n]{1,200};(?:[^;\n]{0,200};){0,10}?"
-            r"[ ]?(?:password|pwd)[ ]?=[^;\s'\"]{1,200}",
+            r"[ ]?(?:password|pwd)[ ]?=(?:\{[^}\n]{1,200}\}|[^;\s'\"]{1,200})",
             re.IGNORECASE,
         ),
         CONNECTION,
         "login failed: Server=db1;Database=crm;User Id=sa;Password=s3cret;",
         f"login failed: {CONNECTION};",
+    ),
+    Row(
+        "authorization header",
+        "remove_file_paths",
+        _pattern(
+            r"\b(authorization[\"']?[ ]?[:=]\s{0,3}[\"']?(?:bearer|basic|digest|token|apikey|negotiate|ntlm)[ ]+)"
+            r"(?!authenti|authoriz)[\w.~+/=%-]{16,4096}"
+            r"|\b(authorization[\"']?[ ]?[:=]\s{0,3}[\"']?aws4-[\w-]{1,40}[ ]+)[^\n]{1,2000}",
+            re.IGNORECASE,
+        ),
+        rf"\1\2{CREDENTIAL}",
+        "sent Authorization: Bearer abcdefghijklmnopqrst",
+        f"sent Authorization: Bearer {CREDENTIAL}",
+    ),
+    Row(
+        "cookie header",
+        "remove_file_paths",
+        _pattern(r"\b((?:set-)?cookie[\"']?:[ ]?[\"']?)(?=[\w%.-]{1,200}=)[^\n\"']{1,4096}", re.IGNORECASE),
+        rf"\1{CREDENTIAL}",
+        "sent Cookie: theme=dark; sid=s%3Aabcdef.ghijkl",
+        f"sent Cookie: {CREDENTIAL}",
+    ),
+    Row(
+        "signature in a URL",
+        "remove_file_paths",
+        _pattern(r"(?<=[?&,;])((?:x-(?:amz|goog|oss)-)?(?:sig|signature|hmac|sas)=)[\w%+/=.~-]{8,2000}", re.IGNORECASE),
+        rf"\1{CREDENTIAL}",
+        "403 for https://acme.example/c/b?sv=2022&sig=Zm9vYmFyYmF6%3D",
+        f"403 for https://acme.example/c/b?sv=2022&sig={CREDENTIAL}",
+    ),
+    Row(
+        "web hook",
+        "remove_file_paths",
+        _pattern(
+            r"(hooks\.slack\.com/(?:services|workflows)|discord(?:app)?\.com/api/webhooks|webhook\.office\.com"
+            r"|api\.telegram\.org)/[\w@/:-]{8,500}"
+        ),
+        rf"\1/{CREDENTIAL}",
+        "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijkl gave 404",
+        f"https://hooks.slack.com/services/{CREDENTIAL} gave 404",
     ),
     Row(
         "authorization scheme",
@@ -213,9 +362,16 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "remove_file_paths",
         _pattern(
             r"(?<![\w-])(?:(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{16}"  # AWS
-            r"|gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_\w{20,255}|glpat-[\w-]{16,255}"  # GitHub, GitLab
-            r"|sk-[\w-]{16,255}|[srp]k_(?:live|test)_\w{8,255}"  # model providers, Stripe
-            r"|xox[abeoprs]-[\w-]{10,255}|AIza[\w-]{30,60}|npm_\w{30,60}|pypi-[\w-]{30,255})"  # Slack, Google, npm
+            r"|gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_\w{20,255}|gl(?:pat|dt|rt|cbt|ptt|soat)-[\w-]{16,255}"  # forges
+            r"|sk-[\w*-]{16,255}|gsk_\w{20,255}|xai-\w{20,255}|pplx-\w{20,255}|hf_\w{20,60}|r8_\w{30,60}"  # models
+            r"|[srp]k_(?:live|test)_[\w*]{8,255}|whsec_[\w+/=]{16,255}"  # Stripe
+            r"|xox[abeoprs]-[\w-]{10,255}|xapp-[\w-]{10,255}"  # Slack
+            r"|AIza[\w-]{30,60}|ya29\.[\w-]{10,2048}|GOCSPX-[\w-]{20,60}|1//0[\w-]{20,255}"  # Google
+            r"|SG\.[\w-]{16,40}\.[\w-]{30,60}|SK[0-9a-f]{32}|key-[0-9a-z]{32}|\d{8,10}:AA[\w-]{30,40}"  # messages
+            r"|do[opr]_v1_[0-9a-f]{32,80}|shp(?:at|ca|pa|ss|ua)_[0-9a-fA-F]{24,64}|dapi[0-9a-f]{32}"  # DigitalOcean …
+            r"|lin_(?:api|oauth)_\w{20,80}|secret_[A-Za-z0-9]{32,64}|ntn_\w{30,80}|ATATT3[\w=-]{20,400}"  # work spaces
+            r"|hv[sbr]\.[\w-]{16,400}|glsa_\w{20,80}|dckr_pat_[\w-]{20,60}|tskey-[\w-]{16,100}|sbp_[0-9a-f]{32,60}"
+            r"|AGE-SECRET-KEY-1[0-9A-Z]{30,80}|npm_\w{30,60}|pypi-[\w-]{30,255}|rubygems_[0-9a-f]{32,60})"
             r"(?![\w-])"
         ),
         CREDENTIAL,
@@ -226,10 +382,11 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "named secret",
         "remove_file_paths",
         _pattern(
-            rf"(?<![\w-])([\w-]{{0,40}}?{_SENSITIVE}[\"']?[ ]?)"
+            rf"(?<![\w-])([\w-]{{0,40}}?{_SENSITIVE}[\"']?\s{{0,3}})"
             # `name=value` and quoted values always; `name: value` only when the value looks like no word of a message.
-            r"(?:(=[ ]?)(?:\"[^\"\n]{0,1000}\"|'[^'\n]{0,1000}'|[^\s,;&\"')\]}\[]{1,1000})"
-            r"|(:[ ]?)(?:\"[^\"\n]{1,1000}\"|'[^'\n]{1,1000}'|(?=[^\s,;&]{0,200}\d)[^\s,;&\"')\]}\[]{6,1000}))",
+            r"(?:((?:=|%3D)\s{0,3})(?:\"[^\"\n]{0,1000}\"|'[^'\n]{0,1000}'|\{[^{}\n]{1,200}\}|[^\s,;&\"')\]}\[]{1,1000})"
+            r"|(:\s{0,3})(?:\"[^\"\n]{1,1000}\"|'[^'\n]{1,1000}'"
+            r"|(?=[^\s,;&]{0,200}\d|[^\s,;&]{28})[^\s,;&\"')\]}\[]{6,1000}))",
             re.IGNORECASE,
         ),
         rf"\1\2\3{CREDENTIAL}",
@@ -237,18 +394,83 @@ PATTERNS: Final[tuple[Row, ...]] = (
         f'refused: user=ann db_password={CREDENTIAL}, "api_key": {CREDENTIAL}',
     ),
     Row(
+        "secret on a command line",
+        "remove_file_paths",
+        _pattern(
+            rf"(?<![\w-])(--?[\w-]{{0,40}}?{_SENSITIVE}[\"']?,?[ ]+[\"']?)(?=[^\s\"']{{0,200}}\d)[^\s\"']{{4,1000}}"
+            r"|(?<![\w-])((?:-u|--user|--proxy-user)[ =][\"']?)[^\s:\"'@/]{1,100}:[^\s\"']{1,200}"
+        ),
+        rf"\1\2{CREDENTIAL}",
+        "failed: curl -u ann:hunter2 x; pg_dump --password hunter2 crm",
+        f"failed: curl -u {CREDENTIAL} x; pg_dump --password {CREDENTIAL} crm",
+    ),
+    Row(
+        "environment",
+        "remove_file_paths",
+        _pattern(r"\benviron(?:ment)?[ ]?[(=:][ ]?\(?\{[^{}]{1,4000}(?:\}\)?|\Z)"),
+        ENVIRONMENT,
+        "bad environ({'LANG': 'C', 'STAGE': 'prod'}) here",
+        f"bad {ENVIRONMENT} here",
+    ),
+    Row(
+        "environment variable",
+        "remove_file_paths",
+        _pattern(
+            rf"(?<![\w-])({_ENVIRONMENT}(?:=|[\"'][ ]?: ))(?!\[)"
+            r"(?:\"[^\"\n]{0,1000}\"|'[^'\n]{0,1000}'|[^\s,;&\"')\]}\[]{1,1000})"
+        ),
+        rf"\1{ENVIRONMENT}",
+        "spawned with HOME=/root STRIPE_KEY=plain DB_HOST='db1'",
+        f"spawned with HOME={ENVIRONMENT} STRIPE_KEY={ENVIRONMENT} DB_HOST={ENVIRONMENT}",
+    ),
+    Row(
         "file URL",
         "remove_file_paths",
-        _pattern(r"(?<![\w+.-])file:/{1,3}[^\s'\",;)\]}>]{1,1000}"),
+        _pattern(
+            rf"(?<![\w+.-]){_FILE_SCHEME}:/{{1,4}}[^\s'\",;:)\]}}>]{{1,1000}}(?::[\\/][^\s'\",;:)\]}}>]{{0,1000}})?"
+        ),
         PATH,
         "cannot open file:///home/ann/a.txt",
+        f"cannot open {PATH}",
+    ),
+    Row(
+        "path of a system error",
+        "remove_file_paths",
+        _pattern(
+            r"\b((?:no such file or directory|permission denied|is a directory|not a directory|file exists"
+            r"|directory not empty|read-only file system|operation not permitted|file name too long|cross-device link)"
+            r"[,:]?[ ](?:\w{1,10}[ ])?b?['\"])/[^'\"\n]{1,1000}|((?<=['\"]) -> b?['\"])/[^'\"\n]{1,1000}",
+            re.IGNORECASE,
+        ),
+        rf"\1\2{PATH}",
+        "[Errno 18] Invalid cross-device link: '/drop/in box/a' -> '/kept/a'",
+        f"[Errno 18] Invalid cross-device link: '{PATH}' -> '{PATH}'",
+    ),
+    Row(
+        "quoted path",
+        "remove_file_paths",
+        _pattern(rf"(?<=['\"])(?:/{_ROOTS}/[^'\"\n]{{1,1000}}|[A-Za-z]:\\[^'\"\n]{{1,1000}})(?=['\"])"),
+        PATH,
+        "cannot open '/home/ann/My Files/crm.db'",
+        f"cannot open '{PATH}'",
+    ),
+    Row(
+        "encoded path",
+        "remove_file_paths",
+        _pattern(
+            rf"(?<![\w%.-])(?:file%3A(?:%2F){{1,3}}|%2F)(?:{_ROOTS}|[A-Z]%3A)(?:%2F[\w.~-]{{0,255}}){{1,60}}",
+            re.IGNORECASE,
+        ),
+        PATH,
+        "cannot open %2Fhome%2Fann%2Fa.txt",
         f"cannot open {PATH}",
     ),
     Row(
         "windows path",
         "remove_file_paths",
         _pattern(
-            rf"(?<![\w])[A-Za-z]:\\(?:{_WINDOWS}(?:[ ]{_WINDOWS}){{0,5}}\\){{0,40}}(?:{_WINDOWS})?{_PLACE}"
+            rf"(?<![\w])[A-Za-z]:\\{{1,4}}(?:{_WINDOWS}(?:[ ]{_WINDOWS}){{0,5}}\\{{1,4}}){{0,40}}"
+            rf"(?:{_WINDOWS})?{_PLACE}"
             r"|(?<![\w])[A-Za-z]:/(?!/)(?:[\w.@%+~=#-]{1,255}/){1,40}[\w.@%+~=#-]{0,255}"
             + _PLACE
             + r"|(?<![\\\w])\\\\[\w.$-]{1,255}\\[^\s\"'<>|,;()]{1,1000}"
@@ -261,7 +483,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "unix path",
         "remove_file_paths",
         _pattern(
-            rf"(?<![\w/.@~-])(?:~[\w.-]{{0,64}})?/{_ROOTS}(?:/{_SEGMENT}){{1,60}}/?{_PLACE}"
+            rf"(?<![\w/.@~-]){_NOT_A_ROUTE}(?:~[\w.-]{{0,64}})?/{_ROOTS}(?:/{_SEGMENT}){{1,60}}/?{_PLACE}"
             rf"|(?<![\w/.@~-])~/{_SEGMENT}(?:/{_SEGMENT}){{0,60}}/?"
             rf"|(?<![\w/.@~-])(?:/{_SEGMENT}){{1,60}}\.{_EXTENSIONS}\b{_PLACE}"
             rf"|(?<![\w/.@~-])(?:[\w.@-]{{1,100}}/){{0,20}}(?:node_modules|site-packages)(?:/{_SEGMENT}){{1,60}}{_PLACE}"
@@ -271,10 +493,23 @@ PATTERNS: Final[tuple[Row, ...]] = (
         f"No such file: '{PATH}' (see {PATH}).",
     ),
     Row(
+        "relative path",
+        "remove_file_paths",
+        _pattern(
+            rf"(?<![\w/.@~:-])(?:[\w.@-]{{1,100}}/){{1,20}}[\w.-]{{1,100}}\.{_EXTENSIONS}:\d{{1,9}}(?::\d{{1,9}})?\b"
+            rf"|(?<![\w/.@~:-])(?:\.\./){{2,20}}(?:{_SEGMENT}/){{0,20}}(?:{_SEGMENT})?"
+            rf"|(?<![\w/.@~:-])\.{{1,2}}/(?:{_SEGMENT}/){{0,20}}[\w.-]{{1,100}}\.{_EXTENSIONS}\b{_PLACE}"
+            rf"|(?<![\w\\.@~:-])(?:[\w.-]{{1,100}}\\{{1,2}}){{1,20}}[\w.-]{{1,100}}\.{_EXTENSIONS}\b{_PLACE}"
+        ),
+        PATH,
+        "panicked at src/main.rs:4:5, then ../../etc/shadow and crm\\api.py",
+        f"panicked at {PATH}, then {PATH} and {PATH}",
+    ),
+    Row(
         "private IPv4 address",
         "remove_file_paths",
         _pattern(
-            r"(?<![\w.])(?:(?:10|127)\.\d{1,3}|192\.168|169\.254|172\.(?:1[6-9]|2\d|3[01])"
+            r"(?<![\w.])(?:(?:10|127)\.\d{1,3}|0\.0|192\.168|169\.254|172\.(?:1[6-9]|2\d|3[01])"
             rf"|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7]))\.\d{{1,3}}\.\d{{1,3}}(?![\d.]*\d){_PORT}"
         ),
         ADDRESS,
@@ -287,7 +522,9 @@ PATTERNS: Final[tuple[Row, ...]] = (
         _pattern(
             r"(?<![\w:.])\[(?:::1|f[cd][0-9a-f]{2}:[0-9a-f:]{2,40}|fe80:[0-9a-f:]{2,40})(?:%\w{1,20})?\]"
             + _PORT
-            + r"|(?<![\w:.\[])(?:::1|(?:f[cd][0-9a-f]{2}|fe80):[0-9a-f]{0,4}:[0-9a-f:]{1,35})(?![\w:])",
+            + r"|(?<![\w:.\[])(?:::1|(?:f[cd][0-9a-f]{2}|fe80):[0-9a-f]{0,4}:[0-9a-f:]{1,35})(?:%\w{1,20})?(?![\w:])"
+            r"|(?<![\w:.\[])::1:\d{2,5}(?![\w:])"
+            r"|(?<![\w:.])::ffff:(?:10|127|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}",
             re.IGNORECASE,
         ),
         ADDRESS,
@@ -298,11 +535,13 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "internal host name",
         "remove_file_paths",
         _pattern(
-            r"(?<![\w.-])(?:[a-z0-9_-]{1,63}\.){1,8}(?:internal|intranet|intra|corp|lan|localdomain|svc|cluster\.local)"
+            r"(?<![\w.-])(?:[a-z0-9_-]{1,63}\.){1,8}"
+            r"(?:internal|intranet|intra|corp|lan|localdomain|svc|cluster\.local|consul|home\.arpa)"
             rf"(?![\w-])(?!\.\w){_PORT}"
             r"|(?<![\w.-])(?:[a-z0-9_-]{1,63}\.){2,8}local(?![\w.-])"
             + _PORT
-            + r"|(?<![\w.-])(?:[a-z0-9_-]{1,63}\.local|localhost):\d{1,5}(?!\d)",
+            + r"|(?<![\w.-])(?:[a-z0-9_-]{1,63}\.local|localhost):\d{1,5}(?!\d)"
+            r"|(?<![\w.-])ip-(?:10|172|192)(?:-\d{1,3}){3}(?![\w-])",
             re.IGNORECASE,
         ),
         ADDRESS,
@@ -321,13 +560,18 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "single-label host of a client library",
         "remove_file_paths",
         _pattern(
-            r"\b((?:ECONNREFUSED|ECONNRESET|ENOTFOUND|EHOSTUNREACH|ETIMEDOUT|EAI_AGAIN|connection to server at"
-            rf"|host(?:name)?[ ]?=)[ ]?[\"']?)[a-z0-9_-]{{1,63}}{_PORT}(?![\w.:-])",
+            r"((?:\b(?:ECONNREFUSED|ECONNRESET|ENOTFOUND|EHOSTUNREACH|ETIMEDOUT|EAI_AGAIN|connection to server at"
+            r"|translate host name|connect to \w{1,20} server on|UnknownHostException:|host(?:name)?[ ]?=)|'@)"
+            r"[ ]?[\"']?)"
+            rf"{_LABEL}{_PORT}(?![\w:-]|\.\w)"
+            r"|\b((?:connect(?:ing|ed|ion)? (?:to|with|from)(?: host| server| broker| node)?|reading from|writing to"
+            rf"|refused:|reset by|proxy|dial tcp)[ ][\"']?){_LABEL}:\d{{2,5}}(?![\w:-]|\.\w)"
+            rf"|\b(lookup ){_LABEL}(?=(?: on |: no such host|: server misbehaving|: i/o timeout))",
             re.IGNORECASE,
         ),
-        rf"\1{ADDRESS}",
-        "getaddrinfo ENOTFOUND redis-main; HTTPConnectionPool(host='billing', port=8080)",
-        f"getaddrinfo ENOTFOUND {ADDRESS}; HTTPConnectionPool(host='{ADDRESS}', port=8080)",
+        rf"\1\2\3{ADDRESS}",
+        "getaddrinfo ENOTFOUND redis-main; HTTPConnectionPool(host='billing', port=8080); connecting to redis:6379.",
+        f"getaddrinfo ENOTFOUND {ADDRESS}; HTTPConnectionPool(host='{ADDRESS}', port=8080); connecting to {ADDRESS}.",
     ),
 )
 """Everything an error text loses, in the order in which it is looked for."""
@@ -335,6 +579,17 @@ PATTERNS: Final[tuple[Row, ...]] = (
 _REPEATED_STACK: Final = re.compile(r"([ \t]?)" + re.escape(STACK) + r"(?:\s{0,200}" + re.escape(STACK) + r")+")
 _SECRET_KEY: Final = re.compile(rf"[\w-]{{0,40}}?{_SENSITIVE}", re.IGNORECASE)
 
+
+_SECRET_VARIABLE: Final = re.compile(rf"\w{{0,60}}?{_SENSITIVE}|{_UPPER}(?:KEY|PASS|AUTH|DSN)", re.IGNORECASE)
+_TELLING: Final = re.compile(r"(?=.*[\d\W]).{8,}|.{16,}", re.DOTALL)
+"""Values that are no word of everyday language, which a message may hold by chance."""
+
+_UNSEEN: Final = re.compile(
+    "\x1b\\[[0-9;?]{0,20}[A-Za-z]|\r(?=\n)"
+    "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u2064\u2066-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e01ef]"
+)
+"""What nobody sees in a text, and what would hide from the patterns what everybody does."""
 
 _SURROGATE: Final = re.compile("[\\ud800-\\udfff]")
 
@@ -358,15 +613,44 @@ def clean_text(text: str, options: SanitizationOptions) -> str:
         while end > MAX_TEXT_CHARS - _CUT_WINDOW and not text[end].isspace():
             end -= 1
         kept = text[:end]
-    cleaned = well_formed(kept)
-    for row in PATTERNS:
-        if getattr(options, row.switch):
-            cleaned = row.pattern.sub(row.mark, cleaned)
-    if options.remove_stack_traces:
-        cleaned = _REPEATED_STACK.sub(rf"\1{STACK}", cleaned)
+    whole = well_formed(kept)
+    visible = _UNSEEN.sub("", whole)
+    cleaned = _clean_visible(visible, options)
+    if cleaned == visible:
+        cleaned = whole
     if len(kept) < len(text):
         return f"{cleaned}…[truncated {len(text) - len(kept)} characters]"
     return cleaned.strip() if cleaned != text else text
+
+
+def _clean_visible(text: str, options: SanitizationOptions) -> str:
+    if options.remove_file_paths:
+        for value in _secret_values():
+            text = text.replace(value, CREDENTIAL)
+    for row in PATTERNS:
+        if getattr(options, row.switch):
+            text = row.pattern.sub(row.mark, text)
+    return _REPEATED_STACK.sub(rf"\1{STACK}", text) if options.remove_stack_traces else text
+
+
+def _secret_values() -> list[str]:
+    """What this process's environment variables with secret names hold now; the longest first."""
+    values = {value for name, value in os.environ.items() if _SECRET_VARIABLE.fullmatch(name)}
+    return sorted((value for value in values if _TELLING.fullmatch(value)), key=len, reverse=True)
+
+
+def clean_error(error: CodeCallError, options: SanitizationOptions) -> None:
+    """Clean every text that `error` takes into its envelope: message and hint, a script's error name, a tool's details.
+
+    Doing it twice changes nothing more.
+    """
+    error.message = clean_text(error.message, options)
+    if error.hint is not None:
+        error.hint = clean_text(error.hint, options)
+    if isinstance(error, ScriptError):
+        error.name = clean_text(error.name, options)
+    elif isinstance(error, ToolCallError) and error.details is not None:
+        error.details = clean_value(error.details, options)
 
 
 def clean_value(value: object, options: SanitizationOptions) -> object:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codecall.errors import ScriptError, ToolCallError, WorkerStartupError
 from codecall.options import SanitizationOptions
 from codecall.sanitizing import (
     CREDENTIAL,
@@ -18,6 +19,7 @@ from codecall.sanitizing import (
     PATTERNS,
     STACK,
     Row,
+    clean_error,
     clean_text,
     clean_value,
     well_formed,
@@ -246,3 +248,17 @@ def test_half_a_pair_is_replaced_and_a_whole_pair_joined() -> None:
     assert clean_text("no x\udc80.txt", SanitizationOptions(remove_stack_traces=False, remove_file_paths=False)) == (
         "no x\ufffd.txt"
     )
+
+
+def test_every_text_of_an_error_is_cleaned() -> None:
+    tool = ToolCallError("at /home/ann/a", tool_name="t", details={"a": ["/home/ann/a"]}, hint="see /home/ann/a")
+    script = ScriptError("at /home/ann/a", name="/home/ann/a", hint="see /home/ann/a")
+    worker = WorkerStartupError("at /home/ann/a", hint="Run `/home/ann/python -m x`")
+    for error in (tool, script, worker):
+        clean_error(error, OFF)
+        assert "/home/ann" in str(error.as_dict())
+        for _ in range(2):
+            clean_error(error, ON)
+            assert "/home/ann" not in str(error.as_dict())
+    assert tool.as_dict()["details"] == {"a": ["[path]"]}
+    assert worker.hint == "Run `[path] -m x`"

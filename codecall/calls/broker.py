@@ -8,9 +8,10 @@ not a success is raised as a `ToolCallError` under its own code; none ever turns
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from fastmcp.utilities.versions import VersionSpec
@@ -33,6 +34,13 @@ logger = logging.getLogger("codecall")
 
 STOP_GRACE_S: Final = 0.25
 """Seconds a cancelled tool has for its clean-up before the broker goes on without it."""
+
+MAX_NESTING: Final = 3
+"""Calls within calls: a tool that a script calls may itself have a script run, and so on. Each level holds a worker, so
+a tool that ends up at itself would take them all."""
+
+_nesting: Final = contextvars.ContextVar("codecall_nesting", default=0)
+"""How many calls of brokers this task is inside of. Tasks and threads that a tool starts take it along."""
 
 _NARROWING: Final = (
     "limit",
@@ -115,6 +123,12 @@ class Broker:
 
     async def _call(self, name: str, arguments: dict[str, object]) -> str:
         entry = await self._access.admit(name)
+        if _nesting.get() >= MAX_NESTING:
+            raise ToolCallError(
+                f"Tool '{entry.name}' was not called: scripts and tools call one another more than {MAX_NESTING} deep",
+                tool_name=entry.name,
+                hint="A tool that this script calls runs scripts itself; call what they do directly.",
+            )
         result = await self._result(entry, arguments)
         wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
         try:
@@ -140,6 +154,9 @@ class Broker:
         except CodeCallError:
             raise
         except Exception as failure:
+            if isinstance(failure, ToolExit):
+                log_unexpected(f"calling tool {entry.name!r}", failure)
+                raise ToolCallError(f"Tool '{entry.name}' ended with {failure.kind}", tool_name=entry.name) from None
             error = self._failures.of_exception(failure, entry)
             if error is None:
                 raise await self._access.not_found(entry.name) from None
@@ -159,7 +176,10 @@ class Broker:
         # The version that was shown is the one that is called: left open, FastMCP looks for another where the highest
         # is disabled, and finds the listing in which this plugin hides the tools.
         version = VersionSpec(eq=entry.version) if entry.version else None
-        task = asyncio.create_task(self._server.call_tool(entry.name, arguments, version=version))
+        within = contextvars.copy_context()
+        within.run(_nesting.set, _nesting.get() + 1)
+        call = self._server.call_tool(entry.name, arguments, version=version)
+        task = asyncio.create_task(_contained(call), context=within)
         try:
             done, _ = await asyncio.wait({task}, timeout=self._timeout_ms / 1000)
         except asyncio.CancelledError:
@@ -194,6 +214,29 @@ class Broker:
             details={"bytes": size, "maxBytes": self._max_value_bytes},
             hint=f"Ask for less{advice}.",
         )
+
+
+class ToolExit(Exception):  # noqa: N818 - named for what the tool did
+    """A tool raised what is meant to end the process, or is no `Exception`; `kind` says which."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+async def _contained(call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+    """The answer to `call`. What a tool raises to leave the program (`sys.exit`, as of a command-line parser) would
+    leave the event loop through this task, and so end the server for everybody.
+
+    Raises:
+        ToolExit: instead of that. Not instead of KeyboardInterrupt, which is an operator's wish.
+    """
+    try:
+        return await call
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as failure:
+        raise ToolExit(type(failure).__name__).with_traceback(failure.__traceback__) from failure
 
 
 async def _stop(task: asyncio.Task[ToolResult], name: str) -> None:

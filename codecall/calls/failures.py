@@ -199,10 +199,12 @@ class Failures:
         if own is None:
             return self._error(entry, text.strip() or f"Tool '{entry.name}' failed without a message")
         retry = own.get("retryAfterMs")
+        code = str(own["code"])
         return self._error(
             entry,
             str(own["message"]),
-            code=str(own["code"]),
+            # A code is a word; one that has the form of a secret is none.
+            code=code if clean_text(code, self._sanitization) == code else None,
             details=own.get("details"),
             retry=retry if isinstance(retry, int) and not isinstance(retry, bool) and retry >= 0 else None,
         )

@@ -95,10 +95,20 @@ def is_glob(pattern: str) -> bool:
 
 
 def shown(name: str) -> str:
-    """`name` as a message repeats it: a script may ask for a name of any length, and of any characters."""
-    if len(name) <= MAX_SHOWN_NAME:
-        return well_formed(name)
-    return f"{well_formed(name[:MAX_SHOWN_NAME])}…[truncated {len(name) - MAX_SHOWN_NAME} characters]"
+    """`name` as a message repeats it: a script may ask for a name of any length, and of any characters.
+
+    Line ends, controls and characters nobody sees are written as escapes, so that no name breaks out of its message.
+    """
+    text = well_formed(name[:MAX_SHOWN_NAME])
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else _escaped(char) for char in text)
+    rest = len(name) - MAX_SHOWN_NAME
+    return f"{text}…[truncated {rest} characters]" if rest > 0 else text
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\u{{{code:x}}}"
 
 
 def _taken_apart(pattern: str) -> _Glob:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from codecall.calls.broker import Broker
 from codecall.calls.names import MAX_GLOB_CHARS, is_glob
+from codecall.calls.rates import client_key
 from codecall.calls.unwrap import exceeds
 from codecall.envelopes import EXECUTE_SCHEMA
 from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
@@ -105,7 +106,8 @@ class ExecuteTool(MetaTool):
             sanitization=options.sanitization,
         )
         async with self._wiring.enclaves.use(context) as enclave:
-            result = await enclave.run(given.script, broker, context=given.context)
+            owner = "" if options.pool.share_workers else client_key(context)
+            result = await enclave.run(given.script, broker, context=given.context, owner=owner)
         return answer(result.envelope(), is_error=options.mark_errors and not result.success)
 
     def _check_context(self, context: JsonObject | None) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,13 +15,10 @@ import msgspec
 
 from codecall.envelopes import ExecutionResult
 from codecall.errors import (
-    AccessDeniedError,
     CodeCallError,
+    ExecutionAbortedError,
     IllegalAccess,
     OptionsError,
-    SelfReferenceError,
-    ToolCallError,
-    ToolNotFoundError,
     WorkerCrashedError,
     WorkerError,
     WorkerPoolDisposedError,
@@ -31,20 +26,19 @@ from codecall.errors import (
 )
 from codecall.options import SECURITY_LEVELS, PoolOptions, Preset, SanitizationOptions, resolve_preset
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.sandbox.broker import ToolBroker
-from codecall.sandbox.host.pool import Need, WorkerPool
+from codecall.sandbox.handlers import HandlerBroker, ToolHandler
+from codecall.sandbox.host.pool import WorkerPool
 from codecall.sandbox.host.turns import Run
-from codecall.sanitizing import clean_text
+from codecall.sandbox.host.waiting import Need
+from codecall.sandbox.report import SandboxReport, kernel_facts
+from codecall.sanitizing import clean_error, clean_text
 
 SPARE_CPU_SECONDS = 60
 """Processor time of a worker beyond what its scripts may use, in seconds: building engines, reading frames."""
 
 MAX_WARNING = 1_000
 """Characters of one warning."""
-
-ToolHandler = Callable[[str, dict[str, Any]], Any]
-"""Performs a script's tool calls: `(name, input) -> value`, sync or async. A sync one runs in a thread."""
 
 _LIMIT_FIELDS = tuple(field.name for field in msgspec.structs.fields(wire.Limits))
 
@@ -92,7 +86,8 @@ class Enclave:
             else SanitizationOptions.read(sanitization or {}, where="sanitization")
         )
         options = pool if isinstance(pool, PoolOptions) else PoolOptions.read(pool or {}, where="pool")
-        self._pool = WorkerPool(options, self._preparation())
+        self._prepare = self._preparation()
+        self._pool = WorkerPool(options, self._prepare)
 
     @property
     def preset(self) -> Preset:
@@ -120,6 +115,24 @@ class Enclave:
     async def aclose(self) -> None:
         """Stop everything. Scripts that run or wait end with POOL_DISPOSED. Idempotent; from any task."""
         await self._pool.aclose()
+
+    async def sandbox_report(self) -> SandboxReport:
+        """How the worker processes are held: every layer of their jail, and what the kernel says of one of them.
+
+        Starts a worker if none has been needed so far.
+
+        Raises:
+            WorkerError: no worker can be had; with a preset that requires the whole jail the message names the layer.
+        """
+        async with self._pool.checkout(Need(self._preset.memory_mb)) as worker:
+            return SandboxReport(
+                platform=sys.platform,
+                fork_server=self._pool.forks,
+                runs_per_worker=self._preset.worker_max_runs,
+                required=self._prepare.require_jail,
+                layers=tuple(worker.layers),
+                kernel=await anyio.to_thread.run_sync(kernel_facts, worker.pid),
+            )
 
     async def execute(
         self,
@@ -150,7 +163,7 @@ class Enclave:
             OptionsError: `config` is wrong.
             TypeError: `script` is not a string, or `context` is not JSON data.
         """
-        broker = _HandlerBroker(tool_handler, tools, allowed_tools, self._sanitization)
+        broker = HandlerBroker(tool_handler, tools, allowed_tools, self._sanitization)
         preset = _resolve(self._preset, config or {})
         return await self.run(script, broker, context=context, preset=preset)
 
@@ -208,13 +221,13 @@ class Enclave:
 
     def _disposed(self, error: WorkerError) -> WorkerError:
         """A worker that died because the enclave was closed did not crash."""
-        if self._pool.closed and isinstance(error, (WorkerCrashedError, WorkerStartupError)):
+        if self._pool.closed and isinstance(error, (WorkerCrashedError, WorkerStartupError, ExecutionAbortedError)):
             return WorkerPoolDisposedError("The enclave was closed while the script ran")
         return error
 
     def _cleaned(self, result: ExecutionResult) -> ExecutionResult:
         if result.error is not None:
-            result.error.message = clean_text(result.error.message, self._sanitization)
+            clean_error(result.error, self._sanitization)
         if result.warnings:
             warnings = tuple(clean_text(warning[:MAX_WARNING], self._sanitization) for warning in result.warnings)
             result = replace(result, warnings=warnings)
@@ -241,57 +254,3 @@ def _context_json(context: Mapping[str, Any] | None) -> str | None:
         return msgspec.json.encode(context).decode()
     except (TypeError, UnicodeEncodeError, RecursionError) as failure:
         raise TypeError(f"context: JSON data is needed: {failure}") from None
-
-
-class _HandlerBroker:
-    """Tool calls answered by a Python callable."""
-
-    def __init__(
-        self,
-        handler: ToolHandler | None,
-        tools: Sequence[Mapping[str, Any]] | None,
-        allowed: Sequence[str] | None,
-        sanitization: SanitizationOptions,
-    ) -> None:
-        self._handler = handler
-        self._tools = None if tools is None else {str(tool["name"]): tool for tool in tools}
-        self._allowed = None if allowed is None else tuple(allowed)
-        self._sanitization = sanitization
-
-    async def prepare(self) -> None:
-        """Nothing to read ahead."""
-
-    async def call(self, name: str, arguments: dict[str, object]) -> str:
-        if is_meta_tool(name):
-            raise SelfReferenceError(name.strip())
-        if self._handler is None or (self._tools is not None and name not in self._tools):
-            raise ToolNotFoundError(f"Tool '{name}' was not found", tool_name=name)
-        if not self._may_call(name):
-            raise AccessDeniedError(f"Tool '{name}' is not among the allowed tools", tool_name=name)
-        try:
-            if inspect.iscoroutinefunction(self._handler):
-                value: object = await self._handler(name, arguments)
-            else:
-                value = await anyio.to_thread.run_sync(self._handler, name, arguments, abandon_on_cancel=True)
-                if inspect.isawaitable(value):
-                    value = await value
-            return msgspec.json.encode(value).decode()
-        except ToolCallError:
-            raise
-        except CodeCallError as error:
-            raise self._failed(name, error.message, error.code) from error
-        except Exception as error:
-            # Whatever the handler raises is the tool's failure.
-            raise self._failed(name, str(error) or type(error).__name__) from error
-
-    def _failed(self, name: str, message: str, code: str | None = None) -> ToolCallError:
-        return ToolCallError(clean_text(message, self._sanitization), tool_name=name, code=code)
-
-    async def describe(self, name: str) -> dict[str, object] | None:
-        tool = None if self._tools is None else self._tools.get(name)
-        if tool is None or not self._may_call(name):
-            return None
-        return {key: tool.get(key) for key in ("name", "description", "inputSchema", "outputSchema")}
-
-    def _may_call(self, name: str) -> bool:
-        return self._allowed is None or any(fnmatchcase(name, pattern) for pattern in self._allowed)

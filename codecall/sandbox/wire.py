@@ -25,7 +25,7 @@ failed tool call is described by the server's own record of it, and statuses and
 from __future__ import annotations
 
 import struct
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -38,10 +38,30 @@ MAX_CALLS_PER_FRAME = 1_000
 MAX_NAME_LENGTH = 256
 """Longest tool name a script may use, in characters. MCP clients accept 64 to 128."""
 
+CALLS_BUDGET = 8 * 1024 * 1024
+"""Bytes of tool input a worker sends in one frame; what is beyond waits for the next, in which answers have come."""
+
+MAX_READY_BYTES = 64 * 1024
+"""Longest frame of a worker that has not been given a script yet."""
+
+FRAME_OVERHEAD = 2 * 1024 * 1024
+"""Room in a frame for what is bounded elsewhere: names of calls, messages, warnings, heads of values; in bytes."""
+
+# What the decoder lets through of lists and texts, so that no frame turns into more objects than a few milliseconds
+# can make. What a preset allows is below, and is checked where the preset is known.
+
+_Lines = Annotated[list[str], msgspec.Meta(max_length=100_000)]
+_Notes = Annotated[list[str], msgspec.Meta(max_length=2_000)]
+_Text = Annotated[str, msgspec.Meta(max_length=200_000)]
+"""A message about a script. It may quote the script, of which 64 KiB are read."""
+_Place = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
 HEADER = struct.Struct(">I")
 
-# The fork server's line, which carries no word of a script. To it: first a Prepare, then for each
-# worker one byte with two descriptors, the worker's pipe and its fate. On the fate, one record each: BORN with a descriptor of the process, or STILLBORN; DIED.
+# The fork server's line, which carries no word of a script. To it: first a Prepare, then for each worker one byte with
+# two descriptors, the worker's pipe and its fate. On the fate, one record each: BORN with a descriptor of the process,
+# or STILLBORN; then DIED.
 FATE = struct.Struct(">ci")
 """What became of a worker: one of the marks below and a number."""
 
@@ -86,13 +106,15 @@ class Prepare(msgspec.Struct, tag="prepare", frozen=True):
     """End, saying which layer is missing, rather than run with fewer than all layers."""
 
 
-class Layer(msgspec.Struct, frozen=True):
+class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One layer of the jail, as the worker found it."""
 
     name: str
     active: bool
+    stops: str
+    """What a worker that has been taken over cannot do because of it."""
     detail: str
-    """What it holds, or why it is missing."""
+    """How it is set here, or why it is missing."""
 
 
 class Start(msgspec.Struct, tag="start", frozen=True):
@@ -125,21 +147,21 @@ class Described(msgspec.Struct, tag="described", frozen=True):
     tool: str | None
 
 
-class Ready(msgspec.Struct, tag="ready", frozen=True):
+class Ready(msgspec.Struct, tag="ready", frozen=True, forbid_unknown_fields=True):
     """Worker: loaded, jailed, waiting for a script; or, with `failure`, about to end."""
 
-    layers: list[Layer]
-    failure: str | None = None
+    layers: Annotated[list[Layer], msgspec.Meta(max_length=32)]
+    failure: _Text | None = None
     """Which required layer is missing."""
 
 
-class Ask(msgspec.Struct, tag="ask", frozen=True):
+class Ask(msgspec.Struct, tag="ask", frozen=True, forbid_unknown_fields=True):
     """Worker: `getTool(name)` needs an answer now."""
 
     name: str
 
 
-class Call(msgspec.Struct, frozen=True, array_like=True):
+class Call(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One tool call of the script."""
 
     call: int
@@ -149,17 +171,17 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     """JSON text of an object."""
 
 
-class Calls(msgspec.Struct, tag="calls", frozen=True):
+class Calls(msgspec.Struct, tag="calls", frozen=True, forbid_unknown_fields=True):
     """Worker: make these calls; the script waits for at least one pending call."""
 
-    calls: list[Call]
-    logs: list[str]
+    calls: Annotated[list[Call], msgspec.Meta(max_length=4 * MAX_CALLS_PER_FRAME)]
+    logs: _Lines
     """Console lines since the last frame."""
-    steps: int
+    steps: _Count
     script_ms: float
 
 
-class Failure(msgspec.Struct, frozen=True):
+class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why a script did not end well. Which fields are set depends on `status`."""
 
     status: Literal["syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]
@@ -179,7 +201,7 @@ class Failure(msgspec.Struct, frozen=True):
         "WORKER_MEMORY_EXCEEDED",
         "TOOL",
     ]
-    message: str = ""
+    message: _Text = ""
     kind: (
         Literal[
             "IllegalBuiltinAccess",
@@ -193,26 +215,26 @@ class Failure(msgspec.Struct, frozen=True):
         ]
         | None
     ) = None
-    name: str | None = None
+    name: _Text | None = None
     """Name of the thrown error, for EXECUTION_ERROR."""
-    line: int | None = None
-    column: int | None = None
-    hint: str | None = None
+    line: _Place | None = None
+    column: _Place | None = None
+    hint: _Text | None = None
     call: int | None = None
     """For status `tool_error`: which call; the server fills in the rest from its own record."""
 
 
-class Done(msgspec.Struct, tag="done", frozen=True):
+class Done(msgspec.Struct, tag="done", frozen=True, forbid_unknown_fields=True):
     """Worker: the script has ended."""
 
-    logs: list[str]
+    logs: _Lines
     """Console lines since the last frame."""
-    steps: int
+    steps: _Count
     script_ms: float
     value: str | None = None
     """JSON text of the result, when the script ended well."""
     failure: Failure | None = None
-    warnings: list[str] = []
+    warnings: _Notes = []
     """What was shortened on the way out."""
     reusable: bool = True
     """False when the worker wants to be replaced, as after an exhausted heap."""
@@ -226,7 +248,32 @@ InvalidMessage = msgspec.MsgspecError
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_server_message = msgspec.msgpack.Decoder(ServerMessage).decode
-decode_worker_message = msgspec.msgpack.Decoder(WorkerMessage).decode
+_decode_worker_message = msgspec.msgpack.Decoder(WorkerMessage).decode
+
+_TAG_FIRST = b"\xa4type"
+"""Every message begins with its tag. Left to look for it, the decoder would read through whatever comes before."""
+
+
+def decode_worker_message(body: bytes) -> WorkerMessage:
+    """The message in `body`, which may be anything at all.
+
+    Raises:
+        InvalidMessage: it is not exactly one message of a worker.
+    """
+    if body[1:6] != _TAG_FIRST:
+        raise msgspec.ValidationError("The message does not begin with its tag")
+    try:
+        return _decode_worker_message(body)
+    except (UnicodeDecodeError, RecursionError) as failure:
+        raise msgspec.ValidationError("The message is nested, or holds text that is no text") from failure
+
+
+def longest_frame(limits: Limits) -> int:
+    """Longest frame a worker may send while it runs a script with these limits, in bytes."""
+    # A tool's input may have as many UTF-16 units as a result may have bytes, each up to three bytes of UTF-8.
+    values = max(CALLS_BUDGET, 3 * limits.max_result_bytes)
+    lines = limits.max_console_bytes + 5 * limits.max_console_calls
+    return min(MAX_FRAME_BYTES, values + lines + FRAME_OVERHEAD)
 
 
 class FrameTooLarge(Exception):  # noqa: N818 - internal signal, named for what happened

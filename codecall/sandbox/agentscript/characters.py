@@ -9,8 +9,7 @@ from typing import Final
 BIDI: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """What shows code in another order than it runs."""
 
-# Characters that show nothing: controls, joiners, fillers, separators, variation selectors, tags. White space that
-# has a width (no-break space and the like) is what it looks like and stays.
+# Characters that show nothing: controls, joiners, fillers, separators, variation selectors, tags.
 _JOINERS: Final = "\u200d\ufe0e\ufe0f"
 _INVISIBLE: Final = (
     "\x01-\x08\x0e-\x1f\x7f-\x9f\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u2028\u2029\u2060-\u2065"
@@ -21,6 +20,8 @@ UNSEEN_IN_CODE: Final = re.compile(f"[{_INVISIBLE}{_JOINERS}]")
 """What may not stand in code, where nobody would see it."""
 UNSEEN_IN_COMMENT: Final = re.compile(f"[{_INVISIBLE}]|(?<=[\\s!-~\u00a1-\u00a8\u00ab-\u02ff\u0370-\u1fff])\u200d")
 """What may not stand in a comment: emoji keep what holds them together, a joiner that does not follow a letter."""
+ODD_SPACE: Final = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+"""White space beyond ASCII; U+FEFF and what ends lines are refused for other reasons."""
 
 # Letters of other alphabets that pass for Latin ones: all of Cyrillic, and the Greek that look alike
 _ALIKE: Final = (

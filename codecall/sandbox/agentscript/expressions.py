@@ -163,7 +163,7 @@ def _arrow(walk: Walk, node: Node, scope: Scope) -> None:
     _parameters(walk, node.params, inner)
     body: Node = node.body
     if body.type == "BlockStatement":
-        _body(walk, body, inner)
+        _body(walk, body, inner.body())
         return
     # The parser does not say where parentheses around the body begin
     params: list[Node] = node.params
@@ -187,7 +187,7 @@ def function(walk: Walk, node: Node, scope: Scope) -> None:
     """The parameters and body of a function that is not an arrow function."""
     inner = scope.function(arrow=False)
     _parameters(walk, node.params, inner)
-    _body(walk, node.body, inner)
+    _body(walk, node.body, inner.body())
 
 
 def _parameters(walk: Walk, params: list[Node], scope: Scope) -> None:
@@ -224,9 +224,17 @@ def class_parts(walk: Walk, node: Node, scope: Scope) -> None:
                 walk.push(element.value, scope)
             case "FieldDefinition":
                 walk.key(element.key, computed=element.computed, scope=scope)
-                walk.push(element.value, scope.class_part())
+                _field(walk, element.value, scope.class_part())
             case _:
                 walk.push(element, scope)
+
+
+def _field(walk: Walk, value: Node | None, scope: Scope) -> None:
+    """The value of a field: it runs at each `new`, as a function does that is called."""
+    # A function or class runs nothing yet, and takes its name from the field
+    if value is not None and value.type not in {"ArrowFunctionExpression", "FunctionExpression", "ClassExpression"}:
+        walk.functions.append(FunctionSite(value.range[0] - SHIFT, value.range[1] - SHIFT, is_expression=True))
+    walk.push(value, scope)
 
 
 def declare_class(walk: Walk, name: Node, scope: Scope) -> None:

@@ -8,7 +8,7 @@ from codecall.sandbox.agentscript.findings import Mark
 from codecall.sandbox.agentscript.grammar import Node
 from codecall.sandbox.agentscript.policy import GLOBALS, NEVER_NAMES, PREFIXES, RUNTIME_NAMES, VARIANTS, Row
 from codecall.sandbox.agentscript.scopes import Scope
-from codecall.sandbox.agentscript.vocabulary import Vocabulary, name_hint, refused
+from codecall.sandbox.agentscript.vocabulary import Vocabulary, name_hint, refused, shown
 
 _MAX_FOLDS: Final = 32
 """Parts of a concatenation of literals that are put together; longer ones are left to the realm."""
@@ -16,6 +16,8 @@ _MAX_FOLDS: Final = 32
 _MAX_GUESSES: Final = 10
 """Unknown names for which a near name is looked up; the look-up compares with every name in reach."""
 _MAX_CANDIDATES: Final = 400
+_MAX_GUESSED: Final = 60
+"""Characters of a name that is looked up: comparing takes time that grows with the square of the lengths."""
 
 
 class NameUse(NamedTuple):
@@ -56,10 +58,10 @@ def text_of(node: Node) -> str | None:
     return None
 
 
-def never_name(name: str, offset: int, what: str, shown: str | None = None) -> Mark:
-    """The finding about one of the `NEVER_NAMES`; `what` and `shown` say how the message calls it."""
+def never_name(name: str, offset: int, what: str, path: str | None = None) -> Mark:
+    """The finding about one of the `NEVER_NAMES`; `what` says what sort of name, `path` what leads to it."""
     row = NEVER_NAMES[name]
-    return Mark(offset, row.kind, refused(what, shown or name), row.instead)
+    return Mark(offset, row.kind, refused(what, path or name), row.instead)
 
 
 def reserved(name: str) -> Row | None:
@@ -88,7 +90,7 @@ def declared(name: str, offset: int, words: Vocabulary) -> Mark | None:
 def assigned(name: str, offset: int) -> Mark:
     """The finding about an assignment to the built-in `name`, or to a member of one, dotted."""
     row = VARIANTS["assignment"]
-    return Mark(offset, row.kind, f"Assigning to '{name}' is not allowed in AgentScript", row.instead)
+    return Mark(offset, row.kind, f"Assigning to '{shown(name)}' is not allowed in AgentScript", row.instead)
 
 
 def judge(uses: list[NameUse], words: Vocabulary, marks: list[Mark]) -> frozenset[str]:
@@ -103,7 +105,7 @@ def judge(uses: list[NameUse], words: Vocabulary, marks: list[Mark]) -> frozense
                 runtime.add(name)
         elif name in NEVER_NAMES:
             marks.append(never_name(name, offset, "Identifier"))
-        elif scope.declares(name) or (name == "arguments" and scope.arguments):
+        elif scope.home(name) is not None or (name == "arguments" and scope.arguments):
             continue
         else:
             row = reserved(name) or GLOBALS.get(name)
@@ -112,7 +114,8 @@ def judge(uses: list[NameUse], words: Vocabulary, marks: list[Mark]) -> frozense
                 continue
             row = VARIANTS["unknown identifier"]
             guesses += 1
-            hint = name_hint(name, _in_reach(scope), words) if guesses <= _MAX_GUESSES else row.instead
+            guess = guesses <= _MAX_GUESSES and len(name) <= _MAX_GUESSED
+            hint = name_hint(name, _in_reach(scope), words) if guess else row.instead
             marks.append(Mark(offset, row.kind, refused("Identifier", name), hint))
     return frozenset(runtime)
 
@@ -122,6 +125,6 @@ def _in_reach(scope: Scope) -> list[str]:
     names: list[str] = []
     outer: Scope | None = scope
     while outer is not None and len(names) < _MAX_CANDIDATES:
-        names.extend(outer.names)
+        names.extend(name for name in outer.names if len(name) <= _MAX_GUESSED)
         outer = outer.parent
     return names[:_MAX_CANDIDATES]

@@ -10,7 +10,7 @@ This module imports nothing of codecall, so that everyone may import it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, TypeVar
@@ -628,6 +628,9 @@ GLOBALS: Final[Mapping[str, GlobalRow]] = _by_name(
             "ToolError",
             "A failed call throws an error whose `name` is `'ToolError'`: ask for `error.name` and `error.code`.",
         ),
+        *_absent("InternalError", "It is thrown by the engine alone; ask for `error.name`."),
+        *_absent("DOMException", "Throw `new Error(message)`, with a `name` of its own if need be."),
+        *_absent("SuppressedError DisposableStack AsyncDisposableStack", VARIANTS["using"].instead),
         *_absent("Intl", "Format by hand: `toFixed`, `padStart`, `toISOString().slice(0, 10)`."),
         *_absent("WeakMap", "Use `Map`."),
         *_absent("WeakSet", "Use `Set`."),
@@ -647,6 +650,20 @@ def _member(name: str, probe: str, reason: str, instead: str, *, verdict: Verdic
 
 _NO_DESCRIPTORS = "Set properties plainly: `x.key = value`; computed ones with `get key() { … }` in the object."
 _NO_PROTOTYPES = "Use a class (`class B extends A`) or plain objects; for dictionaries `Object.create(null)` or `Map`."
+_NO_HOOK = "Write a method with a name of your own, and call it."
+
+
+def _hooks(names: str) -> Iterator[Row]:
+    reason = "It makes built-in operators and methods run the script's own code where nobody sees a call."
+    for name in names.split():
+        yield _member(f"Symbol.{name}", f"Symbol.{name}", reason, _NO_HOOK)
+
+
+def _newer(instead: Mapping[str, str]) -> Iterator[Row]:
+    for name, hint in instead.items():
+        yield _member(name, name, "Newer than the language of the scripts, ECMAScript 2024.", hint)
+
+
 _NO_TRACE = "Leave it out: errors carry `name` and `message`."
 
 MEMBERS: Final[Mapping[str, Row]] = _by_name(
@@ -697,6 +714,26 @@ MEMBERS: Final[Mapping[str, Row]] = _by_name(
             "Symbol.species",
             "It puts a constructor into built-in methods.",
             "Call `Array.from(x)` or `[...x]`.",
+        ),
+        *_hooks(
+            "hasInstance isConcatSpreadable match matchAll replace search split toPrimitive toStringTag unscopables"
+        ),
+        *(
+            _member(
+                f"Symbol.{name}", f"Symbol.{name}", "There is no `using` that would call it.", VARIANTS["using"].instead
+            )
+            for name in ("asyncDispose", "dispose")
+        ),
+        _member("Symbol.keyFor", "Symbol.keyFor", "There is no registry of symbols.", "Use `symbol.description`."),
+        _member("JSON.rawJSON", "JSON.rawJSON('1')", "It puts raw text into JSON.", "Use `JSON.stringify(value)`."),
+        _member("JSON.isRawJSON", "JSON.isRawJSON", "There is no raw JSON.", "Use `typeof` and `Array.isArray`."),
+        *_newer(
+            {
+                "Error.isError": "Write `e instanceof Error`.",
+                "Math.f16round": "Write `Math.fround(x)`, or round with `Math.round`.",
+                "Math.sumPrecise": "Write `numbers.reduce((sum, n) => sum + n, 0)`.",
+                "RegExp.escape": "Write `text.replace(/[.*+?^${}()|[\\]\\\\]/g, '\\\\$&')`.",
+            }
         ),
         _member("Symbol.for", "Symbol.for('a')", "Its registry outlives the script's scopes.", "Use `Symbol('name')`."),
         _member(
@@ -755,7 +792,6 @@ _WHY: Final = {
     "mutates": "It makes another expression of one that is in use.",
     "dated": "It is wrong since the year 2000; the full year has its own method.",
     "scoping": "For `with`, which is refused.",
-    "hook": "`instanceof` does without it.",
     "chain": "It leads on to the prototype of generators.",
 }
 
@@ -770,10 +806,10 @@ PROTOTYPES: Final[Mapping[str, PrototypeRow]] = MappingProxyType(
             ),
             _inherits(
                 "Function.prototype",
-                "apply bind call length name toString",
+                # `@@hasInstance` cannot be removed; no script can name the symbol.
+                "apply bind call length name toString @@hasInstance",
                 source="fileName lineNumber columnNumber",
                 caller="caller arguments",
-                hook="@@hasInstance",
             ),
             _inherits(
                 "Array.prototype",
@@ -906,6 +942,18 @@ SOURCE: Final[Mapping[str, Row]] = _by_name(
         ),
         _source(
             "HTML-like comment", "It ends the line in scripts and not in modules.", "Use `//` for comments.", "1 <!-- 2"
+        ),
+        _source(
+            "unusual white space",
+            "Not every reader takes it for white space everywhere.",
+            "Write a plain space; inside a string it may stay.",
+            "1 +\u00a01",
+        ),
+        _source(
+            "regular expression after await",
+            "Where `await` is a name, the same text is a division.",
+            "Give the regular expression a name first: `const pattern = /…/`.",
+            "await /a/",
         ),
         _source("hashbang", "A script is not a file of its own.", "Remove the first line.", "#!/usr/bin/env node"),
         _source(

@@ -1,9 +1,9 @@
 // The runtime of AgentScript: the only JavaScript CodeCall ships. Runs once in every fresh engine, before the script.
 //
 // Called by realm.py with a JSON configuration; the host's functions are globals `$post`, `$ask`, `$log`, `$stop`,
-// `$checkpoint`, `$finish`, `$fail`, `$exhausted` until this function takes them away. Everything used later is captured here first:
-// nothing a script does to the objects it can reach changes what this file does.
-// Returns, as one function, the operations realm.py needs: op(name, a, b, c).
+// `$checkpoint`, `$finish`, `$fail`, `$exhausted` until this function takes them away. Everything used later is captured
+// here first: nothing a script does to the objects it can reach changes what this file does. What it calls of a script's
+// it calls plainly, without a `this`. Returns, as one function, the operations realm.py needs: op(name, a, b, c).
 (function (configuration) {
   'use strict';
   const config = JSON.parse(configuration);
@@ -20,8 +20,8 @@
   const isFinite = Number.isFinite;
   const floor = Math.floor;
   const toText = String;
-  const GlobalArray = Array, GlobalDate = Date, GlobalError = Error, GlobalMap = Map, GlobalSet = Set;
-  const GlobalPromise = Promise, GlobalTypeError = TypeError, GlobalWeakMap = WeakMap, GlobalRangeError = RangeError;
+  const GlobalDate = Date, GlobalError = Error, GlobalMap = Map, GlobalSet = Set;
+  const GlobalPromise = Promise, GlobalTypeError = TypeError, GlobalWeakMap = WeakMap;
   const then = uncurry(Promise.prototype.then);
   const promiseResolve = Promise.resolve.bind(Promise);
   const dateToIso = uncurry(Date.prototype.toISOString);
@@ -63,6 +63,7 @@
     : typeof error === 'object' && getPrototypeOf(error) === internalErrorPrototype;
 
   // ---- stopping -----------------------------------------------------------------------------------------------
+  let running = false;
   let stopped = false;
   let poison = () => {};
   let stepsSoFar = () => 0;
@@ -324,6 +325,9 @@
       if (work.pending.length > 0) {
         throw new GlobalTypeError(`The input of callTool('${name}', …) contains a promise; await it first`);
       }
+      if (typeof data !== 'object' || data === null || isArray(data)) {
+        throw new GlobalTypeError(`callTool('${name}', …) needs an object as input, got a ${kindOf(input)}`);
+      }
       const json = stringify(data);
       if (json.length > config.maxInput) {
         throw new GlobalTypeError(`The input of callTool('${name}', …) has ${json.length} characters; the limit is ${config.maxInput}`);
@@ -543,7 +547,8 @@
   function keepOnly(object, allowed) {
     for (const key of ownKeys(object)) {
       const name = typeof key === 'symbol' ? mapGet(symbolNames, key) : key;
-      if (name === undefined || !hasOwn(allowed, name)) deleteProperty(object, key);
+      if (name !== undefined && hasOwn(allowed, name)) continue;
+      if (!deleteProperty(object, key)) throw new GlobalTypeError(`The engine keeps ${name}`);
     }
   }
   const install = (object, key, value) => defineProperty(object, key, {
@@ -556,12 +561,13 @@
   function soften(object) {
     for (const key of OVERRIDABLE) {
       if (!hasOwn(object, key)) continue;
-      const value = key === 'stack' ? '' : object[key];
+      const value = object[key];
       defineProperty(object, key, {
         __proto__: null,
         enumerable: false,
         configurable: false,
-        get() { return value; },
+        // The host still reads where a script could not be compiled.
+        get() { return key !== 'stack' ? value : running ? '' : stackOf(this); },
         set(next) {
           if (this === object) throw new GlobalTypeError('Built-in objects are read-only in AgentScript');
           put(this, key, next);
@@ -570,7 +576,7 @@
     }
   }
 
-  function replaceMethods() {
+  function replaceBuiltIns() {
     // Handlers of rejections are like `catch`: a limit passes through. `await` does not come this way; catch clauses
     // are counted in the source.
     const nativeThen = promisePrototype.then;
@@ -582,6 +588,31 @@
     }.then));
     // The source of the runtime is nobody's business, and of a script's own functions nobody needs it.
     install(functionPrototype, 'toString', freeze({ toString() { return 'function () { [native code] }'; } }.toString));
+    // Called on a class of the script's, they would hand it what went wrong, limits included: they have one `this` only.
+    for (const name of ['all', 'allSettled', 'any', 'race', 'reject', 'resolve', 'withResolvers']) {
+      const native = GlobalPromise[name];
+      install(GlobalPromise, name, freeze((...args) => apply(native, GlobalPromise, args)));
+    }
+    install(GlobalPromise, 'try', freeze((task, ...args) => new GlobalPromise((resolve) => {
+      try {
+        resolve(task(...args));
+      } catch (error) {
+        caught(error);
+        throw error;
+      }
+    })));
+    // The engine calls these functions of the script's with the global object as `this`.
+    for (const Kind of [Object, GlobalMap]) {
+      const native = Kind.groupBy;
+      install(Kind, 'groupBy', freeze((items, keyOf) =>
+        native(items, typeof keyOf === 'function' ? (item, index) => keyOf(item, index) : keyOf)));
+    }
+    // Its well-known symbols cannot be deleted, and with them a script would get between a built-in method and its result.
+    const GlobalSymbol = Symbol;
+    world.Symbol = (description) => GlobalSymbol(description);
+    install(world.Symbol, 'prototype', GlobalSymbol.prototype);
+    install(world.Symbol, 'iterator', iterator);
+    install(world.Symbol, 'asyncIterator', GlobalSymbol.asyncIterator);
     if (!config.clock) {
       world.Date = function Date(...args) {
         if (new.target === undefined || args.length === 0) throw new GlobalTypeError("'Date' without arguments is not allowed in AgentScript");
@@ -593,7 +624,7 @@
     }
   }
   function build() {
-    replaceMethods();
+    replaceBuiltIns();
     for (const name of ownKeys(config.prototypes)) {
       const prototype = hidden[name] || world[slice(name, 0, -'.prototype'.length)].prototype;
       keepOnly(prototype, config.prototypes[name]);
@@ -625,6 +656,7 @@
         config.form = c;
         show('codecallContext', deepFreeze(parse(b)));
         freeze(world);
+        running = true;
         return run(a);
       case 'settle': return settle(a, b, c);
       default: return stepsSoFar();

@@ -45,20 +45,15 @@ class Scope:
         inner.this = True
         return inner
 
-    def declares(self, name: str) -> bool:
-        """Whether `name` is declared here or further out."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return True
-            scope = scope.parent
-        return False
+    def body(self) -> Scope:
+        """The scope of the body of this function: its parameters do not see what is declared there."""
+        inner = Scope(self)
+        inner.variables = inner
+        return inner
 
-    def is_class(self, name: str) -> bool:
-        """Whether `name` means a class of the script here."""
+    def home(self, name: str) -> Scope | None:
+        """The scope that declares what `name` means here; None when none does."""
         scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return scope.classes is not None and name in scope.classes
+        while scope is not None and name not in scope.names:
             scope = scope.parent
-        return False
+        return scope

@@ -43,7 +43,8 @@ def _variables(walk: Walk, node: Node, scope: Scope) -> None:
         if value is None:
             walk.declare(name, target, scope)
             continue
-        if value.type == "ClassExpression" and name.type == "Identifier":
+        # A `var` may be declared again as something else
+        if value.type == "ClassExpression" and name.type == "Identifier" and kind != "var":
             declare_class(walk, name, target)
         else:
             walk.declare(name, target, scope)

@@ -11,14 +11,21 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from codecall.sandbox.agentscript.characters import UNSEEN_IN_CODE, UNSEEN_IN_COMMENT, code_point, mixes_alphabets
+from codecall.sandbox.agentscript.characters import (
+    ODD_SPACE,
+    UNSEEN_IN_CODE,
+    UNSEEN_IN_COMMENT,
+    code_point,
+    mixes_alphabets,
+)
 
 _MAX_SHOWN: Final = 60
 """Most characters of a name that a message shows."""
 
-# White space as the language has it now, but for U+FEFF, which is refused; lines end with \n (see prescan.py)
+# Of the language's white space, that of ASCII: the engine, looking ahead for `async function`, overlooks the rest.
+# Lines end with \n (see prescan.py)
 _BETWEEN_TOKENS = re.compile(
-    r"(?:[\t\v\f\r\n \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]++"
+    r"(?:[\t\v\f\r\n ]++"
     r"|//[^\n]*+"
     r"|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
 )
@@ -68,6 +75,8 @@ def unsafe_at(text: str, index: int, *, fresh_line: bool) -> Unsafe | None:
         return Unsafe("HTML-like comment", index, "the HTML-like comment <!--")
     if character == "-" and fresh_line and text.startswith("-->", index):
         return Unsafe("HTML-like comment", index, "the HTML-like comment -->")
+    if ODD_SPACE.match(character):
+        return Unsafe("unusual white space", index, f"the unusual white space {code_point(character)}")
     if UNSEEN_IN_CODE.match(character):
         return Unsafe("invisible character", index, f"the invisible character {code_point(character)}")
     return None

@@ -12,6 +12,9 @@ from codecall.sandbox.agentscript.policy import GLOBALS, MEMBERS, NODES, VARIANT
 _MAX_LISTED = 12
 """Most members a hint lists; longer lists are left to the documentation."""
 
+_MAX_SHOWN = 100
+"""Most characters of a name that a message shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
@@ -43,7 +46,12 @@ def vocabulary(rules: Rules) -> Vocabulary:
 
 def refused(what: str, name: str) -> str:
     """The message about a refused construct; `what` says which sort of thing `name` is, with a capital letter."""
-    return f"{what} '{name}' is not allowed in AgentScript"
+    return f"{what} '{shown(name)}' is not allowed in AgentScript"
+
+
+def shown(name: str) -> str:
+    """A name as messages show it: whole, unless it is absurdly long."""
+    return name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}…"
 
 
 def member_hint(owner: str, member: str, words: Vocabulary) -> str:

@@ -207,6 +207,7 @@ class Walk:
             case "ArrayPattern":
                 pending.extend(item for item in node.elements if item is not None)
             case "AssignmentPattern":
+                self.taken_apart(node.left, node.right)
                 pending.append(node.left)
                 self.stack.append((node.right, scope))
             case "RestElement":
@@ -216,11 +217,18 @@ class Walk:
         return True
 
     def _judge_superclasses(self) -> None:
-        """A class may extend a class of the script, or an error."""
+        """A class may extend a class of the script whose name nothing else is assigned to, or an error."""
+        if not self.superclasses:
+            return
+        changed = {(use.name, use.scope.home(use.name)) for use in self.uses if use.assigned}
         for node, scope in self.superclasses:
             name = node.name if node.type == "Identifier" else None
-            if name is None or not (name in ERROR_KINDS or scope.is_class(name)):
+            if name is None or not (name in ERROR_KINDS or self._is_class(name, scope.home(name), changed)):
                 self.refuse(VARIANTS["extends"], node, f"extends {name}" if name else "extends")
+
+    @staticmethod
+    def _is_class(name: str, home: Scope | None, changed: set[tuple[str, Scope | None]]) -> bool:
+        return home is not None and name in (home.classes or ()) and (name, home) not in changed
 
     def _count_regexes(self) -> None:
         if len(self.regexes) > MAX_REGEXES:

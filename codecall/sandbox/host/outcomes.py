@@ -19,19 +19,26 @@ from codecall.errors import (
 )
 from codecall.sandbox.wire import Failure
 
+MAX_TEXT = 16_000
+"""Longest message or hint about a script, in characters; more is cut with a mark. Twice what the runtime sends."""
+
+MAX_ERROR_NAME = 200
+"""Longest name of a thrown error, in characters; more is cut with a mark."""
+
 _TIMEOUT_HINT = "Do less in one script: page, filter with the tools' own parameters, or split the work."
 
 
-def error_of(failure: Failure, tool_errors: Mapping[int, ToolCallError]) -> CodeCallError:
-    """The error for `failure`. A failed tool call is described by the server's own record in `tool_errors`.
+def error_of(failure: Failure, tool_errors: Mapping[int, ToolCallError], script: str) -> CodeCallError:
+    """The error for `failure` of `script`. The status and the source follow from the code, whatever the worker says; a
+    failed tool call is described by the server's own record in `tool_errors`.
 
     Raises:
-        MessageValidationError: the failure contradicts itself or names a call that did not fail.
+        MessageValidationError: the failure contradicts itself, names a place outside the script, or a call that did
+            not fail.
     """
-    location = None
-    if failure.line is not None and failure.column is not None:
-        location = Location(failure.line, failure.column)
-    message, hint = failure.message, failure.hint
+    location = _place(failure, script)
+    message = shortened(failure.message, MAX_TEXT)
+    hint = None if failure.hint is None else shortened(failure.hint, MAX_TEXT)
     error: CodeCallError
     match failure.code:
         case "SYNTAX_ERROR":
@@ -44,7 +51,8 @@ def error_of(failure: Failure, tool_errors: Mapping[int, ToolCallError]) -> Code
                 raise MessageValidationError("The worker refused a script without saying why")
             error = IllegalAccess(message, kind=failure.kind, location=location, hint=hint)
         case "EXECUTION_ERROR":
-            error = ScriptError(message, name=failure.name or "Error", location=location, hint=hint)
+            name = shortened(failure.name or "Error", MAX_ERROR_NAME)
+            error = ScriptError(message, name=name, location=location, hint=hint)
         case "TIMEOUT":
             error = ScriptTimeoutError(message, hint=_TIMEOUT_HINT)
         case "WORKER_MEMORY_EXCEEDED":
@@ -54,6 +62,21 @@ def error_of(failure: Failure, tool_errors: Mapping[int, ToolCallError]) -> Code
         case _:
             error = LimitExceeded(message, code=failure.code, location=location, hint=hint)
     return error
+
+
+def shortened(text: str, length: int) -> str:
+    """`text`, or its first `length` characters and how many more there were."""
+    return text if len(text) <= length else f"{text[:length]}…[truncated {len(text) - length} characters]"
+
+
+def _place(failure: Failure, script: str) -> Location | None:
+    if failure.line is None or failure.column is None:
+        return None
+    # Just behind the end is a place too.
+    last = len(script) + 1
+    if not 1 <= failure.line <= last or not 1 <= failure.column <= last:
+        raise MessageValidationError("The worker names a place that is not in the script")
+    return Location(failure.line, failure.column)
 
 
 def _told_to_the_worker(call: int | None, tool_errors: Mapping[int, ToolCallError]) -> ToolCallError:

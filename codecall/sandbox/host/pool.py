@@ -6,18 +6,12 @@ request): whoever needs a worker has one made, whoever returns one decides its f
 
 from __future__ import annotations
 
-import logging
-from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple
 
 import anyio
-import anyio.to_thread
-import msgspec
 
 from codecall.errors import (
-    QueueFullError,
     QueueTimeoutError,
     WorkerError,
     WorkerPoolDisposedError,
@@ -25,35 +19,9 @@ from codecall.errors import (
 )
 from codecall.options import PoolOptions
 from codecall.sandbox import wire
-from codecall.sandbox.host.fork_server import ForkServer
+from codecall.sandbox.host.maker import Maker
 from codecall.sandbox.host.process import WorkerProcess
-
-logger = logging.getLogger("codecall")
-
-
-class Need(NamedTuple):
-    """What a script needs of a worker."""
-
-    memory_mb: int
-    """Engine heap in MiB."""
-    owner: str = ""
-    """Whose script it is. A worker serves one owner only: were it taken over, it would see what the next one brings."""
-
-    def met_by(self, worker: WorkerProcess) -> bool:
-        """Whether that worker will do."""
-        return worker.memory_mb >= self.memory_mb and worker.owner in (None, self.owner)
-
-
-class _Waiter:
-    """A script in the queue. Whoever returns a worker hands it over, or the place of one that will not do."""
-
-    __slots__ = ("event", "has_place", "need", "worker")
-
-    def __init__(self, need: Need) -> None:
-        self.need = need
-        self.event = anyio.Event()
-        self.worker: WorkerProcess | None = None
-        self.has_place = False
+from codecall.sandbox.host.waiting import Need, Queue, Waiter
 
 
 class WorkerPool:
@@ -68,17 +36,14 @@ class WorkerPool:
         self._options = options
         self._prepare = prepare
         self._once_only = prepare.runs == 1
-        self._fork_server: ForkServer | None = None
-        self._starting_server = anyio.Lock()
+        self._maker = Maker(options, prepare)
         self._living: set[WorkerProcess] = set()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._dying: list[WorkerProcess] = []
-        self._waiters: deque[_Waiter] = deque()
+        self._queue = Queue(options.max_queue)
         self._places = 0
         self._closed = False
-        self.layers: list[wire.Layer] = []
-        """The layers of the jail as the first worker found them; empty before there was one."""
 
     @property
     def size(self) -> int:
@@ -88,7 +53,7 @@ class WorkerPool:
     @property
     def waiting(self) -> int:
         """Scripts in the queue."""
-        return len(self._waiters)
+        return len(self._queue)
 
     @property
     def closed(self) -> bool:
@@ -98,11 +63,20 @@ class WorkerPool:
     @property
     def forks(self) -> bool:
         """Whether workers are forked from a fork server."""
-        return self._fork_server is not None
+        return self._maker.forks
+
+    @property
+    def layers(self) -> list[wire.Layer]:
+        """The layers of the jail as the first worker found them; empty before there was one."""
+        return self._maker.layers
 
     def pids(self) -> list[int]:
         """Process ids of the living workers; one being forked has none yet."""
         return [worker.pid for worker in self._living if worker.pid]
+
+    def lent(self) -> frozenset[WorkerProcess]:
+        """The workers that run scripts now."""
+        return frozenset(self._busy)
 
     async def start(self) -> None:
         """Start `min_workers` processes; they load while the caller goes on.
@@ -117,8 +91,7 @@ class WorkerPool:
     async def aclose(self) -> None:
         """Kill every worker, busy ones included, and refuse whoever waits. Idempotent."""
         self._closed = True
-        while self._waiters:
-            self._waiters.popleft().event.set()
+        self._queue.dismiss()
         workers = [*self._living, *self._dying]
         self._living.clear()
         self._idle.clear()
@@ -126,8 +99,7 @@ class WorkerPool:
         with anyio.CancelScope(shield=True):
             for worker in workers:
                 worker.kill()
-            if self._fork_server is not None:
-                await self._drop(self._fork_server)
+            await self._maker.aclose()
             for worker in workers:
                 await worker.close()
 
@@ -145,15 +117,15 @@ class WorkerPool:
         worker.owner = need.owner
         clean = False
         try:
-            await self._settle(worker)
+            await self._maker.settle(worker)
             worker.runs += 1
-            if self._once_only:
+            if self._once_only and not self._queue:
                 self._stock()
             yield worker
             clean = not worker.retired
         finally:
             self._busy.discard(worker)
-            if clean and worker.runs < self._prepare.runs and not self._closed and not worker.has_unread():
+            if clean and worker.runs < self._prepare.runs and not self._closed and not worker.pipe.has_unread():
                 self._offer(worker)
             else:
                 await self._replace(worker)
@@ -164,7 +136,7 @@ class WorkerPool:
         self._check_open()
         self._reap()
         while (worker := self._take_idle(need)) is not None:
-            if worker.alive() and not (worker.ready and worker.has_unread()):
+            if worker.alive() and not (worker.ready and worker.pipe.has_unread()):
                 self._busy.add(worker)
                 return worker
             self._bury(worker)
@@ -185,13 +157,7 @@ class WorkerPool:
         return self._idle.pop(best)
 
     async def _wait(self, need: Need) -> WorkerProcess:
-        if len(self._waiters) >= self._options.max_queue:
-            raise QueueFullError(
-                f"{len(self._waiters)} scripts already wait for a worker; the limit is {self._options.max_queue}",
-                hint="Try again in a moment; the operator can raise pool.max_workers or pool.max_queue.",
-            )
-        waiter = _Waiter(need)
-        self._waiters.append(waiter)
+        waiter = self._queue.join(need)
         try:
             with anyio.move_on_after(self._options.queue_timeout_ms / 1000):
                 await waiter.event.wait()
@@ -209,24 +175,24 @@ class WorkerPool:
             hint="Try again in a moment; the operator can raise pool.max_workers or pool.queue_timeout_ms.",
         )
 
-    def _leave(self, waiter: _Waiter) -> None:
+    def _leave(self, waiter: Waiter) -> None:
         """A waiter gives up; what it has just been handed goes to the next."""
         if waiter.worker is not None:
             self._busy.discard(waiter.worker)
             self._offer(waiter.worker)
         elif waiter.has_place:
+            self._places -= 1
             self._give_place()
-        elif waiter in self._waiters:
-            self._waiters.remove(waiter)
+        else:
+            self._queue.remove(waiter)
 
     async def _make_or_wait(self, need: Need) -> WorkerProcess:
         """A new process may take a while to load: take whichever comes first, it or one that is returned."""
         worker = await self._make(need.memory_mb)
-        if self.forks or not self._busy:
+        if self._maker.forks or not self._busy:
             self._busy.add(worker)
             return worker
-        waiter = _Waiter(need)
-        self._waiters.append(waiter)
+        waiter = self._queue.join(need, with_worker=True)
         trouble: WorkerStartupError | None = None
         try:
             async with anyio.create_task_group() as group:
@@ -234,7 +200,7 @@ class WorkerPool:
                 async def load() -> None:
                     nonlocal trouble
                     try:
-                        await self._settle(worker)
+                        await self._maker.settle(worker)
                     except WorkerStartupError as error:
                         trouble = error
                     group.cancel_scope.cancel()
@@ -269,10 +235,7 @@ class WorkerPool:
             WorkerStartupError, WorkerPoolDisposedError
         """
         try:
-            if (server := await self._running_fork_server()) is None:
-                worker = await WorkerProcess.spawn(self._prepared_for(memory_mb))
-            else:
-                worker = await self._fork(server, memory_mb)
+            worker = await self._maker.make(memory_mb)
         finally:
             self._places -= 1
         self._living.add(worker)
@@ -280,72 +243,12 @@ class WorkerPool:
         self._check_open(worker)
         return worker
 
-    async def _running_fork_server(self) -> ForkServer | None:
-        """The fork server; the first who asks starts it. None where there can be none, or shall be."""
-        if self._fork_server is None and self._options.fork_server and ForkServer.available():
-            async with self._starting_server:
-                if self._fork_server is None:
-                    server = await anyio.to_thread.run_sync(ForkServer, self._prepare)
-                    if self._closed:
-                        await self._drop(server)
-                        self._check_open()
-                    self._fork_server = server
-        return self._fork_server
-
-    async def _fork(self, server: ForkServer, memory_mb: int) -> WorkerProcess:
-        try:
-            return WorkerProcess.fork(server, self._prepared_for(memory_mb))
-        except WorkerStartupError:
-            # It has died or hangs, and so have its workers; a second failure is for the caller.
-            await self._drop(server)
-            if (second := await self._running_fork_server()) is None:
-                raise
-            return WorkerProcess.fork(second, self._prepared_for(memory_mb))
-
-    async def _drop(self, server: ForkServer) -> None:
-        if self._fork_server is server:
-            self._fork_server = None
-        server.close()
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(server.wait)
-
-    def _prepared_for(self, memory_mb: int) -> wire.Prepare:
-        limits = self._prepare.limits
-        if memory_mb <= limits.memory_mb:
-            return self._prepare
-        limits = msgspec.structs.replace(limits, memory_mb=memory_mb)
-        return msgspec.structs.replace(self._prepare, limits=limits)
-
-    async def _settle(self, worker: WorkerProcess) -> None:
-        """Wait until a new worker is ready.
-
-        Raises:
-            WorkerStartupError: it died, took too long, or lacks a layer of the jail that is required.
-        """
-        server = self._fork_server
-        try:
-            await worker.wait_ready(self._options.startup_timeout_ms)
-        except WorkerStartupError:
-            # One that has nothing to say of its jail was not made as it should be.
-            if server is not None and not worker.layers:
-                await self._drop(server)
-            raise
-        if not self.layers:
-            self.layers = worker.layers
-            _tell(worker.layers)
-
     def _stock(self) -> None:
         """Have workers made ahead of need, without waiting. Only a fork server can."""
-        server = self._fork_server
-        if server is None or self._waiters:
-            return
+        few = self._options.min_workers
         with suppress(WorkerStartupError):  # whoever needs a worker next gets the error
-            while (
-                len(self._idle) < self._options.min_workers
-                and self.size < self._options.max_workers
-                and not self._closed
-            ):
-                worker = WorkerProcess.fork(server, self._prepare)
+            while self._maker.forks and len(self._idle) < few and self.size < self._options.max_workers:
+                worker = self._maker.make_ahead()
                 worker.peers = self._busy
                 self._living.add(worker)
                 self._idle.append(worker)
@@ -355,32 +258,28 @@ class WorkerPool:
     def _offer(self, worker: WorkerProcess) -> None:
         if self._closed:
             self._bury(worker)
-        elif not self._waiters:
+        elif not self._queue:
             self._idle.append(worker)
-        elif not self._waiters[0].need.met_by(worker):
+        elif self._queue.wants(worker):
+            self._busy.add(worker)
+            self._queue.hand_over(worker)
+        else:
             self._bury(worker)
             self._give_place()
-        else:
-            waiter = self._waiters.popleft()
-            waiter.worker = worker
-            self._busy.add(worker)
-            waiter.event.set()
 
     def _give_place(self) -> None:
         """The first in the queue may have a worker made."""
-        if self._waiters:
-            waiter = self._waiters.popleft()
-            waiter.has_place = True
-            waiter.event.set()
+        if self._queue:
+            self._queue.give_place()
             self._places += 1
 
     async def _replace(self, worker: WorkerProcess) -> None:
         self._bury(worker)
         if self._closed:
             return
-        if self._waiters:
+        if self._queue:
             self._give_place()
-        elif self.forks:
+        elif self._maker.forks:
             if self._once_only or self.size < self._options.min_workers:
                 self._stock()
         elif self.size < min(self._options.min_workers, self._options.max_workers):
@@ -405,17 +304,3 @@ class WorkerPool:
             if worker is not None:
                 self._bury(worker)
             raise WorkerPoolDisposedError("The enclave has been closed")
-
-
-def _tell(layers: list[wire.Layer]) -> None:
-    """The one line at start-up that says how the workers are jailed."""
-    missing = [f"{layer.name} ({layer.detail})" for layer in layers if not layer.active]
-    if missing:
-        logger.warning(
-            "scripts run with %d of %d layers of the jail; missing: %s",
-            len(layers) - len(missing),
-            len(layers),
-            "; ".join(missing),
-        )
-    else:
-        logger.info("scripts run with all %d layers of the jail", len(layers))

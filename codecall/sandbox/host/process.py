@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import signal
 import socket
 import subprocess
 import sys
-import time
 
 import anyio
 import anyio.to_thread
 
-from codecall.errors import MessageSizeError, MessageValidationError, WorkerCrashedError, WorkerStartupError
+from codecall.errors import (
+    ExecutionAbortedError,
+    MessageFloodError,
+    MessageSizeError,
+    MessageValidationError,
+    WorkerCrashedError,
+    WorkerError,
+    WorkerStartupError,
+)
 from codecall.sandbox import wire
 from codecall.sandbox.host.fork_server import ForkServer, Process, start_process
+from codecall.sandbox.host.pipe import Pipe
 
-_RECEIVE_BYTES = 256 * 1024
+_STOPPED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""How a process is asked to end: by an operator, or by the system when it shuts a service down."""
 
 WORKER_COMMAND = (sys.executable, "-I", "-m", "codecall.sandbox.worker")
 """How a worker is started: isolated from the environment, the user's site folder and the working directory."""
@@ -27,11 +35,9 @@ class WorkerProcess:
     """A worker and the pipe to it. Not safe for two users at once: the pool lends it to one run at a time."""
 
     def __init__(self, process: Process, connection: socket.socket, prepare: wire.Prepare) -> None:
-        connection.setblocking(False)
         self._process = process
-        self._connection = connection
-        self._buffer = bytearray()
-        self._waiting: asyncio.Future[None] | None = None
+        self.pipe = Pipe(connection, self._gone)
+        """What is said to it, and what it says."""
         self.memory_mb = prepare.limits.memory_mb
         """Engine heap its jail has room for, in MiB."""
         self.owner: str | None = None
@@ -101,12 +107,12 @@ class WorkerProcess:
             return
         try:
             with anyio.fail_after(timeout_ms / 1000):
-                message = await self.receive()
+                message = await self.pipe.receive()
         except TimeoutError:
             raise WorkerStartupError(f"A worker process was not ready within {timeout_ms}ms") from None
-        except (MessageSizeError, MessageValidationError):
+        except (MessageFloodError, MessageSizeError, MessageValidationError):
             raise WorkerStartupError("A worker process did not start by the protocol") from None
-        except WorkerCrashedError as failure:
+        except (WorkerCrashedError, ExecutionAbortedError) as failure:
             raise WorkerStartupError(
                 f"A worker process ended while it was starting ({await self._ending()})",
                 hint=f"Run `{' '.join(WORKER_COMMAND)}` by hand: it prints what is missing.",
@@ -121,121 +127,9 @@ class WorkerProcess:
             )
         self.ready = True
 
-    async def send(self, message: wire.ServerMessage) -> None:
-        """Write one frame.
-
-        Raises:
-            MessageSizeError: the message does not fit into a frame.
-            WorkerCrashedError: the worker is gone.
-        """
-        try:
-            frame = memoryview(wire.pack(message))
-        except wire.FrameTooLarge as failure:
-            raise MessageSizeError(
-                f"A message of {failure.args[0]} bytes to the worker exceeds the limit of {wire.MAX_FRAME_BYTES} bytes"
-            ) from None
-        while frame:
-            try:
-                sent = self._connection.send(frame)
-            except BlockingIOError:
-                await self._wait_writable()
-            except OSError:
-                raise WorkerCrashedError(f"The worker process ended ({await self._ending()})") from None
-            else:
-                frame = frame[sent:]
-
-    async def receive(self, patience: float = 0.0) -> wire.WorkerMessage:
-        """Read one frame. Cancelling loses nothing: what has arrived stays buffered.
-
-        Args:
-            patience: Seconds to look for an answer without letting go of the event loop.
-
-        Raises:
-            MessageValidationError, MessageSizeError: the worker broke the protocol.
-            WorkerCrashedError: the worker is gone.
-        """
-        needed = wire.HEADER.size
-        length = -1
-        while True:
-            if len(self._buffer) >= needed:
-                if length >= 0:
-                    break
-                (length,) = wire.HEADER.unpack_from(self._buffer)
-                if length > wire.MAX_FRAME_BYTES:
-                    raise MessageSizeError(
-                        f"The worker announced a frame of {length} bytes; the limit is {wire.MAX_FRAME_BYTES} bytes"
-                    )
-                needed += length
-                continue
-            await self._fill(needed, patience)
-        body = bytes(memoryview(self._buffer)[wire.HEADER.size : needed])
-        del self._buffer[:needed]
-        try:
-            return wire.decode_worker_message(body)
-        except (wire.InvalidMessage, RecursionError):
-            raise MessageValidationError("The worker sent something that is not a message of the protocol") from None
-
-    async def _fill(self, needed: int, patience: float) -> None:
-        until = time.perf_counter() + patience if patience else 0.0
-        while True:
-            try:
-                data = self._connection.recv(max(_RECEIVE_BYTES, min(needed - len(self._buffer), 1 << 22)))
-            except BlockingIOError:
-                if not patience or time.perf_counter() > until:
-                    await self._wait_readable()
-                continue
-            except OSError:
-                data = b""
-            if not data:
-                raise WorkerCrashedError(f"The worker process ended ({await self._ending()})")
-            self._buffer += data
-            return
-
-    # asyncio's own hooks rather than anyio's: those go round the event loop once more for every wait, which would be
-    # a fifth of what a tool call costs here. (FastMCP runs on asyncio only.)
-
-    async def _wait_readable(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._waiting = loop.create_future()
-        loop.add_reader(self._connection, _wake, self._waiting)
-        try:
-            await self._waiting
-        finally:
-            self._waiting = None
-            if self._connection.fileno() >= 0:
-                loop.remove_reader(self._connection)
-
-    async def _wait_writable(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._waiting = loop.create_future()
-        loop.add_writer(self._connection, _wake, self._waiting)
-        try:
-            await self._waiting
-        finally:
-            self._waiting = None
-            if self._connection.fileno() >= 0:
-                loop.remove_writer(self._connection)
-
-    def has_unread(self) -> bool:
-        """Whether the worker has said something out of turn."""
-        if self._buffer:
-            return True
-        try:
-            return len(self._connection.recv(1, socket.MSG_PEEK)) >= 0
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-
     def kill(self) -> None:
         """End the process at once. Whoever waits for it is woken and finds it gone."""
-        if self._connection.fileno() >= 0:
-            if self._waiting is not None:
-                loop = self._waiting.get_loop()
-                loop.remove_reader(self._connection)
-                loop.remove_writer(self._connection)
-                _wake(self._waiting)
-            self._connection.close()
+        self.pipe.close()
         self._process.kill()
 
     def reap(self) -> bool:
@@ -247,6 +141,16 @@ class WorkerProcess:
         self.kill()
         if not self.reap():
             await anyio.to_thread.run_sync(self._process.wait)
+
+    async def _gone(self) -> WorkerError:
+        """The error for a worker that has ended, or closed its pipe."""
+        ending = await self._ending()
+        if (code := self._process.poll()) is not None and -code in _STOPPED:
+            return ExecutionAbortedError(
+                f"The worker process was stopped from outside ({ending})",
+                hint="Somebody, or the system shutting down, asked it to end. Calls already made have taken effect.",
+            )
+        return WorkerCrashedError(f"The worker process ended ({ending})")
 
     async def _ending(self) -> str:
         code = self._process.poll()
@@ -262,8 +166,3 @@ class WorkerProcess:
             except ValueError:
                 return f"signal {-code}"
         return f"exit status {code}"
-
-
-def _wake(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():
-        waiting.set_result(None)

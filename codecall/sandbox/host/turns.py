@@ -6,12 +6,12 @@ MESSAGE_INVALID (or a nearer code), and the pool kills it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import math
 import time
 import traceback
-from collections import deque
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -21,6 +21,8 @@ import msgspec
 from codecall.envelopes import ExecutionResult, Stats
 from codecall.errors import (
     CodeCallError,
+    InvalidInputError,
+    LimitExceeded,
     MessageFloodError,
     MessageValidationError,
     ScriptTimeoutError,
@@ -31,12 +33,10 @@ from codecall.errors import (
 )
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
+from codecall.sandbox.host.lanes import Lanes
 from codecall.sandbox.host.outcomes import error_of, told
-from codecall.sandbox.host.payloads import decode_json
+from codecall.sandbox.host.payloads import Bounds, NotJson, TooManyContainers, decode_json, utf8_length
 from codecall.sandbox.host.process import WorkerProcess
-
-MAX_CALLS_IN_FLIGHT = 20
-"""Tool calls of one script performed at the same time; the rest wait. The contract's number."""
 
 WATCHDOG_GRACE_MS = 150
 """How long after its deadline a worker may still report by itself before it is killed, in milliseconds."""
@@ -49,8 +49,15 @@ PREPARE_MS = 50
 """How long a broker may read ahead, in milliseconds: with the grace above, a worker that overruns is still killed
 within 250 ms, the contract's number."""
 
+LATENCY_MS = 150
+"""What of each turn, as the server measures it, is not held against the script, in milliseconds: the worker's frame may
+wait for the event loop, and the server's for the processor."""
+
 MAX_QUESTIONS = 10_000
 """Most `getTool` questions of one script; the runtime asks once per name."""
+
+MAX_WARNINGS = 50
+"""Most warnings of one script; a last one says how many more there were."""
 
 logger = logging.getLogger("codecall")
 
@@ -72,10 +79,13 @@ class Run:
     tool_errors: dict[int, ToolCallError] = field(default_factory=dict[int, ToolCallError])
     started: float = field(default_factory=time.perf_counter)
     _questions: int = 0
+    _turns_ms: float = 0.0
+    _log_bytes: int = 0
 
     def stats(self) -> Stats:
         """The counters so far."""
-        return Stats((time.perf_counter() - self.started) * 1000.0, self.script_ms, self.calls, self.steps)
+        duration_ms = (time.perf_counter() - self.started) * 1000.0
+        return Stats(duration_ms, min(self.script_ms, duration_ms), self.calls, self.steps)
 
     def failed(self, error: CodeCallError) -> ExecutionResult:
         """The result of a run that ended with `error`; what the script had said so far survives."""
@@ -87,15 +97,16 @@ class Run:
         Raises:
             WorkerError: the worker broke the protocol, died or had to be given up; the caller reports it with `failed`.
         """
+        self.worker.pipe.longest_frame = wire.longest_frame(self.limits)
         with anyio.move_on_after(self.max_duration_ms / 1000):
             try:
-                await self.worker.send(start)
+                await self._send(start)
                 if "callTool" in start.script:
                     await self._prepare()
                 message = await self._turn()
                 while isinstance(message, wire.Calls):
                     message = await self._perform(message)
-                return await self._finished(message)
+                return await self._finished(message, start.script)
             except (SelfReferenceError, ToolCallError) as error:
                 # A tool's failure reaches the script, but for one of `getTool`, which has no way to fail.
                 self.worker.retired = True
@@ -118,12 +129,13 @@ class Run:
 
     async def _turn(self) -> wire.Calls | wire.Done:
         """The worker has the turn: wait for the frame that ends it."""
-        # Its own account of the time used only shortens the wait: the bound of one turn is the preset's.
-        allowed_ms = max(0.0, self.limits.timeout_ms - self.script_ms) + WATCHDOG_GRACE_MS
+        # Its own account of the time it has used can only shorten the wait.
+        used_ms = max(self.script_ms, self._turns_ms)
+        allowed_ms = max(0.0, self.limits.timeout_ms - used_ms) + WATCHDOG_GRACE_MS
         with anyio.move_on_after(allowed_ms / 1000) as turn:
             while True:
                 # With no other script about, going to sleep and waking up takes longer than the worker's answer.
-                message = await self.worker.receive(PATIENCE_S if len(self.worker.peers) == 1 else 0.0)
+                message = await self.worker.pipe.receive(PATIENCE_S if len(self.worker.peers) == 1 else 0.0)
                 if not isinstance(message, wire.Ask):
                     break
                 # What the server takes to answer is not the script's time.
@@ -133,6 +145,8 @@ class Run:
                 turn.deadline = anyio.current_time() + left
             if isinstance(message, wire.Ready):
                 raise MessageValidationError("The worker sent a message out of turn")
+            took_ms = allowed_ms - (turn.deadline - anyio.current_time()) * 1000
+            self._turns_ms += max(0.0, took_ms - LATENCY_MS)
             self._account(message)
             return message
         self.worker.retired = True
@@ -154,21 +168,29 @@ class Run:
         except Exception as failure:
             raise _unexpected(question.name, failure) from failure
         text = None if described is None else _encode_json(described).decode()
-        await self.worker.send(wire.Described(text))
+        await self._send(wire.Described(text))
+
+    async def _send(self, message: wire.ServerMessage) -> None:
+        """Write to a worker that waits."""
+        if self.worker.pipe.interrupts():
+            raise MessageValidationError("The worker sent a message out of turn")
+        await self.worker.pipe.send(message)
 
     def _account(self, message: wire.Calls | wire.Done) -> None:
-        if not 0 <= message.steps < 2**53 or not 0 <= message.script_ms < 2**53:
+        # Written so that NaN is refused too.
+        if not 0 <= message.script_ms < 2**53:
             raise MessageValidationError("The worker sent counters that cannot be")
         self.steps = max(self.steps, message.steps)
         self.script_ms = max(self.script_ms, message.script_ms)
         if message.logs:
-            self.logs.extend(message.logs)
+            self._log_bytes += sum(utf8_length(line) for line in message.logs)
             limits = self.limits
-            if len(self.logs) > limits.max_console_calls or (
-                sum(len(line) for line in self.logs) > limits.max_console_bytes
+            if (
+                len(self.logs) + len(message.logs) > limits.max_console_calls
+                or self._log_bytes > limits.max_console_bytes
             ):
-                self.logs.clear()
                 raise MessageFloodError("The worker sent more console output than its preset allows")
+            self.logs.extend(message.logs)
 
     # -------------------------------------------------------------------------------------------------- calls
 
@@ -176,63 +198,14 @@ class Run:
         """Make the calls of `frame` and give the worker its next turns."""
         if len(frame.calls) == 1:
             # By far the most common turn, and a task group would cost as much as the rest of it.
-            answer = await self._call(self._checked(frame)[0])
-            await self.worker.send(wire.Answers([answer]))
-            return await self._turn()
+            return await self._answer_calls([await self._call(self._checked(frame)[0])])
         if not frame.calls:
             raise MessageValidationError("The worker waits for a tool call it has not made")
-        return await self._perform_concurrently(frame)
+        return await Lanes(make=self._call, turn=self._answer_calls, check=self._checked).perform(frame)
 
-    async def _perform_concurrently(self, frame: wire.Calls) -> wire.Calls | wire.Done:
-        queue = deque(self._checked(frame))
-        answers: list[wire.Answer] = []
-        troubles: list[CodeCallError] = []
-        lanes = 0
-        news = anyio.Event()
-
-        async def lane() -> None:
-            # One task makes calls until none is left: fewer tasks than calls.
-            nonlocal lanes
-            while queue:
-                call = queue.popleft()
-                try:
-                    answer = await self._call(call)
-                except CodeCallError as error:
-                    troubles.append(error)
-                else:
-                    answers.append(answer)
-                news.set()
-            lanes -= 1
-
-        async def drive() -> wire.Calls | wire.Done:
-            nonlocal answers, lanes, news
-            while True:
-                for _ in range(min(len(queue), MAX_CALLS_IN_FLIGHT - lanes)):
-                    lanes += 1
-                    group.start_soon(lane)
-                if not answers and not troubles:
-                    news = anyio.Event()
-                    await news.wait()
-                if troubles:
-                    raise troubles[0]
-                batch, answers = answers, []
-                await self.worker.send(wire.Answers(batch))
-                message = await self._turn()
-                if isinstance(message, wire.Done) or not (lanes or answers):
-                    return message
-                queue.extend(self._checked(message))
-
-        ended: wire.Calls | wire.Done | None = None
-        async with anyio.create_task_group() as group:
-            try:
-                ended = await drive()
-            except CodeCallError as error:
-                troubles.insert(0, error)
-            # What the script no longer waits for is not worth finishing.
-            group.cancel_scope.cancel()
-        if ended is None:
-            raise troubles[0]
-        return ended
+    async def _answer_calls(self, answers: list[wire.Answer]) -> wire.Calls | wire.Done:
+        await self._send(wire.Answers(answers))
+        return await self._turn()
 
     def _checked(self, frame: wire.Calls) -> list[wire.Call]:
         if len(frame.calls) > wire.MAX_CALLS_PER_FRAME:
@@ -244,48 +217,75 @@ class Run:
             self.calls += 1
             if call.call != self.calls or len(call.name) > wire.MAX_NAME_LENGTH:
                 raise MessageValidationError("The worker numbered or named its tool calls wrongly")
+            if len(call.input) > self.limits.max_result_bytes:
+                raise MessageValidationError("The worker sent a tool input larger than its preset allows")
         if self.calls > self.limits.max_tool_calls:
             raise MessageValidationError("The worker made more tool calls than its preset allows")
         return frame.calls
 
     async def _call(self, call: wire.Call) -> wire.Answer:
         try:
-            arguments = await decode_json(call.input)
-        except (msgspec.DecodeError, RecursionError):
-            raise MessageValidationError("The worker sent tool input that is not JSON") from None
-        if not isinstance(arguments, dict):
-            raise MessageValidationError("The worker sent tool input that is not an object")
-        try:
-            value = await self.broker.call(call.name, cast("dict[str, object]", arguments))
+            arguments = await self._arguments(call)
+            value = await self.broker.call(call.name, arguments)
             return wire.Answer(call.call, ok=True, payload=value)
         except ToolCallError as error:
             failure = error
         except CodeCallError:
             raise
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            # Nobody has cancelled this run: the tool let through the end of something of its own.
+            failure = ToolCallError(f"Tool '{call.name}' was cancelled before it answered", tool_name=call.name)
         except Exception as error:
             failure = _unexpected(call.name, error)
         self.tool_errors[call.call] = failure
         return wire.Answer(call.call, ok=False, payload=_encode_json(told(failure)).decode())
 
+    async def _arguments(self, call: wire.Call) -> dict[str, object]:
+        try:
+            arguments = await decode_json(call.input, Bounds.of(self.limits))
+        except NotJson:
+            raise MessageValidationError("The worker sent tool input that is not JSON") from None
+        except TooManyContainers as failure:
+            raise InvalidInputError(
+                f"The input of '{call.name}' has {failure.count} objects and arrays: too many for one call",
+                tool_name=call.name,
+                hint="Split the input over several calls.",
+            ) from None
+        if not isinstance(arguments, dict):
+            raise MessageValidationError("The worker sent tool input that is not an object")
+        return cast("dict[str, object]", arguments)
+
     # ---------------------------------------------------------------------------------------------------- end
 
-    async def _finished(self, done: wire.Done) -> ExecutionResult:
+    async def _finished(self, done: wire.Done, script: str) -> ExecutionResult:
         if not done.reusable:
             self.worker.retired = True
         if done.failure is not None:
-            return self.failed(error_of(done.failure, self.tool_errors))
+            return self.failed(error_of(done.failure, self.tool_errors, script))
         if done.value is None:
             raise MessageValidationError("The worker ended a script without a result")
         # A compromised worker may send more than the runtime in it would.
-        if len(done.value) > self.limits.max_result_bytes:
+        if utf8_length(done.value) > self.limits.max_result_bytes:
             raise MessageValidationError("The worker sent a result larger than its preset allows")
+        bounds = Bounds.of(self.limits)
         try:
-            value = await decode_json(done.value)
-        except (msgspec.DecodeError, RecursionError):
+            value = await decode_json(done.value, bounds)
+        except NotJson:
             raise MessageValidationError("The worker sent a result that is not JSON") from None
-        return ExecutionResult(
-            "ok", value=value, logs=tuple(self.logs), stats=self.stats(), warnings=tuple(done.warnings[:50])
-        )
+        except TooManyContainers as failure:
+            return self.failed(
+                LimitExceeded(
+                    f"The result has {failure.count} objects and arrays; the limit is {bounds.containers}",
+                    code="OUTPUT_LIMIT",
+                    hint="Return less: filter, aggregate, or return rows as text.",
+                )
+            )
+        warnings = tuple(done.warnings[:MAX_WARNINGS])
+        if more := len(done.warnings) - len(warnings):
+            warnings += (f"{more} more warnings were left out",)
+        return ExecutionResult("ok", value=value, logs=tuple(self.logs), stats=self.stats(), warnings=warnings)
 
 
 def _unexpected(tool_name: str, failure: Exception) -> ToolCallError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import resource
 import sys
@@ -53,14 +54,14 @@ class _Missing(Exception):  # noqa: N818 - not an error: a finding
     """A layer that this system does not offer; says why."""
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
     """One layer."""
 
     name: str
-    holds: str
+    stops: str
     """What a worker that has been taken over cannot do because of it."""
     shut: Callable[[Terms], str]
-    """Enters the layer; returns what to add to `holds`. Raises `_Missing` or OSError."""
+    """Enters the layer; returns how it is set. Raises `_Missing` or OSError."""
 
 
 # ------------------------------------------------------------------------------------------------------- the layers
@@ -95,9 +96,7 @@ def _privileges(_: Terms) -> str:
 
 
 def _no_path(_: Terms) -> str:
-    if _landlock is None:
-        raise _Missing(_no_landlock)
-    abi = _landlock_abi()
+    abi = landlock_abi()
     rules = _ruleset_type()(int(_landlock.FSAccess.all()), _ALL_TCP if abi >= 4 else 0, _ALL_SCOPES if abi >= 6 else 0)
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
@@ -140,17 +139,17 @@ def _syscalls(_: Terms) -> str:
 
 
 SHARED: Final = (
-    _Row("surroundings", "read an environment variable, or learn where the server works", _surroundings),
-    _Row("privileges", "act as root when the server does, or with any capability, now or later", _privileges),
-    _Row("undumpable", "be looked into by another process of its user, or leave a core file", _undumpable),
-    _Row("landlock", "open, list, create or run anything that has a path", _no_path),
+    Row("surroundings", "read an environment variable, or learn where the server works", _surroundings),
+    Row("privileges", "act as root when the server does, or with any capability, now or later", _privileges),
+    Row("undumpable", "be looked into by another process of its user, or leave a core file", _undumpable),
+    Row("landlock", "open, list, create or run anything that has a path", _no_path),
 )
 """Those that a fork server enters once for all its workers."""
 
 OWN: Final = (
-    _Row("descriptors", "use a file, socket or terminal of the server's: the pipe is all there is", _descriptors),
-    _Row("limits", "open a file, start a process or thread, take memory or processor time without end", _limits),
-    _Row("seccomp", "make any system call but those for memory, the pipe, the clock and the end", _syscalls),
+    Row("descriptors", "use a file, socket or terminal of the server's: the pipe is all there is", _descriptors),
+    Row("limits", "open a file, start a process or thread, take memory or processor time without end", _limits),
+    Row("seccomp", "make any system call but those for memory, the pipe, the clock and the end", _syscalls),
 )
 """Those that each worker enters itself, after the others. They forbid new threads."""
 
@@ -172,7 +171,7 @@ def enter_shared() -> Shared:
     with contextlib.suppress(OSError):  # reported when the layer is entered
         syscalls.prepare()
     terms = Terms(0, 0, size)
-    return Shared([_enter(row, terms) for row in SHARED], size)
+    return Shared([enter_layer(row, terms) for row in SHARED], size)
 
 
 def enter_own(shared: Shared, memory_mb: int, cpu_seconds: int, start_threads: Callable[[], None]) -> list[Layer]:
@@ -186,23 +185,31 @@ def enter_own(shared: Shared, memory_mb: int, cpu_seconds: int, start_threads: C
     """
     start_threads()
     terms = Terms(memory_mb << 20, cpu_seconds, shared.size_bytes)
-    return [*shared.layers, *(_enter(row, terms) for row in OWN)]
+    return [*shared.layers, *(enter_layer(row, terms) for row in OWN)]
 
 
-def _enter(row: _Row, terms: Terms) -> Layer:
+def enter_layer(row: Row, terms: Terms) -> Layer:
+    """Enter one layer; say whether it holds, and how it is set or why it is missing."""
     try:
-        return Layer(row.name, active=True, detail=row.shut(terms))
+        return Layer(row.name, active=True, stops=row.stops, detail=row.shut(terms))
     except _Missing as missing:
-        return Layer(row.name, active=False, detail=str(missing))
+        return Layer(row.name, active=False, stops=row.stops, detail=str(missing))
     except (OSError, ValueError, AttributeError) as failure:
-        return Layer(row.name, active=False, detail=f"{type(failure).__name__}: {failure}")
+        return Layer(row.name, active=False, stops=row.stops, detail=f"{type(failure).__name__}: {failure}")
 
 
 # ------------------------------------------------------------------------------------------------------- the system
 
 
 @cache
-def _landlock_abi() -> int:
+def landlock_abi() -> int:
+    """The version of Landlock that this kernel offers.
+
+    Raises:
+        OSError: it offers none, or the package is missing.
+    """
+    if _landlock is None:
+        raise OSError(errno.ENOSYS, _no_landlock)
     ctypes.set_errno(0)
     return cast("int", _landlock.landlock_abi_version())
 

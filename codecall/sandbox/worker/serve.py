@@ -22,9 +22,6 @@ from codecall.sandbox.worker.watchdog import Watchdog
 NICENESS = 5
 """How far below the server's a worker's priority is, in the units of nice(1)."""
 
-FRAME_BUDGET = wire.MAX_FRAME_BYTES // 2
-"""Bytes of tool input sent in one frame; what is beyond waits for the next, in which answers have come."""
-
 
 def settle_in() -> jail.Shared:
     """What a worker, or a fork server for its workers, does before anything else: load all that will ever be needed,
@@ -111,7 +108,7 @@ def _run(pipe: Pipe, watchdog: Watchdog, realm: Realm, start: wire.Start) -> wir
         realm.start(program, form=checked.form, context=start.context)
         realm.count_steps()
     while realm.pending and (realm.outcome is None or realm.outcome.failure is None):
-        calls, logs = realm.take_calls(FRAME_BUDGET), realm.logs
+        calls, logs = realm.take_calls(wire.CALLS_BUDGET), realm.logs
         realm.logs = []
         pipe.send(wire.Calls(calls, logs, realm.steps, watchdog.used_ms))
         answers = pipe.receive()

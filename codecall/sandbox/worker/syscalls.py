@@ -1,7 +1,6 @@
 """What a jailed worker may ask of the kernel: ALLOWED. Everything else kills the process, but for REFUSED.
 
-One row per system call, with the arguments it is allowed for and what needs it. A row is added only with a test in
-`tests_security/process` that fails without it.
+One row per system call, with the arguments it is allowed for and what needs it.
 """
 
 from __future__ import annotations
@@ -108,13 +107,13 @@ def _program() -> tuple[ctypes.Structure, int]:
     built.set_attr(_library.Attr.ACT_BADARCH, _library.KILL_PROCESS)
     for action, rows in ((_library.ALLOW, ALLOWED), (_library.ERRNO(errno.EPERM), REFUSED)):
         for row in rows:
-            if _exists(row.name):
+            if number_of(row.name) >= 0:
                 built.add_rule_exactly(action, row.name, *map(_argument, row.conditions))
     with os.fdopen(os.memfd_create("filter"), "w+b") as file:
         built.export_bpf(file)
         file.seek(0)
         code = file.read()
-    return _Program(len(code) // _INSTRUCTION_BYTES, code), _library.resolve_syscall(_library.system_arch(), "seccomp")
+    return _Program(len(code) // _INSTRUCTION_BYTES, code), number_of("seccomp")
 
 
 def prepare() -> None:
@@ -152,12 +151,12 @@ _SECCOMP_SET_MODE_FILTER = 1
 _SECCOMP_FILTER_FLAG_TSYNC = 1
 
 
-def _exists(name: str) -> bool:
-    """Whether this processor's kernel has the call: newer ones lack `open`, `select` and others."""
+def number_of(name: str) -> int:
+    """The call's number on this machine; negative where its kernel does not have it, as newer ones lack `select`."""
     try:
-        return _library.resolve_syscall(_library.system_arch(), name) >= 0
+        return int(_library.resolve_syscall(_library.system_arch(), name))
     except ValueError:
-        return False
+        return -1
 
 
 def _argument(condition: Condition) -> object:

@@ -1,3 +1,5 @@
+// Scripts as models write them: the guard has nothing against any.
+---
 return 1 + 1;
 ---
 'hello'
@@ -401,7 +403,7 @@ return has({ x: 1 });
 const async = 1, get = 2, set = 3, of = 4, from = 5, as = 6, type = 7, target = 8;
 return { async, get, set, of, from, as, type, target };
 ---
-
+;
 ---
 // nothing but a comment
 ---

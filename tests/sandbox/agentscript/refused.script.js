@@ -1,3 +1,5 @@
+// Scripts the guard refuses, each finding on its line.
+---
 const a = 1;
   eval('1 + 1'); //! IllegalBuiltinAccess Identifier 'eval' is not allowed in AgentScript
 ---

@@ -95,8 +95,10 @@ def test_comments_keep_their_emoji():
     assert found("// a\u200db") != []
 
 
-def test_white_space_with_a_width_is_white_space():
-    assert found("return\u00a01\u3000+\u20022") == []
+def test_white_space_is_plain():
+    assert found("return\t1\v+\f2") == []
+    assert found("return 1\u3000+\u20022") == [(8, "the unusual white space U+3000")]
+    assert found("'\u00a0' + `\u3000` // \u2002") == []
 
 
 def declaration(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,10 @@ import quickjs
 
 from codecall.sandbox.agentscript.guard import Checked, check
 from codecall.sandbox.agentscript.policy import Rules
+from codecall.testing import read_programs
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
-HONEST = re.split(
-    r"^---\n", (Path(__file__).parent / "honest.script.js").read_text(encoding="utf-8"), flags=re.MULTILINE
-)
+HONEST = [program.source for program in read_programs(Path(__file__).parent / "honest.script.js")]
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,11 @@ def test_where_a_line_ends(gap: str):
         "'a\\\n'§/m(#)/ 1",
         "`\n`§/m(#)/ 1",
         "class A { static§f = 1; get§p() { m(#) } }",
+        "class A { async§*f() { typeof await /m(#)/g } static async§*h() { typeof await /m(#)/g } }",
+        "class A { async§#f() { typeof await /m(#)/g } static§async§#h() { typeof await /m(#)/g } }",
+        "class A { async§[f] () { typeof await /m(#)/g } async§'h' () { typeof await /m(#)/g } }",
+        "async§function f() {}\n/1; m(#); 1/g",
+        "async function§f() {}\n/1; m(#); 1/g",
         "// §m(#)\nx",
         "/* § */ x",
     ):
@@ -257,9 +262,8 @@ def test_no_character_ends_a_line_or_is_blank_to_one_reader_only(kind: str):
     assert " " in accepted
     assert not set(accepted) & {"\r", "\u2028", "\u2029", "\u202e"}
     if kind == "code":
-        assert {ord(one) for one in accepted} == {
-            *(0x9, 0xA, 0xB, 0xC, 0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)
-        }
+        # The engine, looking ahead for `async function`, overlooks the white space beyond ASCII
+        assert {ord(one) for one in accepted} == {0x9, 0xA, 0xB, 0xC, 0x20}
 
 
 HIDDEN = "throw new Error('unchecked')"

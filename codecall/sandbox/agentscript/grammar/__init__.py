@@ -81,6 +81,15 @@ class _ModernParser(Parser):
         self.scanner.look_at(token)
         return token
 
+    def parseAwaitExpression(self):  # noqa: N802
+        # Where `await` is a name, what is read as a regular expression here divides: nobody may write one behind it
+        node = self.createNode()
+        self.nextToken()
+        if self.match("/", "/="):
+            what = "a regular expression right after await"
+            self.scanner.found.append(Unsafe("regular expression after await", self.lookahead.start, what))
+        return self.finalize(node, nodes.AwaitExpression(self.parseUnaryExpression()))
+
     def _open(self, token):
         self.nesting += 1
         if self.nesting - self.outside > MAX_NESTING:
@@ -121,9 +130,11 @@ class _ModernParser(Parser):
         return super().parseStatementListItem()
 
     def parseObjectProperty(self, hasProto):  # noqa: N802, N803
-        # { async *name() { … } }
-        token = self.lookahead
-        if token.type is not Token.Identifier or token.value != "async" or not self._star_follows():
+        # { async *name() { … } }, { async } and { async = 1 }
+        following = self._punctuator_behind_async()
+        if following in ("}", "="):
+            return self._property_named_async()
+        if following != "*":
             return super().parseObjectProperty(hasProto)
         node = self.createNode()
         self.nextToken()
@@ -140,7 +151,7 @@ class _ModernParser(Parser):
     def _class_element(self, hasConstructor):  # noqa: N803
         # async *name() { … } and async #name() { … }, static or not; fields named by a keyword
         words = self._words_ahead()
-        if words not in (["async"], ["static", "async"]):
+        if not words:
             named = self._keyword_field()
             return self._field(named) if named else super().parseClassElement(hasConstructor)
         node = self.createNode()
@@ -166,6 +177,18 @@ class _ModernParser(Parser):
         power = self.isolateCoverGrammar(self.parseExponentiationExpression)
         return self.finalize(self.startNode(start), nodes.BinaryExpression("**", expression, power))
 
+    def binaryPrecedence(self, token):  # noqa: N802
+        # `in` and `instanceof` rank with <, not with ==
+        precedence = super().binaryPrecedence(token)
+        return self.operatorPrecedence["<"] if precedence and token.type is Token.Keyword else precedence
+
+    def parseBindingList(self, kind, options):  # noqa: N802
+        # The head of a `for` has no semicolons but those one can see
+        declarations = super().parseBindingList(kind, options)
+        if options.inFor and not (self.match(";") or self.matchKeyword("in") or self.matchContextualKeyword("of")):
+            self.throwUnexpectedToken(self.lookahead)
+        return declarations
+
     def parsePropertyMethodFunction(self):  # noqa: N802
         return self._not_async(super().parsePropertyMethodFunction)
 
@@ -187,23 +210,43 @@ class _ModernParser(Parser):
         finally:
             self.context.allowAwait = outer
 
-    def _star_follows(self):
+    def _punctuator_behind_async(self):
+        token = self.lookahead
+        if token.type is not Token.Identifier or token.value != "async":
+            return None
         state = self.scanner.saveState()
         following = self._lex_ahead()
         self.scanner.restoreState(state)
-        return following.type is Token.Punctuator and following.value == "*"
+        # A generator has its star on the same line
+        split = following.value == "*" and following.lineNumber != token.lineNumber
+        return None if split or following.type is not Token.Punctuator else following.value
+
+    def _property_named_async(self):
+        node = self.createNode()
+        self.nextToken()
+        name = self.finalize(node, nodes.Identifier("async"))
+        value = name
+        if self.match("="):
+            self.context.firstCoverInitializedNameError = self.lookahead
+            self.nextToken()
+            default = self.isolateCoverGrammar(self.parseAssignmentExpression)
+            value = self.finalize(node, nodes.AssignmentPattern(name, default))
+        return self.finalize(node, nodes.Property("init", name, False, value, method=False, shorthand=True))
 
     def _words_ahead(self):
-        """`static` and `async`, as far as they are next, when a star or a private name follows; otherwise nothing."""
+        """`async` or `static async`, when a star or a private name follows on the line of `async`; else nothing."""
         words = []
         token = self.lookahead
-        if token.value not in ("static", "async"):
-            return words
         state = self.scanner.saveState()
-        while token.value in ("static", "async") and token.type in (Token.Identifier, Token.Keyword):
-            words.append(token.value)
-            token = self._lex_ahead()
+        for word in ("static", "async"):
+            if token.value == word and token.type in (Token.Identifier, Token.Keyword):
+                words.append(word)
+                line = token.lineNumber
+                token = self._lex_ahead()
         self.scanner.restoreState(state)
+        # With a line between, `async` is a field, and what follows it a method of its own
+        if not words or words[-1] != "async" or token.lineNumber != line:
+            return []
         star = token.type is Token.Punctuator and token.value == "*"
         return words if star or token.type is Token.PrivateIdentifier else []
 

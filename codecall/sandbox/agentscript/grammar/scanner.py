@@ -36,6 +36,12 @@ class _ExactScanner(Scanner):
         self.escapes.append(self.index)
         return super().getComplexIdentifier()
 
+    def scanPrivateIdentifier(self):  # noqa: N802
+        # Esprima takes an escape right behind the # for the letters it is written with
+        if self.source.startswith("\\", self.index + 1):
+            self.escapes.append(self.index + 1)
+        return super().scanPrivateIdentifier()
+
     def saveState(self):  # noqa: N802
         # A look ahead that reads `{` pushes it; unless that is undone, a template around it ends in the wrong place
         state: Any = super().saveState()

@@ -1,0 +1,208 @@
+"""The server's end of the pipe to one worker: frames out, frames in, and no worker holds up anybody with them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from codecall.errors import (
+    MessageFloodError,
+    MessageSizeError,
+    MessageValidationError,
+    WorkerError,
+    WorkerTimeoutError,
+)
+from codecall.sandbox import wire
+
+_RECEIVE_BYTES = 256 * 1024
+
+UNREAD_MS = 5_000
+"""How long a worker may leave a message unread, in milliseconds. One that waits for it reads it at once; the time is
+for a machine that is overloaded."""
+
+HOLD_S = 0.002
+"""How long a worker that keeps talking may keep the event loop from anybody else, in seconds."""
+
+FEWEST_PIECES = 256
+"""Pieces any frame may arrive in."""
+
+SMALLEST_PIECE = 512
+"""Bytes each further piece of a frame has to bring on average. A worker writes a frame in one go, and the system cuts
+it into pieces of several thousand bytes."""
+
+
+class Pipe:
+    """Frames over one connection.
+
+    Args:
+        connection: The server's end.
+        gone: Gives the error for a worker that has closed its end.
+    """
+
+    def __init__(self, connection: socket.socket, gone: Callable[[], Awaitable[WorkerError]]) -> None:
+        connection.setblocking(False)
+        self._connection = connection
+        self._gone = gone
+        self._buffer = bytearray()
+        self._held_since = 0.0
+        self._waiting: asyncio.Future[None] | None = None
+        self.longest_frame = wire.MAX_READY_BYTES
+        """Longest frame the worker may send, in bytes."""
+
+    async def send(self, message: wire.ServerMessage) -> None:
+        """Write one frame.
+
+        Raises:
+            MessageSizeError: the message does not fit into a frame.
+            WorkerTimeoutError: the worker does not read it.
+            WorkerCrashedError, ExecutionAbortedError: the worker is gone.
+        """
+        try:
+            frame = memoryview(wire.pack(message))
+        except wire.FrameTooLarge as failure:
+            raise MessageSizeError(
+                f"A message of {failure.args[0]} bytes to the worker exceeds the limit of {wire.MAX_FRAME_BYTES} bytes"
+            ) from None
+        if not (rest := await self._write(frame)):
+            return
+        try:
+            with anyio.fail_after(UNREAD_MS / 1000):
+                while rest:
+                    await self._wait_writable()
+                    rest = await self._write(rest)
+        except TimeoutError:
+            raise WorkerTimeoutError(f"The worker did not read what it was sent within {UNREAD_MS}ms") from None
+
+    async def _write(self, frame: memoryview) -> memoryview:
+        """What is left of `frame` when the pipe takes no more."""
+        while frame:
+            try:
+                sent = self._connection.send(frame)
+            except BlockingIOError:
+                break
+            except OSError:
+                raise await self._gone() from None
+            frame = frame[sent:]
+        return frame
+
+    async def receive(self, patience: float = 0.0) -> wire.WorkerMessage:
+        """Read one frame. Cancelling loses nothing: what has arrived stays buffered.
+
+        Args:
+            patience: Seconds to look for an answer without letting go of the event loop.
+
+        Raises:
+            MessageValidationError, MessageSizeError, MessageFloodError: the worker broke the protocol.
+            WorkerCrashedError, ExecutionAbortedError: the worker is gone.
+        """
+        needed = wire.HEADER.size
+        length = -1
+        pieces = 0
+        while True:
+            if len(self._buffer) >= needed:
+                if length >= 0:
+                    break
+                (length,) = wire.HEADER.unpack_from(self._buffer)
+                if length > self.longest_frame:
+                    raise MessageSizeError(
+                        f"The worker announced a message of {length} bytes; the limit is {self.longest_frame} bytes"
+                    )
+                needed += length
+                continue
+            pieces += 1
+            if pieces > FEWEST_PIECES + needed // SMALLEST_PIECE:
+                raise MessageFloodError("The worker sent a message in crumbs")
+            await self._fill(needed, patience)
+            patience = 0.0
+        body = bytes(memoryview(self._buffer)[wire.HEADER.size : needed])
+        del self._buffer[:needed]
+        try:
+            return wire.decode_worker_message(body)
+        except wire.InvalidMessage:
+            raise MessageValidationError("The worker sent something that is not a message of the protocol") from None
+
+    async def _fill(self, needed: int, patience: float) -> None:
+        now = time.perf_counter()
+        if now - self._held_since > HOLD_S:
+            # What arrives without a wait would never let anybody else run, deadlines included.
+            await asyncio.sleep(0)
+            self._held_since = now = time.perf_counter()
+        until = now + patience if patience else 0.0
+        while True:
+            try:
+                data = self._connection.recv(max(_RECEIVE_BYTES, min(needed - len(self._buffer), 1 << 22)))
+            except BlockingIOError:
+                if not patience or time.perf_counter() > until:
+                    await self._wait_readable()
+                    self._held_since = time.perf_counter()
+                continue
+            except OSError:
+                data = b""
+            if not data:
+                raise await self._gone()
+            self._buffer += data
+            return
+
+    # asyncio's own hooks rather than anyio's: those go round the event loop once more for every wait, which would be
+    # a fifth of what a tool call costs here. (FastMCP runs on asyncio only.)
+
+    async def _wait_readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        loop.add_reader(self._connection, _wake, self._waiting)
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+            if self._connection.fileno() >= 0:
+                loop.remove_reader(self._connection)
+
+    async def _wait_writable(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        loop.add_writer(self._connection, _wake, self._waiting)
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+            if self._connection.fileno() >= 0:
+                loop.remove_writer(self._connection)
+
+    def has_unread(self) -> bool:
+        """Whether the worker has said something out of turn."""
+        if self._buffer:
+            return True
+        try:
+            return len(self._connection.recv(1, socket.MSG_PEEK)) >= 0
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def interrupts(self) -> bool:
+        """Whether the worker has said something although the server has the turn."""
+        if self._buffer:
+            return True
+        try:
+            return bool(self._connection.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Close this end. Whoever waits is woken and finds the worker gone."""
+        if self._connection.fileno() >= 0:
+            if self._waiting is not None:
+                loop = self._waiting.get_loop()
+                loop.remove_reader(self._connection)
+                loop.remove_writer(self._connection)
+                _wake(self._waiting)
+            self._connection.close()
+
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

@@ -1,0 +1,95 @@
+"""An attack: the tools it has, the script that runs before it, and the secrets that it may never see."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+from codecall.envelopes import ExecutionResult
+from codecall.sandbox.enclave import Enclave
+
+TOOLS = ("echo", "users:list", "fail", "secret:read", "big", "hostile")
+"""What the server has."""
+ALLOWED = tuple(name for name in TOOLS if name != "secret:read")
+"""What the attack may call."""
+
+USERS = [
+    {"id": "u1", "name": "Ada", "role": "owner"},
+    {"id": "u2", "name": "Ben", "role": "member"},
+    {"id": "u3", "name": "Cleo", "role": "member"},
+]
+
+# What a tool that a stranger controls might answer
+HOSTILE_ANSWER = (
+    """{
+    "__proto__": {"polluted": true}, "constructor": {"prototype": {"polluted": true}}, "then": "not a function",
+    "toString": "x", "valueOf": null, "toJSON": "() => 1", "length": -1, "name": "</script><!--", "": "empty key",
+    "code": "return eval('1')", "template": "${callTool('secret:read')}", "number": 1e308,
+    "unicode": "\\u2028\\ud83d\\ude00", "deep": """
+    + "[" * 40
+    + "]" * 40
+    + """, "text": "`); callTool('secret:read', {}); (`"
+}"""
+)
+
+
+class Canaries:
+    """Secrets, one for each place from which something may leak."""
+
+    def __init__(self) -> None:
+        self.environment = secrets.token_hex(16)
+        """In an environment variable of this process, where the server would be."""
+        self.file = secrets.token_hex(16)
+        """In a file in the folder for temporary files."""
+        self.script = secrets.token_hex(16)
+        """In the text and the values of the previous script of the same worker."""
+        self.tenant = secrets.token_hex(16)
+        """In the context of that script, which another tenant sent."""
+        self.tool = secrets.token_hex(16)
+        """In the answer of a tool that the attack may not call."""
+
+    def leaked(self, result: ExecutionResult) -> list[str]:
+        """The places whose secret is anywhere in `result`."""
+        error = None if result.error is None else vars(result.error)
+        seen = json.dumps([result.envelope(), error, result.warnings], default=repr, ensure_ascii=False).casefold()
+        return [place for place, secret in vars(self).items() if secret in seen or secret[::-1] in seen]
+
+    async def plant(self, enclave: Enclave) -> None:
+        """Run a script of another tenant, full of secrets, in the worker that the next script gets."""
+        script = f"""
+        const secret = {{ value: '{self.script}', text: `${{codecallContext.token}} {self.script}` }};
+        const kept = [secret, new Map([[secret.value, secret]]), () => secret];
+        class Keeper {{ static secret = secret.value; read() {{ return kept }} }}
+        await callTool('echo', {{ secret: secret.value }});
+        return kept.length + new Keeper().read().length;
+        """
+        context = {"tenant": "t2", "token": self.tenant}
+        result = await enclave.execute(script, tool_handler=lambda name, arguments: arguments, context=context)
+        assert result.value == 6, result.error
+
+
+async def attacked(enclave: Enclave, source: str, canaries: Canaries) -> ExecutionResult:
+    """The end of `source`, run with the tools and the context of every attack, right behind another tenant's script."""
+
+    def handler(name: str, arguments: dict[str, Any]) -> Any:
+        match name:
+            case "echo":
+                return arguments
+            case "users:list":
+                return {"users": USERS}
+            case "big":
+                return "b" * 200_000
+            case "hostile":
+                return json.loads(HOSTILE_ANSWER)
+            case "secret:read":
+                return {"secret": canaries.tool}
+            case _:
+                raise RuntimeError("it failed")
+
+    schema = {"type": "object"}
+    tools = [{"name": name, "description": f"Tool {name}", "inputSchema": schema} for name in TOOLS]
+    await canaries.plant(enclave)
+    return await enclave.execute(
+        source, tool_handler=handler, tools=tools, allowed_tools=ALLOWED, context={"tenant": "t1"}
+    )

@@ -1,0 +1,74 @@
+"""Honest programs under the other presets: a stricter one refuses only what needs a switch that it has off.
+
+`tests_security/test_attacks.py` runs every program here under its own preset. What a program needs is not written down:
+it needs a switch when the guard refuses it with all the others on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from codecall.errors import LimitExceeded
+from codecall.options import PRESET_NAMES, load_preset
+from codecall.sandbox.agentscript.guard import Refused, check
+from codecall.sandbox.agentscript.policy import Rules
+from codecall.sandbox.enclave import Enclave
+from codecall.testing import Program, mismatch, read_programs
+from tests_security.attacking import Canaries, attacked
+
+PROGRAMS: Final = [
+    program for file in sorted(Path(__file__).parent.glob("*.script.js")) for program in read_programs(file)
+]
+ALL: Final = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
+SWITCHES: Final = ("allow_loops", "allow_regex", "allow_console", "allow_clock")
+SAMPLE: Final = 8
+"""Of the programs that a preset accepts, each eighth is run under it: they all run under their own elsewhere."""
+
+
+def refused(program: Program, rules: Rules) -> bool:
+    try:
+        check(program.source, rules)
+    except Refused:
+        return True
+    return False
+
+
+def needs(program: Program) -> frozenset[str]:
+    return frozenset(switch for switch in SWITCHES if refused(program, replace(ALL, **{switch: False})))
+
+
+NEEDS: Final = {program.title + program.path: needs(program) for program in PROGRAMS}
+
+
+def needs_of(program: Program) -> frozenset[str]:
+    return NEEDS[program.title + program.path]
+
+
+@pytest.mark.parametrize("preset", PRESET_NAMES)
+def test_only_a_missing_switch_is_a_reason_to_refuse(preset: str) -> None:
+    rules = Rules.of(load_preset(preset))
+    missing = {switch for switch in SWITCHES if not getattr(rules, switch)}
+    wrong = [program.title for program in PROGRAMS if refused(program, rules) != bool(missing & needs_of(program))]
+    assert wrong == []
+
+
+def test_most_honest_programs_need_no_switch_and_each_switch_is_needed() -> None:
+    counts = Counter(switch for program in PROGRAMS for switch in needs_of(program))
+    assert set(counts) == set(SWITCHES), counts
+    assert sum(not needs_of(program) for program in PROGRAMS) > 250
+
+
+@pytest.mark.parametrize("preset", ["locked_down", "experimental"])
+async def test_they_end_the_same_under_another_preset(preset: str, canaries: Canaries) -> None:
+    rules = Rules.of(load_preset(preset))
+    accepted = [program for program in PROGRAMS if not refused(program, rules)]
+    async with Enclave(preset=preset, pool={"max_workers": 2}) as enclave:
+        for program in accepted[::SAMPLE]:
+            result = await attacked(enclave, program.source, canaries)
+            assert canaries.leaked(result) == []
+            assert isinstance(result.error, LimitExceeded) or mismatch(program, result) is None, program.title

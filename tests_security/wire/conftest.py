@@ -1,0 +1,18 @@
+"""`speaking(program)`: from now on workers are processes that run `program`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from codecall.sandbox.host import process
+from tests_security.wire.hostile import command
+
+Speaking = Callable[[str], None]
+
+
+@pytest.fixture
+def speaking(monkeypatch: pytest.MonkeyPatch) -> Speaking:
+    """Replaces the worker by a process that has been taken over and says what it likes."""
+    return lambda program: monkeypatch.setattr(process, "WORKER_COMMAND", command(program))

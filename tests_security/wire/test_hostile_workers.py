@@ -1,0 +1,176 @@
+"""Whatever a worker that has been taken over says: the right code, the worker gone, the next script runs, soon."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import anyio
+import pytest
+
+from codecall.envelopes import ExecutionResult
+from codecall.errors import WorkerError
+from codecall.sandbox.enclave import Enclave
+from codecall.sandbox.host import process, turns
+from tests_security.wire.conftest import Speaking
+from tests_security.wire.hostile import PLAIN, WELL_BEHAVED
+from tests_security.wire.violations import VIOLATIONS, Violation
+
+SCRIPT = "return 1"
+
+STATUSES = {"SYNTAX_ERROR": "syntax_error", "TIMEOUT": "timeout", "WORKER_TIMEOUT": "timeout"}
+
+HELD_UP_S = 0.15
+"""How long the event loop may be held up on a machine that has other things to do, in seconds; the worst of these
+without bounds would be minutes."""
+
+
+def gone(pid: int) -> bool:
+    """Whether no such process is left, not even as a zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+class Lag:
+    """The longest time during which the event loop ran nothing else."""
+
+    def __init__(self) -> None:
+        self.worst = 0.0
+
+    async def __call__(self) -> None:
+        last = time.perf_counter()
+        while True:
+            await anyio.sleep(0.001)
+            now = time.perf_counter()
+            self.worst, last = max(self.worst, now - last), now
+
+
+def tool(name: str, arguments: dict[str, Any]) -> object:
+    """`big` gives 100 kB, more than an unread pipe takes after a few; everything else 1."""
+    return "x" * 100_000 if name == "big" else 1
+
+
+async def attacked(program: str, speaking: Speaking, **options: Any) -> tuple[ExecutionResult, Lag]:
+    """The result of a script given to a worker that runs `program`; nothing of which is left behind."""
+    speaking(program)
+    lag = Lag()
+    limits = {"timeout_ms": 250, "pool": PLAIN | {"startup_timeout_ms": 600}} | options
+    async with Enclave("secure", **limits) as enclave, anyio.create_task_group() as group:
+        group.start_soon(lag)
+        with anyio.fail_after(10):
+            # The context fills more than a pipe's buffer, which shows who does not read.
+            result = await enclave.execute(SCRIPT, tool_handler=tool, context={"filling": "x" * 300_000})
+        left = enclave.pool.pids()
+        speaking(WELL_BEHAVED)
+        after = await enclave.execute(SCRIPT)
+        if not broken(result):
+            # It has not been found out, so that it has got the next script too.
+            after = await enclave.execute(SCRIPT)
+        assert after.value == 1, after
+        left += enclave.pool.pids()
+        group.cancel_scope.cancel()
+    assert all(gone(pid) for pid in left)
+    return result, lag
+
+
+def broken(result: ExecutionResult) -> bool:
+    """Whether the worker was found to have broken the protocol."""
+    return isinstance(result.error, WorkerError) and result.error.code != "WORKER_MEMORY_EXCEEDED"
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "UNREAD_MS", 200)
+    monkeypatch.setattr(turns, "MAX_QUESTIONS", 500)
+
+
+@pytest.mark.parametrize("violation", VIOLATIONS, ids=lambda violation: violation.title)
+async def test_a_worker_that_has_been_taken_over(speaking: Speaking, violation: Violation) -> None:
+    result, lag = await attacked(violation.program, speaking)
+    assert result.error is not None, result
+    assert result.error.code == violation.code, result
+    status = STATUSES.get(result.error.code, "runtime_error")
+    assert result.status == status
+    assert result.logs == ()
+    assert len(str(result.error.as_dict())) < 40_000
+    assert lag.worst < HELD_UP_S
+
+
+def test_titles_are_unique() -> None:
+    assert len({violation.title for violation in VIOLATIONS}) == len(VIOLATIONS)
+    assert len({violation.program for violation in VIOLATIONS}) == len(VIOLATIONS)
+
+
+async def test_a_flood_on_stderr_is_nobodys_business(speaking: Speaking) -> None:
+    flood = (
+        "begin()\nfor i in range(300): os.write(2, b'x' * 65536); os.write(1, b'x' * 65536)\ndone(value='1'); wait()"
+    )
+    result, _ = await attacked(flood, speaking)
+    assert result.value == 1
+
+
+async def test_what_was_said_before_the_flood_survives_it(speaking: Speaking) -> None:
+    result, _ = await attacked(
+        "begin(); calls([1, 'a', '{}'], logs=['kept']); receive(); done(value='1', logs=['x'] * 100)", speaking
+    )
+    assert result.error is not None
+    assert result.error.code == "MESSAGE_FLOOD"
+    assert result.logs == ("kept",)
+
+
+async def test_long_texts_are_cut_with_a_mark(speaking: Speaking) -> None:
+    program = "begin(); failed('EXECUTION_ERROR', message='m ' * 50000, name='N' * 900, hint='h' * 100000)"
+    error = (await attacked(program, speaking))[0].error
+    assert error is not None
+    told = error.as_dict()
+    assert "truncated" in str(told["message"])
+    assert "truncated 700 characters" in str(told["name"])
+    assert "truncated 84000 characters" in str(told["hint"])
+
+
+async def test_warnings_are_cut_with_a_mark(speaking: Speaking) -> None:
+    result, _ = await attacked("begin(); done(value='1', warnings=['w'] * 1200)", speaking)
+    assert len(result.warnings) == 51
+    assert result.warnings[-1] == "1150 more warnings were left out"
+
+
+async def test_the_time_it_reports_is_not_more_than_there_was(speaking: Speaking) -> None:
+    result, _ = await attacked("begin(); done(value='1', script_ms=9e9)", speaking)
+    assert result.value == 1
+    assert result.stats.script_ms <= result.stats.duration_ms
+
+
+async def test_fields_said_twice_count_once(speaking: Speaking) -> None:
+    program = (
+        "begin(); b = pack(message('done', value='1'))\n"
+        "more = pack('logs') + pack(['x'] * 90) + pack('logs') + pack(['y'] * 90)\n"
+        "s.sendall(frame(bytes([b[0] + 2]) + b[1:] + more)); wait()"
+    )
+    result, _ = await attacked(program, speaking)
+    assert result.value == 1
+    assert result.logs == ("y",) * 90
+
+
+async def test_speech_after_the_end_costs_a_worker_its_place(speaking: Speaking) -> None:
+    speaking("ready()\nwhile True: receive(); f = frame(pack(message('done', value='1'))); s.sendall(f + f)")
+    async with Enclave("secure", pool=PLAIN) as enclave:
+        seen: list[int] = []
+        for _ in range(3):
+            result = await enclave.execute(SCRIPT)
+            assert result.value == 1
+            seen += enclave.pool.pids()
+    assert len(seen) == len(set(seen))
+
+
+async def test_the_turns_of_a_slow_worker_add_up(speaking: Speaking) -> None:
+    """It claims to have used no time at all."""
+    program = "begin()\nfor i in range(100): calls([i + 1, 'a', '{}']); receive(); time.sleep(0.22)"
+    result, _ = await attacked(program, speaking)
+    assert result.error is not None
+    assert result.error.code == "WORKER_TIMEOUT"
+    # 250 ms of its own, and of each turn what the server allows for its own delays.
+    assert result.stats.tool_calls <= 6
