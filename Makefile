@@ -12,17 +12,23 @@ PYTHON := $(shell for python in python3 python3.14 python3.13 python3.12 python3
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test test-security fuzz lint bench clean
 .DELETE_ON_ERROR:
 
 help: ## what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.demo ## a real client, a CRM server over stdio, and what CodeCall changes
 	@$(BIN)/python -m examples.demo
 
 test: $(VENV)/.test ## the whole test suite; PYTEST="-k search -x" hands options on
 	@$(BIN)/python -m pytest $(PYTEST)
+
+test-security: $(VENV)/.test ## the attacks alone; CODECALL_VM_PRESET=locked_down runs them under that preset
+	@$(BIN)/python -m pytest tests_security $(PYTEST)
+
+fuzz: $(VENV)/.test ## random attacks for FUZZ_MINUTES (default 30)
+	@$(BIN)/python -m pytest tests_security -m fuzz --capture=no $(PYTEST)
 
 lint: $(VENV)/.test ## style, formatting and types
 	@$(BIN)/ruff check .

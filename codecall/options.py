@@ -123,8 +123,8 @@ class Preset(Options):
     """Whether regular expressions are allowed."""
     allow_clock: bool
     """Whether `Date.now`, `new Date()` without arguments and `Math.random` are allowed."""
-    sanitize_max_depth: int = Field(ge=1, le=1000)
-    """Nesting of a result; deeper parts are replaced by a mark."""
+    sanitize_max_depth: int = Field(ge=1, le=200)
+    """Nesting of a result; deeper parts are replaced by a mark. MCP's own layer refuses to send more than 255."""
     sanitize_max_properties: int = Field(ge=1, le=10_000_000)
     """Properties of any one object of a result."""
     sanitize_max_string: int = Field(ge=16, le=64 * 1024 * 1024)

@@ -36,6 +36,7 @@ function probe(x, depth = 0) {
     if (n !== C && n !== 'callee' && n !== 'caller') continue;
     try { const f = y(code); if ((typeof f === 'function' ? f() : f) === 1337) found('text runs') } catch {}
     try { const f = new y(code); if (typeof f === 'function' && f() === 1337) found('text runs, made new') } catch {}
+    if (n === C) probe(y, depth + 1);
   }
   try { if (typeof x === 'function' && x(k('7', ' * 191')) === 1337) found('an eval') } catch {}
   try { if ('callTool' in x || 'parseInt' in x) found('the global object') } catch {}

@@ -55,8 +55,7 @@ def test_a_way_out_is_found_where_there_is_one(body: str, way: str):
 
 
 def test_nothing_is_found_where_there_is_nothing():
-    assert said_in_a_bare_engine("check(); probe(1); probe('a'[0] === 'b')").count(FOUND) == 1  # `constructor` of 1
-    assert FOUND not in said_in_a_bare_engine("check(); probe(null); probe(Object.create(null))")
+    assert said_in_a_bare_engine("check(); probe(null); probe(Object.create(null)); return [log]") == ""
     assert FOUND not in HEAD
 
 

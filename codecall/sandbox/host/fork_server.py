@@ -108,6 +108,10 @@ class ForkServer:
         """Its process id."""
         return self._process.pid
 
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
     def fork(self, pipe: socket.socket) -> ForkedProcess:
         """A new worker with `pipe` as its descriptor 0. Does not wait: the worker comes into being meanwhile.
 

@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 
 from codecall.errors import CodeCallError
 from codecall.sandbox import wire
+from codecall.sandbox.host.pipe import Pipe
 
 MAX_CALLS_IN_FLIGHT = 20
 """Tool calls of one script performed at the same time; the rest wait. The contract's number."""
@@ -27,6 +28,7 @@ class Lanes:
     """The calls of one script while more than one of them is pending.
 
     Args:
+        pipe: Of the worker whose script it is; when the worker goes, so do its calls.
         make: Makes one call.
         turn: Gives the worker its turn with some answers, and returns what it ends the turn with.
         check: The calls of a frame, if the worker may make them.
@@ -34,11 +36,13 @@ class Lanes:
 
     def __init__(
         self,
+        pipe: Pipe,
         *,
         make: Callable[[wire.Call], Awaitable[wire.Answer]],
         turn: Callable[[list[wire.Answer]], Awaitable[wire.Calls | wire.Done]],
         check: Callable[[wire.Calls], list[wire.Call]],
     ) -> None:
+        self._pipe = pipe
         self._make = make
         self._turn = turn
         self._check = check
@@ -78,14 +82,31 @@ class Lanes:
                     self._lanes += 1
                     group.start_soon(self._lane)
             while not self._troubles and (not self._answers or self._queued > MAX_HELD_BYTES >= self._held):
-                self._news = anyio.Event()
-                await self._news.wait()
+                await self._listen()
             if self._troubles:
                 raise self._troubles[0]
             message = await self._turn(self._batch())
             if isinstance(message, wire.Done) or not (self._lanes or self._answers or self._queue):
                 return message
             self._enqueue(message)
+
+    async def _listen(self) -> None:
+        """Wait until a call has ended.
+
+        Raises:
+            WorkerError: the worker has ended, or spoke out of turn.
+        """
+        self._news = anyio.Event()
+        alarms: list[None] = []
+
+        def alarm() -> None:
+            alarms.append(None)
+            self._news.set()
+
+        with self._pipe.overheard(alarm):
+            await self._news.wait()
+        if alarms:
+            raise await self._pipe.trouble()
 
     async def _lane(self) -> None:
         """One task makes calls until none is left: fewer tasks than calls."""

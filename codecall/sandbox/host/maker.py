@@ -78,8 +78,8 @@ class Maker:
         try:
             await worker.wait_ready(self._options.startup_timeout_ms)
         except WorkerStartupError:
-            # A worker that has nothing to say of its jail was not made as it should be.
-            if server is not None and not worker.layers:
+            # One worker may die for reasons of its own. One that neither lives nor dies is the fork server's fault.
+            if server is not None and not worker.layers and (worker.alive() or not server.alive()):
                 self._give_up(server)
             raise
         if not self.layers:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 
 import anyio
 
@@ -191,6 +192,37 @@ class Pipe:
             return bool(self._connection.recv(1, socket.MSG_PEEK))
         except OSError:
             return False
+
+    @contextlib.contextmanager
+    def overheard(self, notice: Callable[[], object]) -> Generator[None]:
+        """Within this the server has the turn: `notice` is called once the worker speaks all the same, or has ended."""
+        loop = asyncio.get_running_loop()
+        heard = loop.create_future()
+        listening = True
+
+        def tell(_: asyncio.Future[None]) -> None:
+            if listening:
+                notice()
+
+        heard.add_done_callback(tell)
+        if self._connection.fileno() < 0:
+            _wake(heard)
+        else:
+            self._waiting = heard
+            loop.add_reader(self._connection, _wake, heard)
+        try:
+            yield
+        finally:
+            listening = False
+            self._waiting = None
+            if self._connection.fileno() >= 0:
+                loop.remove_reader(self._connection)
+
+    async def trouble(self) -> WorkerError:
+        """The error for what was `overheard`."""
+        if self.interrupts():
+            return MessageValidationError("The worker sent a message out of turn")
+        return await self._gone()
 
     def close(self) -> None:
         """Close this end. Whoever waits is woken and finds the worker gone."""

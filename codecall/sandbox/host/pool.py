@@ -11,12 +11,7 @@ from contextlib import asynccontextmanager, suppress
 
 import anyio
 
-from codecall.errors import (
-    QueueTimeoutError,
-    WorkerError,
-    WorkerPoolDisposedError,
-    WorkerStartupError,
-)
+from codecall.errors import QueueTimeoutError, WorkerError, WorkerPoolDisposedError, WorkerStartupError
 from codecall.options import PoolOptions
 from codecall.sandbox import wire
 from codecall.sandbox.host.maker import Maker

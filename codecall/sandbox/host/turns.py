@@ -129,7 +129,7 @@ class Run:
 
     async def _turn(self) -> wire.Calls | wire.Done:
         """The worker has the turn: wait for the frame that ends it."""
-        # Its own account of the time it has used can only shorten the wait.
+        # What it says of the time it has used can only shorten the wait.
         used_ms = max(self.script_ms, self._turns_ms)
         allowed_ms = max(0.0, self.limits.timeout_ms - used_ms) + WATCHDOG_GRACE_MS
         with anyio.move_on_after(allowed_ms / 1000) as turn:
@@ -198,10 +198,17 @@ class Run:
         """Make the calls of `frame` and give the worker its next turns."""
         if len(frame.calls) == 1:
             # By far the most common turn, and a task group would cost as much as the rest of it.
-            return await self._answer_calls([await self._call(self._checked(frame)[0])])
+            return await self._answer_calls([await self._call_alone(self._checked(frame)[0])])
         if not frame.calls:
             raise MessageValidationError("The worker waits for a tool call it has not made")
-        return await Lanes(make=self._call, turn=self._answer_calls, check=self._checked).perform(frame)
+        lanes = Lanes(self.worker.pipe, make=self._call, turn=self._answer_calls, check=self._checked)
+        return await lanes.perform(frame)
+
+    async def _call_alone(self, call: wire.Call) -> wire.Answer:
+        """Make a call while nothing else happens; give it up when the worker that waits for it has gone."""
+        with anyio.CancelScope() as scope, self.worker.pipe.overheard(scope.cancel):
+            return await self._call(call)
+        raise await self.worker.pipe.trouble()
 
     async def _answer_calls(self, answers: list[wire.Answer]) -> wire.Calls | wire.Done:
         await self._send(wire.Answers(answers))

@@ -15,8 +15,6 @@ import pytest
 
 from codecall.envelopes import ExecutionResult
 from codecall.errors import (
-    MessageSizeError,
-    MessageValidationError,
     QueueFullError,
     QueueTimeoutError,
     WorkerCrashedError,
@@ -237,8 +235,6 @@ def speaking(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         "    n = struct.unpack('>I', s.recv(4, socket.MSG_WAITALL))[0]\n"
         "    return msgspec.msgpack.decode(s.recv(n, socket.MSG_WAITALL))\n"
         "def ready(): receive(); send({'type': 'ready', 'layers': []})\n"
-        "def calls(*c): send({'type': 'calls', 'calls': c, 'logs': [], 'steps': 0, 'script_ms': 0.0})\n"
-        "def done(**k): send({'type': 'done', 'logs': [], 'steps': 0, 'script_ms': 0.0} | k)\n"
     )
 
     def speak(code: str) -> None:
@@ -247,58 +243,12 @@ def speaking(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return speak
 
 
-VIOLATIONS: list[tuple[str, type[Exception]]] = [
-    ("ready(); receive(); send({'type': 'nonsense'})", MessageValidationError),
-    ("ready(); receive(); s.sendall(b'\\0\\0\\0\\4abcd')", MessageValidationError),
-    ("ready(); receive(); s.sendall(b'\\xff\\xff\\xff\\xff')", MessageSizeError),
-    ("ready(); receive(); send({'type': 'ready', 'layers': []})", MessageValidationError),
-    ("ready(); receive(); calls()", MessageValidationError),
-    ("ready(); receive(); calls([2, 'a', '{}'])", MessageValidationError),
-    ("ready(); receive(); calls([1, 'a', '['])", MessageValidationError),
-    ("ready(); receive(); calls([1, 'a', '[]'])", MessageValidationError),
-    ("ready(); receive(); calls([1, 'a', '{\"a\":' * 5000])", MessageValidationError),
-    ("ready(); receive(); calls(*[[i + 1, 'a', '{}'] for i in range(101)])", MessageValidationError),
-    ("ready(); receive(); done()", MessageValidationError),
-    ("ready(); receive(); done(value='{')", MessageValidationError),
-    ("ready(); receive(); done(value='\"' + 'x' * (1 << 20) + '\"')", MessageValidationError),
-    ("ready(); receive(); done(failure={'status': 'tool_error', 'code': 'TOOL', 'call': 1})", MessageValidationError),
-    ("ready(); receive(); done(failure={'status': 'timeout', 'code': 'OK'})", MessageValidationError),
-    ("ready(); receive(); s.sendall(b'\\0\\0\\1\\0abc'); os._exit(3)", WorkerCrashedError),
-    ("ready(); receive(); os._exit(0)", WorkerCrashedError),
-    ("os._exit(7)", WorkerStartupError),
-    ("send({'type': 'calls'}); time.sleep(60)", WorkerStartupError),
-]
-
-
-@pytest.mark.parametrize(("code", "error"), VIOLATIONS, ids=[code for code, _ in VIOLATIONS])
-async def test_a_worker_that_breaks_the_protocol(
-    speaking: Callable[[str], None], code: str, error: type[Exception]
-) -> None:
-    speaking(code)
-    async with Enclave("secure", pool=PLAIN) as enclave:
-        result = await enclave.execute("return 1", tool_handler=lambda n, a: 1)
-        assert type(result.error) is error, result
-        pids = enclave.pool.pids()
-    assert all(gone(pid) for pid in pids)
-
-
 async def test_a_worker_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "WORKER_COMMAND", ("/nonexistent/python",))
     async with Enclave("secure", pool=PLAIN) as enclave:
         result = await enclave.execute("return 1")
     assert isinstance(result.error, WorkerStartupError)
     assert result.error.hint
-
-
-async def test_words_out_of_turn_cost_a_worker_its_place(speaking: Callable[[str], None]) -> None:
-    speaking(
-        "ready(); receive()\n"
-        "b = msgspec.msgpack.encode({'type': 'done', 'logs': [], 'steps': 0, 'script_ms': 0.0, 'value': '1'})\n"
-        "s.sendall((struct.pack('>I', len(b)) + b) * 2); time.sleep(60)"
-    )
-    async with Enclave("secure", pool=PLAIN) as enclave:
-        assert (await enclave.execute("return 1")).value == 1
-        assert (await enclave.execute("return 1")).value == 1
 
 
 async def test_never_more_workers_than_allowed() -> None:

@@ -1,0 +1,200 @@
+"""The tables of docs/security.md are printed from the code: what stands there is what runs.
+
+    python tests/test_security_doc.py       writes them anew, after a change of the code they are printed from
+
+A table stands between `<!-- printed: name -->` and `<!-- end of name -->`.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from codecall.meta_tools.execute import MAX_CONTEXT_BYTES
+from codecall.options import PRESET_NAMES, load_preset
+from codecall.sandbox import wire
+from codecall.sandbox.agentscript import policy
+from codecall.sandbox.host import lanes, pipe, turns
+from codecall.sandbox.worker import jail, syscalls
+from codecall.sanitizing import MAX_TEXT_CHARS, PATTERNS
+
+PAGE = Path(__file__).parent.parent / "docs" / "security.md"
+PRINTED = re.compile(r"<!-- printed: ([\w -]+) -->\n\n(.*?)\n<!-- end of \1 -->\n", re.DOTALL)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: bool = False) -> str:
+    """A table as the page has it; with `numbers`, all columns but the first two hold some."""
+    rule = ["---:" if numbers and column > 1 else "---" for column in range(len(head))]
+    body = "".join(f"| {' | '.join(map(str, row))} |\n" for row in rows)
+    return f"| {' | '.join(head)} |\n|{'|'.join(rule)}|\n{body}"
+
+
+def words(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+# ---------------------------------------------------------------------------------------------------------- the tables
+
+
+def layers() -> str:
+    entered = {row.name: "the fork server, for all its workers" for row in jail.SHARED}
+    rows = [(f"`{row.name}`", row.stops, entered.get(row.name, "each worker")) for row in jail.LAYERS]
+    return table(("layer", "a worker that was taken over cannot", "entered by"), rows)
+
+
+BITS = {mmap.PROT_EXEC: "`PROT_EXEC`"}
+if hasattr(mmap, "MAP_ANONYMOUS"):
+    BITS[mmap.MAP_ANONYMOUS] = "`MAP_ANONYMOUS`"
+
+
+def condition(row: syscalls.Row) -> str:
+    said = [
+        f"argument {item.argument} {item.test} {BITS[item.value] if item.test in {'lacks', 'has'} else item.value}"
+        for item in row.conditions
+    ]
+    return "; ".join(said)
+
+
+def allowed_calls() -> str:
+    rows = [(f"`{row.name}`", condition(row), row.why) for row in syscalls.ALLOWED]
+    return table(("allowed", "only if", "for"), rows)
+
+
+def refused_calls() -> str:
+    # "the same" is about the row above
+    reasons: list[str] = []
+    for row in syscalls.REFUSED:
+        reasons.append(reasons[-1] if row.why == "the same" else row.why)
+    pairs = zip(syscalls.REFUSED, reasons, strict=True)
+    groups = [(words(row.name for row, _ in group), why) for why, group in groupby(pairs, lambda pair: pair[1])]
+    return table(("refused with EPERM", "because"), groups)
+
+
+TABLES: Mapping[str, tuple[str, Iterable[policy.Row]]] = {
+    "NODES": ("forms of syntax the parser can emit", policy.NODES.values()),
+    "VARIANTS": ("variants that hide inside an allowed form", policy.VARIANTS.values()),
+    "NEVER_NAMES": ("names refused in every position", policy.NEVER_NAMES.values()),
+    "PREFIXES": ("beginnings of names kept for the runtime", policy.PREFIXES.values()),
+    "GLOBALS": ("global names with a row of their own", policy.GLOBALS.values()),
+    "MEMBERS": ("members with a verdict apart from their global's", policy.MEMBERS.values()),
+    "SOURCE": ("rules for the script as text", policy.SOURCE.values()),
+}
+
+
+def language() -> str:
+    rows: list[tuple[object, ...]] = []
+    for name, (what, entries) in TABLES.items():
+        verdicts = Counter(row.verdict if row.verdict in {"allowed", "refused"} else "preset" for row in entries)
+        rows.append((f"`{name}`", what, verdicts["allowed"], verdicts["preset"], verdicts["refused"]))
+    kept = sum(len(row.allowed) for row in policy.PROTOTYPES.values())
+    regex = sum(len(row.regex) for row in policy.PROTOTYPES.values())
+    removed = sum(len(row.removed) for row in policy.PROTOTYPES.values())
+    what = f"methods and properties on {len(policy.PROTOTYPES)} prototypes"
+    rows.append(("`PROTOTYPES`", what, kept, regex, removed))
+    return table(("table", "rows", "allowed", "the preset decides", "refused"), rows, numbers=True)
+
+
+def dangers() -> str:
+    reasons: dict[str, list[str]] = {}
+    for row in policy.GLOBALS.values():
+        if row.verdict == "refused" and row.kind == "IllegalBuiltinAccess":
+            reasons.setdefault(row.reason, []).append(row.name)
+    never = [(f"`{row.name}`", row.reason) for row in policy.NEVER_NAMES.values()]
+    return table(("refused", "because"), [*((words(names), why) for why, names in reasons.items()), *never])
+
+
+def limits_of(name: str) -> wire.Limits:
+    preset = load_preset(name)
+    return wire.Limits(**{field: getattr(preset, field) for field in wire.Limits.__struct_fields__})
+
+
+def bounds() -> str:
+    frames = [wire.longest_frame(limits_of(name)) / 2**20 for name in PRESET_NAMES]
+    rows: list[tuple[object, ...]] = [
+        ("script", f"{policy.MAX_SCRIPT_BYTES:,} bytes, {policy.MAX_NESTING} brackets deep", "`VALIDATION_ERROR`"),
+        ("context of a request", f"{MAX_CONTEXT_BYTES:,} bytes", "the call is refused"),
+        ("frame of a worker before its first script", f"{wire.MAX_READY_BYTES:,} bytes", "`WORKER_STARTUP_FAILED`"),
+        (
+            "frame of a worker that runs a script",
+            f"{', '.join(f'{size:.0f}' for size in frames)} MiB ({words(PRESET_NAMES)})",
+            "`MESSAGE_TOO_LARGE`",
+        ),
+        (
+            "pieces a frame may arrive in",
+            f"{pipe.FEWEST_PIECES}, and one for each {pipe.SMALLEST_PIECE} bytes",
+            "`MESSAGE_FLOOD`",
+        ),
+        ("tool calls in one frame", f"{wire.MAX_CALLS_PER_FRAME:,}", "`TOO_MANY_PENDING_CALLS`"),
+        ("tool calls performed at once", lanes.MAX_CALLS_IN_FLIGHT, "the rest wait"),
+        (
+            "inputs held for tools, and answers held for a worker",
+            f"{lanes.MAX_HELD_BYTES >> 20} MiB each",
+            "no new turn, no new call",
+        ),
+        ("questions for a tool's metadata", f"{turns.MAX_QUESTIONS:,}", "`MESSAGE_FLOOD`"),
+        ("time a worker may leave a message unread", f"{pipe.UNREAD_MS:,} ms", "`WORKER_TIMEOUT`"),
+        ("tool name", f"{wire.MAX_NAME_LENGTH} characters", "an error in the script; from the worker `MESSAGE_INVALID`"),
+        ("one error text", f"{MAX_TEXT_CHARS:,} characters", "cut, with a mark that says by how much"),
+    ]
+    return table(("of", "at most", "else"), rows)
+
+
+def removed() -> str:
+    rows: list[tuple[str, str, str]] = []
+    for row in PATTERNS:
+        marks = list(dict.fromkeys(re.findall(r"\[[a-z][a-z ]+\]", row.mark)))
+        rows.append((row.name, words(marks) or "nothing", f"`{row.switch}`"))
+    return table(("what error texts lose", "stands in its place", "option"), rows)
+
+
+PRINTERS: Mapping[str, Callable[[], str]] = {
+    "layers": layers,
+    "allowed system calls": allowed_calls,
+    "refused system calls": refused_calls,
+    "language": language,
+    "dangers": dangers,
+    "bounds": bounds,
+    "removed from errors": removed,
+}
+
+
+# ----------------------------------------------------------------------------------------------------------- the tests
+
+
+def test_every_printed_table_stands_in_the_page_once():
+    found = [name for name, _ in PRINTED.findall(PAGE.read_text(encoding="utf-8"))]
+    assert sorted(found) == sorted(PRINTERS)
+
+
+@pytest.mark.parametrize("name", PRINTERS)
+def test_the_page_shows_what_the_code_says(name: str):
+    shown = dict(PRINTED.findall(PAGE.read_text(encoding="utf-8")))
+    assert shown[name] == PRINTERS[name](), "print it anew: python tests/test_security_doc.py"
+
+
+def test_the_page_names_every_way_the_report_can_end():
+    # What an operator's script looks at.
+    page = PAGE.read_text(encoding="utf-8")
+    for word in ("every layer holds", "NOT every layer holds", "WORKER_STARTUP_FAILED", "exit status"):
+        assert word in page
+
+
+def write() -> None:
+    """Print the tables into the page."""
+    page = PAGE.read_text(encoding="utf-8")
+
+    def printed(match: re.Match[str]) -> str:
+        name = match[1]
+        return f"<!-- printed: {name} -->\n\n{PRINTERS[name]()}\n<!-- end of {name} -->\n"
+
+    PAGE.write_text(PRINTED.sub(printed, page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
