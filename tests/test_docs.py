@@ -5,7 +5,7 @@ The word after the opening fence decides what happens to a block; one that is no
     python      runs as a program of its own and must end well; output beginning `# ->` in its last lines must match
     js          AgentScript, run in an enclave against the tools of `TOOLS` below; must end with status `ok`
     js refused  AgentScript that must be refused, with the text after `// refused: ` in the message
-    console     commands after `$ `: each must name a make target or a file that exists
+    console     commands after `$ `: each must name a make target, a module or a file that exists
     json, toml  must parse
     text        shown as it is
 """
@@ -19,6 +19,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +33,7 @@ from codecall.options import PRESET_NAMES, Preset, presets_folder
 REPOSITORY = Path(__file__).parent.parent
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 FENCE = re.compile(r"^(?P<fence>```+)(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence)\s*$", re.MULTILINE | re.DOTALL)
-MENTION = re.compile(r"`((?:codecall|tests|benchmarks|examples|docs|presets)/[\w./*-]+)`")
+MENTION = re.compile(r"`((?:codecall|tests|tests_security|benchmarks|examples|docs|presets)/[\w./*-]+)`")
 LINK = re.compile(r"\[[^\]\n]+\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)")
 
 USERS = [{"id": f"u{number}", "name": f"User {number}", "active": number % 2 == 0} for number in range(1, 7)]
@@ -134,8 +135,12 @@ def test_commands_exist(block: Block):
     assert commands
     for command in commands:
         words = shlex.split(command, comments=True)
+        while re.match(r"[A-Z_]+=", words[0]):
+            del words[0]
         if words[0] == "make":
             assert set(words[1:]) <= targets, command
+        if words[:2] == ["python", "-m"]:
+            assert find_spec(words[2]) is not None, command
         for word in words[1:]:
             if word.endswith((".py", ".toml", ".md")):
                 assert (REPOSITORY / word).is_file(), command
@@ -160,11 +165,17 @@ def rows_after(heading: str, page: Path) -> list[list[str]]:
 
 def test_the_table_of_presets_is_what_the_files_say():
     presets = [tomllib.loads((presets_folder() / f"{name}.toml").read_text(encoding="utf-8")) for name in PRESET_NAMES]
-    words = {True: "yes", False: "no"}
-    expected = {
-        field: [words[value] if isinstance(value, bool) else f"{value:,}" for value in (p[field] for p in presets)]
-        for field in Preset.model_fields
-    }
+
+    def cell(value: object) -> str:
+        match value:
+            case bool():
+                return "yes" if value else "no"
+            case int():
+                return f"{value:,}"
+            case _:
+                return f"`{value}`"
+
+    expected = {field: [cell(preset[field]) for preset in presets] for field in Preset.model_fields}
     found = {row[0].strip("`"): row[2:] for row in rows_after("## Presets", REPOSITORY / "docs" / "architecture.md")}
     assert found == expected
 

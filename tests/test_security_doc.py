@@ -58,7 +58,7 @@ def condition(row: syscalls.Row) -> str:
         f"argument {item.argument} {item.test} {BITS[item.value] if item.test in {'lacks', 'has'} else item.value}"
         for item in row.conditions
     ]
-    return "; ".join(said)
+    return "; ".join(said) or "any"
 
 
 def allowed_calls() -> str:
@@ -127,7 +127,7 @@ def bounds() -> str:
         ),
         (
             "pieces a frame may arrive in",
-            f"{pipe.FEWEST_PIECES}, and one for each {pipe.SMALLEST_PIECE} bytes",
+            f"{pipe.FEWEST_PIECES}, and one more for each {pipe.SMALLEST_PIECE} bytes of it",
             "`MESSAGE_FLOOD`",
         ),
         ("tool calls in one frame", f"{wire.MAX_CALLS_PER_FRAME:,}", "`TOO_MANY_PENDING_CALLS`"),

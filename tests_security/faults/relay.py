@@ -105,6 +105,10 @@ class RelayedServer:
         """Whether the system can fork."""
         return ForkServer.available()
 
+    def alive(self) -> bool:
+        """Whether the shared one still runs."""
+        return self._shared.alive()
+
     def fork(self, pipe: socket.socket) -> ForkedProcess:
         """A real worker behind a relay whose other end is `pipe`."""
         ours, theirs = socket.socketpair()

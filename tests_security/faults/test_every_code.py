@@ -21,7 +21,7 @@ from fastmcp.server.extensions import ServerExtension
 
 from codecall import CodeCallPlugin, RateLimitPlugin, errors
 from codecall.envelopes import ExecutionResult
-from codecall.errors import CodeCallError, LimitCode, OptionsError
+from codecall.errors import CodeCallError, LimitCode, OptionsError, ToolCallError
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host import process
 from tests_security.wire.hostile import PLAIN, command
@@ -240,6 +240,11 @@ async def test_the_code_of_a_wrong_option() -> None:
     assert caught.value.code == "INVALID_OPTIONS"
 
 
+def codes_below(kind: type[CodeCallError]) -> set[str]:
+    """The codes of `kind` and what is derived from it."""
+    return {kind.code}.union(*(codes_below(derived) for derived in kind.__subclasses__()))
+
+
 def codes_of_the_tree() -> set[str]:
     """The codes of all error classes, but of those that only group others."""
     found: set[str] = set(typing.get_args(LimitCode))
@@ -255,11 +260,7 @@ CONTRACT = {
     "SYNTAX_ERROR": "syntax_error",
     "VALIDATION_ERROR": "illegal_access",
     "SELF_REFERENCE_BLOCKED": "illegal_access",
-    **dict.fromkeys(
-        "TOOL_NOT_FOUND ACCESS_DENIED INVALID_INPUT TOOL_EXECUTION_ERROR TOOL_TIMEOUT INPUT_REQUIRED TASK_STARTED "
-        "RATE_LIMIT".split(),
-        "tool_error",
-    ),
+    **dict.fromkeys(codes_below(ToolCallError), "tool_error"),
 }
 """The status each code comes with."""
 

@@ -18,7 +18,7 @@ from typing import NamedTuple, NoReturn
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.realm import Realm
 from codecall.sandbox.worker.jail import Shared
-from codecall.sandbox.worker.serve import run, settle_in
+from codecall.sandbox.worker.serve import Engines, run, settle_in
 
 MAX_PREPARE_BYTES = 64 * 1024
 """Longest first record, in bytes; it has some 500."""
@@ -37,7 +37,7 @@ class _Template(NamedTuple):
     """What every worker starts with."""
 
     shared: Shared
-    engine: Realm | None
+    engines: Engines | None
 
 
 def main() -> None:
@@ -46,21 +46,21 @@ def main() -> None:
         prepare = wire.decode_server_message(control.recv(MAX_PREPARE_BYTES))
         if not isinstance(prepare, wire.Prepare):
             return
-        template = _Template(settle_in(), _engine(prepare))
+        template = _Template(settle_in(), _engines(prepare))
         # A collection would touch, and so copy, every page that the workers share.
         gc.collect()
         gc.freeze()
         _serve(control, template)
 
 
-def _engine(prepare: wire.Prepare) -> Realm | None:
-    """An engine for workers that serve one script each, who would spend most of their life building it.
+def _engines(prepare: wire.Prepare) -> Engines | None:
+    """Engines for workers that serve one script each, who would spend most of their life building one.
 
     Not where scripts may roll dice: copies of one engine all roll the same.
     """
     if prepare.runs > 1 or prepare.limits.allow_clock:
         return None
-    return Realm(prepare.limits, lambda _: None, lambda: 0.0)
+    return Engines(*(Realm(prepare.limits, lambda _: None, lambda: 0.0) for _ in range(2)))
 
 
 def _serve(control: socket.socket, template: _Template) -> None:

@@ -6,7 +6,7 @@ import itertools
 import os
 import signal
 import socket
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.guard import Refused, check
@@ -37,15 +37,25 @@ def settle_in() -> jail.Shared:
     return jail.enter_shared()
 
 
-def run(shared: jail.Shared, built: Realm | None = None) -> NoReturn:
+class Engines(NamedTuple):
+    """Engines built before the worker was forked."""
+
+    first: Realm
+    """For the first script."""
+    trial: Realm
+    """For a script of our own that comes before it: memory shared with the fork server is copied when it is first
+    written to, and that takes longer than a short script."""
+
+
+def run(shared: jail.Shared, engines: Engines | None = None) -> NoReturn:
     """Serve over descriptor 0 until the server closes it, and end the process.
 
     Args:
         shared: The part of the jail that is shut already.
-        built: An engine that no script has seen.
+        engines: What the fork server has built.
     """
     try:
-        _serve(Pipe(socket.socket(fileno=0)), shared, built)
+        _serve(Pipe(socket.socket(fileno=0)), shared, engines)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(0)
     except BaseException:
@@ -53,7 +63,7 @@ def run(shared: jail.Shared, built: Realm | None = None) -> NoReturn:
         os._exit(1)
 
 
-def _serve(pipe: Pipe, shared: jail.Shared, built: Realm | None) -> NoReturn:
+def _serve(pipe: Pipe, shared: jail.Shared, engines: Engines | None) -> NoReturn:
     prepare = pipe.receive()
     if not isinstance(prepare, wire.Prepare):
         os._exit(2)
@@ -75,11 +85,15 @@ def _serve(pipe: Pipe, shared: jail.Shared, built: Realm | None) -> NoReturn:
     def make(limits: wire.Limits) -> Realm:
         return Realm(limits, ask, watchdog.script_ms)
 
-    if built is not None and built.limits == prepare.limits:
-        built.attend(ask, watchdog.script_ms)
+    if engines is None or engines.first.limits != prepare.limits:
+        first = make(prepare.limits)
     else:
-        built = make(prepare.limits)
-    spares = Spares(make, built, min(SPARE_ENGINES, prepare.runs))
+        for engine in engines:
+            engine.attend(ask, watchdog.script_ms)
+        _run(pipe, watchdog, engines.trial, wire.Start("return 1 + 1", prepare.limits))
+        watchdog.rest()
+        first = engines.first
+    spares = Spares(make, first, min(SPARE_ENGINES, prepare.runs))
     pipe.send(wire.Ready(layers))
     for runs in itertools.count(1):
         start = pipe.receive()
