@@ -139,7 +139,11 @@ def bounds() -> str:
         ),
         ("questions for a tool's metadata", f"{turns.MAX_QUESTIONS:,}", "`MESSAGE_FLOOD`"),
         ("time a worker may leave a message unread", f"{pipe.UNREAD_MS:,} ms", "`WORKER_TIMEOUT`"),
-        ("tool name", f"{wire.MAX_NAME_LENGTH} characters", "an error in the script; from the worker `MESSAGE_INVALID`"),
+        (
+            "tool name",
+            f"{wire.MAX_NAME_LENGTH} characters",
+            "an error in the script; from the worker `MESSAGE_INVALID`",
+        ),
         ("one error text", f"{MAX_TEXT_CHARS:,} characters", "cut, with a mark that says by how much"),
     ]
     return table(("of", "at most", "else"), rows)
@@ -183,6 +187,12 @@ def test_the_page_names_every_way_the_report_can_end():
     page = PAGE.read_text(encoding="utf-8")
     for word in ("every layer holds", "NOT every layer holds", "WORKER_STARTUP_FAILED", "exit status"):
         assert word in page
+
+
+@pytest.mark.parametrize("page", [PAGE, PAGE.parent.parent / "README.md"], ids=lambda page: page.name)
+def test_the_number_of_system_calls_is_right(page: Path):
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    assert set(re.findall(r"(\d+) system calls", text)) == {str(len(syscalls.ALLOWED))}
 
 
 def write() -> None:

@@ -59,7 +59,8 @@ class SandboxReport(NamedTuple):
             lines.append(f"{row.name:<14}{'active' if row.active else 'MISSING':<9}{row.stops}")
             if row.detail:
                 lines.append(f"{'':<23}({row.detail})")
-        lines += ["", *(f"kernel: {name} {value}" for name, value in self.kernel.items())]
+        seen = [f"kernel: {name} {value}" for name, value in self.kernel.items()]
+        lines += ["", *(seen or ["kernel: shows nothing of the worker (no /proc, or hidepid)"])]
         made = "forked ahead of need" if self.fork_server else "started one by one"
         lines.append(f"workers are {made}, each for {self.runs_per_worker} script(s)")
         lines.append("every layer holds" if self.complete else "NOT every layer holds")

@@ -78,7 +78,10 @@ class Campaign:
             what = await again(program)
             return what is not None and Finding(what, program, 0).signature == signature
 
-        finding.program = await shortest(finding.program, same)
+        if await same(finding.program):
+            finding.program = await shortest(finding.program, same)
+        else:
+            finding.what += "\n(seen once: the same program ended well when it ran again)"
         self.save(finding)
 
     def save(self, finding: Finding) -> None:

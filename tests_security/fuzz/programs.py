@@ -21,14 +21,13 @@ _HEAD: Final = (
     "const t = (n, v) => { if (out.length < 400) out.push(n); return v };\n"
     "const tag = (s, ...v) => s.raw.join('|') + v.length;\n"
 )
-_USED: Final = {"out", "t", "tag"}
 
 
 def program(choices: Choices, *, odd: bool = True) -> str:
     """A program over the whole language; `odd`: now and then with strange gaps and line ends."""
     strange = odd and choices.once_in(3)
     writer = Writer(choices)
-    writer._used.update(_USED)
+    writer.reserve("out", "t", "tag")
     form = choices.below(8)
     body = statements.statements(writer, most=8)
     end = expressions.anything(writer)

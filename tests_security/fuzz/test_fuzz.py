@@ -153,7 +153,7 @@ async def wrong_with_script(enclave: Enclave, script: str, canaries: Canaries) -
 
 async def test_realm(campaign: Make, canaries: Canaries):
     run = campaign("realm")
-    limits = {"timeout_ms": 300, "memory_mb": 32, "max_duration_ms": 5_000, "max_tool_calls": 40}
+    limits = {"timeout_ms": 1_500, "memory_mb": 32, "max_duration_ms": 5_000, "max_tool_calls": 40}
     async with Enclave(preset="balanced", pool={"max_workers": AT_ONCE}, **limits) as enclave:
 
         async def again(script: str) -> str | None:

@@ -53,6 +53,10 @@ class Writer:
     _used: set[str] = field(default_factory=set)
     _marks: int = 100
 
+    def reserve(self, *names: str) -> None:
+        """No variable of the program gets one of `names`."""
+        self._used.update(names)
+
     def fresh(self) -> str:
         """A name for a new variable; now and then one that hides another."""
         name = self.choices.pick(NAMES)

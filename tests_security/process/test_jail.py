@@ -141,6 +141,8 @@ ALONE: list[tuple[str, str, object]] = [
 @linux_only
 @pytest.mark.parametrize(("layer", "attack", "outcome"), ALONE, ids=[f"{row[0]}-{row[1]}" for row in ALONE])
 def test_each_layer_holds_by_itself(layer: str, attack: str, outcome: object):
+    if (layer, attack) == ("privileges,limits", "fork") and attempt("privileges", "who am I") == 0:
+        pytest.skip("a root that may not change its user: the kernel does not count root's processes")
     assert attempt(layer, attack) == outcome
 
 

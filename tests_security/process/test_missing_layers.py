@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from codecall.errors import WorkerStartupError
@@ -38,6 +40,23 @@ async def test_secure_runs_and_warns(lacking: str, caplog: pytest.LogCaptureFixt
     assert "NOT every layer holds" in str(report)
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert f"{lacking} (" in warning
+
+
+async def test_the_log_says_so_at_the_start(lacking: str, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO, logger="codecall"):
+        async with Enclave("secure") as enclave:
+            with anyio.fail_after(10):
+                while not enclave.pool.layers:
+                    await anyio.lowlevel.checkpoint()
+    assert f"missing: {lacking} (" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.INFO, logger="codecall"):
+        async with Enclave("locked_down"):
+            with anyio.fail_after(10):
+                while not caplog.records:
+                    await anyio.lowlevel.checkpoint()
+    assert "scripts cannot run" in caplog.text
+    assert lacking in caplog.text
 
 
 async def test_locked_down_refuses_and_names_the_layer(lacking: str):

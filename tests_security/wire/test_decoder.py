@@ -69,7 +69,7 @@ def test_messages_arrive_as_they_were_sent(message: wire.WorkerMessage) -> None:
     assert decoded(wire.pack(message)[wire.HEADER.size :]) == message
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200))
 @example(b"")
 @example(b"\x82\xa4type\xa3ask\xa4name\xa2\xff\xfe")
@@ -80,7 +80,7 @@ def test_any_bytes(body: bytes) -> None:
     assert message is None or isinstance(message, MESSAGES)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(VALID), st.data())
 def test_any_mutation(message: wire.WorkerMessage, data: st.DataObject) -> None:
     body = bytearray(encode(message))
@@ -207,7 +207,7 @@ def json_data() -> st.SearchStrategy[Any]:
     return st.recursive(leaves, lambda items: st.lists(items, max_size=4) | st.dictionaries(text, items, max_size=4))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(json_data(), st.integers(1, 6), st.integers(0, 8))
 async def test_bounds_are_exact(data: Any, depth: int, most: int) -> None:
     text = json.dumps(data)
@@ -225,7 +225,7 @@ async def test_bounds_are_exact(data: Any, depth: int, most: int) -> None:
         assert found == data
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.text(alphabet='[]{}",:\\u0d8e1.-ntf\x00\ud800é ', max_size=40))
 @example("[" * 3000)
 @example('"\\ud800"')

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 
 import anyio
@@ -31,7 +33,9 @@ class Maker:
         self._server: ForkServer | None = None
         self._given_up: list[ForkServer] = []
         self._starting = anyio.Lock()
-        self._closed = False
+        self._greeting: tuple[WorkerProcess, asyncio.Task[None]] | None = None
+        self.closed = False
+        """Set when no worker is to be made any more."""
         self.layers: list[wire.Layer] = []
         """The layers of the jail as the first worker found them; empty before there was one."""
 
@@ -68,12 +72,29 @@ class Maker:
             raise WorkerStartupError("There is no fork server")
         return WorkerProcess.fork(self._server, self._prepare)
 
+    def greet(self, worker: WorkerProcess) -> None:
+        """Learn of its jail as soon as that worker is ready, so that the log says at the start what holds scripts."""
+        if self._greeting is None:
+            self._greeting = worker, asyncio.create_task(self._greet(worker))
+
+    async def _greet(self, worker: WorkerProcess) -> None:
+        try:
+            await self._settle(worker)
+        except WorkerStartupError as failure:
+            if not self.closed:
+                logger.error("scripts cannot run: %s", failure.message)  # noqa: TRY400 - the reason is all there is
+
     async def settle(self, worker: WorkerProcess) -> None:
         """Wait until a new worker is ready.
 
         Raises:
             WorkerStartupError: it died, took too long, or lacks a layer of the jail that is required.
         """
+        if self._greeting is not None and self._greeting[0] is worker:
+            await asyncio.shield(self._greeting[1])
+        await self._settle(worker)
+
+    async def _settle(self, worker: WorkerProcess) -> None:
         server = self._server
         try:
             await worker.wait_ready(self._options.startup_timeout_ms)
@@ -88,7 +109,11 @@ class Maker:
 
     async def aclose(self) -> None:
         """End the fork server, and with it every worker it has made."""
-        self._closed = True
+        self.closed = True
+        if self._greeting is not None:
+            self._greeting[1].cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._greeting[1]
         if self._server is not None:
             self._give_up(self._server)
         for server in self._given_up:
@@ -103,7 +128,7 @@ class Maker:
             async with self._starting:
                 if self._server is None:
                     server = await anyio.to_thread.run_sync(ForkServer, self._prepare)
-                    if self._closed:
+                    if self.closed:
                         server.close()
                         await anyio.to_thread.run_sync(server.wait)
                         raise WorkerStartupError("The enclave has been closed")

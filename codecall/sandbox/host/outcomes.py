@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections.abc import Mapping
 
 from codecall.errors import (
@@ -19,11 +21,10 @@ from codecall.errors import (
 )
 from codecall.sandbox.wire import Failure
 
-MAX_TEXT = 16_000
-"""Longest message or hint about a script, in characters; more is cut with a mark. Twice what the runtime sends."""
-
 MAX_ERROR_NAME = 200
 """Longest name of a thrown error, in characters; more is cut with a mark."""
+
+logger = logging.getLogger("codecall")
 
 _TIMEOUT_HINT = "Do less in one script: page, filter with the tools' own parameters, or split the work."
 
@@ -37,8 +38,8 @@ def error_of(failure: Failure, tool_errors: Mapping[int, ToolCallError], script:
             not fail.
     """
     location = _place(failure, script)
-    message = shortened(failure.message, MAX_TEXT)
-    hint = None if failure.hint is None else shortened(failure.hint, MAX_TEXT)
+    # Their length is bounded where they are cleaned.
+    message, hint = failure.message, failure.hint
     error: CodeCallError
     match failure.code:
         case "SYNTAX_ERROR":
@@ -51,7 +52,7 @@ def error_of(failure: Failure, tool_errors: Mapping[int, ToolCallError], script:
                 raise MessageValidationError("The worker refused a script without saying why")
             error = IllegalAccess(message, kind=failure.kind, location=location, hint=hint)
         case "EXECUTION_ERROR":
-            name = shortened(failure.name or "Error", MAX_ERROR_NAME)
+            name = _shortened(failure.name or "Error", MAX_ERROR_NAME)
             error = ScriptError(message, name=name, location=location, hint=hint)
         case "TIMEOUT":
             error = ScriptTimeoutError(message, hint=_TIMEOUT_HINT)
@@ -64,7 +65,7 @@ def error_of(failure: Failure, tool_errors: Mapping[int, ToolCallError], script:
     return error
 
 
-def shortened(text: str, length: int) -> str:
+def _shortened(text: str, length: int) -> str:
     """`text`, or its first `length` characters and how many more there were."""
     return text if len(text) <= length else f"{text[:length]}…[truncated {len(text) - length} characters]"
 
@@ -93,3 +94,10 @@ def told(error: ToolCallError) -> dict[str, object]:
     if error.retry_after_ms is not None:
         told["retryAfterMs"] = error.retry_after_ms
     return told
+
+
+def unexpected(tool_name: str, failure: Exception) -> ToolCallError:
+    """A broker promises named errors; what it lets through all the same may hold anything, so nothing of it is told."""
+    frames = traceback.format_tb(failure.__traceback__)
+    logger.error("calling tool %r failed with %s\n%s", tool_name, type(failure).__name__, "".join(frames))
+    return ToolCallError(f"Tool '{tool_name}' failed", tool_name=tool_name, hint="The server's log says why.")

@@ -28,6 +28,9 @@ for a machine that is overloaded."""
 HOLD_S = 0.002
 """How long a worker that keeps talking may keep the event loop from anybody else, in seconds."""
 
+QUIET_S = 0.05
+"""How long a tool call runs before the server listens for a worker that speaks or ends meanwhile, in seconds."""
+
 FEWEST_PIECES = 256
 """Pieces any frame may arrive in."""
 
@@ -195,28 +198,35 @@ class Pipe:
 
     @contextlib.contextmanager
     def overheard(self, notice: Callable[[], object]) -> Generator[None]:
-        """Within this the server has the turn: `notice` is called once the worker speaks all the same, or has ended."""
+        """Within this the server has the turn: `notice` is called once the worker speaks all the same, or has ended.
+
+        Listening starts after `QUIET_S`: most tool calls are over by then, and it costs as much as they do.
+        """
         loop = asyncio.get_running_loop()
-        heard = loop.create_future()
-        listening = True
+        heard: asyncio.Future[None] | None = None
 
         def tell(_: asyncio.Future[None]) -> None:
-            if listening:
+            if heard is not None:
                 notice()
 
-        heard.add_done_callback(tell)
-        if self._connection.fileno() < 0:
-            _wake(heard)
-        else:
-            self._waiting = heard
-            loop.add_reader(self._connection, _wake, heard)
+        def listen() -> None:
+            nonlocal heard
+            heard = self._waiting = loop.create_future()
+            heard.add_done_callback(tell)
+            if self._connection.fileno() < 0:
+                _wake(heard)
+            else:
+                loop.add_reader(self._connection, _wake, heard)
+
+        timer = loop.call_later(QUIET_S, listen)
         try:
             yield
         finally:
-            listening = False
-            self._waiting = None
-            if self._connection.fileno() >= 0:
-                loop.remove_reader(self._connection)
+            timer.cancel()
+            if heard is not None:
+                heard = self._waiting = None
+                if self._connection.fileno() >= 0:
+                    loop.remove_reader(self._connection)
 
     async def trouble(self) -> WorkerError:
         """The error for what was `overheard`."""

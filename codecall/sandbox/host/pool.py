@@ -81,11 +81,13 @@ class WorkerPool:
         """
         while self.size < min(self._options.min_workers, self._options.max_workers) and not self._closed:
             self._places += 1
-            self._offer(await self._make(self._prepare.limits.memory_mb))
+            worker = await self._make(self._prepare.limits.memory_mb)
+            self._maker.greet(worker)
+            self._offer(worker)
 
     async def aclose(self) -> None:
         """Kill every worker, busy ones included, and refuse whoever waits. Idempotent."""
-        self._closed = True
+        self._closed = self._maker.closed = True
         self._queue.dismiss()
         workers = [*self._living, *self._dying]
         self._living.clear()

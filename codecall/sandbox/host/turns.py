@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import math
 import time
-import traceback
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -34,7 +32,7 @@ from codecall.errors import (
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
 from codecall.sandbox.host.lanes import Lanes
-from codecall.sandbox.host.outcomes import error_of, told
+from codecall.sandbox.host.outcomes import error_of, told, unexpected
 from codecall.sandbox.host.payloads import Bounds, NotJson, TooManyContainers, decode_json, utf8_length
 from codecall.sandbox.host.process import WorkerProcess
 
@@ -58,8 +56,6 @@ MAX_QUESTIONS = 10_000
 
 MAX_WARNINGS = 50
 """Most warnings of one script; a last one says how many more there were."""
-
-logger = logging.getLogger("codecall")
 
 _encode_json = msgspec.json.encode
 
@@ -166,7 +162,7 @@ class Run:
         except CodeCallError:
             raise
         except Exception as failure:
-            raise _unexpected(question.name, failure) from failure
+            raise unexpected(question.name, failure) from failure
         text = None if described is None else _encode_json(described).decode()
         await self._send(wire.Described(text))
 
@@ -245,7 +241,7 @@ class Run:
             # Nobody has cancelled this run: the tool let through the end of something of its own.
             failure = ToolCallError(f"Tool '{call.name}' was cancelled before it answered", tool_name=call.name)
         except Exception as error:
-            failure = _unexpected(call.name, error)
+            failure = unexpected(call.name, error)
         self.tool_errors[call.call] = failure
         return wire.Answer(call.call, ok=False, payload=_encode_json(told(failure)).decode())
 
@@ -293,10 +289,3 @@ class Run:
         if more := len(done.warnings) - len(warnings):
             warnings += (f"{more} more warnings were left out",)
         return ExecutionResult("ok", value=value, logs=tuple(self.logs), stats=self.stats(), warnings=warnings)
-
-
-def _unexpected(tool_name: str, failure: Exception) -> ToolCallError:
-    """A broker promises named errors; what it lets through all the same may hold anything, so nothing of it is told."""
-    frames = traceback.format_tb(failure.__traceback__)
-    logger.error("calling tool %r failed with %s\n%s", tool_name, type(failure).__name__, "".join(frames))
-    return ToolCallError(f"Tool '{tool_name}' failed", tool_name=tool_name, hint="The server's log says why.")

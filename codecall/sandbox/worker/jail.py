@@ -96,19 +96,17 @@ def _privileges(_: Terms) -> str:
 
 
 def _no_path(_: Terms) -> str:
-    abi = landlock_abi()
-    rules = _ruleset_type()(int(_landlock.FSAccess.all()), _ALL_TCP if abi >= 4 else 0, _ALL_SCOPES if abi >= 6 else 0)
-    size = 24 if abi >= 6 else 16 if abi >= 4 else 8
+    if _landlock is None:
+        raise _Missing(_no_landlock)
+    rules, size, held = _ruleset()
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     # The package takes any number left in errno for a failure of its call.
     ctypes.set_errno(0)
     descriptor = cast("int", _landlock.get_create_ruleset()(ctypes.byref(rules), size, 0))
-    try:
-        ctypes.set_errno(0)
-        _landlock.get_restrict_self()(descriptor, 0)
-    finally:
-        os.close(descriptor)
-    return f"ABI {abi}: files" + (", TCP" if abi >= 4 else "") + (", signals, abstract sockets" if abi >= 6 else "")
+    ctypes.set_errno(0)
+    _landlock.get_restrict_self()(descriptor, 0)
+    os.close(descriptor)
+    return held
 
 
 def _limits(terms: Terms) -> str:
@@ -122,7 +120,8 @@ def _limits(terms: Terms) -> str:
         number = cast("int | None", getattr(resource, f"RLIMIT_{name}", None))
         if number is not None and value is not None:
             resource.setrlimit(number, (value, value))
-    return f"address space {space >> 20} MiB, processor {terms.cpu_seconds} s"
+    size = f"address space {space >> 20} MiB, " if terms.size_bytes else ""
+    return f"{size}processor {terms.cpu_seconds} s"
 
 
 def _undumpable(_: Terms) -> str:
@@ -142,16 +141,17 @@ SHARED: Final = (
     Row("surroundings", "read an environment variable, or learn where the server works", _surroundings),
     Row("privileges", "act as root when the server does, or with any capability, now or later", _privileges),
     Row("undumpable", "be looked into by another process of its user, or leave a core file", _undumpable),
-    Row("landlock", "open, list, create or run anything that has a path", _no_path),
 )
 """Those that a fork server enters once for all its workers."""
 
 OWN: Final = (
+    Row("landlock", "open, list, create or run anything that has a path", _no_path),
     Row("descriptors", "use a file, socket or terminal of the server's: the pipe is all there is", _descriptors),
     Row("limits", "open a file, start a process or thread, take memory or processor time without end", _limits),
     Row("seccomp", "make any system call but those for memory, the pipe, the clock and the end", _syscalls),
 )
-"""Those that each worker enters itself, after the others. They forbid new threads."""
+"""Those that each worker enters itself. The first holds for a thread and those it starts, so that it comes before there
+is a second thread; after the third there can be none."""
 
 LAYERS: Final = (*SHARED, *OWN)
 """All of them, in order."""
@@ -170,6 +170,8 @@ def enter_shared() -> Shared:
     size = _address_space()
     with contextlib.suppress(OSError):  # reported when the layer is entered
         syscalls.prepare()
+    with contextlib.suppress(OSError):
+        _ruleset()
     terms = Terms(0, 0, size)
     return Shared([enter_layer(row, terms) for row in SHARED], size)
 
@@ -183,9 +185,10 @@ def enter_own(shared: Shared, memory_mb: int, cpu_seconds: int, start_threads: C
         cpu_seconds: Processor time for the rest of this process's life.
         start_threads: Starts what needs a thread of its own, when it is time.
     """
-    start_threads()
     terms = Terms(memory_mb << 20, cpu_seconds, shared.size_bytes)
-    return [*shared.layers, *(enter_layer(row, terms) for row in OWN)]
+    first = enter_layer(OWN[0], terms)
+    start_threads()
+    return [*shared.layers, first, *(enter_layer(row, terms) for row in OWN[1:])]
 
 
 def enter_layer(row: Row, terms: Terms) -> Layer:
@@ -215,10 +218,17 @@ def landlock_abi() -> int:
 
 
 @cache
-def _ruleset_type() -> type[ctypes.Structure]:
-    """`landlock_ruleset_attr` of the kernel's header; the package knows its first field only."""
+def _ruleset() -> tuple[ctypes.Structure, int, str]:
+    """`landlock_ruleset_attr` of the kernel's header with everything in it, its size here, and what it is called.
+
+    The package knows its first field only.
+    """
+    abi = landlock_abi()
     more = (("handled_access_net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
-    return type("RulesetAttributes", (_landlock.RulesetAttr,), {"_fields_": more})
+    attributes: Any = type("RulesetAttributes", (_landlock.RulesetAttr,), {"_fields_": more})
+    rules = attributes(int(_landlock.FSAccess.all()), _ALL_TCP if abi >= 4 else 0, _ALL_SCOPES if abi >= 6 else 0)
+    held = f"ABI {abi}: files" + (", TCP" if abi >= 4 else "") + (", signals, abstract sockets" if abi >= 6 else "")
+    return rules, 24 if abi >= 6 else 16 if abi >= 4 else 8, held
 
 
 _ALL_TCP = 0b11
