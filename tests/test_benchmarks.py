@@ -59,3 +59,16 @@ def test_wrong_arguments_are_refused(arguments: list[str]):
     )
     assert ran.returncode == 2
     assert arguments[0] in ran.stderr
+
+
+def test_fresh_processes_can_be_measured():
+    ran = subprocess.run(
+        [sys.executable, "benchmarks/once_only.py", "--rounds", "2", "--scripts", "10"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("goal") == 3

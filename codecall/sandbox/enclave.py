@@ -127,7 +127,7 @@ class Enclave:
         async with self._pool.checkout(Need(self._preset.memory_mb)) as worker:
             return SandboxReport(
                 platform=sys.platform,
-                fork_server=self._pool.forks,
+                fork_server=self._pool.maker.forks,
                 runs_per_worker=self._preset.worker_max_runs,
                 required=self._prepare.require_jail,
                 layers=tuple(worker.layers),

@@ -21,13 +21,23 @@ for (const k in {}) { } for (let i in [1]) { } for (var c in 'ab') { } //! Disal
 const o = {}; for (o.a in { b: 1 }) { } for ([o.b] in { b: 1 }) { } for ({ length: o.c } in { b: 1 }) { } //! DisallowedLoop Loop 'for…in'
 //! ^ DisallowedLoop Loop 'for…in'
 //! ^ DisallowedLoop Loop 'for…in'
---- dynamic import, awaited, called, with options
-await import('fs'); import('fs').then(x => x); import('fs', { with: { type: 'json' } }); //! SYNTAX_ERROR Unexpected token
+--- dynamic import, awaited, called, inside of everything
+await import('fs'); import('fs').then(x => x); const f = (x = import('a')) => [...import('b'), `${import('c')}`]; //! DisallowedSyntax Syntax 'import'
+//! ^ DisallowedSyntax Syntax 'import'
+//! ^ DisallowedSyntax Syntax 'import'
+//! ^ DisallowedSyntax Syntax 'import'
+//! ^ DisallowedSyntax Syntax 'import'
+--- dynamic import with options
+import('fs', { with: { type: 'json' } }); //! SYNTAX_ERROR Unexpected token
 --- dynamic import of a refused name
 import(eval); //! DisallowedSyntax Syntax 'import'
 //! ^ IllegalBuiltinAccess Identifier 'eval'
---- import as a name and a call without arguments
-import(); new import('x'); //! SYNTAX_ERROR Unexpected token
+--- import called without arguments
+import(); //! SYNTAX_ERROR Unexpected token
+--- import called with new
+new import('x'); //! SYNTAX_ERROR Unexpected reserved word
+--- import as a name
+const f = import; //! SYNTAX_ERROR Unexpected reserved word
 --- import.meta and what hangs on it
 import.meta; import.meta.url; import.meta.resolve('x'); //! DisallowedSyntax Syntax 'import.meta'
 //! ^ DisallowedSyntax Syntax 'import.meta'
@@ -123,8 +133,24 @@ let a = 1; let a = 2;
 --- a variable used before it is there
 return typeof a; let a = 1;
 //~ EXECUTION_ERROR a is not initialized
---- eval and arguments as names
-const arguments = 1; function eval() { } const f = (eval) => 1; try { } catch (arguments) { } eval++; //! SYNTAX_ERROR Variable name may not be eval or arguments in strict mode
+--- arguments as a variable
+const arguments = 1; //! SYNTAX_ERROR Variable name may not be eval or arguments in strict mode
+--- eval as the name of a function
+function eval() { } //! SYNTAX_ERROR Function name may not be eval or arguments in strict mode
+--- eval as a parameter
+const f = (eval) => 1; //! SYNTAX_ERROR Parameter name eval or arguments is not allowed in strict mode
+--- eval in a pattern of a parameter
+const f = ({ a: [eval] }) => 1; //! SYNTAX_ERROR Parameter name eval or arguments is not allowed in strict mode
+--- arguments as what a catch clause names
+try { } catch (arguments) { } //! SYNTAX_ERROR Catch variable may not be eval or arguments in strict mode
+--- eval counted up
+eval++; //! SYNTAX_ERROR Postfix increment/decrement may not have eval or arguments operand in strict mode
+--- eval as the target of a pattern
+[eval] = [1]; //! IllegalBuiltinAccess Identifier 'eval'
+--- eval as the target of a loop
+for (eval of []) { } //! IllegalBuiltinAccess Identifier 'eval'
+--- eval as the name of a class and of an import
+class eval { } //! IllegalBuiltinAccess Identifier 'eval'
 --- assigning to what is no variable
 f() = 1; function f() { } //! SYNTAX_ERROR Invalid left-hand side in assignment
 --- assigning to an optional chain
@@ -149,8 +175,10 @@ l: { continue l }
 async: get: of: set: for (;;) break of;
 return 1;
 //= 1
---- a getter with a parameter, a setter without
-return { get a(x) { return 1 }, set b() { } }; //! SYNTAX_ERROR Getter must not have any formal parameters
+--- a getter with a parameter
+return { get a(x) { return 1 } }; //! SYNTAX_ERROR Getter must not have any formal parameters
+--- a setter without a parameter
+return { set b() { } }; //! SYNTAX_ERROR Setter must have exactly one formal parameter
 --- a rest parameter that is not the last
 const f = (...a, b) => 1; //! SYNTAX_ERROR Rest parameter must be last formal parameter
 --- a rest element with a default

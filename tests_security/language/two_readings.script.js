@@ -193,9 +193,10 @@ return /[/*]/.source + eval('1') + /[*/]/.source; //! IllegalBuiltinAccess Ident
 eval('1'); //! IllegalBuiltinAccess Identifier 'eval'
 --- a string that goes on in the next line
 return 'a\
-' + eval('1') + '\
+' +
+eval('1') + //! IllegalBuiltinAccess Identifier 'eval'
+'\
 ';
-//! ^ IllegalBuiltinAccess Identifier 'eval'
 --- a statement that the line end closes
 const f = eval1 => eval1
 (eval)('1'); //! IllegalBuiltinAccess Identifier 'eval'
@@ -243,11 +244,13 @@ return async
 //= 1
 --- an async arrow function behind a call of async
 const async = x => x;
-return async(eval('1')) x => 1;
-//~ SYNTAX_ERROR expecting ';'
+return async(eval('1')) x => 1; //! SYNTAX_ERROR Unexpected identifier
 --- a member of async in front of an arrow function
 const async = { x: 1 };
-return async.x(eval) => 1; //! SYNTAX_ERROR Parameter name eval or arguments is not allowed in strict mode
+return async.x([eval('1')]) => 1; //! SYNTAX_ERROR Unexpected token =>
+--- a call of async in front of an arrow function
+const async = x => x;
+return async(eval('1'))(x) => 1; //! SYNTAX_ERROR Unexpected token =>
 --- a shorthand property named async
 const async = 1; const { async: a = 2 } = { async }; const { async: b } = { async, };
 return a + b;

@@ -17,6 +17,7 @@ from codecall.sandbox.agentscript.policy import (
     PROPERTY_KINDS,
     SOURCE,
     VARIANTS,
+    bare,
     is_meta_tool,
 )
 from codecall.sandbox.agentscript.scopes import Scope
@@ -103,7 +104,7 @@ def _tool_name(walk: Walk, argument: Node) -> None:
     name = text_of(argument)
     if name is not None and is_meta_tool(name):
         row = VARIANTS["self reference"]
-        message = f"Cannot call CodeCall tools from within AgentScript: {name.strip()}"
+        message = f"Cannot call CodeCall tools from within AgentScript: {bare(name)}"
         offset = argument.range[0] - SHIFT
         walk.marks.append(Mark(offset, row.kind, message, row.instead, "SELF_REFERENCE_BLOCKED"))
 

@@ -1015,12 +1015,17 @@ def allowed_members(name: str, rules: Rules) -> frozenset[str] | None:
     return listed.union(granted)
 
 
+def bare(name: str) -> str:
+    """A tool's name without what may stand around it unseen."""
+    return name.strip().strip(_BLANKS).strip()
+
+
 def is_meta_tool(name: str) -> bool:
     """Whether `name` means a tool of CodeCall itself, in either spelling, any letter case, with blanks around it.
 
     Every name that begins with `codecall:` counts, whether such a tool exists or not.
     """
-    plain = name.strip().strip(_BLANKS).strip().casefold()
+    plain = bare(name).casefold()
     return plain.startswith("codecall:") or plain in _META_SPELLINGS
 
 

@@ -18,6 +18,10 @@ from codecall.sandbox.host.maker import Maker
 from codecall.sandbox.host.process import WorkerProcess
 from codecall.sandbox.host.waiting import Need, Queue, Waiter
 
+SPARES = 2
+"""Workers kept ready where each serves one script: one for the next script, and one so that making another can wait
+until that script has ended."""
+
 
 class WorkerPool:
     """Lends each worker to one script at a time.
@@ -31,7 +35,8 @@ class WorkerPool:
         self._options = options
         self._prepare = prepare
         self._once_only = prepare.runs == 1
-        self._maker = Maker(options, prepare)
+        self.maker = Maker(options, prepare)
+        """What makes its workers, and knows how they are held."""
         self._living: set[WorkerProcess] = set()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
@@ -55,16 +60,6 @@ class WorkerPool:
         """Whether the pool has been closed."""
         return self._closed
 
-    @property
-    def forks(self) -> bool:
-        """Whether workers are forked from a fork server."""
-        return self._maker.forks
-
-    @property
-    def layers(self) -> list[wire.Layer]:
-        """The layers of the jail as the first worker found them; empty before there was one."""
-        return self._maker.layers
-
     def pids(self) -> list[int]:
         """Process ids of the living workers; one being forked has none yet."""
         return [worker.pid for worker in self._living if worker.pid]
@@ -82,12 +77,12 @@ class WorkerPool:
         while self.size < min(self._options.min_workers, self._options.max_workers) and not self._closed:
             self._places += 1
             worker = await self._make(self._prepare.limits.memory_mb)
-            self._maker.greet(worker)
+            self.maker.greet(worker)
             self._offer(worker)
 
     async def aclose(self) -> None:
         """Kill every worker, busy ones included, and refuse whoever waits. Idempotent."""
-        self._closed = self._maker.closed = True
+        self._closed = self.maker.closed = True
         self._queue.dismiss()
         workers = [*self._living, *self._dying]
         self._living.clear()
@@ -96,7 +91,7 @@ class WorkerPool:
         with anyio.CancelScope(shield=True):
             for worker in workers:
                 worker.kill()
-            await self._maker.aclose()
+            await self.maker.aclose()
             for worker in workers:
                 await worker.close()
 
@@ -114,9 +109,9 @@ class WorkerPool:
         worker.owner = need.owner
         clean = False
         try:
-            await self._maker.settle(worker)
+            await self.maker.settle(worker)
             worker.runs += 1
-            if self._once_only and not self._queue:
+            if self._once_only and not self._idle and not self._queue:
                 self._stock()
             yield worker
             clean = not worker.retired
@@ -186,7 +181,7 @@ class WorkerPool:
     async def _make_or_wait(self, need: Need) -> WorkerProcess:
         """A new process may take a while to load: take whichever comes first, it or one that is returned."""
         worker = await self._make(need.memory_mb)
-        if self._maker.forks or not self._busy:
+        if self.maker.forks or not self._busy:
             self._busy.add(worker)
             return worker
         waiter = self._queue.join(need, with_worker=True)
@@ -197,7 +192,7 @@ class WorkerPool:
                 async def load() -> None:
                     nonlocal trouble
                     try:
-                        await self._maker.settle(worker)
+                        await self.maker.settle(worker)
                     except WorkerStartupError as error:
                         trouble = error
                     group.cancel_scope.cancel()
@@ -232,7 +227,7 @@ class WorkerPool:
             WorkerStartupError, WorkerPoolDisposedError
         """
         try:
-            worker = await self._maker.make(memory_mb)
+            worker = await self.maker.make(memory_mb)
         finally:
             self._places -= 1
         self._living.add(worker)
@@ -242,10 +237,10 @@ class WorkerPool:
 
     def _stock(self) -> None:
         """Have workers made ahead of need, without waiting. Only a fork server can."""
-        few = self._options.min_workers
+        few = max(self._options.min_workers, SPARES) if self._once_only else self._options.min_workers
         with suppress(WorkerStartupError):  # whoever needs a worker next gets the error
-            while self._maker.forks and len(self._idle) < few and self.size < self._options.max_workers:
-                worker = self._maker.make_ahead()
+            while self.maker.forks and len(self._idle) < few and self.size < self._options.max_workers:
+                worker = self.maker.make_ahead()
                 worker.peers = self._busy
                 self._living.add(worker)
                 self._idle.append(worker)
@@ -276,7 +271,7 @@ class WorkerPool:
             return
         if self._queue:
             self._give_place()
-        elif self._maker.forks:
+        elif self.maker.forks:
             if self._once_only or self.size < self._options.min_workers:
                 self._stock()
         elif self.size < min(self._options.min_workers, self._options.max_workers):

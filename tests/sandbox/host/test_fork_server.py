@@ -49,7 +49,7 @@ async def test_workers_are_children_of_one_clean_process() -> None:
         assert len(parents) == 1
         assert parents != {os.getpid()}
         assert parent(*parents) == os.getpid()
-        assert enclave.pool.forks
+        assert enclave.pool.maker.forks
     assert await ended(*pids, *parents)
 
 
@@ -58,7 +58,7 @@ async def test_without_it_each_worker_is_a_process_of_its_own() -> None:
         assert (await enclave.execute("return 1")).value == 1
         (pid,) = enclave.pool.pids()
         assert parent(pid) == os.getpid()
-        assert not enclave.pool.forks
+        assert not enclave.pool.maker.forks
 
 
 async def test_when_it_dies_its_workers_die_and_the_next_script_runs() -> None:

@@ -17,7 +17,7 @@ from esprima.token import Token
 
 from codecall.sandbox.agentscript.grammar.scanner import exact_scanner
 from codecall.sandbox.agentscript.policy import MAX_NESTING
-from codecall.sandbox.agentscript.unsafe import Unsafe, UnsafeText
+from codecall.sandbox.agentscript.unsafe import Unsafe, UnsafeText, token_start
 
 Node: TypeAlias = Any
 """A node of the tree: `type` is its ESTree name, `range` its start and end in the parsed text, in characters."""
@@ -40,6 +40,8 @@ class _ModernParser(Parser):
         """Open brackets of all kinds, those before the script included."""
         self.closed: int | None = None
         """Where the script first closes what it did not open."""
+        self.async_arguments = 0
+        """Where the arguments begin that were last read as what may be parameters of an async arrow function."""
         super().__init__("", options={"range": True, "classProperties": True})
         self.context.strict = True
         self.begin = begin
@@ -176,6 +178,32 @@ class _ModernParser(Parser):
         self.context.isBindingElement = False
         power = self.isolateCoverGrammar(self.parseExponentiationExpression)
         return self.finalize(self.startNode(start), nodes.BinaryExpression("**", expression, power))
+
+    def parseConditionalExpression(self):  # noqa: N802
+        # In `async … x => 1` esprima forgets what stands between: there may be nothing
+        start = self.lookahead
+        expression = super().parseConditionalExpression()
+        if start.value == "async" and start.type is Token.Identifier and expression.type != "Identifier":
+            following = self.lookahead
+            if following.type is Token.Identifier and following.lineNumber == start.lineNumber:
+                self.throwUnexpectedToken(following)
+        return expression
+
+    def parseAsyncArguments(self):  # noqa: N802
+        begin = self.lookahead.start
+        arguments = super().parseAsyncArguments()
+        self.async_arguments = begin
+        return arguments
+
+    def parseLeftHandSideExpressionAllowCall(self):  # noqa: N802
+        # And in `async … (x) => 1`
+        start = self.lookahead
+        expression = super().parseLeftHandSideExpressionAllowCall()
+        if expression.type == "ArrowParameterPlaceHolder" and expression.isAsync:
+            scanner = self.scanner
+            if token_start(scanner.source, start.end, scanner.length) != self.async_arguments:
+                self.throwUnexpectedToken(self.lookahead)
+        return expression
 
     def binaryPrecedence(self, token):  # noqa: N802
         # `in` and `instanceof` rank with <, not with ==
