@@ -28,7 +28,7 @@ test-security: $(VENV)/.test ## the attacks alone; CODECALL_VM_PRESET=locked_dow
 	@$(BIN)/python -m pytest tests_security $(PYTEST)
 
 fuzz: $(VENV)/.test ## random attacks for FUZZ_MINUTES (default 30)
-	@$(BIN)/python -m pytest tests_security -m fuzz --capture=no $(PYTEST)
+	@$(BIN)/python -m pytest tests_security/fuzz -m fuzz $(PYTEST)
 
 lint: $(VENV)/.test ## style, formatting and types
 	@$(BIN)/ruff check .

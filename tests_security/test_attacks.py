@@ -103,10 +103,9 @@ def test_every_program_says_how_it_ends():
     assert [name_of(program) for program in PROGRAMS if program.outcome is None] == []
 
 
-def test_every_program_is_another():
-    """No program stands there twice, in whatever file: the number of attacks is the number of tricks."""
-    again = Counter(program.source for program in PROGRAMS)
-    assert [name_of(program) for program in PROGRAMS if again[program.source] > 1] == []
+def test_every_program_of_a_folder_is_another():
+    again = Counter((Path(program.path).parent, program.source) for program in PROGRAMS)
+    assert [(folder.name, source) for (folder, source), times in again.items() if times > 1] == []
 
 
 def test_honest_programs_are_not_refused():

@@ -47,6 +47,9 @@ _ASYNC: Final = (
     "the engine takes parameters only, and runs nothing."
 )
 _POLICY: Final = "The parser reads it so that the policy refuses it with a better word than a syntax error."
+_PATTERN: Final = (
+    "What a regular expression says is the engine's to judge; it runs nothing of a script with a wrong one."
+)
 _GAP: Final = "A form the parser does not know; the script is refused with a syntax error."
 
 
@@ -85,7 +88,14 @@ DIFFERENCES: Final = (
     _engine_says(r"import.meta only valid in module code", _POLICY, "import.meta"),
     _parser_says(r"Use of future reserved word in strict mode", _GAP, "function* g() { let [y = yield] = [] }"),
     _parser_says(r"Keyword must not contain escaped characters", _GAP, "({ i\\u0066: 1 })"),
-    _parser_says(r"Invalid regular expression", _GAP, "/[\\w--a]/"),
+    _engine_says(r"expecting '\)'", _PATTERN, "/a(/", "/(?<=a/"),
+    _engine_says(r"nothing to repeat", _PATTERN, "/+/"),
+    _engine_says(r"invalid regular expression flags", _PATTERN, "/a/gg", "/a/q"),
+    _engine_says(
+        r"invalid (repetition count|class range|group|escape sequence in regular expression)", _PATTERN, "/(?/"
+    ),
+    _engine_says(r"(duplicate group name|group name not defined|too many captures)", _PATTERN, "/(?<n>a)(?<n>b)/"),
+    _engine_says(r"(syntax error|unknown unicode property .*)", _PATTERN, "/{/u", "/\\p{Foo}/u"),
     _parser_says(r"Unexpected token ILLEGAL", _GAP, "x => x`\\u{/`"),
     _parser_says(r"Unexpected token \[", _GAP, "for await (async of []) ;"),
 )

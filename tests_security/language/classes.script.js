@@ -129,3 +129,6 @@ class A { get [Symbol.toStringTag]() { return 'Array' } } //! DisallowedMember M
 class A { a = 1; b = this.a + __ag_s } //! ReservedPrefix Identifier '__ag_s'
 --- accessors of one name as static and own
 class A { static get x() { return eval } static set x(v) { } get x() { return 1 } } //! IllegalBuiltinAccess Identifier 'eval'
+--- never-names as private names in an operator
+class A { static is(x) { return #constructor in x || #__proto__ in x } } //! DisallowedMember Member 'constructor'
+//! ^ DisallowedMember Member '__proto__'

@@ -98,7 +98,7 @@ return callTool('codecall:execute'.padStart(40), {});
 //~ SELF_REFERENCE_BLOCKED Cannot call CodeCall tools from within AgentScript: codecall:execute
 --- a zero-width space at run time
 return callTool(String.fromCodePoint(0x200b) + 'codecall:execute', {});
-//~ SELF_REFERENCE_BLOCKED Cannot call CodeCall tools from within AgentScript: ​codecall:execute
+//~ SELF_REFERENCE_BLOCKED Cannot call CodeCall tools from within AgentScript:
 --- fullwidth letters at run time are another name
 return callTool('ｃｏｄｅｃａｌｌ:execute', {});
 //~ TOOL_NOT_FOUND Tool 'ｃｏｄｅｃａｌｌ:execute' was not found

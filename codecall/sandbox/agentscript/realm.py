@@ -159,7 +159,7 @@ class Realm:
         """The tool calls not yet taken, in order, as many as fit into `budget` bytes and one frame; at least one."""
         size = count = 0
         for call in self.calls[:MAX_CALLS_PER_FRAME]:
-            size += len(call.input) * 4  # bytes of UTF-8 at most
+            size += len(call.input) if call.input.isascii() else len(call.input.encode())
             if count and size > budget:
                 break
             count += 1

@@ -2,9 +2,9 @@
 # esprima has no types; everything that is not typed stays in this folder and leaves it as `Node` (any).
 """The grammar of the scripts: esprima, with the faults mended that a script of today would meet.
 
-Esprima reads nearly all of ECMAScript 2025. What it misses or gets wrong is mended in two subclasses, of its parser
-here and of its scanner next door, each method of which says in a line what it is for. Nothing outside this folder
-imports esprima.
+Esprima reads nearly all of ECMAScript 2025. What it misses or gets wrong is mended in subclasses, each method of which
+says in a line what it is for: of its scanner (`scanner.py`), and of its parser as far as it reads tokens (`reader.py`),
+members (`members.py`), and all else (here). Nothing outside this folder imports esprima.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from esprima import Error, nodes
-from esprima.parser import Marker, Parser
 from esprima.token import Token
 
-from codecall.sandbox.agentscript.grammar.scanner import exact_scanner
-from codecall.sandbox.agentscript.policy import MAX_NESTING
+from codecall.sandbox.agentscript.grammar.members import MemberParser
 from codecall.sandbox.agentscript.unsafe import Unsafe, UnsafeText, token_start
 
 Node: TypeAlias = Any
@@ -32,56 +30,8 @@ class NotParseable(Exception):  # noqa: N818 - reads as the verdict it is
         self.offset = offset
 
 
-class _ModernParser(Parser):
+class _ModernParser(MemberParser):
     """Esprima's parser with the forms it misses, and with a tree where the policy has a better word than an error."""
-
-    def __init__(self, text: str, begin: int) -> None:
-        self.nesting = 0
-        """Open brackets of all kinds, those before the script included."""
-        self.closed: int | None = None
-        """Where the script first closes what it did not open."""
-        self.async_arguments = 0
-        """Where the arguments begin that were last read as what may be parameters of an async arrow function."""
-        super().__init__("", options={"range": True, "classProperties": True})
-        self.context.strict = True
-        self.begin = begin
-        self.outside = text.count("{", 0, begin)
-        self.scanner: Any = exact_scanner(text, self.errorHandler, begin)
-        self.nextToken()
-        self.lastMarker = Marker(self.scanner.index, self.scanner.lineNumber, self.scanner.index)
-
-    def nextToken(self):  # noqa: N802
-        # Esprima's own compares the lines of two tokens, and those of strings and templates are where they end
-        token, scanner, last, start = self.lookahead, self.scanner, self.lastMarker, self.startMarker
-        last.index, last.line = scanner.index, scanner.lineNumber
-        last.column = last.index - scanner.lineStart
-        scanner.scanComments()
-        start.index, start.line = scanner.index, scanner.lineNumber
-        start.column = start.index - scanner.lineStart
-        following = scanner.lex()
-        self.hasLineTerminator = last.line != start.line
-        kind = following.type
-        if kind is Token.Punctuator:
-            if following.value in ("(", "[", "{"):
-                self._open(following)
-            elif following.value in (")", "]", "}"):
-                self._close(following)
-        elif kind is Token.Template:
-            if following.head and not following.tail:
-                self._open(following)
-            elif following.tail and not following.head:
-                self._close(following)
-        elif kind is not Token.StringLiteral and kind is not Token.EOF:
-            if kind is Token.Identifier and scanner.isStrictModeReservedWord(following.value) and self.context.strict:
-                following.type = Token.Keyword
-            scanner.look_at(following)
-        self.lookahead = following
-        return token
-
-    def nextRegexToken(self):  # noqa: N802
-        token = super().nextRegexToken()
-        self.scanner.look_at(token)
-        return token
 
     def parseAwaitExpression(self):  # noqa: N802
         # Where `await` is a name, what is read as a regular expression here divides: nobody may write one behind it
@@ -91,25 +41,6 @@ class _ModernParser(Parser):
             what = "a regular expression right after await"
             self.scanner.found.append(Unsafe("regular expression after await", self.lookahead.start, what))
         return self.finalize(node, nodes.AwaitExpression(self.parseUnaryExpression()))
-
-    def _open(self, token):
-        self.nesting += 1
-        if self.nesting - self.outside > MAX_NESTING:
-            what = f"brackets nested deeper than {MAX_NESTING}"
-            # Of a template the bracket is its `${`
-            offset = token.end - 2 if token.type is Token.Template else token.start
-            raise UnsafeText([*self.scanner.found, Unsafe("bracket nesting", offset, what)])
-
-    def _close(self, token):
-        self.nesting -= 1
-        if self.closed is None and self.nesting < self.outside and self.begin <= token.start < self.scanner.length - 1:
-            self.closed = token.start
-
-    def parseTemplateElement(self):  # noqa: N802
-        # Esprima scans again where a template does not go on; that would be another reading of the same text
-        if self.lookahead.type is not Token.Template:
-            self.throwUnexpectedToken(self.lookahead)
-        return super().parseTemplateElement()
 
     def parseWithStatement(self):  # noqa: N802
         # `with` is refused by its row, with a hint, rather than as a syntax error of strict mode
@@ -130,42 +61,6 @@ class _ModernParser(Parser):
             finally:
                 self.context.inFunctionBody = inside
         return super().parseStatementListItem()
-
-    def parseObjectProperty(self, hasProto):  # noqa: N802, N803
-        # { async *name() { … } }, { async } and { async = 1 }
-        following = self._punctuator_behind_async()
-        if following in ("}", "="):
-            return self._property_named_async()
-        if following != "*":
-            return super().parseObjectProperty(hasProto)
-        node = self.createNode()
-        self.nextToken()
-        self.nextToken()
-        computed = self.match("[")
-        key = self.parseObjectPropertyKey()
-        value = self._async_generator_method()
-        return self.finalize(node, nodes.Property("init", key, computed, value, method=True, shorthand=False))
-
-    def parseClassElement(self, hasConstructor):  # noqa: N802, N803
-        # A class inside an async function: its fields and blocks await nothing, and there `await /` divides
-        return self._not_async(lambda: self._class_element(hasConstructor))
-
-    def _class_element(self, hasConstructor):  # noqa: N803
-        # async *name() { … } and async #name() { … }, static or not; fields named by a keyword
-        words = self._words_ahead()
-        if not words:
-            named = self._keyword_field()
-            return self._field(named) if named else super().parseClassElement(hasConstructor)
-        node = self.createNode()
-        for _ in words:
-            self.nextToken()
-        generator = self.match("*")
-        if generator:
-            self.nextToken()
-        computed = self.match("[")
-        key = self.parseObjectPropertyKey()
-        value = self._async_generator_method() if generator else self.parsePropertyMethodAsyncFunction()
-        return self.finalize(node, nodes.MethodDefinition(key, computed, value, "method", len(words) == 2))
 
     def parseExponentiationExpression(self):  # noqa: N802
         # (-x) ** 2: only a bare unary operator may not stand before **
@@ -216,107 +111,6 @@ class _ModernParser(Parser):
         if options.inFor and not (self.match(";") or self.matchKeyword("in") or self.matchContextualKeyword("of")):
             self.throwUnexpectedToken(self.lookahead)
         return declarations
-
-    def parsePropertyMethodFunction(self):  # noqa: N802
-        return self._not_async(super().parsePropertyMethodFunction)
-
-    def parseGeneratorMethod(self):  # noqa: N802
-        return self._not_async(super().parseGeneratorMethod)
-
-    def parseGetterMethod(self):  # noqa: N802
-        return self._not_async(super().parseGetterMethod)
-
-    def parseSetterMethod(self):  # noqa: N802
-        return self._not_async(super().parseSetterMethod)
-
-    def _not_async(self, parse):
-        # Esprima lets a method that is not async await whatever its surroundings await
-        outer = self.context.allowAwait
-        self.context.allowAwait = False
-        try:
-            return parse()
-        finally:
-            self.context.allowAwait = outer
-
-    def _punctuator_behind_async(self):
-        token = self.lookahead
-        if token.type is not Token.Identifier or token.value != "async":
-            return None
-        state = self.scanner.saveState()
-        following = self._lex_ahead()
-        self.scanner.restoreState(state)
-        # A generator has its star on the same line
-        split = following.value == "*" and following.lineNumber != token.lineNumber
-        return None if split or following.type is not Token.Punctuator else following.value
-
-    def _property_named_async(self):
-        node = self.createNode()
-        self.nextToken()
-        name = self.finalize(node, nodes.Identifier("async"))
-        value = name
-        if self.match("="):
-            self.context.firstCoverInitializedNameError = self.lookahead
-            self.nextToken()
-            default = self.isolateCoverGrammar(self.parseAssignmentExpression)
-            value = self.finalize(node, nodes.AssignmentPattern(name, default))
-        return self.finalize(node, nodes.Property("init", name, False, value, method=False, shorthand=True))
-
-    def _words_ahead(self):
-        """`async` or `static async`, when a star or a private name follows on the line of `async`; else nothing."""
-        words = []
-        token = self.lookahead
-        state = self.scanner.saveState()
-        for word in ("static", "async"):
-            if token.value == word and token.type in (Token.Identifier, Token.Keyword):
-                words.append(word)
-                line = token.lineNumber
-                token = self._lex_ahead()
-        self.scanner.restoreState(state)
-        # With a line between, `async` is a field, and what follows it a method of its own
-        if not words or words[-1] != "async" or token.lineNumber != line:
-            return []
-        star = token.type is Token.Punctuator and token.value == "*"
-        return words if star or token.type is Token.PrivateIdentifier else []
-
-    def _keyword_field(self):
-        """The number of words before the `=` or the end of a field that is named by a keyword: 2 when it is static."""
-        if self.lookahead.type is not Token.Keyword:
-            return 0
-        state = self.scanner.saveState()
-        first, second = self._lex_ahead(), None
-        reserved = first.type is Token.Keyword or self.scanner.isStrictModeReservedWord(first.value)
-        if self.lookahead.value == "static" and reserved:
-            second = self._lex_ahead()
-        self.scanner.restoreState(state)
-        last = second or first
-        ends = last.type is Token.Punctuator and last.value in ("=", ";", "}")
-        return (2 if second else 1) if ends else 0
-
-    def _field(self, words):
-        node = self.createNode()
-        if words == 2:
-            self.nextToken()
-        key = self.parseObjectPropertyKey()
-        value = None
-        if self.match("="):
-            self.nextToken()
-            value = self.parseAssignmentExpression()
-        return self.finalize(
-            node, nodes.FieldDefinition(key, computed=False, value=value, kind="init", isStatic=words == 2)
-        )
-
-    def _lex_ahead(self):
-        self.scanner.scanComments()
-        return self.scanner.lex()
-
-    def _async_generator_method(self):
-        node = self.createNode()
-        outer_yield, outer_await = self.context.allowYield, self.context.allowAwait
-        self.context.allowYield, self.context.allowAwait = False, True
-        params = self.parseFormalParameters()
-        body = self.parsePropertyMethod(params)
-        self.context.allowYield, self.context.allowAwait = outer_yield, outer_await
-        return self.finalize(node, nodes.AsyncFunctionExpression(None, params.params, body, generator=True))
 
 
 def tree(text: str, begin: int) -> tuple[Node, list[int]]:
