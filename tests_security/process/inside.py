@@ -225,6 +225,12 @@ def attacks() -> dict[str, Callable[[], object]]:
         "make memory executable": raw("mprotect", block or 0, page, everything),
         "read elsewhere": raw("recvfrom", 1, ctypes.addressof(BUFFER), 1, 0, 0, 0),
         "write elsewhere": raw("sendto", 2, ctypes.addressof(BUFFER), 1, 0, 0, 0),
+        "write out of band": raw("sendto", 0, ctypes.addressof(BUFFER), 1, 1, 0, 0),
+        "write to an address": raw("sendto", 0, ctypes.addressof(BUFFER), 1, 0, ctypes.addressof(BUFFER), 16),
+        "share equal pages": raw("madvise", block or 0, page, 12),
+        "read a clock of the server": raw("clock_gettime", (~PARENT << 3) | 2, ctypes.addressof(BUFFER)),
+        "a futex shared with others": raw("futex", ctypes.addressof(BUFFER), 1, 1, 0, 0, 0),
+        "a futex with priorities": raw("futex", ctypes.addressof(BUFFER), 128 | 6, 0, 0, 0, 0),
         "watch other descriptors": raw("pselect6", 64, 0, 0, 0, 0, 0),
         # resources
         "take memory": lambda: eat(2 << 30),

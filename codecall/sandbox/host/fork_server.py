@@ -180,7 +180,7 @@ class ForkedProcess:
                 break
             if not record:
                 # The fork server is gone, and its workers die with it: the system has been told to see to that.
-                if self._process < 0 or select.select([self._process], [], [], 0)[0]:
+                if self._process < 0 or _readable(self._process, 0.0):
                     self._settle(UNKNOWN_ENDING)
                 break
             mark, number = wire.FATE.unpack(record)
@@ -204,7 +204,7 @@ class ForkedProcess:
             if left is not None and left <= 0:
                 raise subprocess.TimeoutExpired(FORK_SERVER_COMMAND, timeout or 0)
             # What ends it shows on the process, and soon after on its fate.
-            select.select([self._fate], [], [], left if self._process < 0 else min(0.01, left or 0.01))
+            _readable(self._fate.fileno(), left if self._process < 0 else min(0.01, left or 0.01))
         return status
 
     def _settle(self, status: int) -> None:
@@ -218,3 +218,10 @@ class ForkedProcess:
         if self._process >= 0:
             os.close(self._process)
         self._fate.close()
+
+
+def _readable(descriptor: int, seconds: float | None) -> bool:
+    """Whether there is something to read within that time. Unlike `select`, for descriptors of any number."""
+    watched = select.poll()
+    watched.register(descriptor, select.POLLIN)
+    return bool(watched.poll(None if seconds is None else seconds * 1000))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 
 import anyio
@@ -91,7 +90,7 @@ class Maker:
             WorkerStartupError: it died, took too long, or lacks a layer of the jail that is required.
         """
         if self._greeting is not None and self._greeting[0] is worker:
-            await asyncio.shield(self._greeting[1])
+            await asyncio.wait([self._greeting[1]])
         await self._settle(worker)
 
     async def _settle(self, worker: WorkerProcess) -> None:
@@ -112,8 +111,7 @@ class Maker:
         self.closed = True
         if self._greeting is not None:
             self._greeting[1].cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._greeting[1]
+            await asyncio.wait([self._greeting[1]])
         if self._server is not None:
             self._give_up(self._server)
         for server in self._given_up:

@@ -174,7 +174,7 @@ class WorkerPool:
             self._offer(waiter.worker)
         elif waiter.has_place:
             self._places -= 1
-            self._give_place()
+            self._admit()
         else:
             self._queue.remove(waiter)
 
@@ -184,7 +184,7 @@ class WorkerPool:
         if self.maker.forks or not self._busy:
             self._busy.add(worker)
             return worker
-        waiter = self._queue.join(need, with_worker=True)
+        waiter = self._queue.join(need, has_own=True)
         trouble: WorkerStartupError | None = None
         try:
             async with anyio.create_task_group() as group:
@@ -228,8 +228,11 @@ class WorkerPool:
         """
         try:
             worker = await self.maker.make(memory_mb)
-        finally:
+        except BaseException:
             self._places -= 1
+            self._admit()
+            raise
+        self._places -= 1
         self._living.add(worker)
         worker.peers = self._busy
         self._check_open(worker)
@@ -257,21 +260,17 @@ class WorkerPool:
             self._queue.hand_over(worker)
         else:
             self._bury(worker)
-            self._give_place()
 
-    def _give_place(self) -> None:
-        """The first in the queue may have a worker made."""
-        if self._queue:
-            self._queue.give_place()
+    def _admit(self) -> None:
+        """Whenever a place has come free: those in the queue may have workers made."""
+        while self.size < self._options.max_workers and not self._closed and self._queue.give_place():
             self._places += 1
 
     async def _replace(self, worker: WorkerProcess) -> None:
         self._bury(worker)
-        if self._closed:
+        if self._closed or self._queue:
             return
-        if self._queue:
-            self._give_place()
-        elif self.maker.forks:
+        if self.maker.forks:
             if self._once_only or self.size < self._options.min_workers:
                 self._stock()
         elif self.size < min(self._options.min_workers, self._options.max_workers):
@@ -286,6 +285,7 @@ class WorkerPool:
         worker.kill()
         if not worker.reap():
             self._dying.append(worker)
+        self._admit()
 
     def _reap(self) -> None:
         if self._dying:

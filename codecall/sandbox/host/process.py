@@ -72,8 +72,8 @@ class WorkerProcess:
         with theirs:
             try:
                 process = await anyio.to_thread.run_sync(start_process, WORKER_COMMAND, theirs)
-            except WorkerStartupError:
-                ours.close()
+            except BaseException:
+                ours.close()  # one that was started all the same ends by that
                 raise
         return cls(process, ours, prepare)
 

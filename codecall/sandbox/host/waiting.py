@@ -27,10 +27,12 @@ class Need(NamedTuple):
 class Waiter:
     """A script in the queue. Whoever returns a worker hands it over, or the place of one that will not do."""
 
-    __slots__ = ("event", "has_place", "need", "worker")
+    __slots__ = ("event", "has_own", "has_place", "need", "worker")
 
-    def __init__(self, need: Need) -> None:
+    def __init__(self, need: Need, *, has_own: bool) -> None:
         self.need = need
+        self.has_own = has_own
+        """Whether it has a worker of its own, which still loads: it needs no place."""
         self.event = anyio.Event()
         """Set when there is no more to wait for; with neither of the two below, because the pool is closed."""
         self.worker: WorkerProcess | None = None
@@ -52,18 +54,18 @@ class Queue:
         """How many wait."""
         return len(self._waiters)
 
-    def join(self, need: Need, *, with_worker: bool = False) -> Waiter:
-        """A new last place. A script `with_worker` of its own, which still loads, does not count against the bound.
+    def join(self, need: Need, *, has_own: bool = False) -> Waiter:
+        """Go to the end. A script that `has_own` worker, which still loads, does not count against the bound.
 
         Raises:
             QueueFullError: as many wait as may.
         """
-        if not with_worker and len(self._waiters) >= self._longest:
+        if not has_own and len(self._waiters) >= self._longest:
             raise QueueFullError(
                 f"{len(self._waiters)} scripts already wait for a worker; the limit is {self._longest}",
                 hint="Try again in a moment; the operator can raise pool.max_workers or pool.max_queue.",
             )
-        waiter = Waiter(need)
+        waiter = Waiter(need, has_own=has_own)
         self._waiters.append(waiter)
         return waiter
 
@@ -82,11 +84,15 @@ class Queue:
         waiter.worker = worker
         waiter.event.set()
 
-    def give_place(self) -> None:
-        """The first may have a worker made."""
-        waiter = self._waiters.popleft()
-        waiter.has_place = True
-        waiter.event.set()
+    def give_place(self) -> bool:
+        """The first who has no worker of its own may have one made; False when there is nobody."""
+        for waiter in self._waiters:
+            if not waiter.has_own:
+                self._waiters.remove(waiter)
+                waiter.has_place = True
+                waiter.event.set()
+                return True
+        return False
 
     def dismiss(self) -> None:
         """Nobody gets anything any more."""

@@ -46,9 +46,15 @@ class Row(NamedTuple):
     conditions: tuple[Condition, ...] = ()
 
 
-_ON_PIPE = (Condition(0, "is", PIPE),)
+_ON_PIPE = (Condition(0, "is", PIPE), Condition(3, "is", 0), Condition(4, "is", 0))
+"""Without flags, without an address."""
 _ONLY_PIPE = (Condition(0, "at most", PIPE + 1),)
 _NOT_EXECUTABLE = Condition(2, "lacks", mmap.PROT_EXEC)
+
+_OWN_CLOCKS = (Condition(0, "at most", 7),)
+_MADV_DONTNEED = 4
+_PRIVATE = 128
+"""The bit of a futex that no other process takes part in."""
 
 ALLOWED: Final = (
     # the pipe
@@ -62,15 +68,18 @@ ALLOWED: Final = (
     Row("mprotect", "the heap of the second thread grows; never executable", (_NOT_EXECUTABLE,)),
     Row("mremap", "a large block grows"),
     Row("munmap", "memory given back"),
-    Row("madvise", "memory given back"),
+    Row("madvise", "memory given back; not shared with equal pages of others", (Condition(2, "is", _MADV_DONTNEED),)),
     # clock
-    Row("clock_gettime", "the script's time, where the kernel offers no shorter way"),
+    Row("clock_gettime", "the script's time, where the kernel offers no shorter way; no clock of others", _OWN_CLOCKS),
     Row("gettimeofday", "the same, for the engine's Date"),
-    Row("clock_nanosleep", "the watchdog waits"),
+    Row("clock_nanosleep", "the watchdog waits", _OWN_CLOCKS),
     Row("nanosleep", "the same, with other C libraries"),
-    Row("getrusage", "how much memory the process took at most"),
+    Row("getrusage", "how much memory the process took at most", (Condition(0, "is", 0),)),
     # threads
-    Row("futex", "the watchdog and the interpreter take turns"),
+    Row("futex", "the watchdog and the interpreter take turns: wait", (Condition(1, "is", _PRIVATE | 0),)),
+    Row("futex", "the same: wake", (Condition(1, "is", _PRIVATE | 1),)),
+    Row("futex", "the same: wait until", (Condition(1, "is", _PRIVATE | 9),)),
+    Row("futex", "the same: wait until, by the clock on the wall", (Condition(1, "is", _PRIVATE | 256 | 9),)),
     Row("sched_yield", "the same"),
     # the end
     Row("exit", "a thread ends"),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import resource
 import signal
+import socket
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import anyio
@@ -308,3 +312,74 @@ async def test_a_finished_result_survives_a_failing_replacement(monkeypatch: pyt
 
         assert (await enclave.execute("return await callTool('a')", tool_handler=handler)).value == 5
         assert isinstance((await enclave.execute("return 1")).error, WorkerStartupError)
+
+
+@pytest.mark.parametrize("fork_server", [True, False])
+@pytest.mark.parametrize("turns", [1, 3, 30])
+async def test_a_script_cancelled_while_its_worker_is_made_leaves_its_place_to_the_next(
+    turns: int, fork_server: bool
+) -> None:
+    pool = {"max_workers": 1, "min_workers": 0, "fork_server": fork_server, "queue_timeout_ms": 10_000}
+    async with Enclave("secure", pool=pool) as enclave:
+        first = asyncio.create_task(enclave.execute("return 1"))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(enclave.execute("return 2"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        first.cancel()
+        with anyio.fail_after(8):
+            assert (await second).value == 2
+        assert enclave.pool.size == 1
+
+
+async def test_a_worker_that_cannot_be_made_leaves_its_place_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = process.start_process
+    tried: list[object] = []
+
+    def once_without(command: Sequence[str], line: socket.socket) -> subprocess.Popen[bytes]:
+        tried.append(command)
+        return real(("/nonexistent/python",) if len(tried) == 1 else command, line)
+
+    monkeypatch.setattr(process, "start_process", once_without)
+    async with Enclave("secure", pool=PLAIN) as enclave:
+        with anyio.fail_after(8):
+            results = await asyncio.gather(*(enclave.execute(f"return {number}") for number in range(3)))
+    assert [result.error and result.error.code for result in results] == ["WORKER_STARTUP_FAILED", None, None]
+
+
+async def test_a_worker_that_dies_while_it_loads_leaves_its_place_to_the_next() -> None:
+    async with Enclave("secure", pool=PLAIN) as enclave:
+        scripts = [asyncio.create_task(enclave.execute(f"return {number}")) for number in range(3)]
+        while not enclave.pool.pids():
+            await anyio.lowlevel.checkpoint()
+        os.kill(enclave.pool.pids()[0], signal.SIGKILL)
+        with anyio.fail_after(8):
+            results = await asyncio.gather(*scripts)
+    assert [result.error and result.error.code for result in results] == ["WORKER_STARTUP_FAILED", None, None]
+
+
+async def test_closing_while_the_first_worker_loads_harms_nobody_else() -> None:
+    enclave = Enclave("secure", pool={"max_workers": 1})
+    await enclave.start()
+    script = asyncio.create_task(enclave.execute("return 1"))
+    await asyncio.sleep(0)
+    await enclave.aclose()
+    result = await script
+    assert result.error is not None
+    assert result.error.code == "POOL_DISPOSED"
+
+
+async def test_descriptors_of_any_number_will_do() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
+    kept = [os.dup(0) for _ in range(1100)]
+    try:
+        async with Enclave("secure", pool={"max_workers": 1}) as enclave:
+            assert (await enclave.execute("return 1")).value == 1
+            os.kill(enclave.pool.pids()[0], signal.SIGKILL)
+            codes = [(await enclave.execute("return 1")).status for _ in range(2)]
+            assert codes[-1] == "ok"
+    finally:
+        for descriptor in kept:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from esprima.parser import Marker, Parser
+from esprima import parser
 from esprima.token import Token
 
 from codecall.sandbox.agentscript.grammar.scanner import exact_scanner
 from codecall.sandbox.agentscript.policy import MAX_NESTING
 from codecall.sandbox.agentscript.unsafe import Unsafe, UnsafeText
 
+# Type checkers do not come to an end with what its methods give
+_Parser: Any = parser.Parser
 
-class TokenReader(Parser):
+
+class TokenReader(_Parser):
     """Esprima's parser, reading tokens exactly as the engine does."""
 
     def __init__(self, text: str, begin: int) -> None:
@@ -29,11 +32,14 @@ class TokenReader(Parser):
         self.outside = text.count("{", 0, begin)
         self.scanner: Any = exact_scanner(text, self.errorHandler, begin)
         self.nextToken()
-        self.lastMarker = Marker(self.scanner.index, self.scanner.lineNumber, self.scanner.index)
+        self.lastMarker = parser.Marker(self.scanner.index, self.scanner.lineNumber, self.scanner.index)
 
     def nextToken(self):  # noqa: N802
-        """The next token, looked at, with brackets counted. Esprima's own compares the lines of two tokens to tell where
-        lines end, and those of strings and templates are where they end."""
+        """The next token, looked at, with brackets counted.
+
+        Esprima's own compares the lines of two tokens to tell where lines end; those of strings and templates are
+        where they end.
+        """
         token, scanner, last, start = self.lookahead, self.scanner, self.lastMarker, self.startMarker
         last.index, last.line = scanner.index, scanner.lineNumber
         last.column = last.index - scanner.lineStart
