@@ -19,8 +19,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Literal, NamedTuple, ParamSpec, TypeVar, cast
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
 
 from codecall.errors import CodeCallError, ScriptError, ToolCallError
 from codecall.options import SanitizationOptions
@@ -33,6 +38,12 @@ MAX_DEPTH: Final = 20
 
 MAX_NODES: Final = 1_000
 """Values in one error's details, nested ones included; what is beyond is replaced by a mark."""
+
+MAX_VALUE_CHARS: Final = 32_000
+"""Characters of all strings in one error's details; each that is beyond is replaced by a mark."""
+
+MAX_QUICK_CHARS: Final = 500
+"""Longest text that is cleaned on the event loop. One made to take long takes 5 microseconds a character."""
 
 _CUT_WINDOW: Final = 400
 """How far a cut may move back to reach a blank. Longer than the credentials PATTERNS knows, but for JWTs."""
@@ -653,18 +664,32 @@ def clean_error(error: CodeCallError, options: SanitizationOptions) -> None:
         error.details = clean_value(error.details, options)
 
 
+class _Budget:
+    """What is left of the bounds of one value."""
+
+    def __init__(self) -> None:
+        self.nodes = MAX_NODES
+        self.chars = MAX_VALUE_CHARS
+
+    def text(self, text: str, options: SanitizationOptions) -> str:
+        """`text` cleaned, or a mark when it is too much."""
+        self.chars -= min(len(text), MAX_TEXT_CHARS)
+        return clean_text(text, options) if self.chars >= 0 else f"…[truncated {len(text)} characters]"
+
+
 def clean_value(value: object, options: SanitizationOptions) -> object:
     """JSON data with every string in it cleaned, keys included, and the values of secret-named keys removed.
 
-    Bounded: nesting deeper than `MAX_DEPTH` and anything past the first `MAX_NODES` values become a mark.
+    Bounded: nesting deeper than `MAX_DEPTH`, anything past the first `MAX_NODES` values, and strings past the first
+    `MAX_VALUE_CHARS` characters of all become a mark.
     """
-    return _clean(value, options, 0, [MAX_NODES])
+    return _clean(value, options, 0, _Budget())
 
 
-def _clean(value: object, options: SanitizationOptions, depth: int, left: list[int]) -> object:
-    left[0] -= 1
+def _clean(value: object, options: SanitizationOptions, depth: int, left: _Budget) -> object:
+    left.nodes -= 1
     if isinstance(value, str):
-        return clean_text(value, options)
+        return left.text(value, options)
     if not isinstance(value, (Mapping, list, tuple)):
         return value
     if depth >= MAX_DEPTH:
@@ -673,17 +698,41 @@ def _clean(value: object, options: SanitizationOptions, depth: int, left: list[i
         mapping = cast("Mapping[object, object]", value)
         cleaned: dict[str, object] = {}
         for key, item in mapping.items():
-            if left[0] <= 0:
+            if left.nodes <= 0:
                 cleaned["__truncated"] = {"properties": len(mapping) - len(cleaned)}
                 break
             secret = options.remove_file_paths and isinstance(item, str) and _SECRET_KEY.fullmatch(str(key))
-            cleaned[clean_text(str(key), options)] = CREDENTIAL if secret else _clean(item, options, depth + 1, left)
+            cleaned[left.text(str(key), options)] = CREDENTIAL if secret else _clean(item, options, depth + 1, left)
         return cleaned
     items: list[object] = []
     sequence = cast("Sequence[object]", value)
     for item in sequence:
-        if left[0] <= 0:
+        if left.nodes <= 0:
             items.append({"__truncated": {"items": len(sequence) - len(items)}})
             break
         items.append(_clean(item, options, depth + 1, left))
     return items
+
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+_turns: RunVar[CapacityLimiter] = RunVar("codecall_cleaning")
+
+
+async def in_turn(clean: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """`clean(...)` in a thread, one at a time: what a hostile tool makes take long holds up nobody but its caller."""
+    try:
+        turns = _turns.get()
+    except LookupError:
+        turns = CapacityLimiter(1)
+        _turns.set(turns)
+    return await anyio.to_thread.run_sync(partial(clean, *arguments, **options), limiter=turns)
+
+
+async def clean_error_in_turn(error: CodeCallError, options: SanitizationOptions) -> None:
+    """`clean_error`, off the event loop unless there is little to clean."""
+    if len(error.message) <= MAX_QUICK_CHARS and not (isinstance(error, ToolCallError) and error.details):
+        clean_error(error, options)
+    else:
+        await in_turn(clean_error, error, options)

@@ -64,7 +64,7 @@ HOUSE = [
     Area("codecall.errors", 2, (POLICY,)),
     Area("codecall.envelopes", 2, (POLICY, "codecall.errors")),
     Area("codecall.options", 2, (POLICY, "codecall.errors"), ("pydantic",)),
-    Area("codecall.sanitizing", 2, (POLICY, "codecall.errors", "codecall.options")),
+    Area("codecall.sanitizing", 2, (POLICY, "codecall.errors", "codecall.options"), ("anyio",)),
     Area(f"{SANDBOX}.host", 2, (WIRE, BROKER_SIDE, *SHARED), ("anyio", "msgspec")),
     Area(
         f"{SANDBOX}.enclave",
@@ -82,7 +82,7 @@ HOUSE = [
     Area("codecall.catalog.listing", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
     Area("codecall.catalog.view", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
     Area("codecall.calls", 3, CATALOG_SIDE, ("anyio", "msgspec", "pydantic")),
-    Area("codecall.calls.broker", 3, CATALOG_SIDE, ("anyio", "fastmcp")),
+    Area("codecall.calls.broker", 3, CATALOG_SIDE, ("anyio", *MCP)),
     Area("codecall.calls.failures", 3, CATALOG_SIDE, (*MCP, "msgspec", "pydantic")),
     Area("codecall.calls.unexpected", 3, CATALOG_SIDE, (*MCP, "pydantic")),
     Area("codecall.calls.unwrap", 3, CATALOG_SIDE, (*MCP, "anyio", "msgspec")),

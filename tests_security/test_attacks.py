@@ -70,6 +70,8 @@ def objection(program: Program, result: ExecutionResult, stated: str, forced: st
     distance = PRESET_NAMES.index(forced) - PRESET_NAMES.index(stated)
     if distance < 0:
         return None if isinstance(result.error, (ScriptRefused, *STOPPED)) else wrong
+    if distance > 0 and program.preset is not None:
+        return None  # it is about the preset it asks for
     if distance > 0 and isinstance(program.outcome, Refusal):
         return wrong if findings(program, stated) == findings(program, forced) else None
     if distance > 0 and isinstance(program.outcome, Failure):

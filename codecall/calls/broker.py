@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from fastmcp.utilities.versions import VersionSpec
+from mcp import MCPError
 
 from codecall.calls.access import AccessPolicy, View
-from codecall.calls.failures import Failures
+from codecall.calls.failures import Failures, is_plain_success
 from codecall.calls.inputs import parameter_names
 from codecall.calls.names import shown
 from codecall.calls.unexpected import log_unexpected
@@ -25,6 +26,7 @@ from codecall.calls.unwrap import ValueTooLarge, is_wrapped, looks_wrapped, to_j
 from codecall.catalog.view import JsonObject, ToolEntry
 from codecall.errors import CodeCallError, ToolCallError, ToolTimeoutError
 from codecall.options import SanitizationOptions
+from codecall.sanitizing import MAX_QUICK_CHARS, in_turn
 
 if TYPE_CHECKING:
     from fastmcp import Context
@@ -106,7 +108,7 @@ class Broker:
         except CodeCallError:
             raise
         except Exception as failure:
-            raise self._lookup_failed(failure, name) from None
+            raise await self._lookup_failed(failure, name) from None
 
     async def describe(self, name: str) -> JsonObject | None:
         """What `getTool(name)` sees: name, description, inputSchema, outputSchema; None when it may not be called.
@@ -119,7 +121,7 @@ class Broker:
         except CodeCallError:
             raise
         except Exception as failure:
-            raise self._lookup_failed(failure, name) from None
+            raise await self._lookup_failed(failure, name) from None
 
     async def _call(self, name: str, arguments: dict[str, object]) -> str:
         entry = await self._access.admit(name)
@@ -142,10 +144,10 @@ class Broker:
                 hint="It is nested too deeply, or holds what JSON has no form for; ask the tool for less.",
             ) from None
 
-    def _lookup_failed(self, failure: Exception, name: str) -> ToolCallError:
+    async def _lookup_failed(self, failure: Exception, name: str) -> ToolCallError:
         """Middleware, providers and transforms of the server may raise anything while they are asked for tools."""
         log_unexpected(f"looking up tool {shown(name)!r}", failure)
-        return self._failures.of_lookup(failure, shown(name))
+        return await in_turn(self._failures.of_lookup, failure, shown(name))
 
     async def _result(self, entry: ToolEntry, arguments: dict[str, object]) -> ToolResult:
         """FastMCP's result when it is a success."""
@@ -157,15 +159,23 @@ class Broker:
             if isinstance(failure, ToolExit):
                 log_unexpected(f"calling tool {entry.name!r}", failure)
                 raise ToolCallError(f"Tool '{entry.name}' ended with {failure.kind}", tool_name=entry.name) from None
-            error = self._failures.of_exception(failure, entry)
+            error = await self._named(failure, entry)
             if error is None:
                 raise await self._access.not_found(entry.name) from None
             log_unexpected(f"calling tool {entry.name!r}", failure)
             raise error from None
-        refused = self._failures.of_result(result, entry, arguments)
+        if is_plain_success(result):
+            return result
+        refused = await in_turn(self._failures.of_result, result, entry, arguments)
         if refused is not None:
             raise refused
         return result
+
+    async def _named(self, failure: Exception, entry: ToolEntry) -> ToolCallError | None:
+        """The error for what a call raised. Naming one takes long when a hostile tool has seen to it."""
+        if isinstance(failure, MCPError) or len(str(failure)) > MAX_QUICK_CHARS:
+            return await in_turn(self._failures.of_exception, failure, entry)
+        return self._failures.of_exception(failure, entry)
 
     async def _perform(self, entry: ToolEntry, arguments: dict[str, object]) -> ToolResult:
         """FastMCP's answer, within the time limit.

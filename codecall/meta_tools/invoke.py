@@ -82,10 +82,14 @@ class InvokeTool(MetaTool):
         return answer(invoke_ok(value), text=f'{{"status":"ok","result":{text}}}')
 
 
+# The decoder's own reading of a number near the ends of what a float can hold takes 20 microseconds.
+_decode = msgspec.json.Decoder(float_hook=float).decode
+
+
 def _plain(text: str) -> tuple[object, str]:
     """The data of a tool's value, and its JSON. What is no Unicode text in them (half a surrogate pair) is replaced."""
     try:
-        return msgspec.json.decode(text), text
+        return _decode(text), text
     except msgspec.DecodeError:
         whole = well_formed(json.dumps(json.loads(text), ensure_ascii=False))
-        return msgspec.json.decode(whole), whole
+        return _decode(whole), whole

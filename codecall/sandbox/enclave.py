@@ -32,7 +32,7 @@ from codecall.sandbox.host.pool import WorkerPool
 from codecall.sandbox.host.turns import Run
 from codecall.sandbox.host.waiting import Need
 from codecall.sandbox.report import SandboxReport, kernel_facts
-from codecall.sanitizing import clean_error, clean_text
+from codecall.sanitizing import clean_error_in_turn, clean_text, in_turn
 
 SPARE_CPU_SECONDS = 60
 """Processor time of a worker beyond what its scripts may use, in seconds: building engines, reading frames."""
@@ -207,7 +207,7 @@ class Enclave:
         except WorkerError as error:
             failure = self._disposed(error)
             result = ExecutionResult(failure.status, error=failure) if run is None else run.failed(failure)
-        return self._cleaned(result)
+        return await self._cleaned(result)
 
     def _preparation(self) -> wire.Prepare:
         preset = self._preset
@@ -225,13 +225,15 @@ class Enclave:
             return WorkerPoolDisposedError("The enclave was closed while the script ran")
         return error
 
-    def _cleaned(self, result: ExecutionResult) -> ExecutionResult:
+    async def _cleaned(self, result: ExecutionResult) -> ExecutionResult:
         if result.error is not None:
-            clean_error(result.error, self._sanitization)
+            await clean_error_in_turn(result.error, self._sanitization)
         if result.warnings:
-            warnings = tuple(clean_text(warning[:MAX_WARNING], self._sanitization) for warning in result.warnings)
-            result = replace(result, warnings=warnings)
+            result = replace(result, warnings=await in_turn(self._cleaned_warnings, result.warnings))
         return result
+
+    def _cleaned_warnings(self, warnings: Sequence[str]) -> tuple[str, ...]:
+        return tuple(clean_text(warning[:MAX_WARNING], self._sanitization) for warning in warnings)
 
     def _limits_of(self, preset: Preset) -> wire.Limits:
         if (limits := self._limits.get(preset)) is None:

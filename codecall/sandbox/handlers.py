@@ -14,7 +14,7 @@ import msgspec
 from codecall.errors import AccessDeniedError, CodeCallError, SelfReferenceError, ToolCallError, ToolNotFoundError
 from codecall.options import SanitizationOptions
 from codecall.sandbox.agentscript.policy import is_meta_tool
-from codecall.sanitizing import clean_error, clean_text
+from codecall.sanitizing import clean_error_in_turn
 
 ToolHandler = Callable[[str, dict[str, Any]], Any]
 """Performs a script's tool calls: `(name, input) -> value`, sync or async. A sync one runs in a thread."""
@@ -62,21 +62,19 @@ class HandlerBroker:
                     value = await value
             return msgspec.json.encode(value).decode()
         except ToolCallError as error:
-            clean_error(error, self._sanitization)
-            raise
+            failure = error
         except CodeCallError as error:
-            raise self._failed(name, error.message, error.code) from error
+            failure = ToolCallError(error.message, tool_name=name, code=error.code)
         except Exception as error:
             # Whatever the handler raises is the tool's failure.
-            raise self._failed(name, str(error) or type(error).__name__) from error
+            failure = ToolCallError(str(error) or type(error).__name__, tool_name=name)
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
             # SystemExit and its like: a tool ends itself, not the server.
-            raise self._failed(name, f"Tool '{name}' ended with {type(error).__name__}") from error
-
-    def _failed(self, name: str, message: str, code: str | None = None) -> ToolCallError:
-        return ToolCallError(clean_text(message, self._sanitization), tool_name=name, code=code)
+            failure = ToolCallError(f"Tool '{name}' ended with {type(error).__name__}", tool_name=name)
+        await clean_error_in_turn(failure, self._sanitization)
+        raise failure
 
     async def describe(self, name: str) -> dict[str, object] | None:
         """What `getTool` gives. See `ToolBroker.describe`."""

@@ -50,6 +50,7 @@ _POLICY: Final = "The parser reads it so that the policy refuses it with a bette
 _PATTERN: Final = (
     "What a regular expression says is the engine's to judge; it runs nothing of a script with a wrong one."
 )
+_EARLY_HERE: Final = "An error of the language that the engine does not see; the script is refused."
 _GAP: Final = "A form the parser does not know; the script is refused with a syntax error."
 
 
@@ -84,6 +85,11 @@ DIFFERENCES: Final = (
     ),
     _engine_says(r"Invalid Unicode escape sequence", _EARLY, "`\\u`"),
     _engine_says(r"Unexpected token '\['", _EARLY, "({ ge\\u{74} [1]() {} })"),
+    _engine_says(r"Unexpected token 'function'", _LOOK_AHEAD, "f(a\\u{73}ync function(){})"),
+    _engine_says(r"unexpected 'await' keyword", _EARLY, "class A { static { await ({}) } }"),
+    _engine_says(r"expected 'of' or 'in' in for control expression", _LOOK_AHEAD, "for (from \\u{6f}f []) {}"),
+    _engine_says(r"unexpected token in expression: '#.*'", _EARLY, "(#x)()"),
+    _engine_says(r"invalid lvalue in strict mode", _EARLY, "({ ...eval } = {})"),
     _engine_says(r"invalid keyword: with", _POLICY, "with ({}) {}"),
     _engine_says(r"import.meta only valid in module code", _POLICY, "import.meta"),
     _parser_says(r"Use of future reserved word in strict mode", _GAP, "function* g() { let [y = yield] = [] }"),
@@ -97,6 +103,8 @@ DIFFERENCES: Final = (
     _engine_says(r"(duplicate group name|group name not defined|too many captures)", _PATTERN, "/(?<n>a)(?<n>b)/"),
     _engine_says(r"(syntax error|unknown unicode property .*)", _PATTERN, "/{/u", "/\\p{Foo}/u"),
     _parser_says(r"Unexpected token ILLEGAL", _GAP, "x => x`\\u{/`"),
+    _parser_says(r"Setter function argument must not be a rest parameter", _EARLY_HERE, "({ set w(...b) {} })"),
+    _parser_says(r"Unexpected token =>", _EARLY_HERE, "class A { p = 1; async()=>{} }"),
     _parser_says(r"Unexpected token \[", _GAP, "for await (async of []) ;"),
 )
 """All that generated programs have shown. A row says what the other reader says, not which program it was."""

@@ -154,8 +154,8 @@ class A { m(g) { return this /eval('1')/g + null /eval('1')/g + super.m /eval('1
 //! ^ IllegalBuiltinAccess Identifier 'eval'
 --- a regular expression behind every keyword that wants a value
 function* f(o) { typeof /eval('1')/; void /eval('1')/; delete /eval('1')/.x; yield /eval('1')/; o in /eval('1')/; throw /eval('1')/ }
-return [...f({}).take(0)].length;
-//= 0
+return typeof f({}).next;
+//= "function"
 --- a slash in a class of a regular expression does not end it
 return /[/]eval('1')/.test("/eval'1'");
 //= true

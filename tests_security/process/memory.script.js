@@ -242,3 +242,9 @@ let f = () => 1;
 for (let i = 0; i < 5; i++) for (let j = 0; j < 4000; j++) f = f.bind(null);
 return f();
 //~ WORKER_MEMORY_EXCEEDED
+--- a normal form that does not fit, caught
+try { return 'ﷺ'.repeat(1e6).normalize('NFKD').length } catch (error) { return typeof error }
+//~ WORKER_MEMORY_EXCEEDED
+--- a normal form that does not fit, in a promise that is looked at
+return (await Promise.allSettled([(async () => 'ﷺ'.repeat(1e6).normalize('NFKD').length)()]))[0].status;
+//~ WORKER_MEMORY_EXCEEDED

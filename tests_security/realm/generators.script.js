@@ -143,3 +143,8 @@ async function* g() { yield (await own.next()).value; }
 own = g();
 return await own.next();
 //~ DEADLOCK
+--- helpers that wrap one iterator in another, thirty thousand deep
+let f = [1].values();
+for (let j = 0; j < 15; j++) for (let i = 0; i < 1900; i++) f = f.drop(0);
+return f.next();
+//~ EXECUTION_ERROR not a function

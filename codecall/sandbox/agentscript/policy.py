@@ -790,6 +790,7 @@ _WHY: Final = {
     "source": "It shows where code stands, the runtime's included.",
     "caller": "It hands out functions and arguments of others.",
     "mutates": "It makes another expression of one that is in use.",
+    "nests": "It wraps an iterator in another one, deeper than the engine can go back.",
     "dated": "It is wrong since the year 2000; the full year has its own method.",
     "scoping": "For `with`, which is refused.",
     "chain": "It leads on to the prototype of generators.",
@@ -871,8 +872,9 @@ PROTOTYPES: Final[Mapping[str, PrototypeRow]] = MappingProxyType(
             _inherits("%AsyncGeneratorPrototype%", "next return throw @@toStringTag"),
             _inherits(
                 "%IteratorPrototype%",
-                "drop every filter find flatMap forEach map reduce some take toArray @@iterator @@toStringTag",
+                "every find forEach reduce some toArray @@iterator @@toStringTag",
                 too_new="chunks includes join windows",
+                nests="drop filter flatMap map take",
                 disposal="@@dispose",
             ),
             _inherits("%AsyncIteratorPrototype%", "@@asyncIterator", disposal="@@asyncDispose"),
@@ -881,7 +883,6 @@ PROTOTYPES: Final[Mapping[str, PrototypeRow]] = MappingProxyType(
             _inherits("%SetIteratorPrototype%", "next @@toStringTag"),
             _inherits("%StringIteratorPrototype%", "next @@toStringTag"),
             _inherits("%RegExpStringIteratorPrototype%", "next @@toStringTag"),
-            _inherits("%IteratorHelperPrototype%", "next return @@toStringTag"),
         ]
     }
 )
@@ -890,7 +891,8 @@ PROTOTYPES: Final[Mapping[str, PrototypeRow]] = MappingProxyType(
 UNREACHABLE_PROTOTYPES: Final = _names(
     "ArrayBuffer AsyncDisposableStack DOMException DataView DisposableStack FinalizationRegistry SharedArrayBuffer "
     "SuppressedError WeakMap WeakRef WeakSet Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Array Int32Array "
-    "Uint32Array BigInt64Array BigUint64Array Float16Array Float32Array Float64Array TypedArray"
+    "Uint32Array BigInt64Array BigUint64Array Float16Array Float32Array Float64Array TypedArray "
+    "IteratorHelperPrototype"
 )
 """Kinds of values that no script can have: their globals are gone, and no syntax or method makes one."""
 

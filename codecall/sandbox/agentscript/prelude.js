@@ -21,7 +21,7 @@
   const floor = Math.floor;
   const toText = String;
   const GlobalDate = Date, GlobalError = Error, GlobalMap = Map, GlobalSet = Set;
-  const GlobalPromise = Promise, GlobalTypeError = TypeError, GlobalWeakMap = WeakMap;
+  const GlobalPromise = Promise, GlobalTypeError = TypeError, GlobalRangeError = RangeError, GlobalWeakMap = WeakMap;
   const then = uncurry(Promise.prototype.then);
   const promiseResolve = Promise.resolve.bind(Promise);
   const dateToIso = uncurry(Date.prototype.toISOString);
@@ -537,7 +537,6 @@
     '%SetIteratorPrototype%': getPrototypeOf(new Set()[iterator]()),
     '%StringIteratorPrototype%': getPrototypeOf(''[iterator]()),
     '%RegExpStringIteratorPrototype%': getPrototypeOf(''.matchAll(/a/g)),
-    '%IteratorHelperPrototype%': getPrototypeOf([].values().map(() => 0)),
   };
   const symbolNames = new GlobalMap();
   for (const key of ownKeys(Symbol)) {
@@ -607,6 +606,17 @@
       install(Kind, 'groupBy', freeze((items, keyOf) =>
         native(items, typeof keyOf === 'function' ? (item, index) => keyOf(item, index) : keyOf)));
     }
+    // Out of memory, the engine's own throws something that is no value at all.
+    const nativeNormalize = String.prototype.normalize;
+    install(String.prototype, 'normalize', freeze({
+      normalize(form) {
+        if (form !== undefined && form !== 'NFC' && form !== 'NFD' && form !== 'NFKC' && form !== 'NFKD') {
+          throw new GlobalRangeError('normalize takes NFC, NFD, NFKC or NFKD');
+        }
+        const text = toText(this);
+        try { return apply(nativeNormalize, text, [form]); } catch { return stop('WORKER_MEMORY_EXCEEDED'); }
+      },
+    }.normalize));
     // Its well-known symbols cannot be deleted, and with them a script would get between a built-in method and its result.
     const GlobalSymbol = Symbol;
     world.Symbol = (description) => GlobalSymbol(description);

@@ -75,6 +75,21 @@ def start_process(command: Sequence[str], line: socket.socket) -> subprocess.Pop
         ) from failure
 
 
+def pair(kind: int = socket.SOCK_STREAM) -> tuple[socket.socket, socket.socket]:
+    """Two sockets that are connected.
+
+    Raises:
+        WorkerStartupError: this process may open no more.
+    """
+    try:
+        return socket.socketpair(socket.AF_UNIX, kind)
+    except OSError as failure:
+        raise WorkerStartupError(
+            f"There is no descriptor left for a worker: {failure.strerror}",
+            hint="Raise the limit on open files of the account that runs the server (ulimit -n).",
+        ) from failure
+
+
 class ForkServer:
     """A clean process with everything loaded that forks workers on demand. Starting it blocks for some milliseconds.
 
@@ -83,7 +98,7 @@ class ForkServer:
     """
 
     def __init__(self, prepare: wire.Prepare) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control, theirs = pair(socket.SOCK_SEQPACKET)
         try:
             self._process = start_process(FORK_SERVER_COMMAND, theirs)
         except WorkerStartupError:
@@ -109,8 +124,15 @@ class ForkServer:
         return self._process.pid
 
     def alive(self) -> bool:
-        """Whether it still runs."""
-        return self._process.poll() is None
+        """Whether it still runs. Of one that does not, nothing is left."""
+        if self._process.poll() is None:
+            return True
+        self._control.close()
+        return False
+
+    def kill(self) -> None:
+        """End it at once, and with it every worker it has made."""
+        self._process.kill()
 
     def fork(self, pipe: socket.socket) -> ForkedProcess:
         """A new worker with `pipe` as its descriptor 0. Does not wait: the worker comes into being meanwhile.
@@ -118,7 +140,7 @@ class ForkServer:
         Raises:
             WorkerStartupError: the fork server has ended, or is too far behind.
         """
-        fate, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        fate, theirs = pair(socket.SOCK_SEQPACKET)
         try:
             socket.send_fds(self._control, [b"f"], [pipe.fileno(), theirs.fileno()])
         except OSError as failure:
@@ -166,7 +188,9 @@ class ForkedProcess:
             self._end()
 
     def _end(self) -> None:
-        if self._process >= 0:
+        if self._pid and self._process < 0:
+            self._settle(UNKNOWN_ENDING)
+        elif self._process >= 0:
             # By descriptor: the number of an ended process may already be another's.
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._process, signal.SIGKILL)
@@ -185,8 +209,10 @@ class ForkedProcess:
                 break
             mark, number = wire.FATE.unpack(record)
             if mark == wire.BORN:
-                self._pid, self._process = number, descriptors[0]
-                if self._unwanted:
+                self._pid = number
+                # Without a descriptor, because this process has too many, it ends by the fate that is closed.
+                self._process = descriptors[0] if descriptors else -1
+                if self._unwanted or not descriptors:
                     self._end()
             else:
                 self._settle(number)

@@ -18,6 +18,10 @@ from codecall.sandbox.host.process import WorkerProcess
 logger = logging.getLogger("codecall")
 
 
+MAX_GIVEN_UP = 2
+"""Fork servers kept although they hang, for the sake of the scripts that run in their workers."""
+
+
 class Maker:
     """Makes the workers of one pool.
 
@@ -137,7 +141,10 @@ class Maker:
         """Make no more workers with it. Those that run scripts go on; they end with it, when the pool is closed."""
         if self._server is server:
             self._server = None
+            self._given_up = [other for other in self._given_up if other.alive()]
             self._given_up.append(server)
+        for old in self._given_up[:-MAX_GIVEN_UP]:
+            old.kill()
 
     def _prepared_for(self, memory_mb: int) -> wire.Prepare:
         limits = self._prepare.limits

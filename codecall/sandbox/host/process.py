@@ -21,7 +21,7 @@ from codecall.errors import (
     WorkerStartupError,
 )
 from codecall.sandbox import wire
-from codecall.sandbox.host.fork_server import ForkServer, Process, start_process
+from codecall.sandbox.host.fork_server import ForkServer, Process, pair, start_process
 from codecall.sandbox.host.pipe import Pipe
 
 _STOPPED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -68,7 +68,7 @@ class WorkerProcess:
         Raises:
             WorkerStartupError: the process could not be started.
         """
-        ours, theirs = socket.socketpair()
+        ours, theirs = pair()
         with theirs:
             try:
                 process = await anyio.to_thread.run_sync(start_process, WORKER_COMMAND, theirs)
@@ -84,7 +84,7 @@ class WorkerProcess:
         Raises:
             WorkerStartupError: the fork server does not answer.
         """
-        ours, theirs = socket.socketpair()
+        ours, theirs = pair()
         with theirs:
             try:
                 process = server.fork(theirs)

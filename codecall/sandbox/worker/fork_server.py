@@ -67,40 +67,63 @@ def _serve(control: socket.socket, template: _Template) -> None:
     watched = select.poll()
     watched.register(control, select.POLLIN)
     children: dict[int, _Child] = {}
+    fates: dict[int, int] = {}
     while True:
         for ready, _ in watched.poll():
-            if ready != control.fileno():
+            if ready in children:
+                child = children.pop(ready)
                 watched.unregister(ready)
-                _bury(ready, children.pop(ready))
-                continue
-            request, descriptors, _, _ = socket.recv_fds(control, 1, 2)
-            if not request:
-                for process in children:
-                    signal.pidfd_send_signal(process, signal.SIGKILL)
-                for process, child in children.items():
-                    _bury(process, child)
-                return
-            if (born := _fork(template, *descriptors)) is not None:
-                process, child = born
-                children[process] = child
-                watched.register(process, select.POLLIN)
+                if fates.pop(child.fate.fileno(), None) is not None:
+                    watched.unregister(child.fate)
+                _bury(ready, child)
+            elif ready in fates:
+                # Nobody wants to know what becomes of it any more.
+                watched.unregister(ready)
+                signal.pidfd_send_signal(fates.pop(ready), signal.SIGKILL)
+            elif ready == control.fileno():
+                request, descriptors, _, _ = socket.recv_fds(control, 1, 2)
+                if not request:
+                    _end(children)
+                    return
+                if (born := _fork(template, descriptors)) is not None:
+                    process, child = born
+                    children[process] = child
+                    fates[child.fate.fileno()] = process
+                    watched.register(process, select.POLLIN)
+                    watched.register(child.fate, 0)  # tells of its other end's closing all the same
 
 
-def _fork(template: _Template, pipe: int, fate_descriptor: int) -> tuple[int, _Child] | None:
+def _end(children: dict[int, _Child]) -> None:
+    for process in children:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+    for process, child in children.items():
+        _bury(process, child)
+
+
+def _fork(template: _Template, descriptors: list[int]) -> tuple[int, _Child] | None:
     """A new worker and the descriptor of its process; None when there could be none."""
-    fate = socket.socket(fileno=fate_descriptor)
+    if len(descriptors) != 2:  # this process can take no more
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return None
+    pipe, fate = descriptors[0], socket.socket(fileno=descriptors[1])
     parent = os.getpid()
     try:
         pid = os.fork()
+        if pid == 0:
+            _become_worker(template, pipe, parent)
+        try:
+            process = os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
     except OSError as failure:
-        os.close(pipe)
         with fate, contextlib.suppress(OSError):
             fate.send(wire.FATE.pack(wire.STILLBORN, failure.errno or 0))
         return None
-    if pid == 0:
-        _become_worker(template, pipe, parent)
-    os.close(pipe)
-    process = os.pidfd_open(pid)
+    finally:
+        os.close(pipe)
     with contextlib.suppress(OSError):
         socket.send_fds(fate, [wire.FATE.pack(wire.BORN, pid)], [process])
     return process, _Child(pid, fate)

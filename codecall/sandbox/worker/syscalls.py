@@ -79,6 +79,7 @@ ALLOWED: Final = (
     Row("futex", "the watchdog and the interpreter take turns: wait", (Condition(1, "is", _PRIVATE | 0),)),
     Row("futex", "the same: wake", (Condition(1, "is", _PRIVATE | 1),)),
     Row("futex", "the same: wait until", (Condition(1, "is", _PRIVATE | 9),)),
+    Row("futex", "the same: hand over, with other C libraries", (Condition(1, "is", _PRIVATE | 3),)),
     Row("futex", "the same: wait until, by the clock on the wall", (Condition(1, "is", _PRIVATE | 256 | 9),)),
     Row("sched_yield", "the same"),
     # the end
