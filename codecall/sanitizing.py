@@ -25,13 +25,12 @@ from typing import Final, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
 import anyio.to_thread
 from anyio import CapacityLimiter
-from anyio.lowlevel import RunVar
 
 from codecall.errors import CodeCallError, ScriptError, ToolCallError
 from codecall.options import SanitizationOptions
 
-MAX_TEXT_CHARS: Final = 8_000
-"""Characters of one error text that are kept; more is cut with a mark. About 2,000 tokens."""
+MAX_TEXT_CHARS: Final = 4_000
+"""Characters of one error text that are kept; more is cut with a mark. About 1,000 tokens."""
 
 MAX_DEPTH: Final = 20
 """Nesting of error details; deeper parts are replaced by a mark."""
@@ -393,10 +392,11 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "named secret",
         "remove_file_paths",
         _pattern(
-            rf"(?<![\w-])([\w-]{{0,40}}?{_SENSITIVE}[\"']?\s{{0,3}})"
+            # (Not the `=` or `=>` that a parser calls an unexpected token.)
+            rf"(?<![\w-])(?<!unexpected )([\w-]{{0,40}}?{_SENSITIVE}[\"']?\s{{0,3}})"
             # `name=value` and quoted values always; `name: value` only when the value looks like no word of a message.
-            r"(?:((?:=|%3D)\s{0,3})(?:\"[^\"\n]{0,1000}\"|'[^'\n]{0,1000}'|\{[^{}\n]{1,200}\}|[^\s,;&\"')\]}\[]{1,1000})"
-            r"|(:\s{0,3})(?:\"[^\"\n]{1,1000}\"|'[^'\n]{1,1000}'"
+            r"(?:((?:=(?!>)|%3D)\s{0,3})(?:\"[^\"\n]{0,1000}\"|'[^'\n]{0,1000}'|\{[^{}\n]{1,200}\}|[^\s,;&\"')\]}\[]{1,1000})"
+            r"|((?::|=>)\s{0,3})(?:\"[^\"\n]{1,1000}\"|'[^'\n]{1,1000}'"
             r"|(?=[^\s,;&]{0,200}\d|[^\s,;&]{28})[^\s,;&\"')\]}\[]{6,1000}))",
             re.IGNORECASE,
         ),
@@ -702,7 +702,8 @@ def _clean(value: object, options: SanitizationOptions, depth: int, left: _Budge
                 cleaned["__truncated"] = {"properties": len(mapping) - len(cleaned)}
                 break
             secret = options.remove_file_paths and isinstance(item, str) and _SECRET_KEY.fullmatch(str(key))
-            cleaned[left.text(str(key), options)] = CREDENTIAL if secret else _clean(item, options, depth + 1, left)
+            name = left.text(str(key), options)
+            cleaned[name] = CREDENTIAL if secret else _clean(item, options, depth + 1, left)
         return cleaned
     items: list[object] = []
     sequence = cast("Sequence[object]", value)
@@ -717,22 +718,21 @@ def _clean(value: object, options: SanitizationOptions, depth: int, left: _Budge
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_turns: RunVar[CapacityLimiter] = RunVar("codecall_cleaning")
 
+class Turns:
+    """Cleaning off the event loop, one text at a time for each script: what a hostile tool makes take long holds up
+    nobody but the script that called it."""
 
-async def in_turn(clean: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-    """`clean(...)` in a thread, one at a time: what a hostile tool makes take long holds up nobody but its caller."""
-    try:
-        turns = _turns.get()
-    except LookupError:
-        turns = CapacityLimiter(1)
-        _turns.set(turns)
-    return await anyio.to_thread.run_sync(partial(clean, *arguments, **options), limiter=turns)
+    def __init__(self) -> None:
+        self._one = CapacityLimiter(1)
 
+    async def of(self, clean: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """`clean(...)`, in a thread, when its turn comes."""
+        return await anyio.to_thread.run_sync(partial(clean, *arguments, **options), limiter=self._one)
 
-async def clean_error_in_turn(error: CodeCallError, options: SanitizationOptions) -> None:
-    """`clean_error`, off the event loop unless there is little to clean."""
-    if len(error.message) <= MAX_QUICK_CHARS and not (isinstance(error, ToolCallError) and error.details):
-        clean_error(error, options)
-    else:
-        await in_turn(clean_error, error, options)
+    async def clean_error(self, error: CodeCallError, options: SanitizationOptions) -> None:
+        """`clean_error`, at once when there is little to clean."""
+        if len(error.message) <= MAX_QUICK_CHARS and not (isinstance(error, ToolCallError) and error.details):
+            clean_error(error, options)
+        else:
+            await self.of(clean_error, error, options)

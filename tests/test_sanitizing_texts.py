@@ -466,6 +466,9 @@ LEAKS: list[tuple[str, tuple[str, ...]]] = [
 ]
 
 HONEST = [
+    "Unexpected token => at line 1",
+    "Unexpected token = at line 2",
+    "Unexpected token == at line 1",
     "User 42 not found",
     "Customer cus_00017 has no open invoices",
     "Invoice INV-2024-0042 is already paid",

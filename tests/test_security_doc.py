@@ -192,7 +192,7 @@ def test_the_page_names_every_way_the_report_can_end():
 @pytest.mark.parametrize("page", [PAGE, PAGE.parent.parent / "README.md"], ids=lambda page: page.name)
 def test_the_number_of_system_calls_is_right(page: Path):
     text = " ".join(page.read_text(encoding="utf-8").split())
-    assert set(re.findall(r"(\d+) system calls", text)) == {str(len(syscalls.ALLOWED))}
+    assert set(re.findall(r"(\d+) system calls", text)) == {str(len({row.name for row in syscalls.ALLOWED}))}
 
 
 def write() -> None:

@@ -14,11 +14,12 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from fastmcp.utilities.versions import VersionSpec
 from mcp import MCPError
 
 from codecall.calls.access import AccessPolicy, View
-from codecall.calls.failures import Failures, is_plain_success
+from codecall.calls.failures import Failures
 from codecall.calls.inputs import parameter_names
 from codecall.calls.names import shown
 from codecall.calls.unexpected import log_unexpected
@@ -26,11 +27,10 @@ from codecall.calls.unwrap import ValueTooLarge, is_wrapped, looks_wrapped, to_j
 from codecall.catalog.view import JsonObject, ToolEntry
 from codecall.errors import CodeCallError, ToolCallError, ToolTimeoutError
 from codecall.options import SanitizationOptions
-from codecall.sanitizing import MAX_QUICK_CHARS, in_turn
+from codecall.sanitizing import MAX_QUICK_CHARS, Turns
 
 if TYPE_CHECKING:
     from fastmcp import Context
-    from fastmcp.tools.base import ToolResult
 
 logger = logging.getLogger("codecall")
 
@@ -90,6 +90,7 @@ class Broker:
         self._timeout_ms = tool_call_timeout_ms
         self._max_value_bytes = max_value_bytes
         self._failures = Failures(sanitization)
+        self._turns = Turns()
         self._wraps: dict[str, bool] = {}
 
     async def prepare(self) -> None:
@@ -147,7 +148,7 @@ class Broker:
     async def _lookup_failed(self, failure: Exception, name: str) -> ToolCallError:
         """Middleware, providers and transforms of the server may raise anything while they are asked for tools."""
         log_unexpected(f"looking up tool {shown(name)!r}", failure)
-        return await in_turn(self._failures.of_lookup, failure, shown(name))
+        return await self._turns.of(self._failures.of_lookup, failure, shown(name))
 
     async def _result(self, entry: ToolEntry, arguments: dict[str, object]) -> ToolResult:
         """FastMCP's result when it is a success."""
@@ -164,9 +165,14 @@ class Broker:
                 raise await self._access.not_found(entry.name) from None
             log_unexpected(f"calling tool {entry.name!r}", failure)
             raise error from None
-        if is_plain_success(result):
+        returned: object = result  # whatever middleware makes of it
+        if (
+            isinstance(returned, ToolResult)
+            and not isinstance(returned, InputRequiredToolResult)
+            and not returned.is_error
+        ):
             return result
-        refused = await in_turn(self._failures.of_result, result, entry, arguments)
+        refused = await self._turns.of(self._failures.of_result, result, entry, arguments)
         if refused is not None:
             raise refused
         return result
@@ -174,7 +180,7 @@ class Broker:
     async def _named(self, failure: Exception, entry: ToolEntry) -> ToolCallError | None:
         """The error for what a call raised. Naming one takes long when a hostile tool has seen to it."""
         if isinstance(failure, MCPError) or len(str(failure)) > MAX_QUICK_CHARS:
-            return await in_turn(self._failures.of_exception, failure, entry)
+            return await self._turns.of(self._failures.of_exception, failure, entry)
         return self._failures.of_exception(failure, entry)
 
     async def _perform(self, entry: ToolEntry, arguments: dict[str, object]) -> ToolResult:

@@ -63,11 +63,6 @@ _ASKS_PERSON: Final = (
 )
 
 
-def is_plain_success(result: object) -> bool:
-    """Whether a returned result is an ordinary one, as nearly all are."""
-    return isinstance(result, ToolResult) and not isinstance(result, InputRequiredToolResult) and not result.is_error
-
-
 class Failures:
     """Names the failures of calls; messages and details leave it sanitized and bounded.
 

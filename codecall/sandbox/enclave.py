@@ -32,7 +32,7 @@ from codecall.sandbox.host.pool import WorkerPool
 from codecall.sandbox.host.turns import Run
 from codecall.sandbox.host.waiting import Need
 from codecall.sandbox.report import SandboxReport, kernel_facts
-from codecall.sanitizing import clean_error_in_turn, clean_text, in_turn
+from codecall.sanitizing import Turns, clean_text
 
 SPARE_CPU_SECONDS = 60
 """Processor time of a worker beyond what its scripts may use, in seconds: building engines, reading frames."""
@@ -226,10 +226,11 @@ class Enclave:
         return error
 
     async def _cleaned(self, result: ExecutionResult) -> ExecutionResult:
+        turns = Turns()
         if result.error is not None:
-            await clean_error_in_turn(result.error, self._sanitization)
+            await turns.clean_error(result.error, self._sanitization)
         if result.warnings:
-            result = replace(result, warnings=await in_turn(self._cleaned_warnings, result.warnings))
+            result = replace(result, warnings=await turns.of(self._cleaned_warnings, result.warnings))
         return result
 
     def _cleaned_warnings(self, warnings: Sequence[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import msgspec
 from codecall.errors import AccessDeniedError, CodeCallError, SelfReferenceError, ToolCallError, ToolNotFoundError
 from codecall.options import SanitizationOptions
 from codecall.sandbox.agentscript.policy import is_meta_tool
-from codecall.sanitizing import clean_error_in_turn
+from codecall.sanitizing import Turns
 
 ToolHandler = Callable[[str, dict[str, Any]], Any]
 """Performs a script's tool calls: `(name, input) -> value`, sync or async. A sync one runs in a thread."""
@@ -41,6 +41,7 @@ class HandlerBroker:
         self._tools = None if tools is None else {str(tool["name"]): tool for tool in tools}
         self._allowed = None if allowed is None else tuple(allowed)
         self._sanitization = sanitization
+        self._turns = Turns()
 
     async def prepare(self) -> None:
         """Nothing to read ahead."""
@@ -73,7 +74,7 @@ class HandlerBroker:
         except BaseException as error:
             # SystemExit and its like: a tool ends itself, not the server.
             failure = ToolCallError(f"Tool '{name}' ended with {type(error).__name__}", tool_name=name)
-        await clean_error_in_turn(failure, self._sanitization)
+        await self._turns.clean_error(failure, self._sanitization)
         raise failure
 
     async def describe(self, name: str) -> dict[str, object] | None:

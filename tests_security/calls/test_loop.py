@@ -37,7 +37,7 @@ SCRIPTS = {
         True,
     ),
     "numbers that are slow to read": (
-        "const a = []; for (let i = 0; i < 14; i++) a.push(Array(9000).fill(1e308)); return (await callTool('t', { a }))",
+        "const a = []; for (let i = 0; i < 14; i++) a.push(Array(9000).fill(1e308)); return callTool('t', { a })",
         lambda name, arguments: len(arguments["a"]),
         14,
     ),
@@ -55,7 +55,7 @@ async def test_others_are_served_meanwhile(enclave: Enclave, title: str):
 
 
 async def test_details_have_a_bound_in_characters(enclave: Enclave):
-    script = "try { await callTool('t', { o: Array(100).fill('x'.repeat(1000)) }) } catch (e) { return e.details.received.o }"
+    script = "return callTool('t', { o: Array(100).fill('x'.repeat(1000)) }).catch((e) => e.details.received.o)"
     result = await enclave.execute(script, tool_handler=detailed)
     values = result.value
     assert isinstance(values, list)

@@ -193,8 +193,9 @@ return [typeof g[p], typeof g[p][k], typeof g()[k], typeof g().next()[k]];
 //= ["object", "undefined", "undefined", "function"]
 --- a helper of an iterator
 const k = ['con', 'structor'].join('');
-return [typeof [].values().map((x) => x)[k], typeof [].values().take(1)[k], typeof [].values().flatMap((x) => [x])[k]];
-//= ["undefined", "undefined", "undefined"]
+const it = [].values();
+return [typeof it[k], ...['map', 'filter', 'take', 'drop', 'flatMap'].map((name) => typeof it[name])];
+//= ["undefined", "undefined", "undefined", "undefined", "undefined", "undefined"]
 --- a function called plainly has no global object for this
 return (function () { return typeof this; })();
 //= "undefined"
@@ -227,7 +228,7 @@ return seen;
 const seen = [];
 const look = function () { seen.push(this === undefined); return [1]; };
 [1].flatMap(look); [1, 2].reduce(look); [1].findLast(look); [1].toSorted(look); [2, 1].toSorted(look);
-[1].values().map(look).toArray(); [1].values().flatMap(look).toArray(); [1, 2].values().reduce(look);
+[1, 2].values().reduce(look); [1].values().forEach(look); [1].values().some(look);
 new Set([1]).forEach(look); await Array.fromAsync([1], look); Promise.try(look);
 return seen.every((x) => x) && seen.length;
 //= 10

@@ -461,13 +461,13 @@
       else if (isOverflow(error)) report.kind = 'stack';
       if (isError(error)) {
         report.name = bounded(ownText(error, 'name') || 'Error', 100);
-        report.message = bounded(ownText(error, 'message'), 7900);
+        report.message = bounded(ownText(error, 'message'), 3900);
         report.stack = bounded(textOf(stackOf(error)), 8000);
       } else {
-        report.message = bounded(textOf(error), 7900);
+        report.message = bounded(textOf(error), 3900);
       }
     } else {
-      report.message = bounded(textOf(error), 7900);
+      report.message = bounded(textOf(error), 3900);
     }
     $fail(stringify(report));
   }

@@ -35,7 +35,6 @@ class Maker:
         self._prepare = prepare
         self._server: ForkServer | None = None
         self._given_up: list[ForkServer] = []
-        self._starting = anyio.Lock()
         self._greeting: tuple[WorkerProcess, asyncio.Task[None]] | None = None
         self.closed = False
         """Set when no worker is to be made any more."""
@@ -47,21 +46,21 @@ class Maker:
         """Whether a fork server runs: then a worker can be made without waiting."""
         return self._server is not None
 
-    async def make(self, memory_mb: int) -> WorkerProcess:
+    def make(self, memory_mb: int) -> WorkerProcess:
         """A new process with room for an engine heap of that many MiB; it loads while the caller goes on.
 
         Raises:
             WorkerStartupError: it could not be started.
         """
         prepare = self._prepared_for(memory_mb)
-        if (server := await self._running_server()) is None:
-            return await WorkerProcess.spawn(prepare)
+        if (server := self._running_server()) is None:
+            return WorkerProcess.spawn(prepare)
         try:
             return WorkerProcess.fork(server, prepare)
         except WorkerStartupError:
             # It has died, and its workers with it. If a second one is no better, that is for the caller.
             self._give_up(server)
-            if (server := await self._running_server()) is None:
+            if (server := self._running_server()) is None:
                 raise
             return WorkerProcess.fork(server, prepare)
 
@@ -124,17 +123,12 @@ class Maker:
             await anyio.to_thread.run_sync(server.wait)
         self._given_up.clear()
 
-    async def _running_server(self) -> ForkServer | None:
-        """The fork server; the first who asks starts it. None where there can be none, or shall be."""
-        if self._server is None and self._options.fork_server and ForkServer.available():
-            async with self._starting:
-                if self._server is None:
-                    server = await anyio.to_thread.run_sync(ForkServer, self._prepare)
-                    if self.closed:
-                        server.close()
-                        await anyio.to_thread.run_sync(server.wait)
-                        raise WorkerStartupError("The enclave has been closed")
-                    self._server = server
+    def _running_server(self) -> ForkServer | None:
+        """The fork server, started when first asked for. None where there can be none, or shall be."""
+        if self._server is None and self._options.fork_server and not self.closed and ForkServer.available():
+            # Not in a thread: it takes two milliseconds, and a process that is started there is lost when the caller
+            # is cancelled meanwhile.
+            self._server = ForkServer(self._prepare)
         return self._server
 
     def _give_up(self, server: ForkServer) -> None:

@@ -76,7 +76,7 @@ class WorkerPool:
         """
         while self.size < min(self._options.min_workers, self._options.max_workers) and not self._closed:
             self._places += 1
-            worker = await self._make(self._prepare.limits.memory_mb)
+            worker = self._make(self._prepare.limits.memory_mb)
             self.maker.greet(worker)
             self._offer(worker)
 
@@ -120,7 +120,7 @@ class WorkerPool:
             if clean and worker.runs < self._prepare.runs and not self._closed and not worker.pipe.has_unread():
                 self._offer(worker)
             else:
-                await self._replace(worker)
+                self._replace(worker)
 
     # --------------------------------------------------------------------------------------- finding a worker
 
@@ -180,7 +180,7 @@ class WorkerPool:
 
     async def _make_or_wait(self, need: Need) -> WorkerProcess:
         """A new process may take a while to load: take whichever comes first, it or one that is returned."""
-        worker = await self._make(need.memory_mb)
+        worker = self._make(need.memory_mb)
         if self.maker.forks or not self._busy:
             self._busy.add(worker)
             return worker
@@ -220,14 +220,14 @@ class WorkerPool:
 
     # ---------------------------------------------------------------------------------------- making workers
 
-    async def _make(self, memory_mb: int) -> WorkerProcess:
+    def _make(self, memory_mb: int) -> WorkerProcess:
         """A new process in a place counted before; it loads while the caller goes on.
 
         Raises:
             WorkerStartupError, WorkerPoolDisposedError
         """
         try:
-            worker = await self.maker.make(memory_mb)
+            worker = self.maker.make(memory_mb)
         except BaseException:
             self._places -= 1
             self._admit()
@@ -266,7 +266,7 @@ class WorkerPool:
         while self.size < self._options.max_workers and not self._closed and self._queue.give_place():
             self._places += 1
 
-    async def _replace(self, worker: WorkerProcess) -> None:
+    def _replace(self, worker: WorkerProcess) -> None:
         self._bury(worker)
         if self._closed or self._queue:
             return
@@ -275,9 +275,9 @@ class WorkerPool:
                 self._stock()
         elif self.size < min(self._options.min_workers, self._options.max_workers):
             # The script that has just ended must not pay for it: whoever needs a worker next gets the error.
-            with anyio.CancelScope(shield=True), suppress(WorkerError):
+            with suppress(WorkerError):
                 self._places += 1
-                self._offer(await self._make(self._prepare.limits.memory_mb))
+                self._offer(self._make(self._prepare.limits.memory_mb))
 
     def _bury(self, worker: WorkerProcess) -> None:
         """Kill now; take it off the system's table when it has died."""

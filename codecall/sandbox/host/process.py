@@ -62,8 +62,8 @@ class WorkerProcess:
         return self._process.pid
 
     @classmethod
-    async def spawn(cls, prepare: wire.Prepare) -> WorkerProcess:
-        """Start a process; it is not ready yet.
+    def spawn(cls, prepare: wire.Prepare) -> WorkerProcess:
+        """Start a process; it is not ready yet. Takes some milliseconds.
 
         Raises:
             WorkerStartupError: the process could not be started.
@@ -71,9 +71,9 @@ class WorkerProcess:
         ours, theirs = pair()
         with theirs:
             try:
-                process = await anyio.to_thread.run_sync(start_process, WORKER_COMMAND, theirs)
-            except BaseException:
-                ours.close()  # one that was started all the same ends by that
+                process = start_process(WORKER_COMMAND, theirs)
+            except WorkerStartupError:
+                ours.close()
                 raise
         return cls(process, ours, prepare)
 

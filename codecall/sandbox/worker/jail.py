@@ -134,7 +134,7 @@ def _syscalls(_: Terms) -> str:
         raise _Missing(syscalls.MISSING)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     syscalls.enforce()
-    return f"{len(syscalls.ALLOWED)} system calls allowed"
+    return f"{len({row.name for row in syscalls.ALLOWED})} system calls allowed"
 
 
 SHARED: Final = (
