@@ -165,12 +165,7 @@ class Broker:
                 raise await self._access.not_found(entry.name) from None
             log_unexpected(f"calling tool {entry.name!r}", failure)
             raise error from None
-        returned: object = result  # whatever middleware makes of it
-        if (
-            isinstance(returned, ToolResult)
-            and not isinstance(returned, InputRequiredToolResult)
-            and not returned.is_error
-        ):
+        if _is_plain_success(result):
             return result
         refused = await self._turns.of(self._failures.of_result, result, entry, arguments)
         if refused is not None:
@@ -253,6 +248,13 @@ async def _contained(call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
         raise
     except BaseException as failure:
         raise ToolExit(type(failure).__name__).with_traceback(failure.__traceback__) from failure
+
+
+def _is_plain_success(returned: object) -> bool:
+    """Whether it is an ordinary result, as nearly all are. Middleware may make anything of one."""
+    if not isinstance(returned, ToolResult) or isinstance(returned, InputRequiredToolResult):
+        return False
+    return not returned.is_error
 
 
 async def _stop(task: asyncio.Task[ToolResult], name: str) -> None:

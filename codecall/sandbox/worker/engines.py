@@ -12,7 +12,7 @@ SPARE_ENGINES = 8
 """Engines a worker keeps ready, each about 0.3 MB."""
 
 REST_S = 0.003
-"""How long nothing must arrive before a further engine is built, in seconds."""
+"""How long nothing must arrive before something is done ahead of need, in seconds."""
 
 
 class Spares:

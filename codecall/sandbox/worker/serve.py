@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import signal
@@ -14,7 +15,7 @@ from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.realm import Outcome, Realm
 from codecall.sandbox.worker import jail
-from codecall.sandbox.worker.engines import SPARE_ENGINES, Spares
+from codecall.sandbox.worker.engines import REST_S, SPARE_ENGINES, Spares
 from codecall.sandbox.worker.pipe import Pipe
 from codecall.sandbox.worker.rehearsal import rehearse
 from codecall.sandbox.worker.watchdog import Watchdog
@@ -67,6 +68,8 @@ def _serve(pipe: Pipe, shared: jail.Shared, engines: Engines | None) -> NoReturn
     prepare = pipe.receive()
     if not isinstance(prepare, wire.Prepare):
         os._exit(2)
+    if prepare.runs == 1:
+        gc.disable()  # the system collects all of it sooner
     watchdog = Watchdog(pipe)
     layers = jail.enter_own(shared, prepare.limits.memory_mb, prepare.cpu_seconds, watchdog.start)
     missing = [f"{layer.name} ({layer.detail})" for layer in layers if not layer.active]
@@ -85,16 +88,18 @@ def _serve(pipe: Pipe, shared: jail.Shared, engines: Engines | None) -> NoReturn
     def make(limits: wire.Limits) -> Realm:
         return Realm(limits, ask, watchdog.script_ms)
 
+    trial = None
     if engines is None or engines.first.limits != prepare.limits:
         first = make(prepare.limits)
     else:
-        for engine in engines:
-            engine.attend(ask, watchdog.script_ms)
-        _run(pipe, watchdog, engines.trial, wire.Start("return 1 + 1", prepare.limits))
-        watchdog.rest()
-        first = engines.first
+        first, trial = engines
+        first.attend(ask, watchdog.script_ms)
     spares = Spares(make, first, min(SPARE_ENGINES, prepare.runs))
     pipe.send(wire.Ready(layers))
+    if trial is not None and not pipe.has_work(REST_S):
+        trial.attend(ask, watchdog.script_ms)
+        _run(pipe, watchdog, trial, wire.Start("return 1 + 1", prepare.limits))
+        watchdog.rest()
     for runs in itertools.count(1):
         start = pipe.receive()
         if not isinstance(start, wire.Start):
