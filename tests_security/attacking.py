@@ -8,6 +8,7 @@ from typing import Any
 
 from codecall.envelopes import ExecutionResult
 from codecall.sandbox.enclave import Enclave
+from codecall.sandbox.worker import jail, syscalls
 
 TOOLS = ("echo", "users:list", "fail", "secret:read", "big", "hostile")
 """What the server has."""
@@ -93,3 +94,12 @@ async def attacked(enclave: Enclave, source: str, canaries: Canaries) -> Executi
     return await enclave.execute(
         source, tool_handler=handler, tools=tools, allowed_tools=ALLOWED, context={"tenant": "t1"}
     )
+
+
+def as_far_as_there_is_a_jail() -> dict[str, object]:
+    """Preset values for this system: where a layer is missing, `locked_down` refuses to run; the rest has to hold."""
+    try:
+        jail.landlock_abi()
+    except OSError:
+        return {"require_jail": False}
+    return {} if syscalls.MISSING is None else {"require_jail": False}

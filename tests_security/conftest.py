@@ -10,7 +10,7 @@ import pytest
 
 from codecall.options import PRESET_NAMES
 from codecall.sandbox.enclave import Enclave
-from tests_security.attacking import Canaries
+from tests_security.attacking import Canaries, as_far_as_there_is_a_jail
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +33,10 @@ async def enclaves(canaries: Canaries) -> AsyncIterator[Mapping[str, Enclave]]:
     del canaries
     pool = {"min_workers": 0, "max_workers": 2}
     async with AsyncExitStack() as stack:
-        yield {preset: await stack.enter_async_context(Enclave(preset=preset, pool=pool)) for preset in PRESET_NAMES}
+        yield {
+            preset: await stack.enter_async_context(Enclave(preset=preset, pool=pool, **as_far_as_there_is_a_jail()))
+            for preset in PRESET_NAMES
+        }
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from codecall.sandbox.agentscript.guard import Refused, check
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import Program, mismatch, read_programs
-from tests_security.attacking import Canaries, attacked
+from tests_security.attacking import Canaries, as_far_as_there_is_a_jail, attacked
 
 PROGRAMS: Final = [
     program for file in sorted(Path(__file__).parent.glob("*.script.js")) for program in read_programs(file)
@@ -67,7 +67,7 @@ def test_most_honest_programs_need_no_switch_and_each_switch_is_needed() -> None
 async def test_they_end_the_same_under_another_preset(preset: str, canaries: Canaries) -> None:
     rules = Rules.of(load_preset(preset))
     accepted = [program for program in PROGRAMS if not refused(program, rules)]
-    async with Enclave(preset=preset, pool={"max_workers": 2}) as enclave:
+    async with Enclave(preset=preset, pool={"max_workers": 2}, **as_far_as_there_is_a_jail()) as enclave:
         for program in accepted[::SAMPLE]:
             result = await attacked(enclave, program.source, canaries)
             assert canaries.leaked(result) == []
