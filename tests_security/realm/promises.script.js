@@ -166,3 +166,9 @@ for await (const one of forever) { if (one > 1) break; }
 const forever = { [Symbol.asyncIterator]: () => ({ next: async () => { for (let i = 0; i < 2000; i++); return { done: false, value: 1 }; } }) };
 return (await Array.fromAsync(forever)).length;
 //~ STEP_LIMIT
+--- a promise that settles with itself
+class A { constructor(o) { return o } }
+const c = ['constr', 'uctor'].join('');
+class B extends A { [c] = null; then = null }
+return new B(Promise.resolve(1));
+//~ EXECUTION_ERROR settles with a promise

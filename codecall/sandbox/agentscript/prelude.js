@@ -489,7 +489,11 @@
   }
   async function resolved(value, seen) {
     if (typeof value !== 'object' || value === null) return value;
-    if (isPromise(value)) return resolved(await value, seen);
+    if (isPromise(value)) {
+      const settled = await value;
+      if (typeof settled === 'object' && settled !== null && isPromise(settled)) throw new GlobalTypeError('The result holds a promise that settles with a promise');
+      return resolved(settled, seen);
+    }
     if (mapHas(seen, value)) return mapGet(seen, value);
     if (isArray(value)) {
       const copy = [];
