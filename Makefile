@@ -22,10 +22,10 @@ demo: $(VENV)/.demo ## a real client, a CRM server over stdio, and what CodeCall
 	@$(BIN)/python -m examples.demo
 
 test: $(VENV)/.test ## the whole test suite; PYTEST="-k search -x" hands options on
-	@$(BIN)/python -m pytest $(PYTEST)
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST)
 
 test-security: $(VENV)/.test ## the attacks alone; CODECALL_VM_PRESET=locked_down runs them under that preset
-	@$(BIN)/python -m pytest tests_security $(PYTEST)
+	@$(BIN)/python -m pytest -n auto --dist worksteal tests_security $(PYTEST)
 
 fuzz: $(VENV)/.test ## random attacks for FUZZ_MINUTES (default 30)
 	@$(BIN)/python -m pytest tests_security/fuzz -m fuzz $(PYTEST)

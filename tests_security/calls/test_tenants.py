@@ -219,6 +219,7 @@ async def test_the_servers_own_secrets(
             raise RuntimeError(f"cannot read {path}: {os.environ['CODECALL_PLANTED_SECRET']}")
 
     machine = {socket.gethostname(), os.environ.get("HOME", "/root") + "/", str(Path.cwd()), "site-packages"}
+    machine = {word for word in machine if word not in str(file)}  # what a script says itself is no secret
     async with Client(install(server)) as client:
         here = asked(client)
         scripts = [*(f"return {name}" for name in NAMES), *(f"return typeof {name}" for name in NAMES[:36]), *CODE]

@@ -11,6 +11,7 @@ import pytest
 
 from codecall.options import PRESET_NAMES
 from codecall.sandbox.enclave import Enclave
+from tests_security.attacking import as_far_as_there_is_a_jail
 
 # Each fills the heap in another way, and has let go of it when the clause runs
 EXHAUSTING = {
@@ -48,7 +49,7 @@ async def test_the_largest_heap_is_told_too():
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)
 async def test_null_is_a_value_like_any_other(preset: str):
-    async with Enclave(preset, pool={"max_workers": 1}) as enclave:
+    async with Enclave(preset, pool={"max_workers": 1}, **as_far_as_there_is_a_jail()) as enclave:
         caught = await enclave.execute("try { throw null } catch (e) { return [e] }")
         thrown = await enclave.execute("throw null")
         rejected = await enclave.execute("return await Promise.reject(null).catch((e) => [e])")
