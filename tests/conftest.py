@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.reporting import pytest_runtest_makereport as pytest_runtest_makereport
+
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from codecall.options import PRESET_NAMES
 from codecall.sandbox.enclave import Enclave
+from tests.reporting import pytest_runtest_makereport as pytest_runtest_makereport
 from tests_security.attacking import Canaries, as_far_as_there_is_a_jail
 
 
