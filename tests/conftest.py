@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.reporting import pytest_runtest_makereport as pytest_runtest_makereport
+from tests.reporting import pytest_runtest_makereport  # noqa: F401 - pytest finds it here
 
 
 @pytest.fixture(scope="session")

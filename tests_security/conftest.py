@@ -10,7 +10,7 @@ import pytest
 
 from codecall.options import PRESET_NAMES
 from codecall.sandbox.enclave import Enclave
-from tests.reporting import pytest_runtest_makereport as pytest_runtest_makereport
+from tests.reporting import pytest_runtest_makereport  # noqa: F401 - pytest finds it here
 from tests_security.attacking import Canaries, as_far_as_there_is_a_jail
 
 
