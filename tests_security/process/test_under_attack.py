@@ -14,6 +14,7 @@ import anyio.lowlevel
 import pytest
 
 from codecall.sandbox.enclave import Enclave
+from tests_security.attacking import as_far_as_there_is_a_jail
 from tests_security.process.mixture import DOCUMENTED, Script, bombs, complaint, friendly, stream, tools
 from tests_security.process.observing import loop_lag, resident_mb, running
 
@@ -31,7 +32,7 @@ GROWTH_MB = 48
 async def enclave() -> AsyncIterator[Enclave]:
     """An enclave with little time and few steps for each script: what is hostile uses all there is."""
     pool = {"min_workers": 2, "max_workers": WORKERS}
-    async with Enclave(timeout_ms=TIMEOUT_MS, max_steps=100_000, pool=pool) as enclave:
+    async with Enclave(timeout_ms=TIMEOUT_MS, max_steps=100_000, pool=pool, **as_far_as_there_is_a_jail()) as enclave:
         yield enclave
 
 
@@ -146,7 +147,8 @@ async def test_sixty_clients_at_once(enclave: Enclave):
     ],
 )
 async def test_a_client_that_goes_away_frees_its_worker(script: str):
-    async with Enclave(timeout_ms=60_000, pool={"min_workers": 1, "max_workers": 1}) as enclave:
+    pool = {"min_workers": 1, "max_workers": 1}
+    async with Enclave(timeout_ms=60_000, pool=pool, **as_far_as_there_is_a_jail()) as enclave:
         started, cancelled = anyio.Event(), anyio.Event()
 
         async def handler(name: str, arguments: dict[str, object]) -> None:
@@ -171,7 +173,8 @@ async def test_a_client_that_goes_away_frees_its_worker(script: str):
 
 
 async def test_a_client_that_goes_away_leaves_the_queue():
-    async with Enclave(timeout_ms=60_000, pool={"min_workers": 1, "max_workers": 1}) as enclave:
+    pool = {"min_workers": 1, "max_workers": 1}
+    async with Enclave(timeout_ms=60_000, pool=pool, **as_far_as_there_is_a_jail()) as enclave:
         started = anyio.Event()
 
         async def handler(name: str, arguments: dict[str, object]) -> None:

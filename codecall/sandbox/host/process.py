@@ -42,6 +42,7 @@ class WorkerProcess:
         """Engine heap its jail has room for, in MiB."""
         self.owner: str | None = None
         """Whose scripts it has run: it runs no others."""
+        self._lacks: str | None = None
         self.layers: list[wire.Layer] = []
         """The layers of its jail, once it is ready."""
         self.ready = False
@@ -105,6 +106,7 @@ class WorkerProcess:
         """
         if self.ready:
             return
+        self._check_jail()
         try:
             with anyio.fail_after(timeout_ms / 1000):
                 message = await self.pipe.receive()
@@ -120,12 +122,16 @@ class WorkerProcess:
         if not isinstance(message, wire.Ready):
             raise WorkerStartupError("A worker process did not start by the protocol")
         self.layers = message.layers
-        if message.failure is not None:
+        self._lacks = message.failure
+        self._check_jail()
+        self.ready = True
+
+    def _check_jail(self) -> None:
+        if self._lacks is not None:
             raise WorkerStartupError(
-                f"The worker's jail lacks a layer that the preset requires: {message.failure}",
+                f"The worker's jail lacks a layer that the preset requires: {self._lacks}",
                 hint="`python -m codecall.sandbox.report` shows every layer; `require_jail=False` runs without.",
             )
-        self.ready = True
 
     def kill(self) -> None:
         """End the process at once. Whoever waits for it is woken and finds it gone."""
