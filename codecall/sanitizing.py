@@ -698,7 +698,7 @@ def _clean(value: object, options: SanitizationOptions, depth: int, left: _Budge
         mapping = cast("Mapping[object, object]", value)
         cleaned: dict[str, object] = {}
         for key, item in mapping.items():
-            if left.nodes <= 0:
+            if left.nodes <= 0 or left.chars <= 0:
                 cleaned["__truncated"] = {"properties": len(mapping) - len(cleaned)}
                 break
             secret = options.remove_file_paths and isinstance(item, str) and _SECRET_KEY.fullmatch(str(key))

@@ -44,7 +44,14 @@ class Area(NamedTuple):
 SANDBOX = "codecall.sandbox"
 POLICY = f"{SANDBOX}.agentscript.policy"
 WIRE = f"{SANDBOX}.wire"
-SHARED = ("codecall.errors", "codecall.options", "codecall.envelopes", "codecall.sanitizing", POLICY)
+SHARED = (
+    "codecall.decoding",
+    "codecall.errors",
+    "codecall.options",
+    "codecall.envelopes",
+    "codecall.sanitizing",
+    POLICY,
+)
 BROKER_SIDE = f"{SANDBOX}.broker"
 
 CATALOG_SIDE = ("codecall.calls", "codecall.catalog.view", "codecall.catalog.reach", BROKER_SIDE, *SHARED)
@@ -61,6 +68,7 @@ HOUSE = [
     Area(f"{SANDBOX}.agentscript.configuration", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
     Area(f"{SANDBOX}.agentscript.stops", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
     Area(f"{SANDBOX}.worker", 2, (WIRE, f"{SANDBOX}.agentscript"), ("pyseccomp", "landlock")),
+    Area("codecall.decoding", 2, (), ("msgspec",)),
     Area("codecall.errors", 2, (POLICY,)),
     Area("codecall.envelopes", 2, (POLICY, "codecall.errors")),
     Area("codecall.options", 2, (POLICY, "codecall.errors"), ("pydantic",)),

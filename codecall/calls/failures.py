@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final, cast
 
 import msgspec
@@ -37,6 +38,7 @@ from codecall.calls.inputs import explain, mismatches, parameters, problems_of
 from codecall.calls.rates import RateLimitRefused
 from codecall.calls.unexpected import told
 from codecall.catalog.view import JsonObject, ToolEntry
+from codecall.decoding import read_json
 from codecall.errors import (
     AccessDeniedError,
     InputRequiredError,
@@ -288,12 +290,10 @@ def _own_error(data: object) -> JsonObject | None:
 
 
 def _json_object(text: str) -> object:
-    if not text.lstrip().startswith("{") or len(text) > _MAX_OWN_ERROR_CHARS:
-        return None
-    try:
-        return cast("object", msgspec.json.decode(well_formed(text)))
-    except (msgspec.MsgspecError, RecursionError):
-        return None
+    if text.lstrip().startswith("{") and len(text) <= _MAX_OWN_ERROR_CHARS:
+        with suppress(msgspec.MsgspecError, RecursionError):
+            return cast("object", read_json(well_formed(text)))
+    return None
 
 
 def _mapping(value: object) -> JsonObject:

@@ -23,6 +23,7 @@ from codecall.calls.unexpected import log_unexpected, told
 from codecall.catalog.index import IndexCache
 from codecall.catalog.metadata import META_KEY, ToolMetadata
 from codecall.catalog.view import CatalogView
+from codecall.decoding import read_json
 from codecall.errors import CodeCallError
 from codecall.meta_tools.lifetime import EnclaveLifetime
 from codecall.options import PluginOptions
@@ -102,7 +103,7 @@ def answer(body: JsonObject, *, text: str | None = None, is_error: bool = False)
 def answer_from_catalogue(body: JsonObject) -> ToolResult:
     """As `answer`, for a `body` that holds schemas of the server's tools: what leaves is a copy of them."""
     _, encoded = _encoded(body)
-    return answer(msgspec.json.decode(encoded), text=encoded.decode())
+    return answer(read_json(encoded), text=encoded.decode())
 
 
 def _encoded(body: JsonObject) -> tuple[JsonObject, bytes]:

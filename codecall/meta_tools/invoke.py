@@ -11,6 +11,7 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
 from codecall.calls.broker import Broker
+from codecall.decoding import read_json
 from codecall.envelopes import INVOKE_SCHEMA, invoke_error, invoke_ok
 from codecall.errors import CodeCallError
 from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
@@ -82,14 +83,10 @@ class InvokeTool(MetaTool):
         return answer(invoke_ok(value), text=f'{{"status":"ok","result":{text}}}')
 
 
-# The decoder's own reading of a number near the ends of what a float can hold takes 20 microseconds.
-_decode = msgspec.json.Decoder(float_hook=float).decode
-
-
 def _plain(text: str) -> tuple[object, str]:
     """The data of a tool's value, and its JSON. What is no Unicode text in them (half a surrogate pair) is replaced."""
     try:
-        return _decode(text), text
+        return read_json(text), text
     except msgspec.DecodeError:
         whole = well_formed(json.dumps(json.loads(text), ensure_ascii=False))
-        return _decode(whole), whole
+        return read_json(whole), whole

@@ -33,12 +33,9 @@ ALIKE = "".join(chr(0x4E00 + number * 7919 % 97) for number in range(5_000))
 """A name of 5,000 characters."""
 
 ROWS = [
-    ends(
-        "arrow functions nested without brackets: the engine's limit, not the server's",
-        "return " + "a=>\n" * 2_000 + "1;",
-        "WORKER_MEMORY_EXCEEDED",
-        "Script exceeded the memory limit of 64 MB",
-    ),
+    refused("arrow functions nested without brackets", "return " + "a=>\n" * 2_000 + "1;"),
+    refused("loops nested without brackets", "for(;;)\n" * 3_500 + "b" + "+b" * 9_000),
+    Row("nesting of 190 loops is no attack", "for(;;)\n" * 190 + "return 1;", 1),
     refused("unary operators nested without brackets", "return " + "!\n" * 6_000 + "1;"),
     Row("else-if nested without brackets", "if(1);else\n" * 3_000 + ";"),
     refused("conditions nested without brackets", "return " + "1?1:\n" * 6_000 + "1;"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 class Scope:
     """One scope: its names, and what `this`, `arguments` and `return` mean in it."""
 
-    __slots__ = ("arguments", "classes", "names", "parent", "this", "top", "variables")
+    __slots__ = ("arguments", "classes", "depth", "names", "parent", "this", "top", "variables")
 
     def __init__(self, parent: Scope | None = None) -> None:
         """A block in `parent`, or the top level."""
@@ -14,6 +14,7 @@ class Scope:
         self.names: set[str] = set()
         self.classes: set[str] | None = None
         """Those names that are classes of the script; None while there are none."""
+        self.depth: int = 0 if parent is None else parent.depth + 1
         if parent is None:
             self.variables = self
             self.top = True

@@ -17,6 +17,7 @@ from codecall.sandbox.agentscript.parsing import PREFIX
 from codecall.sandbox.agentscript.policy import (
     ERROR_KINDS,
     MAX_REGEXES,
+    MAX_SCOPES,
     MEMBERS,
     NEVER_NAMES,
     OPERATORS,
@@ -69,6 +70,10 @@ class Walk:
         while stack:
             node, scope = stack.pop()
             kind: str = node.type
+            if scope.depth > MAX_SCOPES:
+                row = SOURCE["scope nesting"]
+                self.marks.append(Mark(node.range[0] - SHIFT, row.kind, "Script is nested too deeply", row.instead))
+                return frozenset()
             if kind in refused_nodes:
                 self.refuse_node(node, refused_nodes[kind])
             handler = handlers.get(kind)

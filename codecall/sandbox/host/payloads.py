@@ -8,13 +8,13 @@ densest data that `Bounds` let through about 12 ms.
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections.abc import Iterable
 from typing import NamedTuple, cast
 
 import msgspec
 
+from codecall.decoding import read_json
 from codecall.sandbox import wire
 
 MANY = 10_000
@@ -32,16 +32,6 @@ of the server's memory, and takes ten times as long to decode as other data."""
 
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _PIECE = re.compile(r'(?:[^"]*+"(?:[^"\\]++|\\.)*+"){1,1000}+|.++', re.DOTALL)
-
-
-def _finite(text: str) -> float:
-    if math.isinf(number := float(text)):
-        raise ValueError(text)
-    return number
-
-
-# The decoder's own reading of a number near the ends of what a float can hold takes 20 microseconds.
-_decode = msgspec.json.Decoder(float_hook=_finite).decode
 
 
 class NotJson(Exception):  # noqa: N818 - internal signal, named for what happened
@@ -90,8 +80,8 @@ async def decode_json(text: str, bounds: Bounds) -> object:
     if brackets > bounds.containers and (count := await _containers(text)) > bounds.containers:
         raise TooManyContainers(count)
     try:
-        data = _decode(text)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+        data = read_json(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         raise NotJson from None
     if brackets > bounds.depth:
         await _check_depth(data, bounds.depth)

@@ -177,24 +177,23 @@ class Pipe:
                 loop.remove_writer(self._connection)
 
     def has_unread(self) -> bool:
-        """Whether the worker has said something out of turn."""
-        if self._buffer:
-            return True
-        try:
-            return len(self._connection.recv(1, socket.MSG_PEEK)) >= 0
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
+        """Whether the worker has said something out of turn, or closed its end."""
+        return self._next() is not None
 
     def interrupts(self) -> bool:
         """Whether the worker has said something although the server has the turn."""
+        return bool(self._next())
+
+    def _next(self) -> bytes | bytearray | None:
+        """Something of what has not been read; empty when the worker has closed its end, None if nothing."""
         if self._buffer:
-            return True
+            return self._buffer
         try:
-            return bool(self._connection.recv(1, socket.MSG_PEEK))
+            return self._connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return None
         except OSError:
-            return False
+            return b""
 
     @contextlib.contextmanager
     def overheard(self, notice: Callable[[], object]) -> Generator[None]:

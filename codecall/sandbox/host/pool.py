@@ -162,6 +162,8 @@ class WorkerPool:
             return await self._make_or_wait(need)
         self._leave(waiter)
         self._check_open()
+        if waiter.refusal is not None:
+            raise waiter.refusal
         raise QueueTimeoutError(
             f"No worker became free within {self._options.queue_timeout_ms}ms",
             hint="Try again in a moment; the operator can raise pool.max_workers or pool.queue_timeout_ms.",

@@ -27,20 +27,25 @@ class Need(NamedTuple):
 class Waiter:
     """A script in the queue. Whoever returns a worker hands it over, or the place of one that will not do."""
 
-    __slots__ = ("event", "has_own", "has_place", "need", "worker")
+    __slots__ = ("event", "has_own", "has_place", "need", "refusal", "worker")
 
     def __init__(self, need: Need, *, has_own: bool) -> None:
         self.need = need
         self.has_own = has_own
         """Whether it has a worker of its own, which still loads: it needs no place."""
         self.event = anyio.Event()
-        """Set when there is no more to wait for; with neither of the two below, because the pool is closed."""
+        """Set when there is no more to wait for; with none of the three below, because the pool is closed."""
         self.worker: WorkerProcess | None = None
         self.has_place = False
+        self.refusal: QueueFullError | None = None
+        """Why it lost its place in the queue."""
 
 
 class Queue:
-    """Scripts that wait, in the order they came.
+    """Scripts that wait: owner by owner in turn, those of one owner in the order they came.
+
+    So nobody waits longer because somebody else has sent more. Where the queue is full, whoever has fewer scripts in
+    it takes the place of the last one of whoever has most.
 
     Args:
         longest: How many may wait.
@@ -48,53 +53,90 @@ class Queue:
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
-        self._waiters: deque[Waiter] = deque()
+        self._lines: dict[str, deque[Waiter]] = {}
+        """By owner, whose turn it is first; no line is empty."""
 
     def __len__(self) -> int:
         """How many wait."""
-        return len(self._waiters)
+        return sum(map(len, self._lines.values()))
 
     def join(self, need: Need, *, has_own: bool = False) -> Waiter:
         """Go to the end. A script that `has_own` worker, which still loads, does not count against the bound.
 
         Raises:
-            QueueFullError: as many wait as may.
+            QueueFullError: as many wait as may, and nobody else has more of them.
         """
-        if not has_own and len(self._waiters) >= self._longest:
-            raise QueueFullError(
-                f"{len(self._waiters)} scripts already wait for a worker; the limit is {self._longest}",
-                hint="Try again in a moment; the operator can raise pool.max_workers or pool.max_queue.",
-            )
+        if not has_own and len(self) >= self._longest:
+            self._make_room(need.owner)
         waiter = Waiter(need, has_own=has_own)
-        self._waiters.append(waiter)
+        self._lines.setdefault(need.owner, deque()).append(waiter)
         return waiter
 
     def remove(self, waiter: Waiter) -> None:
         """Somebody does not wait any longer."""
-        if waiter in self._waiters:
-            self._waiters.remove(waiter)
+        line = self._lines.get(waiter.need.owner, ())
+        if waiter in line:
+            self._take(waiter)
 
     def wants(self, worker: WorkerProcess) -> bool:
         """Whether that worker will do for the first."""
-        return self._waiters[0].need.met_by(worker)
+        return self._first().need.met_by(worker)
 
     def hand_over(self, worker: WorkerProcess) -> None:
         """The first gets that worker."""
-        waiter = self._waiters.popleft()
+        waiter = self._first()
+        self._serve(waiter)
         waiter.worker = worker
         waiter.event.set()
 
     def give_place(self) -> bool:
         """The first who has no worker of its own may have one made; False when there is nobody."""
-        for waiter in self._waiters:
-            if not waiter.has_own:
-                self._waiters.remove(waiter)
-                waiter.has_place = True
-                waiter.event.set()
-                return True
+        for line in self._lines.values():
+            for waiter in line:
+                if not waiter.has_own:
+                    self._serve(waiter)
+                    waiter.has_place = True
+                    waiter.event.set()
+                    return True
         return False
 
     def dismiss(self) -> None:
         """Nobody gets anything any more."""
-        while self._waiters:
-            self._waiters.popleft().event.set()
+        lines, self._lines = self._lines, {}
+        for line in lines.values():
+            for waiter in line:
+                waiter.event.set()
+
+    def _first(self) -> Waiter:
+        return next(iter(self._lines.values()))[0]
+
+    def _take(self, waiter: Waiter) -> None:
+        line = self._lines[waiter.need.owner]
+        line.remove(waiter)
+        if not line:
+            del self._lines[waiter.need.owner]
+
+    def _serve(self, waiter: Waiter) -> None:
+        """Its turn has come; that of its owner's next comes after everybody else's."""
+        owner = waiter.need.owner
+        self._take(waiter)
+        if owner in self._lines:
+            self._lines[owner] = self._lines.pop(owner)
+
+    def _make_room(self, owner: str) -> None:
+        """A place for a script of `owner`: one of whoever has at least two more than that."""
+        longest = max(self._lines.values(), key=len, default=deque[Waiter]())
+        if len(longest) > len(self._lines.get(owner, ())) + 1:
+            for waiter in reversed(longest):
+                if not waiter.has_own:
+                    self._take(waiter)
+                    waiter.refusal = self._full()
+                    waiter.event.set()
+                    return
+        raise self._full()
+
+    def _full(self) -> QueueFullError:
+        return QueueFullError(
+            f"{len(self)} scripts already wait for a worker; the limit is {self._longest}",
+            hint="Try again in a moment; the operator can raise pool.max_workers or pool.max_queue.",
+        )

@@ -7,7 +7,6 @@ Descriptor 0 is its line to the server (`wire.py` has the records); when that cl
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import select
@@ -17,13 +16,11 @@ from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.realm import Realm
-from codecall.sandbox.worker.jail import Shared
+from codecall.sandbox.worker import jail
 from codecall.sandbox.worker.serve import Engines, run, settle_in
 
 MAX_PREPARE_BYTES = 64 * 1024
 """Longest first record, in bytes; it has some 500."""
-
-_PR_SET_PDEATHSIG = 1
 
 
 class _Child(NamedTuple):
@@ -36,7 +33,7 @@ class _Child(NamedTuple):
 class _Template(NamedTuple):
     """What every worker starts with."""
 
-    shared: Shared
+    shared: jail.Shared
     engines: Engines | None
 
 
@@ -132,7 +129,7 @@ def _fork(template: _Template, descriptors: list[int]) -> tuple[int, _Child] | N
 def _become_worker(template: _Template, pipe: int, parent: int) -> NoReturn:
     try:
         # However the fork server ends, its workers do too.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        jail.end_with_parent()
         if os.getppid() == parent:
             os.dup2(pipe, 0)
             run(*template)

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 import resource
+import signal
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -35,7 +36,7 @@ thread's arena (64 MiB, reserved and hardly used)."""
 NOBODY: Final = 65534
 """User and group of a worker whose server runs as root; the kernel's own overflow id."""
 
-_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 4, 38, 47, 4
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 1, 4, 38, 47, 4
 _CAPABILITY_VERSION_3 = 0x20080522
 
 
@@ -189,6 +190,15 @@ def enter_own(shared: Shared, memory_mb: int, cpu_seconds: int, start_threads: C
     first = enter_layer(OWN[0], terms)
     start_threads()
     return [*shared.layers, first, *(enter_layer(row, terms) for row in OWN[1:])]
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process when the one that forked it ends.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def enter_layer(row: Row, terms: Terms) -> Layer:

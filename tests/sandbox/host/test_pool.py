@@ -26,7 +26,9 @@ from codecall.errors import (
     WorkerStartupError,
     WorkerTimeoutError,
 )
+from codecall.options import SanitizationOptions
 from codecall.sandbox.enclave import Enclave
+from codecall.sandbox.handlers import HandlerBroker
 from codecall.sandbox.host import process
 
 
@@ -383,3 +385,31 @@ async def test_descriptors_of_any_number_will_do() -> None:
         for descriptor in kept:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_one_owners_many_scripts_do_not_hold_up_anothers() -> None:
+    gate = Gate()
+    order: list[str] = []
+    async with (
+        Enclave("secure", pool={"max_workers": 1, "max_queue": 4}) as enclave,
+        anyio.create_task_group() as group,
+    ):
+
+        async def run(owner: str) -> None:
+            broker = HandlerBroker(gate, None, None, SanitizationOptions())
+            result = await enclave.run(WAITING, broker, owner=owner)
+            order.append(f"{owner} {result.error.code if result.error else result.value}")
+
+        group.start_soon(run, "greedy")
+        await gate.called.wait()
+        for _ in range(4):
+            group.start_soon(run, "greedy")
+        while enclave.pool.waiting < 4:
+            await anyio.lowlevel.checkpoint()
+        group.start_soon(run, "other")
+        while not order:
+            await anyio.lowlevel.checkpoint()
+        gate.open.set()
+    assert order[0] == "greedy QUEUE_FULL"
+    assert order.index("other opened") <= 3
+    assert order.count("greedy opened") == 4

@@ -1,0 +1,41 @@
+"""JSON that a stranger wrote is read as JSON, within what a float can hold."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codecall.decoding import read_json
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_what_json_writes_is_read_as_it_was(value: object) -> None:
+    assert read_json(json.dumps(value)) == value
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e309", '{"a": [2e9999]}', "NaN", "Infinity", "[1,]", ""])
+def test_what_no_float_holds_and_what_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        _ = read_json(text)
+
+
+@pytest.mark.parametrize("text", ["1.7976931348623157e308", "5e-324", "-0.0"])
+def test_the_ends_of_what_a_float_holds_are_read(text: str) -> None:
+    assert repr(read_json(text)) == repr(float(text))
