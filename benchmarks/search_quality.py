@@ -39,9 +39,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from fastmcp.server.transforms.search.bm25 import _BM25Index
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.index import IndexCache
 from codecall.catalog.tfidf import TfidfIndex, Weights
-from codecall.catalog.view import ToolEntry
 from codecall.options import SearchOptions
 
 TOOLS_OF = {"livemcp_tasks": "livemcp", "livemcp_steps": "livemcp", "metatool_multi": "metatool"}
@@ -64,7 +64,7 @@ class Query:
 class QuerySet:
     name: str
     catalogue: str
-    tools: list[ToolEntry]
+    tools: list[CatalogEntry]
     queries: list[Query]
 
 
@@ -83,7 +83,7 @@ def load(folder: Path, only: Sequence[str]) -> list[QuerySet]:
             continue
         catalogue = TOOLS_OF.get(name, name)
         tools = [
-            ToolEntry(
+            CatalogEntry(
                 name=tool["name"],
                 app_id=tool.get("server") or "",
                 description=tool.get("description") or "",
@@ -98,12 +98,12 @@ def load(folder: Path, only: Sequence[str]) -> list[QuerySet]:
     return sets
 
 
-def ours(tools: Sequence[ToolEntry], weights: Weights) -> Search:
+def ours(tools: Sequence[CatalogEntry], weights: Weights) -> Search:
     index = TfidfIndex(tools, weights)
     return lambda query: [hit.name for hit in index.search(query)[:10]]
 
 
-def plain_tfidf(tools: Sequence[ToolEntry]) -> Search:
+def plain_tfidf(tools: Sequence[CatalogEntry]) -> Search:
     """scikit-learn's vectorizer with its defaults over name and description, cosine."""
     vectorizer = TfidfVectorizer()
     matrix = vectorizer.fit_transform([f"{tool.name} {tool.description}" for tool in tools])
@@ -115,7 +115,7 @@ def plain_tfidf(tools: Sequence[ToolEntry]) -> Search:
     return search
 
 
-def fastmcp_bm25(tools: Sequence[ToolEntry]) -> Search:
+def fastmcp_bm25(tools: Sequence[CatalogEntry]) -> Search:
     """The index of `fastmcp.server.transforms.search.BM25SearchTransform`, fed with the text it takes from a tool."""
     texts: list[str] = []
     for tool in tools:
@@ -140,7 +140,7 @@ def measure(found: Sequence[str], relevant: frozenset[str]) -> tuple[float, floa
 
 
 def evaluate(
-    sets: Sequence[QuerySet], make: Callable[[Sequence[ToolEntry]], Search], spell: Callable[[str], str] = str
+    sets: Sequence[QuerySet], make: Callable[[Sequence[CatalogEntry]], Search], spell: Callable[[str], str] = str
 ) -> dict[str, tuple[float, float]]:
     """recall@5 and nDCG@10 in percent for each set, and `macro`."""
     indexes: dict[str, Search] = {}

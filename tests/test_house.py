@@ -54,7 +54,14 @@ SHARED = (
 )
 BROKER_SIDE = f"{SANDBOX}.broker"
 
-CATALOG_SIDE = ("codecall.calls", "codecall.catalog.view", "codecall.catalog.reach", BROKER_SIDE, *SHARED)
+CATALOG_SIDE = (
+    "codecall.calls",
+    "codecall.catalog.entries",
+    "codecall.catalog.view",
+    "codecall.catalog.reach",
+    BROKER_SIDE,
+    *SHARED,
+)
 MCP = ("fastmcp", "mcp", "mcp_types")
 
 # The table of docs/architecture.md. A module belongs to the row with the longest prefix that fits its name.

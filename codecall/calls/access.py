@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
 from codecall.calls.names import MAX_NAME_CHARS, Patterns, shown
+from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.catalog.reach import is_reserved
-from codecall.catalog.view import JsonObject, ToolEntry
 from codecall.errors import AccessDeniedError, CodeCallError, SelfReferenceError, ToolNotFoundError
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
@@ -23,7 +23,7 @@ MAX_LISTED_NAMES: Final = 10
 class View(Protocol):
     """What the rules and the broker ask of the catalogue; `catalog.view.CatalogView` is one."""
 
-    async def find(self, name: str) -> ToolEntry | None:
+    async def find(self, name: str) -> CatalogEntry | None:
         """The tool of exactly that name, if this caller and CodeCall may use it."""
         ...
 
@@ -160,7 +160,7 @@ class AccessPolicy:
         if self._allowed is None or self._allowed.given:
             await self._view.exists("")
 
-    async def admit(self, name: str) -> ToolEntry:
+    async def admit(self, name: str) -> CatalogEntry:
         """The tool of that name.
 
         Raises:

@@ -24,7 +24,7 @@ from codecall.calls.inputs import parameter_names
 from codecall.calls.names import shown
 from codecall.calls.unexpected import log_unexpected
 from codecall.calls.unwrap import ValueTooLarge, is_wrapped, looks_wrapped, to_json
-from codecall.catalog.view import JsonObject, ToolEntry
+from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import CodeCallError, ToolCallError, ToolTimeoutError
 from codecall.options import SanitizationOptions
 from codecall.sanitizing import MAX_QUICK_CHARS, Turns
@@ -150,7 +150,7 @@ class Broker:
         log_unexpected(f"looking up tool {shown(name)!r}", failure)
         return await self._turns.of(self._failures.of_lookup, failure, shown(name))
 
-    async def _result(self, entry: ToolEntry, arguments: dict[str, object]) -> ToolResult:
+    async def _result(self, entry: CatalogEntry, arguments: dict[str, object]) -> ToolResult:
         """FastMCP's result when it is a success."""
         try:
             result = await self._perform(entry, arguments)
@@ -172,13 +172,13 @@ class Broker:
             raise refused
         return result
 
-    async def _named(self, failure: Exception, entry: ToolEntry) -> ToolCallError | None:
+    async def _named(self, failure: Exception, entry: CatalogEntry) -> ToolCallError | None:
         """The error for what a call raised. Naming one takes long when a hostile tool has seen to it."""
         if isinstance(failure, MCPError) or len(str(failure)) > MAX_QUICK_CHARS:
             return await self._turns.of(self._failures.of_exception, failure, entry)
         return self._failures.of_exception(failure, entry)
 
-    async def _perform(self, entry: ToolEntry, arguments: dict[str, object]) -> ToolResult:
+    async def _perform(self, entry: CatalogEntry, arguments: dict[str, object]) -> ToolResult:
         """FastMCP's answer, within the time limit.
 
         The call runs as a task of its own, because a synchronous tool runs in a thread that no cancel scope of anyio
@@ -215,7 +215,7 @@ class Broker:
             self._wraps[name] = bool(schema and schema.get("x-fastmcp-wrap-result"))
         return self._wraps[name]
 
-    def _too_large(self, entry: ToolEntry, size: int) -> ToolCallError:
+    def _too_large(self, entry: CatalogEntry, size: int) -> ToolCallError:
         narrowing = [name for name in parameter_names(entry.input_schema) if name.lower() in _NARROWING]
         advice = f" with {', '.join(narrowing)}" if narrowing else ": fewer rows, fewer fields, or a narrower question"
         return ToolCallError(

@@ -37,7 +37,7 @@ from pydantic import ValidationError as PydanticValidationError
 from codecall.calls.inputs import explain, mismatches, parameters, problems_of
 from codecall.calls.rates import RateLimitRefused
 from codecall.calls.unexpected import told
-from codecall.catalog.view import JsonObject, ToolEntry
+from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.decoding import read_json
 from codecall.errors import (
     AccessDeniedError,
@@ -75,7 +75,7 @@ class Failures:
     def __init__(self, sanitization: SanitizationOptions) -> None:
         self._sanitization = sanitization
 
-    def of_exception(self, failure: Exception, entry: ToolEntry) -> ToolCallError | None:
+    def of_exception(self, failure: Exception, entry: CatalogEntry) -> ToolCallError | None:
         """The error for what `call_tool` raised; None when it says that there is no such tool."""
         if isinstance(failure, (NotFoundError, DisabledError)):
             return None
@@ -84,7 +84,7 @@ class Failures:
                 return name_it(self, failure, entry)
         return self._error(entry, f"Tool '{entry.name}' failed inside the server ({type(failure).__name__})")
 
-    def of_result(self, result: object, entry: ToolEntry, arguments: Mapping[str, object]) -> ToolCallError | None:
+    def of_result(self, result: object, entry: CatalogEntry, arguments: Mapping[str, object]) -> ToolCallError | None:
         """The error a returned result stands for; None when it is a success."""
         if not isinstance(result, ToolResult):
             return self._no_result(result, entry)
@@ -104,30 +104,30 @@ class Failures:
 
     def of_lookup(self, failure: Exception, name: str) -> ToolCallError:
         """The error for what the server raised while it was asked about the tool of that name, before any call."""
-        entry = ToolEntry(name, app_id="", description="", input_schema={})
+        entry = CatalogEntry(name, app_id="", description="", input_schema={})
         if isinstance(failure, (AuthorizationError, MCPError, ToolError)):
             named = self.of_exception(failure, entry)
             if named is not None:
                 return named
         return self._error(entry, f"Tool '{name}' could not be looked up: {told(failure, self._sanitization)}")
 
-    def refused_by_rate(self, failure: RateLimitRefused, entry: ToolEntry) -> ToolCallError:
+    def refused_by_rate(self, failure: RateLimitRefused, entry: CatalogEntry) -> ToolCallError:
         """One of our rate rules."""
         return self._error(
             entry, failure.error.message, RateLimitedError, hint=failure.error.hint, retry=failure.error.retry_after_ms
         )
 
-    def rate_limited(self, _failure: Exception, entry: ToolEntry) -> ToolCallError:
+    def rate_limited(self, _failure: Exception, entry: CatalogEntry) -> ToolCallError:
         """FastMCP's own rate-limit middleware, which does not say when to try again."""
         return self._error(entry, f"Tool '{entry.name}' is called too often", RateLimitedError)
 
-    def denied(self, failure: AuthorizationError, entry: ToolEntry) -> ToolCallError:
+    def denied(self, failure: AuthorizationError, entry: CatalogEntry) -> ToolCallError:
         """FastMCP's authorization, asked anew at the call."""
         scopes = failure.required_scopes if isinstance(failure, InsufficientScopeError) else None
         details = {"requiredScopes": scopes} if scopes else None
         return self._error(entry, f"You may not call tool '{entry.name}'", AccessDeniedError, details=details)
 
-    def invalid(self, failure: Exception, entry: ToolEntry) -> ToolCallError:
+    def invalid(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
         """The tool's argument validation."""
         cause = failure if isinstance(failure, PydanticValidationError) else failure.__cause__
         if not isinstance(cause, PydanticValidationError):
@@ -137,7 +137,7 @@ class Failures:
         message = explain(entry.name, problems, entry.input_schema)
         return self._error(entry, message, InvalidInputError, details=problems)
 
-    def protocol(self, failure: MCPError, entry: ToolEntry) -> ToolCallError:
+    def protocol(self, failure: MCPError, entry: CatalogEntry) -> ToolCallError:
         """An MCP error: a time limit, a capability the client lacks, an unreachable upstream server."""
         if isinstance(failure, RateLimitError):
             return self.rate_limited(failure, entry)
@@ -151,7 +151,7 @@ class Failures:
             return self._error(entry, failure.error.message, kind, details=data, hint=_ASKS_PERSON)
         return self._told(entry, failure.error.message, _own_error(_json_object(failure.error.message)))
 
-    def tool_failed(self, failure: ToolError, entry: ToolEntry) -> ToolCallError:
+    def tool_failed(self, failure: ToolError, entry: CatalogEntry) -> ToolCallError:
         """What the tool raised, as FastMCP passes it on."""
         if _came_through_elicitation(failure):
             return self._error(
@@ -169,7 +169,7 @@ class Failures:
             text = str(cause) or type(cause).__name__
         return self._told(entry, text, _own_error(_json_object(text)))
 
-    def _no_result(self, result: object, entry: ToolEntry) -> ToolCallError:
+    def _no_result(self, result: object, entry: CatalogEntry) -> ToolCallError:
         data = _mapping(result.model_dump(mode="json", by_alias=True)) if isinstance(result, BaseModel) else {}
         task = _mapping(data.get("task")) or data
         task_id = task.get("taskId")
@@ -183,7 +183,7 @@ class Failures:
             hint="Its result is not available to this script; a client that supports tasks can ask for it.",
         )
 
-    def _asks(self, result: InputRequiredToolResult, entry: ToolEntry) -> ToolCallError:
+    def _asks(self, result: InputRequiredToolResult, entry: CatalogEntry) -> ToolCallError:
         requests = result.input_required.input_requests or {}
         asked = [
             {"name": name, "kind": request.method, **_question(request)}
@@ -197,7 +197,7 @@ class Failures:
             hint=_ASKS_PERSON,
         )
 
-    def _told(self, entry: ToolEntry, text: str, own: JsonObject | None) -> ToolCallError:
+    def _told(self, entry: CatalogEntry, text: str, own: JsonObject | None) -> ToolCallError:
         if own is None:
             return self._error(entry, text.strip() or f"Tool '{entry.name}' failed without a message")
         retry = own.get("retryAfterMs")
@@ -213,7 +213,7 @@ class Failures:
 
     def _error(
         self,
-        entry: ToolEntry,
+        entry: CatalogEntry,
         message: str,
         kind: type[ToolCallError] = ToolCallError,
         *,

@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from pydantic import ValidationError
 
-from codecall.catalog.view import JsonObject
+from codecall.catalog.entries import JsonObject
 
 MAX_FIELDS: Final = 20
 """Bad fields one error names; it says how many more there are."""

@@ -28,7 +28,7 @@ from mcp_types import (
     TextContent,
 )
 
-from codecall.catalog.view import JsonObject
+from codecall.catalog.entries import JsonObject
 
 PIECE_CHARS: Final = 128 * 1024
 """Characters of JSON, about, that one call of the encoder writes: under 2 ms. Larger data goes to a thread."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
+from codecall.catalog.entries import CatalogEntry, Example
 from codecall.catalog.intents import Intent, intent_of
 from codecall.catalog.literals import literal, member, object_literal, pairs, quoted
 from codecall.catalog.samples import Sampler
@@ -24,7 +25,6 @@ from codecall.catalog.shapes import (
     telling_fields,
     varied,
 )
-from codecall.catalog.view import Example, ToolEntry
 
 MAX_MADE = 4
 """Examples made for one tool at most; usually two or three."""
@@ -45,7 +45,7 @@ _GENERAL = frozenset({_CALL, _CHECK})
 _UNCHECKED = "{ throwOnError: false }"
 
 
-def usage_examples(entry: ToolEntry, *, limit: int = 5) -> list[Example]:
+def usage_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
     """Up to `limit` examples of a tool: the author's as they are, then made ones in the places left.
 
     At most `MAX_MADE` are made, no two with the same code, each valid AgentScript under every preset whatever the
@@ -71,7 +71,7 @@ def usage_examples(entry: ToolEntry, *, limit: int = 5) -> list[Example]:
 class _Tool:
     """A tool as the makers see it: what its schemas say, and the arguments of a plain call."""
 
-    def __init__(self, entry: ToolEntry) -> None:
+    def __init__(self, entry: CatalogEntry) -> None:
         self.name = entry.name
         self.intent: Intent = intent_of(entry)
         self.input = input_of(entry)

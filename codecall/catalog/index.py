@@ -17,7 +17,7 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from codecall.catalog.collecting import full_collections_later, keep_out_of_collections
-from codecall.catalog.view import ToolEntry
+from codecall.catalog.entries import CatalogEntry
 
 KEPT_CATALOGUES = 4
 """Indexes an `IndexCache` keeps by default; the one unused for longest goes first. An index of 10,000 real tools takes
@@ -53,10 +53,10 @@ class SearchIndex(Protocol):
         ...
 
 
-Build = Callable[[Sequence[ToolEntry]], SearchIndex]
+Build = Callable[[Sequence[CatalogEntry]], SearchIndex]
 
 
-def _tfidf(entries: Sequence[ToolEntry]) -> SearchIndex:
+def _tfidf(entries: Sequence[CatalogEntry]) -> SearchIndex:
     with full_collections_later():
         # Imported here, in the worker thread: scikit-learn takes most of a second.
         from codecall.catalog.tfidf import TfidfIndex
@@ -66,7 +66,7 @@ def _tfidf(entries: Sequence[ToolEntry]) -> SearchIndex:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    entries: tuple[ToolEntry, ...]
+    entries: tuple[CatalogEntry, ...]
     index: SearchIndex
 
 
@@ -121,7 +121,7 @@ class IndexCache:
             _warming.set()
             threading.Thread(target=keep_out_of_collections, args=(partial(self._build, ()),), name=WARMING).start()
 
-    async def get(self, entries: Sequence[ToolEntry]) -> SearchIndex:
+    async def get(self, entries: Sequence[CatalogEntry]) -> SearchIndex:
         """The index of exactly these entries, built if need be. Whatever `build` raises reaches each waiting caller."""
         wanted = tuple(entries)
         index = self._same(wanted)
@@ -136,13 +136,13 @@ class IndexCache:
             )
         return index
 
-    async def search(self, entries: Sequence[ToolEntry], queries: Sequence[str]) -> list[list[Hit]]:
+    async def search(self, entries: Sequence[CatalogEntry], queries: Sequence[str]) -> list[list[Hit]]:
         """The hits of each query over exactly these entries, in the order of the queries; all work off the loop."""
         index = await self.get(entries)
         work = partial(_search_all, index, tuple(queries))
         return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=_limiter(_lookups, MAX_LOOKUPS))
 
-    def _same(self, wanted: tuple[ToolEntry, ...]) -> SearchIndex | None:
+    def _same(self, wanted: tuple[CatalogEntry, ...]) -> SearchIndex | None:
         """The index of the very same entry objects; cheap enough for the event loop."""
         for kept in self._snapshot():
             if len(kept.entries) == len(wanted) and all(map(is_, kept.entries, wanted)):
@@ -150,14 +150,14 @@ class IndexCache:
                 return kept.index
         return None
 
-    def _equal(self, wanted: tuple[ToolEntry, ...]) -> SearchIndex | None:
+    def _equal(self, wanted: tuple[CatalogEntry, ...]) -> SearchIndex | None:
         for kept in self._snapshot():
             if kept.entries == wanted:
                 self._used(kept)
                 return kept.index
         return None
 
-    def _equal_or_built(self, wanted: tuple[ToolEntry, ...]) -> SearchIndex:
+    def _equal_or_built(self, wanted: tuple[CatalogEntry, ...]) -> SearchIndex:
         # The lock matters where the limiter does not reach: builds whose caller was cancelled, and other event loops.
         with self._build_guard:
             index = self._equal(wanted)

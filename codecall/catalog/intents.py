@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.schema import Schema
 from codecall.catalog.text import name_parts, stem
-from codecall.catalog.view import ToolEntry
 
 Intent = Literal["create", "list", "get", "update", "delete", "search", "other"]
 
@@ -25,7 +25,7 @@ _INTENT_OF: dict[str, Intent] = {stem(verb): intent for intent, verbs in _VERBS.
 _CHANGES: frozenset[Intent] = frozenset({"create", "update", "delete"})
 
 
-def intent_of(entry: ToolEntry) -> Intent:
+def intent_of(entry: CatalogEntry) -> Intent:
     """The intent of a tool: the first verb of the last part of its name, else of the whole name or the description.
 
     `get` over a plural without a required parameter is `list`. A tool that says it only reads never creates, updates or

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.literals import literal, member
 from codecall.catalog.schema import Schema
-from codecall.catalog.view import ToolEntry
 
 FULL_PAGE = 100
 """Items a page of a paging example asks for, where the schema allows."""
@@ -47,12 +47,12 @@ class Collection:
     """None when the output is unknown."""
 
 
-def input_of(entry: ToolEntry) -> Schema:
+def input_of(entry: CatalogEntry) -> Schema:
     """The tool's input."""
     return Schema(entry.input_schema)
 
 
-def output_of(entry: ToolEntry) -> Schema | None:
+def output_of(entry: CatalogEntry) -> Schema | None:
     """The value `callTool` gives, None when unknown. FastMCP wraps what is no object as `{"result": …}`; the broker
     unwraps it."""
     if not entry.output_schema:

@@ -23,10 +23,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.index import Hit
 from codecall.catalog.matrices import Floats, WordShapes, postings_of
 from codecall.catalog.text import terms
-from codecall.catalog.view import ToolEntry
 
 NO_WORDS = frozenset[str]()
 """Nothing is left out of names, nor of queries made of stop words only: `who_am_i` must be found by "who am I"."""
@@ -79,7 +79,7 @@ LEAST_SCORE = 0.1
 class TfidfIndex:
     """A catalogue indexed by its words. Building 10,000 tools takes a few seconds: do it in a thread."""
 
-    def __init__(self, entries: Sequence[ToolEntry], weights: Weights = Weights()) -> None:
+    def __init__(self, entries: Sequence[CatalogEntry], weights: Weights = Weights()) -> None:
         self._names = [entry.name for entry in entries]
         self._weights = weights
         lengths = np.zeros(len(entries), dtype=np.float32)
@@ -173,7 +173,7 @@ class TfidfIndex:
         return reached, information
 
 
-def _terms_of(entry: ToolEntry, name_weight: int) -> list[str]:
+def _terms_of(entry: CatalogEntry, name_weight: int) -> list[str]:
     """The bag of words of one tool, each as often as it counts."""
     found = terms(entry.name, stop=NO_WORDS) * name_weight
     found += terms(entry.app_id)

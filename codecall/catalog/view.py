@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from operator import is_
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
@@ -17,11 +17,10 @@ from weakref import WeakValueDictionary
 from fastmcp.tools import Tool
 
 from codecall.catalog.apps import Apps, Origin, Server
+from codecall.catalog.entries import CatalogEntry, Example, JsonObject
 from codecall.catalog.listing import inlined
 from codecall.catalog.metadata import ToolMetadata
 from codecall.catalog.reach import Reach, is_reserved
-
-JsonObject = dict[str, object]
 
 CHUNK = 200
 """Tools worked on before other tasks of the event loop get their turn: about 2 ms."""
@@ -31,35 +30,7 @@ T = TypeVar("T")
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A usage example of a tool."""
-
-    description: str
-    """What the script does, in one line."""
-    code: str
-    """An AgentScript program."""
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class ToolEntry:
-    """One tool as CodeCall's meta-tools show it."""
-
-    name: str
-    app_id: str
-    description: str
-    input_schema: JsonObject
-    output_schema: JsonObject | None = None
-    """Schema of the value a script gets: FastMCP's `{"result": x}` wrapper is taken off, as it is off the value."""
-    annotations: JsonObject = field(default_factory=dict[str, object])
-    tags: frozenset[str] = frozenset()
-    examples: tuple[Example, ...] = ()
-    """The author's own, from the tool's metadata."""
-    title: str | None = None
-    version: str | None = None
-
-
-_known: WeakValueDictionary[tuple[str, str], ToolEntry] = WeakValueDictionary()
+_known: WeakValueDictionary[tuple[str, str], CatalogEntry] = WeakValueDictionary()
 """By app and name, the entries that somebody keeps (the index does). An equal one is used again: thousands of fresh
 objects with every search would set off the garbage collector, and an index knows its own entries at a glance."""
 
@@ -92,10 +63,10 @@ class CatalogView:
         self._reading = asyncio.Lock()
         self._listed: dict[str, Tool] | None = None
         self._apps: Apps | None = None
-        self._entries: dict[str, ToolEntry | None] = {}
-        self._found: dict[str, ToolEntry] = {}
+        self._entries: dict[str, CatalogEntry | None] = {}
+        self._found: dict[str, CatalogEntry] = {}
 
-    async def find(self, name: str) -> ToolEntry | None:
+    async def find(self, name: str) -> CatalogEntry | None:
         """The tool of exactly that name; None when there is none that this caller and CodeCall may use."""
         if name in self._found:
             return self._found[name]
@@ -111,7 +82,7 @@ class CatalogView:
         """Whether FastMCP lists a tool of that name for this caller, in CodeCall's reach or out of it."""
         return name in await self._list()
 
-    async def entries(self) -> list[ToolEntry]:
+    async def entries(self) -> list[CatalogEntry]:
         """All tools that this caller and CodeCall may use, in FastMCP's order. Their schemas may hold `$ref`."""
         listed = await self._list()
         return [entry async for name in unhurried(listed) if (entry := self._find(listed, name)) is not None]
@@ -149,7 +120,7 @@ class CatalogView:
                     self._listed = {tool.name: tool for tool in await self._read()}
         return self._listed
 
-    def _find(self, listed: dict[str, Tool], name: str) -> ToolEntry | None:
+    def _find(self, listed: dict[str, Tool], name: str) -> CatalogEntry | None:
         if name not in self._entries:
             tool = listed.get(name)
             if tool is None:
@@ -157,7 +128,7 @@ class CatalogView:
             self._entries[name] = self._entry(tool)
         return self._entries[name]
 
-    def _entry(self, tool: Tool) -> ToolEntry | None:
+    def _entry(self, tool: Tool) -> CatalogEntry | None:
         metadata = self._reach.metadata(tool.name, tool.meta)
         origin = self._apps.of(tool) if self._apps else Origin(self._server.name, tool.name)
         app_id = metadata.app_id or origin.app_id
@@ -172,12 +143,12 @@ def _near(names: Sequence[str], known: Sequence[str]) -> dict[str, list[str]]:
     return {name: near_names(name, known, limit=3) for name in names}
 
 
-def _entry_of(tool: Tool, metadata: ToolMetadata, app_id: str) -> ToolEntry:
+def _entry_of(tool: Tool, metadata: ToolMetadata, app_id: str) -> CatalogEntry:
     annotations: JsonObject = {}
     if tool.annotations is not None:
         said = tool.annotations.model_dump(by_alias=True, exclude_none=True)
         annotations = {hint: said[hint] for hint in _HINTS if hint in said}
-    entry = ToolEntry(
+    entry = CatalogEntry(
         name=tool.name,
         app_id=app_id,
         description=tool.description or "",
@@ -196,7 +167,7 @@ def _entry_of(tool: Tool, metadata: ToolMetadata, app_id: str) -> ToolEntry:
     return entry
 
 
-def _same_schemas(one: ToolEntry, other: ToolEntry) -> bool:
+def _same_schemas(one: CatalogEntry, other: CatalogEntry) -> bool:
     """Whether the schemas hold the very same objects: equal ones may still differ, as 1 and True do."""
     pairs = ((one.input_schema, other.input_schema), (one.output_schema or {}, other.output_schema or {}))
     return all(list(a) == list(b) and all(map(is_, a.values(), b.values())) for a, b in pairs)

@@ -11,7 +11,7 @@ from mcp_types import ToolAnnotations
 from pydantic import AfterValidator, Field
 
 from codecall.calls.names import MAX_NAME_CHARS
-from codecall.catalog.view import ToolEntry
+from codecall.catalog.entries import CatalogEntry
 from codecall.meta_tools.base import (
     SENDABLE,
     Arguments,
@@ -138,7 +138,7 @@ class DescribeTool(MetaTool):
         """Describe the tools of those names that this caller and CodeCall may use; name the others."""
         given = read_arguments(DescribeArguments, self.name, arguments)
         _, view = self._view()
-        found: list[ToolEntry] = []
+        found: list[CatalogEntry] = []
         missing: list[str] = []
         for name in given.tool_names:
             entry = None if is_meta_tool(name) else await view.find(name)
@@ -157,7 +157,7 @@ class DescribeTool(MetaTool):
         return answer_from_catalogue(body)
 
 
-def _documents(entries: list[ToolEntry]) -> list[JsonObject]:
+def _documents(entries: list[CatalogEntry]) -> list[JsonObject]:
     from codecall.catalog.examples import usage_examples  # makes and checks scripts: loaded when it is needed
 
     return [

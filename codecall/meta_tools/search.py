@@ -15,8 +15,9 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import Discriminator, Field, Tag
 
+from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.index import Hit
-from codecall.catalog.view import CHUNK, ToolEntry
+from codecall.catalog.view import CHUNK
 from codecall.meta_tools.base import (
     SENDABLE,
     Arguments,
@@ -69,7 +70,7 @@ class SearchArguments(Arguments):
 class Found:
     """A tool, how well it fits, and which of several queries it fits."""
 
-    entry: ToolEntry
+    entry: CatalogEntry
     score: float = 0.0
     queries: list[str] = field(default_factory=list[str])
 
@@ -117,7 +118,7 @@ class SearchTool(MetaTool):
 
 
 def _select(
-    entries: Sequence[ToolEntry], given: SearchArguments, hits: Sequence[tuple[str, Sequence[Hit]]], least: float
+    entries: Sequence[CatalogEntry], given: SearchArguments, hits: Sequence[tuple[str, Sequence[Hit]]], least: float
 ) -> tuple[list[Found], JsonObject]:
     """The tools that fit, best first, or all where there is no query; and the answer but for its tools."""
     candidates = _filtered(entries, given)
@@ -137,7 +138,7 @@ def _select(
 
 
 def _ranked(
-    candidates: Sequence[ToolEntry], hits: Sequence[tuple[str, Sequence[Hit]]], least: float
+    candidates: Sequence[CatalogEntry], hits: Sequence[tuple[str, Sequence[Hit]]], least: float
 ) -> tuple[list[Found], Found | None]:
     """The candidates scored at least `least`, best first; and the best of those that stay below."""
     by_name = {entry.name: entry for entry in candidates}
@@ -157,7 +158,7 @@ def _ranked(
     return sorted(found.values(), key=lambda item: (-item.score, item.entry.name)), below
 
 
-def _filtered(entries: Iterable[ToolEntry], given: SearchArguments) -> list[ToolEntry]:
+def _filtered(entries: Iterable[CatalogEntry], given: SearchArguments) -> list[CatalogEntry]:
     apps = given.filter.app_ids if given.filter else None
     tags = given.filter.tags if given.filter else None
     excluded = frozenset(given.exclude_tool_names or ())
@@ -170,11 +171,11 @@ def _filtered(entries: Iterable[ToolEntry], given: SearchArguments) -> list[Tool
     ]
 
 
-def _unknown(entries: Sequence[ToolEntry], given: SearchArguments) -> list[str]:
+def _unknown(entries: Sequence[CatalogEntry], given: SearchArguments) -> list[str]:
     """A warning for every name, app or tag of the call that no tool of this caller has."""
     warnings: list[str] = []
     asked = given.filter or SearchFilter()
-    checks: list[tuple[str, list[str] | None, Callable[[ToolEntry], Iterable[str]]]] = [
+    checks: list[tuple[str, list[str] | None, Callable[[CatalogEntry], Iterable[str]]]] = [
         ("excludeToolNames: no tool is called", given.exclude_tool_names, lambda entry: (entry.name,)),
         ("filter.appIds: no tool belongs to", asked.app_ids, lambda entry: (entry.app_id,)),
         ("filter.tags: no tool is tagged", asked.tags, lambda entry: entry.tags),
@@ -191,7 +192,9 @@ def _unknown(entries: Sequence[ToolEntry], given: SearchArguments) -> list[str]:
     return warnings
 
 
-def _nothing(best: Found | None, least: float, candidates: Sequence[ToolEntry], entries: Sequence[ToolEntry]) -> str:
+def _nothing(
+    best: Found | None, least: float, candidates: Sequence[CatalogEntry], entries: Sequence[CatalogEntry]
+) -> str:
     """Why there is no hit, and what to do about it."""
     if not entries:
         return "There are no tools you can reach here."
@@ -206,15 +209,15 @@ def _nothing(best: Found | None, least: float, candidates: Sequence[ToolEntry], 
     return f"Nothing matched. There are tools of these apps: {apps}. An empty query gives an overview."
 
 
-def _apps(entries: Iterable[ToolEntry]) -> list[JsonObject]:
+def _apps(entries: Iterable[CatalogEntry]) -> list[JsonObject]:
     """The apps, the one with most tools first."""
     counts = Counter(entry.app_id for entry in entries)
     return [{"appId": app, "tools": n} for app, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
 
 
-def _spread(entries: Iterable[ToolEntry]) -> list[ToolEntry]:
+def _spread(entries: Iterable[CatalogEntry]) -> list[CatalogEntry]:
     """The tools in such an order that the first few come from as many apps as possible."""
-    by_app: dict[str, list[ToolEntry]] = defaultdict(list)
+    by_app: dict[str, list[CatalogEntry]] = defaultdict(list)
     for entry in entries:
         by_app[entry.app_id].append(entry)
     rows = zip_longest(*(by_app[app["appId"]] for app in _apps(e for tools in by_app.values() for e in tools)))

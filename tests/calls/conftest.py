@@ -12,7 +12,7 @@ import pytest
 from fastmcp import Client, Context, FastMCP
 
 from codecall.calls.broker import Broker
-from codecall.catalog.view import JsonObject, ToolEntry
+from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import CodeCallError
 from codecall.options import SanitizationOptions
 
@@ -28,11 +28,11 @@ class ListedView:
         self.asked += 1
         return {tool.name: tool for tool in await self._server.list_tools()}
 
-    async def find(self, name: str) -> ToolEntry | None:
+    async def find(self, name: str) -> CatalogEntry | None:
         tool = (await self._tools()).get(name)
         if tool is None or "hidden" in tool.tags:
             return None
-        return ToolEntry(tool.name, self._server.name, tool.description or "", tool.parameters, tool.output_schema)
+        return CatalogEntry(tool.name, self._server.name, tool.description or "", tool.parameters, tool.output_schema)
 
     async def exists(self, name: str) -> bool:
         return name in await self._tools()

@@ -6,7 +6,7 @@ import pytest
 
 from codecall.calls.access import BY_NAME, MAX_LISTED_NAMES, AccessPolicy
 from codecall.calls.names import MAX_NAME_CHARS, MAX_SHOWN_NAME
-from codecall.catalog.view import JsonObject, ToolEntry
+from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import AccessDeniedError, SelfReferenceError, ToolNotFoundError
 
 USABLE = ("users:list", "users:get", "orders:list", "a[b]")
@@ -16,8 +16,8 @@ VISIBLE = (*USABLE, "payroll")
 class Shelf:
     """A catalogue of fixed names."""
 
-    async def find(self, name: str) -> ToolEntry | None:
-        return ToolEntry(name, "crm", "", {}) if name in USABLE else None
+    async def find(self, name: str) -> CatalogEntry | None:
+        return CatalogEntry(name, "crm", "", {}) if name in USABLE else None
 
     async def exists(self, name: str) -> bool:
         return name in VISIBLE

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from codecall.catalog.view import ToolEntry
+from codecall.catalog.entries import CatalogEntry
 
 _ID = {"type": "string", "description": "The unique identifier"}
 
 
-def tool(name: str, description: str, app: str = "crm", **parameters: dict[str, object]) -> ToolEntry:
+def tool(name: str, description: str, app: str = "crm", **parameters: dict[str, object]) -> CatalogEntry:
     """An entry whose parameters are all required."""
     schema: dict[str, object] = {"type": "object", "properties": parameters, "required": list(parameters)}
-    return ToolEntry(name=name, app_id=app, description=description, input_schema=schema)
+    return CatalogEntry(name=name, app_id=app, description=description, input_schema=schema)
 
 
 CATALOGUE = (

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codecall.catalog.entries import CatalogEntry, Example
 from codecall.catalog.examples import MAX_MADE, usage_examples
 from codecall.catalog.intents import Intent, intent_of
-from codecall.catalog.view import Example, ToolEntry
 from codecall.sandbox.agentscript.guard import check
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.enclave import Enclave
@@ -28,10 +28,10 @@ USER = {
 
 def entry(
     name: str, inputs: dict[str, Any] | None = None, output: dict[str, Any] | None = None, **more: Any
-) -> ToolEntry:
+) -> CatalogEntry:
     properties = inputs or {}
     required = [key for key, schema in properties.items() if "default" not in schema and not schema.get("optional")]
-    return ToolEntry(
+    return CatalogEntry(
         name=name,
         app_id="crm",
         description=more.pop("description", ""),
@@ -51,7 +51,7 @@ def users_output(**more: Any) -> dict[str, Any]:
     }
 
 
-def codes(tool: ToolEntry) -> list[str]:
+def codes(tool: CatalogEntry) -> list[str]:
     return [example.code for example in usage_examples(tool)]
 
 
@@ -160,7 +160,7 @@ def test_delete_always_looks_whether_it_worked() -> None:
     ],
 )
 def test_sample_values_follow_the_schema(schema: Any, value: str) -> None:
-    tool = ToolEntry(
+    tool = CatalogEntry(
         name="compute",
         app_id="a",
         description="",
@@ -174,7 +174,7 @@ def test_a_recursive_schema_ends() -> None:
     node = {"type": "object", "properties": {f"n{i}": {"$ref": "#/$defs/N"} for i in range(30)}}
     node["required"] = [f"n{i}" for i in range(30)]
     loop = {"$ref": "#/$defs/L"}
-    tool = ToolEntry(
+    tool = CatalogEntry(
         "compute",
         "a",
         "",
@@ -284,7 +284,7 @@ OBJECTS = keywords(SCHEMAS)
 def test_every_made_example_is_valid_under_every_preset(
     verb: str, name: str, inputs: dict[str, Any], output: dict[str, Any] | None
 ) -> None:
-    tool = ToolEntry(f"{name}:{verb}", "a", name, inputs, output)
+    tool = CatalogEntry(f"{name}:{verb}", "a", name, inputs, output)
 
     made = usage_examples(tool)
 

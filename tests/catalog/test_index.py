@@ -12,9 +12,9 @@ from dataclasses import replace
 import anyio
 import pytest
 
+from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.index import IndexCache, SearchIndex
 from codecall.catalog.tfidf import TfidfIndex
-from codecall.catalog.view import ToolEntry
 from tests.catalog.catalogue import CATALOGUE, tool
 
 
@@ -28,7 +28,7 @@ class Builder:
         self.go = threading.Event()
         self.go.set()
 
-    def __call__(self, entries: Sequence[ToolEntry]) -> SearchIndex:
+    def __call__(self, entries: Sequence[CatalogEntry]) -> SearchIndex:
         self.started.set()
         assert self.go.wait(10)
         self.threads.add(threading.get_ident())
@@ -145,7 +145,7 @@ async def test_a_known_catalogue_is_searched_while_another_is_built() -> None:
 async def test_a_failed_build_is_reported_and_tried_again() -> None:
     failures = [RuntimeError("no memory")]
 
-    def build(entries: Sequence[ToolEntry]) -> SearchIndex:
+    def build(entries: Sequence[CatalogEntry]) -> SearchIndex:
         if failures:
             raise failures.pop()
         return TfidfIndex(entries)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codecall.catalog.entries import CatalogEntry, Example
 from codecall.catalog.tfidf import TfidfIndex
-from codecall.catalog.view import Example, ToolEntry
 from codecall.options import SearchOptions
 from tests.catalog.catalogue import CATALOGUE, tool
 
@@ -86,7 +86,7 @@ def test_the_name_counts_more_than_the_description() -> None:
 )
 def test_every_field_is_searched(field: dict[str, object]) -> None:
     plain: dict[str, object] = {"name": "x:y", "app_id": "a", "description": "", "input_schema": {}}
-    entry = ToolEntry(**(plain | field))  # type: ignore[arg-type]
+    entry = CatalogEntry(**(plain | field))  # type: ignore[arg-type]
 
     assert [hit.name for hit in TfidfIndex((*CATALOGUE, entry)).search("kumquat")] == ["x:y"]
 
@@ -111,7 +111,7 @@ def test_a_threshold_means_the_same_in_a_large_catalogue() -> None:
 
 
 @pytest.mark.parametrize("entries", [(), (tool("…", ""),), (tool("only:one", "The only tool there is"),)])
-def test_tiny_catalogues_can_be_searched(entries: tuple[ToolEntry, ...]) -> None:
+def test_tiny_catalogues_can_be_searched(entries: tuple[CatalogEntry, ...]) -> None:
     index = TfidfIndex(entries)
 
     assert index.size == len(entries)
@@ -129,7 +129,7 @@ def test_a_schema_that_makes_no_sense_is_indexed_without_it() -> None:
     for _ in range(500):
         deep = {"properties": {"inner": deep}}
     odd = [{"properties": []}, {"properties": {"a": None, "b": True}}, {"properties": {"a": {"items": []}}}, deep]
-    entries = [ToolEntry(f"odd:{i}", "a", "Strange thing", schema) for i, schema in enumerate(odd)]  # type: ignore[arg-type]
+    entries = [CatalogEntry(f"odd:{i}", "a", "Strange thing", schema) for i, schema in enumerate(odd)]  # type: ignore[arg-type]
 
     assert len(TfidfIndex(entries).search("strange thing")) == len(odd)
 

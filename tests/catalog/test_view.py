@@ -13,9 +13,10 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 
 from codecall.catalog.apps import Server
+from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.metadata import tool_metadata
 from codecall.catalog.reach import Reach
-from codecall.catalog.view import CHUNK, CatalogView, ToolEntry
+from codecall.catalog.view import CHUNK, CatalogView
 from codecall.options import PluginOptions
 
 
@@ -197,7 +198,7 @@ async def test_an_unchanged_tool_that_somebody_keeps_gives_the_same_entry_to_the
     catalogue.server.mount(mounted, namespace="users")
     reach = Reach(PluginOptions.build())
 
-    async def entries() -> list[ToolEntry]:
+    async def entries() -> list[CatalogEntry]:
         return await CatalogView(catalogue.server, catalogue.server.list_tools, reach).entries()
 
     first, second = await entries(), await entries()
