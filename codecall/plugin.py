@@ -2,14 +2,14 @@
 
 A plugin is a FastMCP transform. It replaces what `tools/list` shows as the mode says, adds the meta-tools, and leaves
 every other lookup as it is, so that a hidden tool can still be called: by a script, or by a client that knows it.
-Each request reads FastMCP's own listing for its caller, with this plugin bypassed; nothing about a caller is kept.
+Each request reads FastMCP's own listing for its caller, with this plugin bypassed, or proves that it would be the same
+as before; nothing about a caller is kept.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ParamSpec, TypeVar, cast, overload
 
@@ -22,10 +22,13 @@ from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 
 from codecall.catalog.apps import Apps, Server
-from codecall.catalog.index import IndexCache
+from codecall.catalog.index import Library, Meaning, Semantic
 from codecall.catalog.listing import inlines, reads_beneath
+from codecall.catalog.models import settled
 from codecall.catalog.reach import Reach
-from codecall.catalog.view import CatalogView, unhurried
+from codecall.catalog.remembered import Catalogues
+from codecall.catalog.unhurried import unhurried
+from codecall.catalog.view import CatalogView
 from codecall.errors import OptionsError
 from codecall.meta_tools.base import MetaTool, Wiring
 from codecall.meta_tools.describe import DescribeTool
@@ -33,12 +36,13 @@ from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.invoke import InvokeTool
 from codecall.meta_tools.lifetime import EnclaveLifetime
 from codecall.meta_tools.search import SearchTool
-from codecall.options import PluginOptions
+from codecall.options import PluginOptions, SearchOptions
 from codecall.sandbox.enclave import Enclave
 
-logger = logging.getLogger("codecall")
-
 P = ParamSpec("P")
+_CATALOGUE = ("get_tool_catalog", "list_tools")
+"""What of FastMCP's transform reads a server's catalogue."""
+
 ServerT = TypeVar("ServerT", bound="FastMCP[object]")
 
 
@@ -61,8 +65,9 @@ class CodeCallPlugin(CatalogTransform):
         super().__init__()
         self.options = options
         self._reach = Reach(options)
+        self._catalogues = Catalogues(self._reach)
         self._enclaves = EnclaveLifetime(self._enclave)
-        self._index = IndexCache()
+        self._index = _library(options.embedding)
         wiring = Wiring(options, self._view, self._enclaves, self._index)
         tools: list[MetaTool] = [SearchTool.create(wiring), DescribeTool.create(wiring), ExecuteTool.create(wiring)]
         if options.direct_calls.enabled:
@@ -81,15 +86,11 @@ class CodeCallPlugin(CatalogTransform):
                 `mark_errors`, `embedding`, `sanitization`, `pool`; each in its Python or its wire spelling.
 
         Raises:
-            OptionsError: anything unknown, of the wrong type or out of range; the message names the field.
+            OptionsError: anything unknown, of the wrong type or out of range; the message names the field. Also when
+                search is to use a model, and it or its libraries are not installed; the hint says what to install.
         """
         built = PluginOptions.build(vm=vm, **options)
-        strategy = built.embedding.strategy
-        if strategy in ("embedding", "hybrid"):
-            raise OptionsError(f"embedding.strategy: {strategy!r} is not available in this version; use 'tfidf'")
-        if strategy == "auto":
-            logger.info("embedding.strategy 'auto' uses 'tfidf' in this version")
-        return cls(built)
+        return cls(built.model_copy(update={"embedding": settled(built.embedding)}))
 
     @property
     def meta_tools(self) -> tuple[Tool, ...]:
@@ -168,9 +169,18 @@ class CodeCallPlugin(CatalogTransform):
         plugins = [transform for transform in server.transforms if isinstance(transform, CodeCallPlugin)]
         if plugins != [self]:
             raise _two_plugins(server)
-        middleware = context.fastmcp.middleware
-        read = functools.partial(self.get_tool_catalog, context, run_middleware=not reads_beneath(middleware))
-        return CatalogView(server, read, self._reach, inline=inlines(middleware))
+        beneath = reads_beneath(server.middleware)
+        read = functools.partial(self.get_tool_catalog, context, run_middleware=not beneath)
+        # A subclass that reads or passes on the catalogue in a way of its own is asked in every request.
+        usual = all(getattr(type(self), name) is getattr(CatalogTransform, name) for name in _CATALOGUE)
+        return CatalogView(
+            server,
+            read,
+            self._reach,
+            self._catalogues.of(server),
+            own=self if beneath and usual else None,
+            inline=inlines(server.middleware),
+        )
 
     def _enclave(self) -> Enclave:
         options = self.options
@@ -181,6 +191,18 @@ class CodeCallPlugin(CatalogTransform):
             name = getattr(factory, "__name__", repr(factory))
             raise TypeError(f"{name}() must return a FastMCP server; it returned {type(server).__name__}")
         return self.install(server)
+
+
+def _library(options: SearchOptions) -> Library:
+    def load() -> Semantic:
+        from codecall.catalog.embedding import embedding_ranker  # loads nothing yet, but is not needed by everybody
+
+        ranker = embedding_ranker(options)
+        _ = ranker.load()
+        return ranker
+
+    meaning = None if options.strategy == "tfidf" else Meaning(load, alone=options.strategy == "embedding")
+    return Library(meaning, synonyms=options.synonyms)
 
 
 def _server() -> Server | None:

@@ -25,9 +25,11 @@ from codecall.errors import (
     MessageSizeError,
     MessageValidationError,
     OptionsError,
+    PromptNotFoundError,
     QueueFullError,
     QueueTimeoutError,
     RateLimitedError,
+    ResourceNotFoundError,
     ScriptError,
     ScriptRefused,
     ScriptSyntaxError,
@@ -54,6 +56,8 @@ CONTRACT = {
     "VALIDATION_ERROR": "illegal_access",
     "SELF_REFERENCE_BLOCKED": "illegal_access",
     "TOOL_NOT_FOUND": "tool_error",
+    "RESOURCE_NOT_FOUND": "tool_error",
+    "PROMPT_NOT_FOUND": "tool_error",
     "ACCESS_DENIED": "tool_error",
     "INVALID_INPUT": "tool_error",
     "TOOL_EXECUTION_ERROR": "tool_error",
@@ -193,6 +197,21 @@ def examples() -> Iterator[tuple[CodeCallError, dict[str, object]]]:
         TaskStartedError,
     ):
         yield kind("m", tool_name="t"), {"code": kind.code, "source": "tool", "message": "m", "toolName": "t"}
+    # What is no tool says so beside the name.
+    yield (
+        ResourceNotFoundError("m", tool_name="data://a", called="resource"),
+        {
+            "code": "RESOURCE_NOT_FOUND",
+            "source": "tool",
+            "message": "m",
+            "toolName": "data://a",
+            "resource": "data://a",
+        },
+    )
+    yield (
+        PromptNotFoundError("m", tool_name="p", called="prompt"),
+        {"code": "PROMPT_NOT_FOUND", "source": "tool", "message": "m", "toolName": "p", "prompt": "p"},
+    )
     yield (
         RateLimitedError("m", tool_name="t", retry_after_ms=5),
         {"code": "RATE_LIMIT", "source": "tool", "message": "m", "toolName": "t", "retryAfterMs": 5},

@@ -167,6 +167,11 @@ def test_the_environment_names_the_preset(monkeypatch: pytest.MonkeyPatch):
         ({"embedding": "tfidf"}, "embedding: "),
         ({"embedding": {"strategy": "magic"}}, "embedding.strategy: "),
         ({"embedding": {"similarity_threshold": 1.5}}, "embedding.similarity"),
+        ({"embedding": {"backend": "openvino"}}, "embedding.backend: "),
+        ({"embedding": {"threads": 0}}, "embedding.threads: "),
+        ({"embedding": {"model_name": ""}}, "embedding.model"),
+        ({"embedding": {"cache_dir": True}}, "embedding.cache"),
+        ({"embedding": {"download": "yes"}}, "embedding.download: "),
         ({"embedding": {"model": "x"}}, "embedding.model: unknown option; known here: strategy, similarity_threshold"),
         ({"sanitization": {"remove_paths": True}}, "sanitization.remove_paths: unknown option; known here: remove_"),
         ({"pool": {"max_workers": 0}}, "pool.max"),
@@ -193,3 +198,8 @@ def test_all_wrong_options_are_named_at_once():
 
 def test_a_long_value_is_shown_in_short():
     assert len(refusal(mode="x" * 100_000)) < 300
+
+
+@pytest.mark.parametrize("place", ["~/vectors", Path("/var/cache/vectors"), False, None])
+def test_the_place_of_the_vectors(place: object):
+    assert PluginOptions.build(embedding={"cacheDir": place}).embedding.cache_dir == place

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -173,8 +172,6 @@ async def test_a_namespace_around_the_plugin_renames_the_meta_tools() -> None:
         ({"vm": {"timeout": 5}}, "timeout"),
         ({"vm": "secure"}, "vm: a mapping is needed"),
         ({"embedding": {"strategy": "bm25"}}, "embedding.strategy"),
-        ({"embedding": {"strategy": "embedding"}}, "embedding.strategy: 'embedding' is not available"),
-        ({"embedding": {"strategy": "hybrid"}}, "embedding.strategy: 'hybrid' is not available"),
         ({"include_tools": "all"}, "include"),
         ({"direct_calls": 5}, "direct"),
     ],
@@ -189,12 +186,6 @@ def test_both_spellings_of_options() -> None:
     python = CodeCallPlugin.init(mode="metadata_driven", top_k=7, mark_errors=True, direct_calls=["a*"])
     wire = CodeCallPlugin.init(mode="metadata_driven", topK=7, markErrors=True, directCalls={"allowedTools": ["a*"]})
     assert python.options == wire.options
-
-
-def test_strategy_auto_says_what_it_does(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="codecall"):
-        CodeCallPlugin.init(embedding={"strategy": "auto"})
-    assert "uses 'tfidf'" in caplog.text
 
 
 def test_the_public_name_is_the_class() -> None:

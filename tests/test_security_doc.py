@@ -140,8 +140,13 @@ def bounds() -> str:
         ("questions for a tool's metadata", f"{turns.MAX_QUESTIONS:,}", "`MESSAGE_FLOOD`"),
         ("time a worker may leave a message unread", f"{pipe.UNREAD_MS:,} ms", "`WORKER_TIMEOUT`"),
         (
-            "tool name",
+            "name of a tool or a prompt",
             f"{wire.MAX_NAME_LENGTH} characters",
+            "an error in the script; from the worker `MESSAGE_INVALID`",
+        ),
+        (
+            "URI of a resource",
+            f"{wire.MAX_URI_LENGTH:,} characters",
             "an error in the script; from the worker `MESSAGE_INVALID`",
         ),
         ("one error text", f"{MAX_TEXT_CHARS:,} characters", "cut, with a mark that says by how much"),

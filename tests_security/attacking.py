@@ -12,8 +12,8 @@ from codecall.sandbox.worker import jail, syscalls
 
 TOOLS = ("echo", "users:list", "fail", "secret:read", "big", "hostile")
 """What the server has."""
-ALLOWED = tuple(name for name in TOOLS if name != "secret:read")
-"""What the attack may call."""
+ALLOWED = (*(name for name in TOOLS if name != "secret:read"), "data://open/*", "hello")
+"""What the attack may call, read and get."""
 
 USERS = [
     {"id": "u1", "name": "Ada", "role": "owner"},
@@ -88,11 +88,24 @@ async def attacked(enclave: Enclave, source: str, canaries: Canaries) -> Executi
             case _:
                 raise RuntimeError("it failed")
 
+    def read(uri: str) -> Any:
+        return {"uri": uri} if uri.startswith("data://open/") else {"secret": canaries.tool}
+
+    def render(name: str, arguments: dict[str, Any]) -> Any:
+        content = json.dumps(arguments) if name == "hello" else canaries.tool
+        return {"description": None, "messages": [{"role": "user", "content": content}]}
+
     schema = {"type": "object"}
     tools = [{"name": name, "description": f"Tool {name}", "inputSchema": schema} for name in TOOLS]
     await canaries.plant(enclave)
     return await enclave.execute(
-        source, tool_handler=handler, tools=tools, allowed_tools=ALLOWED, context={"tenant": "t1"}
+        source,
+        tool_handler=handler,
+        resource_handler=read,
+        prompt_handler=render,
+        tools=tools,
+        allowed_tools=ALLOWED,
+        context={"tenant": "t1"},
     )
 
 

@@ -1,19 +1,21 @@
-"""Whether a name may be called. BY_NAME and BY_CATALOGUE are the whole policy, in the order in which it is asked.
+"""Whether a tool, a resource or a prompt may be asked for.
 
-The rules of BY_NAME look at the name alone, so that their answer is the same whether or not such a tool exists. Only
-a name that passes all of them is looked up; BY_CATALOGUE says what follows from what the caller can see. Nothing here
-widens what FastMCP shows the caller: the view is FastMCP's own listing for that caller.
+BY_NAME and BY_CATALOGUE are the whole policy, in the order in which it is asked. The rules of BY_NAME look at the name
+alone, so that their answer is the same whether or not such a thing exists. Only a name that passes them is looked up;
+BY_CATALOGUE says what follows from what the caller can see. Nothing here widens what FastMCP shows the caller: view and
+offers are FastMCP's own listings for that caller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
-from codecall.calls.names import MAX_NAME_CHARS, Patterns, shown
-from codecall.catalog.entries import CatalogEntry, JsonObject
+from codecall.calls.names import MAX_NAME_CHARS, MAX_URI_CHARS, Patterns, shown
+from codecall.catalog.entries import CatalogEntry, JsonObject, Kind
 from codecall.catalog.reach import is_reserved
-from codecall.errors import AccessDeniedError, CodeCallError, SelfReferenceError, ToolNotFoundError
+from codecall.catalog.uris import Hidden, Readable
+from codecall.errors import NOT_FOUND, AccessDeniedError, Called, CodeCallError, SelfReferenceError
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
 MAX_LISTED_NAMES: Final = 10
@@ -40,6 +42,34 @@ class View(Protocol):
         ...
 
 
+class Offered(Protocol):
+    """What the rules ask of the rest of the catalogue; `catalog.offers.Offers` is one."""
+
+    async def resolve(self, uri: str) -> Readable | Hidden | None:
+        """What `uri` stands for: a listed resource, or one of a listed template."""
+        ...
+
+    async def find(self, kind: Kind, name: str) -> CatalogEntry | Hidden | None:
+        """The one of exactly that name; `Hidden` if the caller sees it and CodeCall may not use it."""
+        ...
+
+    async def near(self, name: str, kinds: Collection[Kind]) -> list[str]:
+        """Names like this one among those of these kinds that may be used, best first."""
+        ...
+
+
+class Asked(NamedTuple):
+    """What a script asks for."""
+
+    called: Called
+    name: str
+
+    @property
+    def label(self) -> str:
+        """How a message names it."""
+        return f"{self.called.capitalize()} '{shown(self.name)}'"
+
+
 class Allowed(NamedTuple):
     """`allowedTools`, as it was given and as names are compared with it."""
 
@@ -51,9 +81,9 @@ class Rule(NamedTuple):
     """One reason to refuse a name before it is looked up."""
 
     what: str
-    applies: Callable[[str, Allowed | None], bool]
-    """Of the name and `allowedTools`."""
-    refuse: Callable[[str, Allowed | None], CodeCallError]
+    applies: Callable[[Asked, Allowed | None], bool]
+    """Of what is asked for and `allowedTools`."""
+    refuse: Callable[[Asked, Allowed | None], CodeCallError]
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -62,56 +92,58 @@ def _listed(names: Sequence[str]) -> str:
     return f"{text} and {more} more" if more > 0 else text
 
 
-def _too_long(name: str, _allowed: Allowed | None) -> CodeCallError:
-    return ToolNotFoundError(
-        f"Tool '{shown(name)}' was not found",
-        tool_name=shown(name),
-        hint=f"No tool has a name of {len(name)} characters; {MAX_NAME_CHARS} are the most.",
+def _too_long(asked: Asked, _allowed: Allowed | None) -> CodeCallError:
+    name = "URI" if asked.called == "resource" else "name"
+    return NOT_FOUND[asked.called](
+        f"{asked.label} was not found",
+        tool_name=shown(asked.name),
+        called=asked.called,
+        hint=f"No {asked.called} has a {name} of {len(asked.name)} characters; {_longest(asked)} are the most.",
     )
 
 
-def _self_reference(name: str, _allowed: Allowed | None) -> CodeCallError:
-    return SelfReferenceError(shown(name))
+def _self_reference(asked: Asked, _allowed: Allowed | None) -> CodeCallError:
+    return SelfReferenceError(shown(asked.name))
 
 
-def _reserved(name: str, _allowed: Allowed | None) -> CodeCallError:
-    return AccessDeniedError(
-        f"Tool '{shown(name)}' is reserved",
-        tool_name=shown(name),
-        hint="Names that begin with system:, internal: or __ cannot be called through CodeCall.",
-    )
+def _denied(asked: Asked, why: str, hint: str) -> CodeCallError:
+    return AccessDeniedError(f"{asked.label} {why}", tool_name=shown(asked.name), called=asked.called, hint=hint)
 
 
-def _outside(name: str, allowed: Allowed | None) -> CodeCallError:
-    return AccessDeniedError(
-        f"Tool '{shown(name)}' is not in allowedTools",
-        tool_name=shown(name),
-        hint=(
-            f"Allowed here: {_listed(allowed.given)}."
-            if allowed and allowed.given
-            else "allowedTools is empty: no tool may be called here."
-        ),
-    )
+def _reserved(asked: Asked, _allowed: Allowed | None) -> CodeCallError:
+    hint = "Names that begin with system:, internal: or __ cannot be called through CodeCall."
+    return _denied(asked, "is reserved", hint)
 
 
-def _is_too_long(name: str, _allowed: Allowed | None) -> bool:
-    return len(name) > MAX_NAME_CHARS
+def _outside(asked: Asked, allowed: Allowed | None) -> CodeCallError:
+    given = allowed.given if allowed else ()
+    nothing = f"allowedTools is empty: no {asked.called} may be called here."
+    return _denied(asked, "is not in allowedTools", f"Allowed here: {_listed(given)}." if given else nothing)
 
 
-def _is_meta(name: str, _allowed: Allowed | None) -> bool:
-    return is_meta_tool(name)
+def _longest(asked: Asked) -> int:
+    return MAX_URI_CHARS if asked.called == "resource" else MAX_NAME_CHARS
 
 
-def _is_reserved(name: str, _allowed: Allowed | None) -> bool:
-    return is_reserved(name)
+def _is_too_long(asked: Asked, _allowed: Allowed | None) -> bool:
+    return len(asked.name) > _longest(asked)
 
 
-def _is_outside(name: str, allowed: Allowed | None) -> bool:
-    return allowed is not None and not allowed.patterns.cover(name)
+def _is_meta(asked: Asked, _allowed: Allowed | None) -> bool:
+    return is_meta_tool(asked.name)
+
+
+def _is_reserved(asked: Asked, _allowed: Allowed | None) -> bool:
+    return is_reserved(asked.name)
+
+
+def _is_outside(asked: Asked, allowed: Allowed | None) -> bool:
+    return allowed is not None and not allowed.patterns.cover(asked.name)
 
 
 BY_NAME: Final[tuple[Rule, ...]] = (
-    Rule("longer than MAX_NAME_CHARS", _is_too_long, _too_long),  # first: the others read the whole name
+    # First: the others read the whole name.
+    Rule("longer than MAX_NAME_CHARS, a URI than MAX_URI_CHARS", _is_too_long, _too_long),
     Rule("a CodeCall meta-tool", _is_meta, _self_reference),
     Rule("system:*, internal:*, __* in any letter case", _is_reserved, _reserved),
     Rule("outside allowedTools", _is_outside, _outside),
@@ -119,41 +151,47 @@ BY_NAME: Final[tuple[Rule, ...]] = (
 """Asked of every name, in this order; the first rule that applies refuses it."""
 
 
-def _out_of_reach(name: str, _near: Sequence[str]) -> CodeCallError:
-    return AccessDeniedError(
-        f"Tool '{shown(name)}' is not available to CodeCall",
-        tool_name=shown(name),
-        hint="The server's operator has not enabled it for CodeCall; use another tool.",
-    )
+def _out_of_reach(asked: Asked, _near: Sequence[str]) -> CodeCallError:
+    hint = f"The server's operator has not enabled it for CodeCall; use another {asked.called}."
+    return _denied(asked, "is not available to CodeCall", hint)
 
 
-def _unknown(name: str, near: Sequence[str]) -> CodeCallError:
+def _unknown(asked: Asked, near: Sequence[str]) -> CodeCallError:
     names = " or ".join(f"'{shown(candidate)}'" for candidate in near)
-    return ToolNotFoundError(
-        f"Tool '{shown(name)}' was not found",
-        tool_name=shown(name),
-        hint=f"Did you mean {names}?" if names else "codecall:search finds tools by what they do.",
+    return NOT_FOUND[asked.called](
+        f"{asked.label} was not found",
+        tool_name=shown(asked.name),
+        called=asked.called,
+        hint=f"Did you mean {names}?" if names else f"codecall:search finds {asked.called}s by what they do.",
     )
 
 
-BY_CATALOGUE: Final[dict[Literal["visible", "absent"], Callable[[str, Sequence[str]], CodeCallError]]] = {
+BY_CATALOGUE: Final[dict[Literal["visible", "absent"], Callable[[Asked, Sequence[str]], CodeCallError]]] = {
     "visible": _out_of_reach,  # FastMCP shows it to this caller; mode, app_ids or include_tools keep CodeCall out
     "absent": _unknown,  # not there, or not for this caller: never told apart
 }
-"""What a name gets that passes BY_NAME and still is no tool this caller and CodeCall may use."""
+"""What a name gets that passes BY_NAME and still is nothing this caller and CodeCall may use."""
+
+_ALIKE: Final[dict[Called, tuple[Kind, ...]]] = {"resource": ("resource", "template"), "prompt": ("prompt",)}
+"""Where names are looked for that somebody may have meant."""
 
 
 class AccessPolicy:
     """The rules for one request.
 
     Args:
-        view: what this caller can see.
-        allowed_tools: names or globs that may be called; None allows all, an empty list none.
+        view: the tools this caller can see.
+        allowed_tools: names, URIs or globs that may be asked for; None allows all, an empty list none. The URI template
+            of a template stands for all that fits it.
+        offers: what else this caller can see; without it there is nothing else.
     """
 
-    def __init__(self, view: View, allowed_tools: Sequence[str] | None) -> None:
+    def __init__(self, view: View, allowed_tools: Sequence[str] | None, offers: Offered | None = None) -> None:
         self._view = view
+        self._offers = offers
         self._allowed = None if allowed_tools is None else Allowed(tuple(allowed_tools), Patterns(allowed_tools))
+        self._templates = frozenset(name for name in allowed_tools or () if "{" in name)
+        """What of `allowed_tools` may be the name of a template: what fits it is looked up before it is refused."""
 
     async def prepare(self) -> None:
         """Have the view read its listing, which it keeps, where any name could pass the rules."""
@@ -168,27 +206,73 @@ class AccessPolicy:
             AccessDeniedError: reserved, outside `allowed_tools`, or out of CodeCall's reach.
             ToolNotFoundError: no such tool, not visible to this caller, or a name no tool can have.
         """
-        refusal = self._refusal(name)
-        if refusal is not None:
-            raise refusal
+        asked = Asked("tool", name)
+        self._check(asked)
         entry = await self._view.find(name)
         if entry is not None:
             return entry
         if await self._view.exists(name):
-            raise BY_CATALOGUE["visible"](name, ())
-        raise await self.not_found(name)
+            raise BY_CATALOGUE["visible"](asked, ())
+        raise await self.not_found("tool", name)
 
-    async def not_found(self, name: str) -> CodeCallError:
-        """The error for a name that is no tool, with the nearest names that may be called."""
-        near = [candidate for candidate in await self._view.near(name) if self._refusal(candidate) is None]
-        return BY_CATALOGUE["absent"](name, near)
+    async def admit_prompt(self, name: str) -> CatalogEntry:
+        """The prompt of that name.
+
+        Raises:
+            CodeCallError: as for `admit`; `PromptNotFoundError` when there is none.
+        """
+        asked = Asked("prompt", name)
+        self._check(asked)
+        found = await self._offers.find("prompt", name) if self._offers else None
+        if found is None:
+            raise await self.not_found("prompt", name)
+        if isinstance(found, Hidden):
+            raise BY_CATALOGUE["visible"](asked, ())
+        return found
+
+    async def admit_resource(self, uri: str) -> Readable:
+        """What `uri` stands for, and how it is read.
+
+        Raises:
+            CodeCallError: as for `admit`; `ResourceNotFoundError` when there is none.
+        """
+        asked = Asked("resource", uri)
+        if not self._templates:
+            self._check(asked)
+        self._check(asked, outside=False)
+        found = await self._offers.resolve(uri) if self._offers else None
+        by_template = isinstance(found, Readable) and found.entry.name in self._templates
+        if not by_template:
+            self._check(asked)
+        if found is None:
+            raise await self.not_found("resource", uri)
+        if isinstance(found, Hidden):
+            raise BY_CATALOGUE["visible"](asked, ())
+        self._check(Asked("resource", found.uri), outside=not by_template)
+        return found
+
+    async def not_found(self, called: Called, name: str) -> CodeCallError:
+        """The error for a name there is nothing of, with the nearest names that may be asked for."""
+        if called == "tool":
+            near = await self._view.near(name)
+        else:
+            near = await self._offers.near(name, _ALIKE[called]) if self._offers else []
+        usable = [candidate for candidate in near if self._refusal(Asked(called, candidate)) is None]
+        return BY_CATALOGUE["absent"](Asked(called, name), usable)
 
     async def describe(self, name: str) -> JsonObject | None:
         """What `getTool(name)` sees; None for every name that `admit` refuses."""
-        return None if self._refusal(name) is not None else await self._view.describe(name)
+        return None if self._refusal(Asked("tool", name)) is not None else await self._view.describe(name)
 
-    def _refusal(self, name: str) -> CodeCallError | None:
+    def _check(self, asked: Asked, *, outside: bool = True) -> None:
+        """Raise what refuses it by name; unless `outside`, whatever `allowedTools` says."""
+        refusal = self._refusal(asked, outside=outside)
+        if refusal is not None:
+            raise refusal
+
+    def _refusal(self, asked: Asked, *, outside: bool = True) -> CodeCallError | None:
+        allowed = self._allowed if outside else None
         for rule in BY_NAME:
-            if rule.applies(name, self._allowed):
-                return rule.refuse(name, self._allowed)
+            if rule.applies(asked, allowed):
+                return rule.refuse(asked, allowed)
         return None

@@ -1,40 +1,40 @@
 """From every outcome of a call that is not a success to its named error: by type and code, never by message text.
 
-OF_EXCEPTION lists what FastMCP's `call_tool` raises, most special first; `of_result` reads what it returns. A tool may
-name its own error by failing with a JSON object that has `code` and `message`; those are kept as they are.
+OF_EXCEPTION lists what FastMCP's `call_tool`, `read_resource` and `render_prompt` raise, most special first;
+`of_result` reads what they return. A tool may name its own error by failing with a JSON object that has `code` and
+`message`; those are kept as they are.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, cast
 
 import msgspec
-from fastmcp import Context
 from fastmcp.exceptions import (
     AuthorizationError,
     DisabledError,
     InsufficientScopeError,
     NotFoundError,
+    PromptError,
+    ResourceError,
     ToolError,
     ValidationError,
 )
+from fastmcp.prompts import PromptResult
+from fastmcp.resources import ResourceResult
 from fastmcp.server.middleware.rate_limiting import RateLimitError
-from fastmcp.tools.base import InputRequiredToolResult, ToolResult
+from fastmcp.tools.base import ToolResult
 from mcp import MCPError
-from mcp_types import (
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    REQUEST_TIMEOUT,
-    CreateMessageRequest,
-    ElicitRequest,
-    TextContent,
-)
+from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY, REQUEST_TIMEOUT, TextContent
 from pydantic import BaseModel
 from pydantic import ValidationError as PydanticValidationError
 
+from codecall.calls.asking import ASKS, Asks, asked_somebody, questions
 from codecall.calls.inputs import explain, mismatches, parameters, problems_of
+from codecall.calls.names import called, label
 from codecall.calls.rates import RateLimitRefused
 from codecall.calls.unexpected import told
 from codecall.catalog.entries import CatalogEntry, JsonObject
@@ -64,6 +64,14 @@ _ASKS_PERSON: Final = (
     "Call the tool itself, outside of a script, where a person can answer; or give what it asks for as input."
 )
 
+_RESULTS: Final = {"tool": ToolResult, "resource": ResourceResult, "prompt": PromptResult}
+"""What FastMCP answers with, by what was asked for."""
+
+_DO: Final = {"tool": "call tool", "resource": "read resource", "prompt": "get prompt"}
+
+_PREFIXES: Final = ("Error calling tool ", "Error reading resource ", "Error rendering prompt ")
+"""What FastMCP puts before the text of what was raised."""
+
 
 class Failures:
     """Names the failures of calls; messages and details leave it sanitized and bounded.
@@ -75,22 +83,27 @@ class Failures:
     def __init__(self, sanitization: SanitizationOptions) -> None:
         self._sanitization = sanitization
 
-    def of_exception(self, failure: Exception, entry: CatalogEntry) -> ToolCallError | None:
-        """The error for what `call_tool` raised; None when it says that there is no such tool."""
+    def of_exception(
+        self, failure: Exception, entry: CatalogEntry, arguments: Mapping[str, object] | None = None
+    ) -> ToolCallError | None:
+        """The error for what FastMCP raised; None when it says that there is no such thing."""
         if isinstance(failure, (NotFoundError, DisabledError)):
             return None
+        if isinstance(failure, PromptError) and (problems := mismatches(arguments or {}, entry.input_schema)):
+            message = explain(entry.name, problems, entry.input_schema)
+            return self._error(entry, message, InvalidInputError, details=problems)
         for kind, name_it in OF_EXCEPTION:
             if isinstance(failure, kind):
                 return name_it(self, failure, entry)
-        return self._error(entry, f"Tool '{entry.name}' failed inside the server ({type(failure).__name__})")
+        return self._error(entry, f"{label(entry)} failed inside the server ({type(failure).__name__})")
 
     def of_result(self, result: object, entry: CatalogEntry, arguments: Mapping[str, object]) -> ToolCallError | None:
         """The error a returned result stands for; None when it is a success."""
-        if not isinstance(result, ToolResult):
+        if not isinstance(result, _RESULTS[called(entry)]):
             return self._no_result(result, entry)
-        if isinstance(result, InputRequiredToolResult):
+        if isinstance(result, ASKS):
             return self._asks(result, entry)
-        if not result.is_error:
+        if not isinstance(result, ToolResult) or not result.is_error:
             return None
         text = "\n".join(block.text for block in result.content if isinstance(block, TextContent) and block.text)
         own = _own_error(result.structured_content) or _own_error(_json_object(text))
@@ -102,14 +115,13 @@ class Failures:
                 return self._error(entry, message, InvalidInputError, details=problems)
         return self._told(entry, text, own)
 
-    def of_lookup(self, failure: Exception, name: str) -> ToolCallError:
-        """The error for what the server raised while it was asked about the tool of that name, before any call."""
-        entry = CatalogEntry(name, app_id="", description="", input_schema={})
+    def of_lookup(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
+        """The error for what the server raised while it was asked about what `entry` names, before any call."""
         if isinstance(failure, (AuthorizationError, MCPError, ToolError)):
             named = self.of_exception(failure, entry)
             if named is not None:
                 return named
-        return self._error(entry, f"Tool '{name}' could not be looked up: {told(failure, self._sanitization)}")
+        return self._error(entry, f"{label(entry)} could not be looked up: {told(failure, self._sanitization)}")
 
     def refused_by_rate(self, failure: RateLimitRefused, entry: CatalogEntry) -> ToolCallError:
         """One of our rate rules."""
@@ -119,13 +131,14 @@ class Failures:
 
     def rate_limited(self, _failure: Exception, entry: CatalogEntry) -> ToolCallError:
         """FastMCP's own rate-limit middleware, which does not say when to try again."""
-        return self._error(entry, f"Tool '{entry.name}' is called too often", RateLimitedError)
+        return self._error(entry, f"{label(entry)} is called too often", RateLimitedError)
 
     def denied(self, failure: AuthorizationError, entry: CatalogEntry) -> ToolCallError:
         """FastMCP's authorization, asked anew at the call."""
+        message = f"You may not {_DO[called(entry)]} '{entry.name}'"
         scopes = failure.required_scopes if isinstance(failure, InsufficientScopeError) else None
         details = {"requiredScopes": scopes} if scopes else None
-        return self._error(entry, f"You may not call tool '{entry.name}'", AccessDeniedError, details=details)
+        return self._error(entry, message, AccessDeniedError, details=details)
 
     def invalid(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
         """The tool's argument validation."""
@@ -151,12 +164,12 @@ class Failures:
             return self._error(entry, failure.error.message, kind, details=data, hint=_ASKS_PERSON)
         return self._told(entry, failure.error.message, _own_error(_json_object(failure.error.message)))
 
-    def tool_failed(self, failure: ToolError, entry: CatalogEntry) -> ToolCallError:
-        """What the tool raised, as FastMCP passes it on."""
-        if _came_through_elicitation(failure):
+    def failed(self, failure: ToolError | ResourceError | PromptError, entry: CatalogEntry) -> ToolCallError:
+        """What the tool raised, or what reads the resource or makes the prompt, as FastMCP passes it on."""
+        if asked_somebody(failure):
             return self._error(
                 entry,
-                f"Tool '{entry.name}' asks a person for input, which this client cannot give to a script",
+                f"{label(entry)} asks a person for input, which this client cannot give to a script",
                 InputRequiredError,
                 hint=_ASKS_PERSON,
             )
@@ -164,8 +177,8 @@ class Failures:
         if isinstance(cause, MCPError):
             return self.protocol(cause, entry)
         text = str(failure)
-        if cause is not None and text.startswith("Error calling tool ") and text.endswith(f": {cause}"):
-            # FastMCP's prefix repeats the tool's name, and hides that the rest may be the tool's own JSON.
+        if cause is not None and text.startswith(_PREFIXES) and text.endswith(f": {cause}"):
+            # FastMCP's prefix repeats the name, and hides that the rest may be the tool's own JSON.
             text = str(cause) or type(cause).__name__
         return self._told(entry, text, _own_error(_json_object(text)))
 
@@ -174,24 +187,20 @@ class Failures:
         task = _mapping(data.get("task")) or data
         task_id = task.get("taskId")
         if not isinstance(task_id, str):
-            return self._error(entry, f"Tool '{entry.name}' answered with {type(result).__name__}, which has no value")
+            return self._error(entry, f"{label(entry)} answered with {type(result).__name__}, which has no value")
         return self._error(
             entry,
-            f"Tool '{entry.name}' started a background task instead of answering",
+            f"{label(entry)} started a background task instead of answering",
             TaskStartedError,
             details={key: task[key] for key in ("taskId", "status", "pollInterval") if task.get(key) is not None},
             hint="Its result is not available to this script; a client that supports tasks can ask for it.",
         )
 
-    def _asks(self, result: InputRequiredToolResult, entry: CatalogEntry) -> ToolCallError:
-        requests = result.input_required.input_requests or {}
-        asked = [
-            {"name": name, "kind": request.method, **_question(request)}
-            for name, request in list(requests.items())[:20]
-        ]
+    def _asks(self, result: Asks, entry: CatalogEntry) -> ToolCallError:
+        asked = questions(result)
         return self._error(
             entry,
-            f"Tool '{entry.name}' asks for input that a script cannot give",
+            f"{label(entry)} asks for input that a script cannot give",
             InputRequiredError,
             details={"requests": asked} if asked else None,
             hint=_ASKS_PERSON,
@@ -199,7 +208,7 @@ class Failures:
 
     def _told(self, entry: CatalogEntry, text: str, own: JsonObject | None) -> ToolCallError:
         if own is None:
-            return self._error(entry, text.strip() or f"Tool '{entry.name}' failed without a message")
+            return self._error(entry, text.strip() or f"{label(entry)} failed without a message")
         retry = own.get("retryAfterMs")
         code = str(own["code"])
         return self._error(
@@ -225,6 +234,7 @@ class Failures:
         return kind(
             clean_text(message, self._sanitization),
             tool_name=entry.name,
+            called=called(entry),
             code=code,
             details=None if details is None else self._details(details),
             hint=hint,
@@ -246,38 +256,11 @@ OF_EXCEPTION: Final[tuple[tuple[type[Exception], Callable[..., ToolCallError]], 
     (ValidationError, Failures.invalid),
     (PydanticValidationError, Failures.invalid),
     (MCPError, Failures.protocol),
-    (ToolError, Failures.tool_failed),
+    (ToolError, Failures.failed),
+    (ResourceError, Failures.failed),
+    (PromptError, Failures.failed),
 )
-"""What `call_tool` raises, and who names it; the first row whose type fits."""
-
-
-def _question(request: object) -> dict[str, str]:
-    if isinstance(request, ElicitRequest):
-        return {"message": request.params.message}
-    if isinstance(request, CreateMessageRequest):
-        return {"message": "asks the client's model"}
-    return {}
-
-
-def _came_through_elicitation(failure: BaseException) -> bool:
-    """Whether `failure`, or what it was raised from, was raised within FastMCP's `Context.elicit`.
-
-    FastMCP has no exception type for it: on 2026-07-28 connections it raises a plain ToolError, on older ones the
-    client's refusal comes back as an MCP error.
-    """
-    return any(code is Context.elicit.__code__ for code in _codes(failure))
-
-
-def _codes(failure: BaseException) -> Iterator[object]:
-    seen: set[int] = set()
-    current: BaseException | None = failure
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        step = current.__traceback__
-        while step is not None:
-            yield step.tb_frame.f_code
-            step = step.tb_next
-        current = current.__cause__
+"""What FastMCP raises, and who names it; the first row whose type fits."""
 
 
 def _own_error(data: object) -> JsonObject | None:

@@ -1,4 +1,4 @@
-"""Names of tools: how long they may be, how a message repeats one, and which globs fit it.
+"""Names of tools, prompts and resources: how long they may be, how a message repeats one, and which globs fit it.
 
 A glob is `*` (any text), `?` (any character), `[seq]` or `[!seq]` (one character of these, or none of these; ranges as
 in `a-z`); letter case counts. It is matched in one pass over the glob: the places in the name that the part read so far
@@ -14,10 +14,15 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from codecall.catalog.entries import CatalogEntry
+from codecall.errors import Called
 from codecall.sanitizing import well_formed
 
 MAX_NAME_CHARS: Final = 256
 """Longest name that is looked up; a tool of a longer name cannot be called. MCP allows a name 128 (SEP-986)."""
+
+MAX_URI_CHARS: Final = 1_024
+"""Longest URI that is looked up; `sandbox/wire.py` says why."""
 
 MAX_GLOB_CHARS: Final = 256
 """Longest glob a call or a rule may give."""
@@ -92,6 +97,16 @@ class Patterns:
 def is_glob(pattern: str) -> bool:
     """Whether `pattern` may stand for more than the name it spells."""
     return _SPECIAL.search(pattern) is not None
+
+
+def called(entry: CatalogEntry) -> Called:
+    """What a script asks for with this entry: what comes of a template is a resource to it."""
+    return "resource" if entry.kind == "template" else entry.kind
+
+
+def label(entry: CatalogEntry) -> str:
+    """How a message names it: `Tool 'users:list'`."""
+    return f"{called(entry).capitalize()} '{entry.name}'"
 
 
 def shown(name: str) -> str:

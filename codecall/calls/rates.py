@@ -1,9 +1,10 @@
-"""Rate limits as FastMCP middleware: how often one client may call a tool.
+"""Rate limits as FastMCP middleware: how often one client may call a tool, read a resource or get a prompt.
 
     RateLimitPlugin.init(rules=[{"tool": "codecall:execute", "limit": 10, "window": "1m"}]).install(mcp)
 
 Calls a script makes pass the same middleware, so a rule for a tool holds inside and outside of scripts. All tools that
 a glob matches share its limit. A call that several rules match must pass them all, and a refused call counts for none.
+A rule's `tool` is compared with the URIs of resources and the names of prompts too: `*` is about everything.
 
 Who is one client (`client_key`): the key must be one that a caller cannot change to escape its limit.
 
@@ -40,17 +41,23 @@ from pydantic import Field, field_validator
 
 from codecall.calls.names import MAX_GLOB_CHARS, MAX_NAME_CHARS, Patterns, shown
 from codecall.envelopes import ExecutionResult, invoke_error
-from codecall.errors import RateLimitedError
+from codecall.errors import Called, RateLimitedError
 from codecall.options import Options
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
 if TYPE_CHECKING:
     from fastmcp import Context, FastMCP
+    from fastmcp.prompts import PromptResult
+    from fastmcp.resources import ResourceResult
     from limits import RateLimitItem
     from limits.aio.strategies import MovingWindowRateLimiter
 
 MAX_WINDOW_S: Final = 30 * 86_400
 """Longest window of a rule, in seconds: 30 days."""
+
+MAX_RATED_URI: Final = 8_192
+"""Longest URI that is compared with the rules, in characters; a longer one is not read. HTTP servers draw the line for
+a request's first line there or thereabouts."""
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _WINDOW: Final = re.compile(r"([0-9]{1,9})([smhd]?)")
@@ -60,7 +67,7 @@ class RateLimitRule(Options):
     """At most `limit` calls of `tool` per `window` and client."""
 
     tool: str = Field(min_length=1, max_length=MAX_GLOB_CHARS)
-    """Name or glob (`users:*`). Meta-tools are meant under either spelling, in any letter case."""
+    """Name, URI or glob (`users:*`). Meta-tools are meant under either spelling, in any letter case."""
     limit: int = Field(ge=1, le=1_000_000, strict=True)
     """Calls."""
     window: int = Field(ge=1, le=MAX_WINDOW_S)
@@ -156,6 +163,45 @@ class RateLimitPlugin(Middleware):
         if is_meta_tool(tool):
             return _answer(tool, refused)
         raise RateLimitRefused(refused)
+
+    async def on_read_resource(
+        self,
+        context: MiddlewareContext[mcp_types.ReadResourceRequestParams],
+        call_next: CallNext[mcp_types.ReadResourceRequestParams, ResourceResult],
+    ) -> ResourceResult:
+        """FastMCP's hook: let the resource be read, or refuse it.
+
+        Raises:
+            NotFoundError: the URI is longer than `MAX_RATED_URI`, and so is compared with no rule.
+            RateLimitRefused: a rule refused it.
+        """
+        uri = str(context.message.uri)
+        if len(uri) > MAX_RATED_URI:
+            raise NotFoundError(f"Unknown resource: {shown(uri)!r}")
+        await self._pass("resource", uri, context.fastmcp_context)
+        return await super().on_read_resource(context, call_next)
+
+    async def on_get_prompt(
+        self,
+        context: MiddlewareContext[mcp_types.GetPromptRequestParams],
+        call_next: CallNext[mcp_types.GetPromptRequestParams, PromptResult],
+    ) -> PromptResult:
+        """FastMCP's hook: let the prompt be rendered, or refuse it.
+
+        Raises:
+            NotFoundError: the name is longer than any prompt may have, and so is compared with no rule.
+            RateLimitRefused: a rule refused it.
+        """
+        name = context.message.name
+        if len(name) > MAX_NAME_CHARS:
+            raise NotFoundError(f"Unknown prompt: {shown(name)!r}")
+        await self._pass("prompt", name, context.fastmcp_context)
+        return await call_next(context)
+
+    async def _pass(self, called: Called, name: str, context: Context | None) -> None:
+        if (refused := await self._check(name, context)) is not None:
+            refused.called = called
+            raise RateLimitRefused(refused)
 
     async def _check(self, tool: str, context: Context | None) -> RateLimitedError | None:
         """Count the call for each rule it falls under, or say which refuses it."""

@@ -93,11 +93,11 @@ async def to_json(result: Result, *, wrapped: bool, max_bytes: int) -> str:
     if not content:
         return "null"
     if len(content) > 1 or not isinstance(content[0], TextContent):
-        return await encode([_block(block) for block in content], max_bytes)
+        return await encode([as_block(block) for block in content], max_bytes)
     text = content[0].text
     if len(text) > max_bytes:
         raise ValueTooLarge(_bytes(text))
-    return _bounded(text, max_bytes) if is_json(text) else await encode(text, max_bytes)
+    return bounded(text, max_bytes) if is_json(text) else await encode(text, max_bytes)
 
 
 async def encode(value: object, max_bytes: int) -> str:
@@ -140,14 +140,20 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def _bounded(text: str, max_bytes: int) -> str:
+def bounded(text: str, max_bytes: int) -> str:
+    """`text`, which is JSON, if it has no more than `max_bytes`.
+
+    Raises:
+        ValueTooLarge: it has more.
+    """
     size = _bytes(text)
     if size > max_bytes:
         raise ValueTooLarge(size)
     return text
 
 
-def _block(block: ContentBlock) -> JsonObject:
+def as_block(block: ContentBlock) -> JsonObject:
+    """A content block as a script sees it."""
     if isinstance(block, TextContent):
         return {"type": "text", "text": block.text}
     if isinstance(block, (ImageContent, AudioContent)):
@@ -214,7 +220,7 @@ def _encode(value: object, max_bytes: int) -> str:
             raise ValueTooLarge(size)
         return b"".join(pieces).decode()
     except UnicodeEncodeError:
-        return _bounded(json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":")), max_bytes)
+        return bounded(json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":")), max_bytes)
     except (TypeError, OverflowError, RecursionError, msgspec.MsgspecError) as failure:
         raise ValueError(type(failure).__name__) from failure
 

@@ -1,4 +1,6 @@
-"""Which app a tool belongs to: its metadata, else the namespace its server is mounted under, else its server's name.
+"""Which app a tool, a resource or a prompt belongs to.
+
+Its metadata says, else it is the namespace its server is mounted under, else its server's name.
 
 The namespace is the one on the server that CodeCall is installed on: what a mounted server mounts in turn is that
 server's own affair, and all of it counts as one app. A server mounted without a namespace gives its own name.
@@ -13,13 +15,33 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
 from fastmcp import FastMCP
+from fastmcp.prompts import Prompt
+from fastmcp.resources import Resource, ResourceTemplate
 from fastmcp.server.providers import AggregateProvider, Provider
-from fastmcp.server.providers.fastmcp_provider import FastMCPProvider, FastMCPProviderTool
+from fastmcp.server.providers.fastmcp_provider import (
+    FastMCPProvider,
+    FastMCPProviderPrompt,
+    FastMCPProviderResource,
+    FastMCPProviderResourceTemplate,
+    FastMCPProviderTool,
+)
 from fastmcp.server.transforms import Namespace, Transform
 from fastmcp.tools import Tool
 from fastmcp.tools.tool_transform import TransformedTool
 
 Server = FastMCP[object]
+
+Component = Tool | Resource | ResourceTemplate | Prompt
+"""What a server may list."""
+
+_ORIGINALS = {
+    FastMCPProviderTool: "_original_name",
+    FastMCPProviderPrompt: "_original_name",
+    FastMCPProviderResource: "_original_uri",
+    FastMCPProviderResourceTemplate: "_original_uri_template",
+}
+"""What stands for a component of a mounted server, and where it keeps the name that the component has there. FastMCP
+keeps these private; test_apps holds us to the names."""
 
 
 class Mount(NamedTuple):
@@ -33,7 +55,7 @@ class Mount(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a tool comes from."""
+    """Where a tool, a resource or a prompt comes from."""
 
     app_id: str
     """Its app, as long as its metadata names no other."""
@@ -42,11 +64,11 @@ class Origin(NamedTuple):
 
 
 class Apps:
-    """The apps of one server's tools, as its providers are at this moment."""
+    """The apps of what one server lists, as its providers are at this moment."""
 
-    def __init__(self, server: Server, mounts: Sequence[Mount], own_names: frozenset[str]) -> None:
+    def __init__(self, server: Server, mounts: Sequence[Mount], own: frozenset[tuple[str, str]]) -> None:
         self._server_name = server.name
-        self._own_names = own_names
+        self._own = own
         self._by_server: dict[int, list[Mount]] = {}
         self._by_prefix: list[Mount] = []
         for mount in mounts:
@@ -58,43 +80,53 @@ class Apps:
 
     @classmethod
     async def read(cls, server: Server) -> Apps:
-        """The apps of `server`; its own tools are listed only where a name could mislead."""
+        """The apps of `server`; what is its own is listed only where a name could mislead."""
         outer = _namespaces(server.transforms)
         mounts = [mount for provider in server.providers for mount in _mounts(provider, outer)]
         if any(mount.namespace and not isinstance(mount.provider, FastMCPProvider) for mount in mounts):
             before = "".join(f"{namespace}_" for namespace in outer)
-            own = frozenset(before + tool.name for tool in await server.local_provider.list_tools())
+            local = server.local_provider
+            listed: list[Component] = [*await local.list_tools(), *await local.list_resources()]
+            listed += [*await local.list_resource_templates(), *await local.list_prompts()]
+            own = frozenset((item.KEY_PREFIX, before + _prefixed(item)) for item in listed)
         else:
-            own = frozenset[str]()
+            own = frozenset[tuple[str, str]]()
         return cls(server, mounts, own)
 
-    def of(self, tool: Tool) -> Origin:
-        """Where a listed tool comes from."""
-        found = _mounted(tool)
+    def of(self, component: Component) -> Origin:
+        """Where something that is listed comes from."""
+        prefixed = _prefixed(component)
+        found = _mounted(component)
         if found is not None:
             owner, own_name = found
             mounts = self._by_server.get(id(owner), ())
             for mount in mounts:
-                if mount.namespace and tool.name.startswith(mount.prefix):
+                if mount.namespace and prefixed.startswith(mount.prefix):
                     return Origin(mount.namespace, own_name)
             # A renamed tool no longer shows its prefix; with one mount there is no doubt.
             return Origin(mounts[0].namespace if len(mounts) == 1 and mounts[0].namespace else owner.name, own_name)
-        if tool.name not in self._own_names:
+        if (component.KEY_PREFIX, prefixed) not in self._own:
             for mount in self._by_prefix:
-                if tool.name.startswith(mount.prefix):
-                    return Origin(mount.namespace, tool.name[len(mount.prefix) :])
-        return Origin(self._server_name, tool.name)
+                if prefixed.startswith(mount.prefix):
+                    return Origin(mount.namespace, prefixed[len(mount.prefix) :])
+        return Origin(self._server_name, component.name)
 
 
-def _mounted(tool: Tool) -> tuple[Server, str] | None:
-    """The mounted server a tool comes from and its name there; None for every other kind of tool."""
-    while isinstance(tool, TransformedTool):
-        tool = tool.parent_tool
-    if not isinstance(tool, FastMCPProviderTool):
-        return None
-    # FastMCP keeps both private; test_apps holds us to the names.
-    server = cast("Server | None", getattr(tool, "_server", None))
-    return None if server is None else (server, str(getattr(tool, "_original_name", None) or tool.name))
+def _prefixed(component: Component) -> str:
+    """The name that mounting puts a namespace before; of a URI `data://crm/users` it is `crm_users`."""
+    if isinstance(component, (Tool, Prompt)):
+        return component.name
+    uri = str(component.uri) if isinstance(component, Resource) else component.uri_template
+    return uri.partition("://")[2].replace("/", "_")
+
+
+def _mounted(component: Component) -> tuple[Server, str] | None:
+    """The mounted server a component comes from and its name there; None for one of any other kind."""
+    while isinstance(component, TransformedTool):
+        component = component.parent_tool
+    original = next((name for kind, name in _ORIGINALS.items() if isinstance(component, kind)), None)
+    server = cast("Server | None", getattr(component, "_server", None)) if original else None
+    return None if server is None else (server, str(getattr(component, original or "", None) or component.name))
 
 
 def _namespaces(transforms: Sequence[Transform]) -> list[str]:

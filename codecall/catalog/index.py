@@ -1,180 +1,231 @@
-"""What a search index is, and the cache that builds one for each catalogue, off the event loop and only once.
+"""What `codecall:search` asks: one library for all callers, of which each sees only their own part.
 
-Callers with different rights see different catalogues, so an index belongs to exactly the entries it was built from: a
-hit, a score or a count can never betray a tool the caller may not see.
+A caller brings the entries they may see; those the library does not know yet are indexed, alone and in the background.
+Scores, counts and suggestions are made from the caller's entries: what is indexed for others changes nothing in them.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import is_
-from typing import Protocol
+from typing import Any, Protocol, overload
 
+import numpy as np
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from codecall.catalog.collecting import full_collections_later, keep_out_of_collections
+from codecall.catalog.collecting import keep_out_of_collections
 from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.feeding import Feeder
+from codecall.catalog.fusion import best_cosines, by_both, by_meaning
+from codecall.catalog.ranking import Numbers, Ranker, Scores
+from codecall.catalog.shelves import Shelves, View
+from codecall.catalog.text import MAX_INTENTIONS, intentions
 
-KEPT_CATALOGUES = 4
-"""Indexes an `IndexCache` keeps by default; the one unused for longest goes first. An index of 10,000 real tools takes
-about 15 MB, the entries aside (printed by `benchmarks/search_quality.py`)."""
+PATIENCE_S = 2.0
+"""Seconds a search waits for what is being indexed before it answers from what there is. A model's turn takes as long;
+1,000 entries take half of it."""
+
+FIRST_PATIENCE_S = 30.0
+"""The same while there is nothing to answer from: a process that begins loads libraries first."""
 
 MAX_LOOKUPS = 4
-"""Threads of one event loop that look up or search at a time: more would only contend for the interpreter."""
+"""Threads of one event loop that search at a time: more would only contend for the interpreter."""
 
+LEAST_SCORE = 0.1
+"""Scores below are noise and count as no hit."""
 
 WARMING = "codecall-index"
-"""Name of the thread in which `IndexCache.warm` works."""
+"""Name of the thread in which a process loads what a library needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One tool found."""
+    """One entry found."""
 
-    name: str
+    entry: CatalogEntry
     score: float
-    """Above 0, at most 1, rounded to 4 decimals."""
+    """At least `LEAST_SCORE`, at most 1, rounded to 4 decimals."""
 
 
-class SearchIndex(Protocol):
-    """A catalogue made searchable. Immutable; any thread may search it."""
+class Hits(Sequence[Hit]):
+    """What one query found, by falling score, then name, then kind. A hit is made when it is looked at."""
 
-    @property
-    def size(self) -> int:
-        """Tools in the index."""
-        ...
+    def __init__(self, entries: Sequence[CatalogEntry], found: Numbers, scores: Sequence[float]) -> None:
+        self._entries = entries
+        self._found = found
+        self._scores = scores
 
-    def search(self, query: str) -> list[Hit]:
-        """All tools with a score above 0: falling score, then name. Equal input gives equal output."""
-        ...
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._found)
 
-
-Build = Callable[[Sequence[CatalogEntry]], SearchIndex]
-
-
-def _tfidf(entries: Sequence[CatalogEntry]) -> SearchIndex:
-    with full_collections_later():
-        # Imported here, in the worker thread: scikit-learn takes most of a second.
-        from codecall.catalog.tfidf import TfidfIndex
-
-        return TfidfIndex(entries)
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+        """The hit at a place, or some of them."""
+        if isinstance(index, slice):
+            return Hits(self._entries, self._found[index], self._scores[index])
+        return Hit(self._entries[int(self._found[index])], self._scores[index])
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    entries: tuple[CatalogEntry, ...]
-    index: SearchIndex
+class Searched:
+    """What a search found."""
+
+    hits: list[Hits]
+    """For each query."""
+    ready: int
+    """Entries that could be searched by their words; fewer than there are while the rest is being indexed."""
+    encoded: int
+    """Entries that could be searched by their meaning, where that is asked for; else the same as `ready`."""
+
+
+class Semantic(Ranker, Protocol):
+    """A ranking by meaning: cosines, NaN where an entry has no vector yet. It may have none at all."""
+
+    def prepare(self, queries: Iterable[str]) -> None:
+        """What is about to be asked, so that it is encoded at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """How a library ranks by meaning."""
+
+    make: Callable[[], Semantic]
+    """Makes the ranking, once; runs in a thread, since it loads a model."""
+    alone: bool = False
+    """Whether words count only where there is no vector yet."""
 
 
 _warming = threading.Event()
 
 # One limiter an event loop, as AnyIO keeps its own: a limiter must not be shared between loops.
 _lookups: RunVar[CapacityLimiter] = RunVar("codecall_index_lookups")
-_builds: RunVar[CapacityLimiter] = RunVar("codecall_index_builds")
 
 
-def _limiter(variable: RunVar[CapacityLimiter], tokens: int) -> CapacityLimiter:
-    limiter = variable.get(None)
+def _limiter() -> CapacityLimiter:
+    limiter = _lookups.get(None)
     if limiter is None:
-        limiter = CapacityLimiter(tokens)
-        variable.set(limiter)
+        limiter = CapacityLimiter(MAX_LOOKUPS)
+        _lookups.set(limiter)
     return limiter
 
 
-class IndexCache:
-    """The indexes of the catalogues seen last.
+class Library:
+    """The entries of all callers, indexed.
 
-    A catalogue is recognised by its entries: by identity on the event loop (0.2 ms for 10,000), else by value in a
-    worker thread. An entry added, removed or changed in any field therefore gives a fresh index. Builds run one at a
-    time in a worker thread; callers of the same catalogue share one, and a cancelled caller leaves it running for the
-    others.
-
-    The first build of a process loads scikit-learn: 0.8 s in a thread. `warm` at start-up gets that done before anybody
-    waits.
+    Entries that are the same objects, in the same order, as in one of the last searches are recognised at once; others
+    are compared by value in a thread. An entry nobody has seen for a while is forgotten.
     """
 
-    def __init__(self, build: Build = _tfidf, *, kept: int = KEPT_CATALOGUES) -> None:
+    def __init__(
+        self,
+        meaning: Meaning | None = None,
+        *,
+        synonyms: Iterable[Iterable[str]] = (),
+        patience: float = PATIENCE_S,
+    ) -> None:
         """
         Args:
-            build: makes an index of entries; runs in a worker thread.
-            kept: indexes kept at most, at least 1.
+            meaning: How it ranks by meaning, if it does.
+            synonyms: Groups of words that stand for each other.
+            patience: Seconds a search waits for what is being indexed.
         """
-        if kept < 1:
-            raise ValueError(f"kept: at least 1 index must be kept, got {kept}")
-        self._build = build
-        self._limit = kept
-        self._kept: list[_Kept] = []
-        self._kept_guard = threading.Lock()
-        self._build_guard = threading.Lock()
+        self._words = Feeder(partial(_lexical, tuple(map(tuple, synonyms))), "codecall-words")
+        self._meaning = Feeder(meaning.make, "codecall-meaning") if meaning is not None else None
+        self._alone = meaning is not None and meaning.alone
+        self._feeders: list[Feeder[Any]] = [self._words, *([self._meaning] if self._meaning else [])]
+        self._shelves = Shelves()
+        self._patience = patience
 
     def warm(self) -> None:
-        """Load what a build needs, in a thread of its own that nobody waits for; once per process.
+        """Load what a search needs, in threads that nobody waits for.
 
-        Then what the process holds at that moment is kept out of all later garbage collections (`gc.freeze`): see
+        Once per process, what it holds by then is kept out of all later garbage collections (`gc.freeze`): see
         `collecting`.
         """
+        for feeder in self._feeders:
+            feeder.warm()
         if not _warming.is_set():
             _warming.set()
-            threading.Thread(target=keep_out_of_collections, args=(partial(self._build, ()),), name=WARMING).start()
+            threading.Thread(target=keep_out_of_collections, args=(_lexical,), name=WARMING).start()
 
-    async def get(self, entries: Sequence[CatalogEntry]) -> SearchIndex:
-        """The index of exactly these entries, built if need be. Whatever `build` raises reaches each waiting caller."""
-        wanted = tuple(entries)
-        index = self._same(wanted)
-        if index is None:
-            # A lookup never waits for somebody else's build, so it comes first and has threads of its own.
-            index = await to_thread.run_sync(
-                self._equal, wanted, abandon_on_cancel=True, limiter=_limiter(_lookups, MAX_LOOKUPS)
-            )
-        if index is None:
-            index = await to_thread.run_sync(
-                self._equal_or_built, wanted, abandon_on_cancel=True, limiter=_limiter(_builds, 1)
-            )
-        return index
+    async def search(self, entries: Sequence[CatalogEntry], queries: Sequence[str]) -> Searched:
+        """The hits of each query among exactly these entries; all work off the event loop.
 
-    async def search(self, entries: Sequence[CatalogEntry], queries: Sequence[str]) -> list[list[Hit]]:
-        """The hits of each query over exactly these entries, in the order of the queries; all work off the loop."""
-        index = await self.get(entries)
-        work = partial(_search_all, index, tuple(queries))
-        return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=_limiter(_lookups, MAX_LOOKUPS))
+        Raises:
+            Exception: what stopped the index from being made; the next search tries again.
+        """
+        view = await self._view(entries)
+        # By words there is an answer in a moment; a model may take minutes, and nobody waits for those.
+        await self._words.wait(view.numbers, self._patience, FIRST_PATIENCE_S)
+        if self._meaning is not None:
+            await self._meaning.wait(view.numbers, self._patience, self._patience)
+        work = partial(self._search, view, tuple(queries))
+        return await to_thread.run_sync(work, limiter=_limiter())
 
-    def _same(self, wanted: tuple[CatalogEntry, ...]) -> SearchIndex | None:
-        """The index of the very same entry objects; cheap enough for the event loop."""
-        for kept in self._snapshot():
-            if len(kept.entries) == len(wanted) and all(map(is_, kept.entries, wanted)):
-                self._used(kept)
-                return kept.index
-        return None
+    async def central(
+        self, entries: Sequence[CatalogEntry], per_app: int, apps: Sequence[str] | None = None
+    ) -> dict[str, list[CatalogEntry]]:
+        """For each app, or those named, the `per_app` entries that are most like the others of the app; best first."""
+        from codecall.catalog.central import central_entries  # NumPy alone; still off the path of a plain search
 
-    def _equal(self, wanted: tuple[CatalogEntry, ...]) -> SearchIndex | None:
-        for kept in self._snapshot():
-            if kept.entries == wanted:
-                self._used(kept)
-                return kept.index
-        return None
+        return await to_thread.run_sync(central_entries, entries, per_app, apps, limiter=_limiter())
 
-    def _equal_or_built(self, wanted: tuple[CatalogEntry, ...]) -> SearchIndex:
-        # The lock matters where the limiter does not reach: builds whose caller was cancelled, and other event loops.
-        with self._build_guard:
-            index = self._equal(wanted)
-            if index is None:
-                index = self._build(wanted)
-                self._used(_Kept(wanted, index))
-            return index
+    async def _view(self, entries: Sequence[CatalogEntry]) -> View:
+        view = self._shelves.same(entries)
+        if view is None:
+            view = await to_thread.run_sync(self._shelve, entries, limiter=_limiter())
+        for feeder in self._feeders:
+            feeder.want(view.numbers, view.entries)
+        return view
 
-    def _snapshot(self) -> list[_Kept]:
-        with self._kept_guard:
-            return list(self._kept)
+    def _shelve(self, entries: Sequence[CatalogEntry]) -> View:
+        view, unseen = self._shelves.view(entries)
+        if unseen:
+            free = self._shelves.freeing(unseen, len(self._feeders))
+            for feeder in self._feeders:
+                feeder.forget(unseen, free)
+        return view
 
-    def _used(self, kept: _Kept) -> None:
-        """Put `kept` first and forget what is beyond the limit."""
-        with self._kept_guard:
-            self._kept = [kept, *(other for other in self._kept if other is not kept)][: self._limit]
+    def _search(self, view: View, queries: Sequence[str]) -> Searched:
+        known = self._words.ready(view.numbers)
+        words, meaning = self._words.ranker, self._meaning.ranker if self._meaning is not None else None
+        if meaning is not None:
+            meaning.prepare([part for query in queries for part in _parts(query)])
+        hits: list[Hits] = []
+        encoded = np.count_nonzero(known)
+        for query in queries:
+            scores = np.zeros(len(view.numbers), np.float32)
+            if words is not None and known.any():
+                scores[known] = words.scores(view.numbers[known], query)
+            if meaning is not None:
+                cosines = best_cosines([meaning.scores(view.numbers, part) for part in _parts(query)])
+                encoded = len(cosines) - np.count_nonzero(np.isnan(cosines))
+                scores = by_meaning(cosines, scores) if self._alone else by_both(scores, cosines)
+            hits.append(_hits(view, scores))
+        return Searched(hits, ready=int(np.count_nonzero(known)), encoded=int(encoded))
 
 
-def _search_all(index: SearchIndex, queries: Sequence[str]) -> list[list[Hit]]:
-    return [index.search(query) for query in queries]
+def _lexical(synonyms: tuple[tuple[str, ...], ...] = ()) -> Ranker:
+    # Imported in the thread: scikit-learn takes most of a second.
+    from codecall.catalog.tfidf import LexicalRanker
+
+    return LexicalRanker(synonyms=synonyms)
+
+
+def _parts(query: str) -> list[str]:
+    return [query, *intentions(query, MAX_INTENTIONS)]
+
+
+def _hits(view: View, scores: Scores) -> Hits:
+    shown = np.round(np.minimum(scores, 1.0).astype(np.float64), 4)
+    found = np.flatnonzero(shown >= LEAST_SCORE)
+    found = found[np.lexsort((view.places[found], -shown[found]))].astype(np.int32)
+    return Hits(view.entries, found, shown[found].tolist())

@@ -39,10 +39,12 @@ def inlined(schema: JsonObject | None) -> JsonObject | None:
 
 def _sees_listings(item: Middleware) -> bool:
     kind = type(item)
+    # An attribute of the object itself would be called just like a method of its class.
+    if not vars(item).keys().isdisjoint(_HOOKS):
+        return True
     if kind is DereferenceRefsMiddleware:
         return False
-    # An attribute of the object itself would be called just like a method of its class.
-    return any(hook in vars(item) or getattr(kind, hook, None) is not getattr(Middleware, hook) for hook in _HOOKS)
+    return any(getattr(kind, hook, None) is not getattr(Middleware, hook) for hook in _HOOKS)
 
 
 def _refers(value: object) -> bool:

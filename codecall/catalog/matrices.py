@@ -1,135 +1,119 @@
-"""scikit-learn and SciPy behind three typed functions: the one place that touches these untyped libraries.
+"""scikit-learn and SciPy behind typed functions: the one place that touches these untyped libraries.
 
-Importing this module imports scikit-learn: about 0.8 s, 40 MB. Only `tfidf.py` does.
+Importing this module imports scikit-learn: about 0.8 s, 40 MB. Only the lexical index does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from itertools import chain
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
+Flags = NDArray[np.bool_]
 
-
-class _Matrix(Protocol):
-    """What is used of a SciPy CSR matrix."""
-
-    indptr: Ints
-    indices: Ints
-    data: Floats
-    shape: tuple[int, int]
-
-    @property
-    def T(self) -> Any: ...  # noqa: N802 - SciPy's name
-    def __matmul__(self, other: _Matrix) -> _Matrix: ...
-
-
+_sparse: Any = import_module("scipy.sparse")
 _text: Any = import_module("sklearn.feature_extraction.text")
 
-NGRAM_LENGTHS = (2, 4)
-"""Characters of the n-grams, shortest and longest. With typing errors put into the queries of the development sets,
-2 to 4 found 1.5 points of recall@5 more than 3 to 5 (`benchmarks/search_quality.py`, this constant changed)."""
+GRAM_LENGTHS = (3, 4)
+"""Characters of the n-grams of a word and the blanks around it, shortest and longest."""
 
-_NGRAM_SLOTS = 2**18
-"""Hash slots for n-grams: a large catalogue has some 50,000 different ones, so that few share a slot. Hashing instead
-of a vocabulary also spares sorting them, which would hold the interpreter's lock for too long."""
+_GRAM_SLOTS = 2**18
+"""Hash slots for n-grams: a large catalogue has some 50,000 different ones, so that few share a slot."""
+
+_hasher: Any = _text.HashingVectorizer(
+    analyzer="char_wb",
+    ngram_range=GRAM_LENGTHS,
+    n_features=_GRAM_SLOTS,
+    alternate_sign=False,
+    norm=None,
+    lowercase=False,
+    dtype=np.float32,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Postings:
-    """For each term the documents that hold it, with two weights. Term `t` owns the slice `starts[t]:starts[t + 1]`."""
+class Postings(NamedTuple):
+    """A sparse matrix by columns: column `c` owns the slice `starts[c]:starts[c + 1]` of the other two."""
 
     starts: Ints
-    documents: Ints
-    counts: Floats
-    """How often the term stands in the document."""
-    cosine: Floats
-    """The document's unit vector: sub-linear TF-IDF, smoothed idf, L2 norm."""
-    cosine_idf: Floats
-    """By term: the idf of that vector, for the query's side."""
+    rows: Ints
+    values: Floats
 
-    def slice_of(self, term: int) -> slice:
-        """Where the postings of `term` are."""
-        return slice(int(self.starts[term]), int(self.starts[term + 1]))
+    def column(self, number: int) -> slice:
+        """Where the postings of a column are; empty for one that did not exist yet when these were made."""
+        if number + 1 >= len(self.starts):
+            return slice(0, 0)
+        return slice(int(self.starts[number]), int(self.starts[number + 1]))
+
+    def columns(self, numbers: Sequence[int]) -> tuple[Ints, Floats, Ints]:
+        """Rows and values of many columns, one after the other, and how many of them each has."""
+        slices = [self.column(number) for number in numbers]
+        rows = [self.rows[part] for part in slices]
+        values = [self.values[part] for part in slices]
+        sizes = np.fromiter((len(part) for part in rows), np.int32, len(rows))
+        if not rows:
+            return np.zeros(0, np.int32), np.zeros(0, np.float32), sizes
+        return np.concatenate(rows), np.concatenate(values), sizes
 
 
-def postings_of(documents: Iterable[Sequence[str]]) -> tuple[dict[str, int], Postings | None]:
-    """The vocabulary (term to number) and postings of documents given as lists of terms, which are read once.
-
-    No postings when no document holds a term.
-    """
-    counter: Any = _text.CountVectorizer(analyzer=_as_given, dtype=np.float32)
-    some = _if_any(documents)
-    if some is None:
-        return {}, None
-    counts = cast(_Matrix, counter.fit_transform(some))
-    weighter: Any = _text.TfidfTransformer(sublinear_tf=True)
-    weighted = cast(_Matrix, weighter.fit_transform(counts))
-    by_term = cast(_Matrix, counts.T.tocsr())
-    vocabulary = cast(dict[str, int], {term: int(number) for term, number in counter.vocabulary_.items()})
-    return vocabulary, Postings(
-        starts=by_term.indptr,
-        documents=by_term.indices,
-        counts=by_term.data,
-        cosine=cast(_Matrix, weighted.T.tocsr()).data,
-        cosine_idf=np.asarray(weighter.idf_, dtype=np.float32),
+def rows_of(counts: Iterable[Mapping[int, float]], width: int) -> Any:
+    """A sparse matrix of a row for each of `counts`, from column numbers below `width` to values."""
+    starts = [0]
+    columns: list[int] = []
+    values: list[float] = []
+    for row in counts:
+        columns += row.keys()
+        values += row.values()
+        starts.append(len(columns))
+    shape = (len(starts) - 1, width)
+    return _sparse.csr_matrix(
+        (np.array(values, np.float32), np.array(columns, np.int32), np.array(starts, np.int32)), shape=shape
     )
 
 
-def _if_any(documents: Iterable[Sequence[str]]) -> Iterable[Sequence[str]] | None:
-    """The same documents, or None when all are empty: scikit-learn refuses an empty vocabulary."""
-    rest = iter(documents)
-    empty: list[Sequence[str]] = []
-    for document in rest:
-        if document:
-            return chain(empty, [document], rest)
-        empty.append(document)
-    return None
+def postings_of(matrix: Any) -> Postings:
+    """A matrix of rows, turned."""
+    turned = matrix.tocsc()
+    turned.sort_indices()
+    return Postings(turned.indptr.astype(np.int32), turned.indices.astype(np.int32), turned.data)
 
 
-def _as_given(document: Sequence[str]) -> Sequence[str]:
-    return document
+def joined(matrices: Sequence[Any], kept: Sequence[Flags]) -> Any:
+    """The `kept` rows of those matrices in one, as wide as the widest."""
+    width = max(matrix.shape[1] for matrix in matrices)
+    parts: list[Any] = []
+    for matrix, rows in zip(matrices, kept, strict=True):
+        part = matrix if rows.all() else matrix[np.flatnonzero(rows)]
+        part.resize((part.shape[0], width))
+        parts.append(part)
+    return _sparse.vstack(parts, format="csr")
 
 
-class WordShapes:
-    """Which words of a vocabulary look like a given word: cosine over the character n-grams of each."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self._ngrams: Any = _text.HashingVectorizer(
-            analyzer="char_wb",
-            ngram_range=NGRAM_LENGTHS,
-            n_features=_NGRAM_SLOTS,
-            alternate_sign=False,
-            norm=None,
-            dtype=np.float32,
-        )
-        self._weights: Any = _text.TfidfTransformer()
-        weighted: Any = self._weights.fit_transform(self._ngrams.transform(words))
-        self._by_ngram = cast(_Matrix, weighted.T.tocsr())
-
-    def alike(self, words: Sequence[str], *, least: float, most: int) -> list[list[tuple[int, float]]]:
-        """For each word up to `most` vocabulary numbers with their likeness (`least` to 1), best first."""
-        if not words:
-            return []
-        vectors = cast(_Matrix, self._weights.transform(self._ngrams.transform(words)))
-        likeness = vectors @ self._by_ngram
-        found: list[list[tuple[int, float]]] = []
-        for row in range(len(words)):
-            part = slice(int(likeness.indptr[row]), int(likeness.indptr[row + 1]))
-            numbers, values = likeness.indices[part], likeness.data[part]
-            near = values >= least
-            pairs = zip(numbers[near].tolist(), values[near].tolist(), strict=True)
-            found.append(sorted(pairs, key=_best_first)[:most])
-        return found
+def columns_in_use(matrix: Any) -> Ints:
+    """The columns of a matrix that hold something."""
+    return np.unique(matrix.indices)
 
 
-def _best_first(pair: tuple[int, float]) -> tuple[float, int]:
-    number, likeness = pair
-    return -likeness, number
+def grams_of_words(words: Sequence[str]) -> Any:
+    """A row of n-gram counts for each word."""
+    return _hasher.transform(words)
+
+
+def likeness_rows(spellings: Any, grams: Any) -> Any:
+    """Rows of n-grams of documents, given their words and the n-grams of those: damped counts, of length 1."""
+    matrix = spellings @ grams
+    matrix.sort_indices()  # the last digit of a length must not depend on what else was indexed at the time
+    matrix.data = (1 + np.log(matrix.data)).astype(np.float32)
+    lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+    lengths[lengths == 0] = 1
+    return (_sparse.diags((1 / lengths).astype(np.float32)) @ matrix).tocsr().astype(np.float32)
+
+
+def grams_of_text(words: Sequence[str]) -> tuple[list[int], Floats]:
+    """The n-grams of a text's words with their damped counts."""
+    row = _hasher.transform([" ".join(words)])
+    return row.indices.tolist(), (1 + np.log(row.data)).astype(np.float32)

@@ -6,8 +6,7 @@ Authorization is not decided here: what arrives is what FastMCP lists for the ca
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from codecall.catalog.metadata import ToolMetadata, read_metadata
 from codecall.options import Mode, PluginOptions
@@ -43,6 +42,11 @@ class Reach:
         """Whether the app of a tool matters for its listing."""
         return self._app_ids is not None
 
+    @property
+    def filters(self) -> bool:
+        """Whether there is an `include_tools` to ask."""
+        return self._include is not None
+
     def metadata(self, name: str, meta: Mapping[str, object] | None) -> ToolMetadata:
         """What the tool's author says; never raises."""
         return read_metadata(name, meta, self._reported)
@@ -57,16 +61,21 @@ class Reach:
             return True
         return self._listed if metadata.visible_in_list_tools is None else metadata.visible_in_list_tools
 
-    def allows(self, tool: object, name: str, metadata: ToolMetadata, app_id: str) -> bool:
-        """Whether search, describe, invoke and scripts may use the tool."""
+    def allows(self, name: str, metadata: ToolMetadata, app_id: str) -> bool:
+        """Whether search, describe, invoke and scripts may use the tool, as long as `include_tools` lets it in."""
         enabled = self._enabled if metadata.enabled_in_codecall is None else metadata.enabled_in_codecall
-        if not enabled or metadata.meta_tool or is_reserved(name) or not self.manages(app_id):
-            return False
-        return self._include is None or self._included(self._include, tool, name)
+        return enabled and not metadata.meta_tool and not is_reserved(name) and self.manages(app_id)
 
-    def _included(self, include: Callable[[Any], bool], tool: object, name: str) -> bool:
+    def includes(self, tool: object, name: str) -> bool:
+        """Whether `include_tools` lets in a tool that `allows` passes.
+
+        It may decide by anything, the time of day included. So a view asks it anew in every request, once for each
+        tool that matters there, and no answer is kept.
+        """
+        if self._include is None:
+            return True
         try:
-            return bool(include(tool))
+            return bool(self._include(tool))
         except Exception:
             key = f"include_tools {name}"
             if key not in self._reported and len(self._reported) < 10_000:

@@ -9,8 +9,11 @@ import re
 import unicodedata
 from functools import lru_cache
 
-_WORD = re.compile(r"[^\W_]+", re.UNICODE)
-_HUMPS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
+# Vowel signs and accents that no single letter includes: Thai, Devanagari and others write words with them.
+_MARKS = "".join(mark for mark in map(chr, range(0x0300, 0x10A0)) if unicodedata.category(mark) in {"Mn", "Mc"})
+_WORD = re.compile(rf"(?:[^\W_]+|[{_MARKS}]+)+")
+# Humps are ASCII; every other letter goes on with the word it stands in.
+_HUMPS = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?(?:[^\W\d_A-Z]+|[{_MARKS}]+)+|[A-Z]+|\d+|.")
 _HUMPED = re.compile(r"[A-Za-z0-9]+")
 _UNSPACED = re.compile(
     "["
@@ -39,6 +42,9 @@ STOP_WORDS = frozenset(
 _LONGEST_WORD = 64
 """Characters of a word that count; what is longer is a key or a blob, not a word."""
 
+LONGEST_TEXT = 20_000
+"""Characters of a text that are read, from its beginning. Of 13,000 real tools the longest description has 13,078."""
+
 
 def name_parts(name: str) -> list[str]:
     """The words of an identifier, lower case: split at what is no letter or digit, and at camelCase humps."""
@@ -58,7 +64,7 @@ def name_words(name: str) -> list[str]:
 
 
 def _split(name: str) -> list[list[str]]:
-    pieces = _WORD.findall(unicodedata.normalize("NFKC", name))
+    pieces = _WORD.findall(unicodedata.normalize("NFKC", name[:LONGEST_TEXT]))
     return [[hump.lower() for hump in _HUMPS.findall(piece)] for piece in pieces]
 
 
@@ -74,7 +80,7 @@ def terms(text: str, *, stop: frozenset[str] = STOP_WORDS) -> list[str]:
             if word not in stop:
                 found.append(stem(word[:_LONGEST_WORD]))
         else:
-            found.extend(_unspaced(word[:_LONGEST_WORD]))
+            found.extend(_unspaced(word))
     return found
 
 
@@ -83,12 +89,12 @@ def _unspaced(word: str) -> list[str]:
     rest = word
     while match := _UNSPACED.search(rest):
         if match.start():
-            found.append(rest[: match.start()])
+            found.append(rest[: min(match.start(), _LONGEST_WORD)])
         run = match.group()
         found.extend([run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)])
         rest = rest[match.end() :]
     if rest:
-        found.append(rest)
+        found.append(rest[:_LONGEST_WORD])
     return found
 
 
@@ -131,3 +137,21 @@ def stem(word: str) -> str:
 
 def _has_vowel(text: str) -> bool:
     return any(letter in "aeiouy" for letter in text)
+
+
+_BETWEEN_INTENTIONS = re.compile(
+    r"(?<=[.?!;])\s+|\n+|(?<=[。？！；])|,?\s+(?:and then|then|and also|as well as)\s+|,\s+and\s+", re.IGNORECASE
+)
+
+
+MAX_INTENTIONS = 10
+"""Parts of one query that are searched by themselves."""
+
+
+def intentions(text: str, most: int) -> list[str]:
+    """The parts of a request that asks for several things: its sentences, and what `then` or `, and` joins.
+
+    Those of at least two words, at most `most` of them; none where there is one only.
+    """
+    found = [part for part in map(str.strip, _BETWEEN_INTENTIONS.split(text)) if len(terms(part)) > 1]
+    return found[:most] if len(found) > 1 else []

@@ -1,208 +1,252 @@
-"""The lexical index, the default of `codecall:search`: TF-IDF over the words of every tool, no model needed.
+"""The lexical ranking, the default of `codecall:search`: words, their relatives and their spelling; no model needed.
 
-A tool becomes a bag of stemmed words (`text.terms`): its name counts three times; title, description, parameter
-names and descriptions, tags, appId and the descriptions of its author's examples once. Its score for a query adds
+For each document three things are added, each divided by the best there is, so that they can be weighed:
 
-- coverage: how much of the query's information (BM25 weights: saturated, normalised by length) the tool holds, and
-- likeness: the cosine of the sub-linear TF-IDF vectors;
+- words: BM25 over the stemmed words of name, title, description, parameters, tags and examples. Where a document lacks
+  a word of the query, the best of that word's synonyms stands in for it at a lower weight;
+- spelling: the cosine of character n-grams of name, app and description: typing errors, compounds, and inflections
+  that the stemmer does not know;
+- name: the part of the tool's name that the query says.
 
-and each word of the query also reaches, at a lower weight, those words of the catalogue that look like it (character
-n-grams): that finds typing errors, compounds, and inflections the stemmer does not know. Both parts lie between 0 and 1
-whatever the size of the catalogue, so a threshold means the same on ten tools and on ten thousand.
+A request for several things is also searched part by part, so that each of them finds its tool.
 
-The constants were chosen with `python benchmarks/search_quality.py --data FOLDER`, which prints recall, nDCG, the
-calibration of the scores and what each ingredient is worth.
+How rare a word is, and how long documents are, is counted over what the caller sees: what others see changes nothing.
+The shown score says how well the best tool fits the query in absolute terms, and how the others compare with it.
+
+The constants were chosen with `make bench-search`, which prints what each ingredient brings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from codecall.catalog.collecting import full_collections_later
+from codecall.catalog.documents import FIELDS, NO_WORDS, Fields, document_of
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.index import Hit
-from codecall.catalog.matrices import Floats, WordShapes, postings_of
-from codecall.catalog.text import terms
-
-NO_WORDS = frozenset[str]()
-"""Nothing is left out of names, nor of queries made of stop words only: `who_am_i` must be found by "who am I"."""
-
-MAX_SCHEMA_DEPTH = 6
-"""Levels of nested parameters that are read: what lies deeper says little about the tool."""
+from codecall.catalog.matrices import Flags, Floats, Ints, Postings, grams_of_text
+from codecall.catalog.segments import Shelf, Store
+from codecall.catalog.synonyms import PADDING, related
+from codecall.catalog.text import MAX_INTENTIONS, STOP_WORDS, intentions, name_words, terms
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How the parts of a score are mixed. The defaults are what the index uses; the benchmark varies them."""
+    """How the parts are mixed. The defaults are what the index uses; the benchmark varies them."""
 
-    name: int = 3
-    """How often a word of the name counts."""
-    coverage: float = 0.55
-    """Share of the BM25 part."""
-    likeness: float = 0.45
-    """Share of the cosine part."""
-    unknown: float = 1.0
-    """Weight of look-alikes of a query word the catalogue does not have, times their likeness."""
-    unknown_least: float = 0.3
-    """Least likeness (cosine of n-grams) of such a look-alike."""
-    known: float = 0.3
-    """Weight of look-alikes of a query word the catalogue has, times their likeness."""
-    known_least: float = 0.4
-    """Least likeness of such a look-alike."""
+    spelling: float = 0.4
+    """Of the likeness in spelling; the words' own is 1."""
+    name: float = 0.2
+    """Of the name."""
+    intentions: float = 0.6
+    """Of the best part of a request for several things, beside the whole query's 1."""
+    synonym: float = 0.6
+    """Of a word's synonym, where the word itself is not."""
+    name_synonym: float = 0.4
+    """The same in names."""
+    padding: float = 0.7
+    """Of words that only pad a request."""
     saturation: float = 1.2
     """BM25's k1: how soon further occurrences of a word stop counting."""
     length: float = 0.6
     """BM25's b: how much long descriptions are discounted."""
+    fields: Fields = FIELDS
 
 
-MAX_ALIKE = 5
-"""Look-alikes one word of a query may reach."""
+class _Term(NamedTuple):
+    """A word of a query, and what it brings to each document."""
 
-FULL_COVERAGE_WORDS = 4
-"""Words of average information up to which a tool must hold all of a query for full coverage; of longer queries it
-must hold an ever smaller part (the root of their length): a request of thirty words never stands in one tool."""
-
-SCORE_POWER = 0.6
-"""The shown score is the raw one to this power: monotone, so it changes no ranking. It puts the raw score 0.134 at the
-default threshold of 0.3, which keeps 72.5 of 75.9 points of recall@5 on the development sets and silences 14 % of the
-queries made for quite other catalogues; a cut that silences half of them would cost 15 points. Plain
-requests score above 0.4, small talk mostly below 0.3 (`tests/catalog/test_tfidf.py`)."""
-
-LEAST_SCORE = 0.1
-"""Scores below are noise and count as no hit."""
+    word: str
+    weight: float
+    rarity: float
+    found: Floats
 
 
-class TfidfIndex:
-    """A catalogue indexed by its words. Building 10,000 tools takes a few seconds: do it in a thread."""
+class _Part(NamedTuple):
+    """One text's mixed ranking, and how much of it the best document holds."""
 
-    def __init__(self, entries: Sequence[CatalogEntry], weights: Weights = Weights()) -> None:
-        self._names = [entry.name for entry in entries]
+    mixed: Floats
+    covered: float
+    likeness: float
+
+
+class LexicalRanker:
+    """Ranks documents by the words of a query.
+
+    Args:
+        weights: How the parts are mixed.
+        synonyms: Groups of words that stand for each other, beside those of `synonyms.py`.
+    """
+
+    def __init__(self, weights: Weights = Weights(), synonyms: Iterable[Iterable[str]] = ()) -> None:
         self._weights = weights
-        lengths = np.zeros(len(entries), dtype=np.float32)
+        self._related = related(synonyms)
+        self._store = Store()
 
-        def documents() -> Iterator[list[str]]:
-            # One at a time: thousands of lists alive at once would set off the garbage collector, which stops the
-            # event loop for a tenth of a second in a large process.
-            for number, entry in enumerate(entries):
-                document = _terms_of(entry, weights.name)
-                lengths[number] = len(document)
-                yield document
+    def add(self, numbers: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
+        """Index entries under these numbers: about 0.3 ms each. One thread at a time."""
+        with full_collections_later():
+            self._store.add(numbers, [document_of(entry, self._weights.fields) for entry in entries])
 
-        self._vocabulary, postings = postings_of(documents())
-        if postings is None:
-            return
-        self._postings = postings
-        self._shapes = WordShapes(list(self._vocabulary))
-        self._shape_numbers = list(self._vocabulary.values())
+    def forget(self, numbers: Collection[int]) -> None:
+        """Take entries out. The same thread."""
+        self._store.forget(numbers)
 
-        spread = np.diff(postings.starts).astype(np.float32)
-        self._information = np.log1p((len(entries) - spread + 0.5) / (spread + 0.5)).astype(np.float32)
-        self._usual = float(self._information.mean())
-        self._usual_cosine_idf = float(postings.cosine_idf.mean())
-        slack = weights.saturation * (1 - weights.length + weights.length * lengths / lengths.mean())
-        counts = postings.counts
-        saturated = counts / (counts + slack[postings.documents])
-        self._coverage: Floats = (saturated * np.repeat(self._information, np.diff(postings.starts))).astype(np.float32)
+    def scores(self, view: Ints, query: str) -> Floats:
+        """How well each document of `view` fits, 0 to 1. Any thread; a few milliseconds over 10,000."""
+        return _Search(self._store.shelf, view, self._weights, self._related).scores(query)
 
-    @property
-    def size(self) -> int:
-        """Tools in the index."""
-        return len(self._names)
 
-    def search(self, query: str) -> list[Hit]:
-        """All tools with a score above 0: falling score, then name. A few milliseconds over 5,000 tools."""
-        scores = self._scores(query)
-        if scores is None:
-            return []
-        found = np.flatnonzero(scores)
-        hits = [Hit(self._names[i], s) for i, s in zip(found.tolist(), scores[found].tolist(), strict=True)]
-        hits.sort(key=lambda hit: (-hit.score, hit.name))
-        return hits
+class _Search:
+    """One query over what one caller sees."""
 
-    def _scores(self, query: str) -> NDArray[np.float64] | None:
-        """The shown score of every tool, or None when no word of the query leads anywhere."""
-        words = list(dict.fromkeys(terms(query) or terms(query, stop=NO_WORDS)))
-        if not words or not self._vocabulary:
+    def __init__(
+        self,
+        shelf: Shelf,
+        view: Ints,
+        weights: Weights,
+        relatives: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        self._shelf = shelf
+        self._weights = weights
+        self._related = relatives
+        self._view = view
+        self._size = len(shelf.lengths)
+        self._seen: Flags = np.zeros(self._size, np.bool_)
+        self._seen[view] = True
+        # In double precision the sum is exact, so the order of the view does not matter.
+        mean = float(shelf.lengths[view].mean(dtype=np.float64)) if len(view) else 1.0
+        relative = shelf.lengths / (mean or 1.0)
+        self._slack: Floats = weights.saturation * (1 - weights.length + weights.length * relative)
+        self._terms: dict[str, _Term] = {}
+
+    def scores(self, query: str) -> Floats:
+        """The shown score of each document of the view."""
+        whole = self._part(query)
+        if whole is None:
+            return np.zeros(len(self._view), np.float32)
+        mixed, covered, likeness = whole
+        parts = [part for text in intentions(query, MAX_INTENTIONS) if (part := self._part(text)) is not None]
+        if len(parts) > 1:
+            mixed = mixed + self._weights.intentions * np.maximum.reduce([part.mixed for part in parts])
+            covered = max(covered, *(part.covered for part in parts))
+            likeness = max(likeness, *(part.likeness for part in parts))
+        best = float(mixed.max(initial=0.0))
+        if not best:
+            return np.zeros(len(self._view), np.float32)
+        return (np.sqrt((mixed / best)[self._view]) * fit(covered, likeness)).astype(np.float32)
+
+    def _part(self, text: str) -> _Part | None:
+        words = terms(text) or terms(text, stop=NO_WORDS)
+        if not words:
             return None
-        reached, information = self._reach(words)
-        if not reached:
-            return None
-        numbers = np.fromiter(reached.keys(), dtype=np.int32)
-        strengths = np.fromiter(reached.values(), dtype=np.float32)
-        coverage = strengths * (
-            self._weights.coverage / min(information, (information * FULL_COVERAGE_WORDS * self._usual) ** 0.5)
+        found = [self._term(word) for word in dict.fromkeys(words)]
+        by_words = np.zeros(self._size, np.float32)
+        wanted = 0.0
+        for term in found:
+            by_words += term.weight * term.found
+            wanted += term.weight * term.rarity
+        by_spelling = self._spelling(text)
+        by_name = self._name(terms(text, stop=NO_WORDS))
+        w = self._weights
+        mixed = _by_best(by_words) + w.spelling * _by_best(by_spelling) + w.name * _by_best(by_name)
+        covered = float(by_words.max(initial=0.0)) / wanted if wanted else 0.0
+        return _Part(
+            (mixed / (1 + w.spelling + w.name)).astype(np.float32), covered, float(by_spelling.max(initial=0.0))
         )
-        # The length of the whole query's vector, so that words which lead nowhere count against the likeness too.
-        norm = float(np.linalg.norm([self._cosine_idf_of(word) for word in words]))
-        likeness = strengths * self._postings.cosine_idf[numbers] * (self._weights.likeness / norm)
-        raw = np.zeros(len(self._names), dtype=np.float64)
-        for number, cover, like in zip(numbers.tolist(), coverage.tolist(), likeness.tolist(), strict=True):
-            part = self._postings.slice_of(number)
-            raw[self._postings.documents[part]] += cover * self._coverage[part] + like * self._postings.cosine[part]
-        scores = np.round(np.minimum(raw, 1.0) ** SCORE_POWER, 4).astype(np.float64)
-        scores[scores < LEAST_SCORE] = 0.0
-        return scores
 
-    def _cosine_idf_of(self, word: str) -> float:
-        number = self._vocabulary.get(word)
-        return self._usual_cosine_idf if number is None else float(self._postings.cosine_idf[number])
+    def _term(self, word: str) -> _Term:
+        term = self._terms.get(word)
+        if term is None:
+            found = np.zeros(self._size, np.float32)
+            own = self._counts(word)
+            rarity = self._rarity(len(own[0]))
+            self._spread(found, own, rarity)
+            for other in self._related.get(word, ()):
+                counts = self._counts(other)
+                if len(counts[0]):
+                    # A synonym is worth no more than the word it stands for.
+                    self._spread(found, counts, self._weights.synonym * min(rarity, self._rarity(len(counts[0]))))
+            weight = self._weights.padding if word in PADDING else 1.0
+            term = self._terms[word] = _Term(word, weight, rarity, found)
+        return term
 
-    def _reach(self, words: Sequence[str]) -> tuple[dict[int, float], float]:
-        """The vocabulary numbers the query words lead to with their strength, and the information the query holds."""
-        weights = self._weights
-        reached: dict[int, float] = {}
-        information = 0.0
-        own = [self._vocabulary.get(word) for word in words]
-        for number in own:
-            if number is not None:
-                reached[number] = 1.0
-            information += self._usual if number is None else float(self._information[number])
-        alike = self._shapes.alike(words, least=min(weights.unknown_least, weights.known_least), most=MAX_ALIKE)
-        for number, looks in zip(own, alike, strict=True):
-            share, least = (
-                (weights.unknown, weights.unknown_least) if number is None else (weights.known, weights.known_least)
-            )
-            for shape, likeness in looks:
-                if share and likeness >= least:
-                    other = self._shape_numbers[shape]
-                    reached[other] = max(reached.get(other, 0.0), share * likeness)
-        return reached, information
+    def _spread(self, found: Floats, counts: tuple[Ints, Floats], weight: float) -> None:
+        numbers, values = counts
+        worth = weight * values / (values + self._slack[numbers])
+        found[numbers] = np.maximum(found[numbers], worth)
+
+    def _rarity(self, spread: int) -> float:
+        return float(np.log1p((len(self._view) - spread + 0.5) / (spread + 0.5)))
+
+    def _counts(self, word: str) -> tuple[Ints, Floats]:
+        """The visible documents that hold a word, and how much it counts there."""
+        return self._postings((segment.words for segment in self._shelf.segments), word)
+
+    def _postings(self, kind: Iterable[Postings], word: str) -> tuple[Ints, Floats]:
+        number = self._shelf.words.get(word)
+        numbers: list[Ints] = []
+        values: list[Floats] = []
+        if number is not None:
+            for segment, postings in zip(self._shelf.segments, kind, strict=True):
+                part = postings.column(number)
+                if part.stop > part.start:
+                    numbers.append(segment.numbers[postings.rows[part]])
+                    values.append(postings.values[part])
+        if not numbers:
+            return np.zeros(0, np.int32), np.zeros(0, np.float32)
+        where = np.concatenate(numbers)
+        seen = self._seen[where]
+        return where[seen], np.concatenate(values)[seen]
+
+    def _name(self, words: Sequence[str]) -> Floats:
+        said = dict.fromkeys(words, 1.0)
+        for word in words:
+            for other in self._related.get(word, ()):
+                said.setdefault(other, self._weights.name_synonym)
+        found = np.zeros(self._size, np.float32)
+        for word, strength in said.items():
+            numbers, parts = self._postings((segment.names for segment in self._shelf.segments), word)
+            found[numbers] += strength * parts
+        return found
+
+    def _spelling(self, text: str) -> Floats:
+        words = name_words(text)
+        numbers, counts = grams_of_text([word for word in words if word not in STOP_WORDS] or words)
+        places = np.arange(len(numbers))
+        where: list[Ints] = []
+        values: list[Floats] = []
+        of_gram: list[Ints] = []
+        for segment in self._shelf.segments:
+            rows, parts, sizes = segment.grams.columns(numbers)
+            documents = segment.numbers[rows]
+            seen = self._seen[documents]
+            where.append(documents[seen])
+            values.append(parts[seen])
+            of_gram.append(np.repeat(places, sizes)[seen].astype(np.int32))
+        if not where or not numbers:
+            return np.zeros(self._size, np.float32)
+        grams = np.concatenate(of_gram)
+        spread = np.bincount(grams, minlength=len(numbers))
+        weights = counts * (np.log((1 + len(self._view)) / (1 + spread)) + 1)
+        weights /= np.linalg.norm(weights)
+        worth = np.concatenate(values) * weights[grams]
+        return np.bincount(np.concatenate(where), worth, minlength=self._size).astype(np.float32)
 
 
-def _terms_of(entry: CatalogEntry, name_weight: int) -> list[str]:
-    """The bag of words of one tool, each as often as it counts."""
-    found = terms(entry.name, stop=NO_WORDS) * name_weight
-    found += terms(entry.app_id)
-    for text in (entry.title, entry.description):
-        if text:
-            found += terms(text)
-    for tag in sorted(entry.tags):
-        found += terms(tag)
-    for text in _parameter_texts(entry.input_schema, MAX_SCHEMA_DEPTH):
-        found += terms(text)
-    for example in entry.examples:
-        found += terms(example.description)
-    return found
+def fit(covered: float, likeness: float) -> float:
+    """How well the best document fits, 0 to 1: how much of the query's words it holds, or how alike the two are spelt.
+
+    The power puts the default threshold of 0.3 where it costs a third of a point of recall@5 on the development sets.
+    It silences half of small talk, and few of the requests that were made for quite another catalogue: long ones always
+    share some words with some tool.
+    """
+    return min(1.0, max(covered, likeness) ** 0.54)
 
 
-def _parameter_texts(schema: Mapping[str, object], depth: int) -> Iterator[str]:
-    """Names and descriptions of the parameters, nested ones too."""
-    properties = schema.get("properties")
-    if not isinstance(properties, Mapping) or not depth:
-        return
-    for name, inner in cast(Mapping[str, object], properties).items():
-        yield name
-        if not isinstance(inner, Mapping):
-            continue
-        parameter = cast(Mapping[str, object], inner)
-        description = parameter.get("description")
-        if isinstance(description, str):
-            yield description
-        yield from _parameter_texts(parameter, depth - 1)
-        items = parameter.get("items")
-        if isinstance(items, Mapping):
-            yield from _parameter_texts(cast(Mapping[str, object], items), depth - 1)
+def _by_best(found: Floats) -> Floats:
+    best = float(found.max(initial=0.0))
+    return found / best if best else found

@@ -20,7 +20,7 @@ from pydantic import ValidationError as PydanticValidationError
 from pydantic.alias_generators import to_camel
 
 from codecall.calls.unexpected import log_unexpected, told
-from codecall.catalog.index import IndexCache
+from codecall.catalog.index import Library
 from codecall.catalog.metadata import META_KEY, ToolMetadata
 from codecall.catalog.view import CatalogView
 from codecall.decoding import read_json
@@ -43,7 +43,7 @@ class Wiring:
     view: Callable[[Context], CatalogView]
     """The tools of the caller of this request."""
     enclaves: EnclaveLifetime
-    index: IndexCache
+    index: Library
 
 
 class Arguments(BaseModel):

@@ -15,6 +15,7 @@ from codecall.calls.broker import Broker
 from codecall.calls.names import MAX_GLOB_CHARS, is_glob
 from codecall.calls.rates import client_key
 from codecall.calls.unwrap import exceeds
+from codecall.catalog.offers import offers_of
 from codecall.envelopes import EXECUTE_SCHEMA
 from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
 from codecall.meta_tools.wording import describe_execute
@@ -55,7 +56,7 @@ _INPUT: JsonObject = {
             "type": "array",
             "items": {"type": "string", "maxLength": MAX_GLOB_CHARS},
             "maxItems": MAX_ALLOWED_TOOLS,
-            "description": "Exact names or globs; when given, the script may call nothing else",
+            "description": "Exact names, URIs or globs; when given, the script may call and read nothing else",
         },
     },
     "required": ["script"],
@@ -104,6 +105,7 @@ class ExecuteTool(MetaTool):
             tool_call_timeout_ms=options.preset.tool_call_timeout_ms,
             max_value_bytes=max_value_bytes(options.preset),
             sanitization=options.sanitization,
+            offers=offers_of(context, options),
         )
         async with self._wiring.enclaves.use(context) as enclave:
             owner = "" if options.pool.share_workers else client_key(context)

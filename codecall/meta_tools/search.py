@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import zip_longest
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import anyio.to_thread
+from fastmcp.server.context import Context
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import Discriminator, Field, Tag
 
-from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.index import Hit
-from codecall.catalog.view import CHUNK
+from codecall.catalog.entries import CatalogEntry, Kind
+from codecall.catalog.offers import offers_of
+from codecall.catalog.unhurried import CHUNK
+from codecall.catalog.view import CatalogView
 from codecall.meta_tools.base import (
     SENDABLE,
     Arguments,
@@ -27,7 +26,25 @@ from codecall.meta_tools.base import (
     answer_from_catalogue,
     read_arguments,
 )
+from codecall.meta_tools.overview import (
+    DEAD_END,
+    OVERVIEW,
+    PLURALS,
+    AppSize,
+    Room,
+    crowded_out,
+    describe_apps,
+    nothing_left,
+    progress,
+    repeated,
+    sizes,
+    spread,
+    suggestions,
+    unknown_words,
+    why_nothing,
+)
 from codecall.meta_tools.search_schema import MAX_QUERIES, MAX_QUERY, MAX_TOP_K, OUTPUT, input_schema
+from codecall.meta_tools.selection import Criteria, Found, Missed, Selection, select
 from codecall.meta_tools.wording import describe_search
 
 Detail = Literal["name", "brief", "full"]
@@ -35,16 +52,19 @@ Detail = Literal["name", "brief", "full"]
 BRIEF_CHARACTERS = 200
 """Longest description at detail `brief`; a longer one ends in `…`."""
 
-_MAX_WARNED = 10
+WEAK = 0.4
+"""Queries whose best hit scores less get suggestions too. Plain requests score above: `tests/catalog/test_tfidf.py`."""
 
 Query = Annotated[str, Field(max_length=MAX_QUERY), SENDABLE]
+T = TypeVar("T")
 
 
 class SearchFilter(Arguments):
-    """`filter`: a tool must be of one of the apps and carry one of the tags, where given."""
+    """`filter`: an entry must be of one of the apps, carry one of the tags and be of one of the kinds, where given."""
 
     app_ids: list[str] | None = None
     tags: list[str] | None = None
+    kinds: Annotated[list[Kind], Field(min_length=1)] | None = None
 
 
 class SearchArguments(Arguments):
@@ -66,17 +86,8 @@ class SearchArguments(Arguments):
     detail: Detail | None = None
 
 
-@dataclass(slots=True)
-class Found:
-    """A tool, how well it fits, and which of several queries it fits."""
-
-    entry: CatalogEntry
-    score: float = 0.0
-    queries: list[str] = field(default_factory=list[str])
-
-
 class SearchTool(MetaTool):
-    """Finds tools."""
+    """Finds tools, and whatever else the server offers."""
 
     @classmethod
     def create(cls, wiring: Wiring) -> SearchTool:
@@ -94,144 +105,151 @@ class SearchTool(MetaTool):
         )
 
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
-        """The tools of this caller that fit the queries best; without a query, what there is."""
+        """What this caller may use and fits the queries best; without a query, what there is."""
         given = read_arguments(SearchArguments, self.name, arguments)
-        options = self._wiring.options
-        _, view = self._view()
-        entries = await view.entries()
-        asked = [given.query] if isinstance(given.query, str) else given.query
-        queries = list(dict.fromkeys(query for query in asked if query.strip()))
-        hits = await self._wiring.index.search(entries, queries) if queries else []
-        least = options.embedding.similarity_threshold if given.min_score is None else given.min_score
-        select = partial(_select, entries, given, list(zip(queries, hits, strict=True)), least)
-        # Ten queries over thousands of tools have tens of thousands of hits: too many for the event loop.
-        small = len(entries) + len(given.exclude_tool_names or ()) <= CHUNK
-        found, body = select() if small else await anyio.to_thread.run_sync(select)
-        shown = found[: given.top_k or options.top_k]
+        context, view = self._view()
+        kinds = given.filter.kinds if given.filter else None
+        inquiry = _Inquiry(given, await self._entries(context, view, kinds), self._wiring)
+        found = await inquiry.answer()
         if given.detail == "full":
-            for item in shown:
-                item.entry = await view.find(item.entry.name) or item.entry
+            for item in found:
+                if item.entry.kind == "tool":
+                    item.entry = await view.find(item.entry.name) or item.entry
                 await asyncio.sleep(0)  # showing a tool resolves its schemas: other tasks get their turn between two
-        several = len(asked) > 1 and bool(queries)
-        body["tools"] = [_document(item, given.detail or "brief", several) for item in shown]
-        return answer_from_catalogue(body)
+        several = isinstance(given.query, list) and len(given.query) > 1 and bool(inquiry.queries)
+        shown = [_document(item, given.detail or "brief", several, kinds is not None) for item in found]
+        return answer_from_catalogue({"tools": shown, **inquiry.body})
+
+    async def _entries(
+        self, context: Context, view: CatalogView, kinds: Sequence[Kind] | None
+    ) -> Sequence[CatalogEntry]:
+        """What there is of these kinds for this caller."""
+        tools = await view.entries() if kinds is None or "tool" in kinds else ()
+        others: set[Kind] = {kind for kind in kinds or () if kind != "tool"}
+        return (*tools, *await offers_of(context, self._wiring.options).entries(others)) if others else tools
 
 
-def _select(
-    entries: Sequence[CatalogEntry], given: SearchArguments, hits: Sequence[tuple[str, Sequence[Hit]]], least: float
-) -> tuple[list[Found], JsonObject]:
-    """The tools that fit, best first, or all where there is no query; and the answer but for its tools."""
-    candidates = _filtered(entries, given)
-    warnings = _unknown(entries, given)
-    body: JsonObject = {"tools": [], "totalIndexed": len(entries)}
-    below: Found | None = None
-    if hits:
-        found, below = _ranked(candidates, hits, least)
-    else:
-        found = [Found(entry) for entry in _spread(candidates)]
-        body["apps"] = _apps(candidates)
-    if not found:
-        warnings.append(_nothing(below, least, candidates, entries))
-    if warnings:
-        body["warnings"] = warnings
-    return found, body
+class _Inquiry:
+    """One call over what its caller may use: from hits to an answer that leads on even where there are none."""
 
-
-def _ranked(
-    candidates: Sequence[CatalogEntry], hits: Sequence[tuple[str, Sequence[Hit]]], least: float
-) -> tuple[list[Found], Found | None]:
-    """The candidates scored at least `least`, best first; and the best of those that stay below."""
-    by_name = {entry.name: entry for entry in candidates}
-    found: dict[str, Found] = {}
-    below: Found | None = None
-    for query, of_query in hits:
-        for hit in of_query:
-            entry = by_name.get(hit.name)
-            if entry is None:
-                continue
-            if hit.score >= least:
-                item = found.setdefault(hit.name, Found(entry))
-                item.score = max(item.score, hit.score)
-                item.queries.append(query)
-            elif below is None or hit.score > below.score:
-                below = Found(entry, hit.score)
-    return sorted(found.values(), key=lambda item: (-item.score, item.entry.name)), below
-
-
-def _filtered(entries: Iterable[CatalogEntry], given: SearchArguments) -> list[CatalogEntry]:
-    apps = given.filter.app_ids if given.filter else None
-    tags = given.filter.tags if given.filter else None
-    excluded = frozenset(given.exclude_tool_names or ())
-    return [
-        entry
-        for entry in entries
-        if entry.name not in excluded
-        and (apps is None or entry.app_id in apps)
-        and (tags is None or not entry.tags.isdisjoint(tags))
-    ]
-
-
-def _unknown(entries: Sequence[CatalogEntry], given: SearchArguments) -> list[str]:
-    """A warning for every name, app or tag of the call that no tool of this caller has."""
-    warnings: list[str] = []
-    asked = given.filter or SearchFilter()
-    checks: list[tuple[str, list[str] | None, Callable[[CatalogEntry], Iterable[str]]]] = [
-        ("excludeToolNames: no tool is called", given.exclude_tool_names, lambda entry: (entry.name,)),
-        ("filter.appIds: no tool belongs to", asked.app_ids, lambda entry: (entry.app_id,)),
-        ("filter.tags: no tool is tagged", asked.tags, lambda entry: entry.tags),
-    ]
-    for label, words, of in checks:
-        if not words:
-            continue
-        known = {word for entry in entries for word in of(entry)}
-        missing = [word for word in dict.fromkeys(words) if word not in known]
-        if missing:
-            shown = ", ".join(repr(word[:200]) for word in missing[:_MAX_WARNED])
-            more = f" and {len(missing) - _MAX_WARNED} more" if len(missing) > _MAX_WARNED else ""
-            warnings.append(f"{label} {shown}{more}")
-    return warnings
-
-
-def _nothing(
-    best: Found | None, least: float, candidates: Sequence[CatalogEntry], entries: Sequence[CatalogEntry]
-) -> str:
-    """Why there is no hit, and what to do about it."""
-    if not entries:
-        return "There are no tools you can reach here."
-    if not candidates:
-        return f"No tool is left after filter and excludeToolNames; {len(entries)} tools without them."
-    if best is not None:
-        return (
-            f"Nothing matched with a score of at least {least:g}. The nearest is {best.entry.name!r} "
-            f"with {best.score:g}; lower minScore to get it, or describe the task in other words."
+    def __init__(self, given: SearchArguments, entries: Sequence[CatalogEntry], wiring: Wiring) -> None:
+        asked = [given.query] if isinstance(given.query, str) else given.query
+        wanted = given.filter or SearchFilter()
+        options = wiring.options
+        self.queries = list(dict.fromkeys(query for query in asked if query.strip()))
+        self.body: JsonObject = {"totalIndexed": len(entries)}
+        self._entries = entries
+        self._library = wiring.index
+        self._names, self._apps, self._tags = given.exclude_tool_names or [], wanted.app_ids or [], wanted.tags or []
+        self._things = " or ".join(dict.fromkeys(PLURALS[kind] for kind in wanted.kinds or ("tool",)))
+        self._places = given.top_k or options.top_k
+        self._usual = given.top_k is None
+        self._criteria = Criteria(
+            apps=None if wanted.app_ids is None else frozenset(wanted.app_ids),
+            tags=None if wanted.tags is None else frozenset(wanted.tags),
+            excluded=frozenset(self._names),
+            least=options.embedding.similarity_threshold if given.min_score is None else given.min_score,
         )
-    apps = ", ".join(f"{app['appId']} ({app['tools']})" for app in _apps(candidates)[:_MAX_WARNED])
-    return f"Nothing matched. There are tools of these apps: {apps}. An empty query gives an overview."
+
+    async def answer(self) -> list[Found]:
+        """What is shown; `body` then has the rest of the answer."""
+        warnings: list[str] = []
+        if self._names or self._apps or self._tags:
+            check = partial(unknown_words, self._entries, self._names, self._apps, self._tags)
+            warnings += await self._aside(check, len(self._names))
+        found: list[Found] = []
+        if not self._entries:
+            self.body["apps"] = []
+            warnings.append(f"There are no {self._things} you can reach here.")
+        elif not self.queries:
+            found = await self._overview(warnings)
+        else:
+            found = await self._search(warnings)
+        if warnings:
+            self.body["warnings"] = warnings
+        return found
+
+    async def _search(self, warnings: list[str]) -> list[Found]:
+        """The hits; where a query has none, what came near and what to try instead."""
+        searched = await self._library.search(self._entries, self.queries)
+        hits = list(zip(self.queries, searched.hits, strict=True))
+        # Ten common words over thousands of tools have tens of thousands of hits: too many for the event loop.
+        selection = await self._aside(partial(select, hits, self._criteria, self._places, self._usual))
+        warnings += progress(searched.ready, searched.encoded, len(self._entries))
+        if selection.crowded:
+            warnings.append(crowded_out(selection.crowded, self._places))
+        await self._suggest(selection)
+        if selection.found:
+            warnings += why_nothing(selection.missed, self._criteria.least, alone=False)
+        else:
+            left, apps = await self._aside(partial(self._remaining, selection.missed))
+            if left and searched.ready:
+                warnings += why_nothing(selection.missed, self._criteria.least, alone=len(self.queries) == 1)
+            await self._describe(left, apps, DEAD_END, warnings, selection.missed)
+        return selection.found
+
+    async def _overview(self, warnings: list[str]) -> list[Found]:
+        """The apps, and the most central of each in place of hits."""
+        left, apps = await self._aside(self._remaining)
+        central = await self._describe(left, apps, OVERVIEW, warnings)
+        return [Found(entry) for entry in spread(apps, central, self._places)]
+
+    async def _describe(
+        self,
+        left: Sequence[CatalogEntry],
+        apps: Sequence[AppSize],
+        room: Room,
+        warnings: list[str],
+        missed: Sequence[Missed] = (),
+    ) -> dict[str, list[CatalogEntry]]:
+        """Puts the apps into the answer: those of `left`, or all where nothing is. Gives what is central in `left`."""
+        entries = left
+        if not left:
+            entries, apps = self._entries, await self._aside(partial(sizes, self._entries, missed))
+            warnings.append(nothing_left(missed, self._things, len(entries)))
+        # An overview may show as many entries as there are places, each of another app.
+        most = max(self._places, room.names_of(len(apps)))
+        named = [app.app_id for app in apps[: max(self._places, room.apps)]]
+        central = await self._library.central(entries, most, named)
+        described, more = describe_apps(apps, central, room)
+        self.body.update(described)
+        warnings += more
+        return central if left else {}
+
+    async def _suggest(self, selection: Selection) -> None:
+        """Puts what to search for instead into the answer, for queries without a hit or with weak ones only."""
+        sure = {query for item in selection.found if item.score >= WEAK for query in item.queries}
+        asked = [query for query in self.queries if query not in sure and query not in selection.crowded]
+        if asked and (words := await self._aside(partial(suggestions, self._entries, asked))):
+            self.body["suggestions"] = words
+
+    def _remaining(self, missed: Sequence[Missed] = ()) -> tuple[Sequence[CatalogEntry], list[AppSize]]:
+        """What the filter and the excluded names leave, and its apps."""
+        left = self._entries
+        if self._criteria.limits:
+            left = [entry for entry in left if self._criteria.fits(entry)]
+        return left, sizes(left, missed)
+
+    async def _aside(self, work: Callable[[], T], more: int = 0) -> T:
+        """What `work` gives; done in a thread where there are many entries (or `more` things to look at)."""
+        few = len(self._entries) + more <= CHUNK
+        return work() if few else await anyio.to_thread.run_sync(work)
 
 
-def _apps(entries: Iterable[CatalogEntry]) -> list[JsonObject]:
-    """The apps, the one with most tools first."""
-    counts = Counter(entry.app_id for entry in entries)
-    return [{"appId": app, "tools": n} for app, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
-
-
-def _spread(entries: Iterable[CatalogEntry]) -> list[CatalogEntry]:
-    """The tools in such an order that the first few come from as many apps as possible."""
-    by_app: dict[str, list[CatalogEntry]] = defaultdict(list)
-    for entry in entries:
-        by_app[entry.app_id].append(entry)
-    rows = zip_longest(*(by_app[app["appId"]] for app in _apps(e for tools in by_app.values() for e in tools)))
-    return [entry for row in rows for entry in row if entry is not None]
-
-
-def _document(found: Found, detail: Detail, several: bool) -> JsonObject:
+def _document(found: Found, detail: Detail, several: bool, kinds: bool) -> JsonObject:
     entry = found.entry
-    body: JsonObject = {"name": entry.name, "appId": entry.app_id}
+    body: JsonObject = {"name": entry.name}
+    if kinds:
+        body["kind"] = entry.kind
+    body["appId"] = entry.app_id
     if detail != "name":
-        body["description"] = entry.description if detail == "full" else brief(entry.description)
+        said = entry.description or entry.title or ""
+        body["description"] = said if detail == "full" else brief(said)
+        if entry.kind != "tool" and entry.description and entry.title:
+            body["title"] = entry.title  # the name is a URI, which says little
     body["score"] = found.score
     if several:
-        body["matchedQueries"] = found.queries
+        body["matchedQueries"] = [repeated(query) for query in found.queries]
     if detail == "full":
         body["inputSchema"] = entry.input_schema
         body["outputSchema"] = entry.output_schema

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
+from codecall.catalog.entries import Kind
 from codecall.options import PluginOptions
 
 JsonObject = dict[str, Any]
@@ -15,7 +16,11 @@ MAX_QUERIES = 10
 MAX_TOP_K = 50
 """Most hits of one call."""
 
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""What can be searched for."""
+
 _TEXT: JsonObject = {"type": "string"}
+_COUNT: JsonObject = {"type": "integer", "minimum": 0}
 _TEXTS: JsonObject = {"type": "array", "items": _TEXT}
 
 
@@ -34,13 +39,20 @@ def input_schema(options: PluginOptions) -> JsonObject:
                 "minimum": 1,
                 "maximum": MAX_TOP_K,
                 "default": options.top_k,
-                "description": "Most tools to return",
+                "description": "Most to return; when left out, at least one for each query",
             },
             "filter": {
                 "type": "object",
                 "properties": {
                     "appIds": {**_TEXTS, "description": "Only tools of these apps"},
                     "tags": {**_TEXTS, "description": "Only tools with one of these tags"},
+                    "kinds": {
+                        "type": "array",
+                        "items": {"type": "string", "enum": list(KINDS)},
+                        "minItems": 1,
+                        "default": ["tool"],
+                        "description": "What to look for",
+                    },
                 },
                 "additionalProperties": False,
             },
@@ -73,7 +85,9 @@ OUTPUT: JsonObject = {
                 "type": "object",
                 "properties": {
                     "name": _TEXT,
+                    "kind": {"enum": list(KINDS)},
                     "appId": _TEXT,
+                    "title": _TEXT,
                     "description": _TEXT,
                     "score": {"type": "number", "minimum": 0, "maximum": 1},
                     "matchedQueries": _TEXTS,
@@ -84,17 +98,27 @@ OUTPUT: JsonObject = {
                 "required": ["name", "appId", "score"],
             },
         },
-        "totalIndexed": {"type": "integer", "minimum": 0},
+        "totalIndexed": _COUNT,
+        "suggestions": {**_TEXTS, "description": "Words and names to search for instead"},
         "apps": {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"appId": _TEXT, "tools": {"type": "integer", "minimum": 1}},
-                "required": ["appId", "tools"],
+                "properties": {
+                    "appId": _TEXT,
+                    "tools": _COUNT,
+                    "resources": _COUNT,
+                    "templates": _COUNT,
+                    "prompts": _COUNT,
+                    "central": {**_TEXTS, "description": "Names of what is most typical of the app"},
+                },
+                "required": ["appId", "central"],
             },
         },
+        "moreApps": {**_TEXTS, "description": "Ids of further apps"},
         "warnings": _TEXTS,
     },
     "required": ["tools", "totalIndexed"],
 }
-"""The answer. `apps` comes with an overview, `matchedQueries` with several queries, the schemas with detail `full`."""
+"""The answer. `apps` comes with an overview and wherever nothing was found, `suggestions` with queries nothing fits,
+`matchedQueries` with several queries, `kind` with `filter.kinds`, the schemas with detail `full`."""

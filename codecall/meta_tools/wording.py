@@ -10,9 +10,10 @@ def describe_search(options: PluginOptions) -> str:
     """What `codecall:search` says of itself."""
     _, describe, *_ = _names(options)
     return (
-        "Find this server's tools by what they do. Give a short description of the task (or several, as an array, to "
-        "look for all parts of it at once); an empty query gives an overview of the apps and tools there are. "
-        f"Returns the best {options.top_k} names (or `topK`) with a score from 0 to 1, best first. "
+        "Find this server's tools by what they do. Give a short description of the task (or several, as an array: each "
+        "gets its share of the answer); an empty query gives an overview of the apps and their most central tools. "
+        f"Returns the best {options.top_k} names (or `topK`) with a score from 0 to 1, best first; where nothing fits, "
+        "what there is and what to try instead. filter.kinds also finds resources, templates of resources and prompts. "
         f"Then read their schemas with {describe} before using them."
     )
 
@@ -22,9 +23,10 @@ def describe_describe(options: PluginOptions) -> str:
     search, _, invoke, execute = _names(options)
     use = f"{execute} or {invoke}" if options.direct_calls.enabled else execute
     return (
-        "Give the full description, input and output schema, hints and usage examples of up to 50 tools by exact name, "
-        f"as {search} returned them. Read this before calling a tool with {use}. outputSchema is the schema of the "
-        "value a script gets. Names that do not exist are in notFound, with near names in suggestions."
+        "Give the full description, input and output schema, hints and usage examples of up to 50 tools (or resources, "
+        f"templates and prompts) by exact name, as {search} returned them. Read this before calling a tool with {use}. "
+        "outputSchema is the schema of the value a script gets. Names that do not exist are in notFound, with near "
+        "names in suggestions."
     )
 
 
@@ -48,6 +50,7 @@ def describe_execute(options: PluginOptions) -> str:
         "here.\n"
         "await callTool(name, input) gives the tool's value or throws; with {throwOnError: false} as third "
         "argument it gives {success, data} or {success, error}. getTool(name) gives its schemas. "
+        "readResource(uri) and getPrompt(name, args) work likewise. "
         "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions at once. "
         f"codecallContext is `context`, read-only.{console}\n"
         f"{language_summary(Rules.of(preset))}\n"

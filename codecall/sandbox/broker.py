@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class ToolBroker(Protocol):
-    """Performs the tool calls of one script, after checking each of them."""
+    """Performs the calls of one script, after checking each of them."""
 
     async def prepare(self) -> None:
         """Read ahead what the first call will need. Runs while the worker checks the script; may be cancelled."""
@@ -18,6 +18,24 @@ class ToolBroker(Protocol):
         Raises:
             ToolCallError: every outcome that is not a success, under its own code.
             SelfReferenceError: `name` is a meta-tool; ends the script.
+        """
+        ...
+
+    async def read(self, uri: str) -> str:
+        """Read one resource and give its value as JSON text.
+
+        Raises:
+            ToolCallError: every outcome that is not a success, under its own code.
+            SelfReferenceError: as for `call`.
+        """
+        ...
+
+    async def prompt(self, name: str, arguments: dict[str, object]) -> str:
+        """Render one prompt and give `{description, messages}` as JSON text.
+
+        Raises:
+            ToolCallError: every outcome that is not a success, under its own code.
+            SelfReferenceError: as for `call`.
         """
         ...
 

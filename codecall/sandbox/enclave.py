@@ -27,7 +27,7 @@ from codecall.errors import (
 from codecall.options import SECURITY_LEVELS, PoolOptions, Preset, SanitizationOptions, resolve_preset
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
-from codecall.sandbox.handlers import HandlerBroker, ToolHandler
+from codecall.sandbox.handlers import HandlerBroker, ResourceHandler, ToolHandler
 from codecall.sandbox.host.pool import WorkerPool
 from codecall.sandbox.host.turns import Run
 from codecall.sandbox.host.waiting import Need
@@ -143,8 +143,10 @@ class Enclave:
         context: Mapping[str, Any] | None = None,
         allowed_tools: Sequence[str] | None = None,
         config: Mapping[str, object] | None = None,
+        resource_handler: ResourceHandler | None = None,
+        prompt_handler: ToolHandler | None = None,
     ) -> ExecutionResult:
-        """Run one script with tools that are plain Python.
+        """Run one script with tools that are plain Python; resources and prompts too.
 
         Args:
             script: AgentScript source.
@@ -153,8 +155,10 @@ class Enclave:
             tools: What `getTool` sees, and then all that may be called: mappings with `name`, `description`,
                 `inputSchema`, `outputSchema`. Without it `callTool` accepts any name.
             context: `codecallContext`; JSON data.
-            allowed_tools: Names or globs that may be called. None allows all.
+            allowed_tools: Names or globs that may be called, URIs and names of prompts among them. None allows all.
             config: Preset values to replace for this run.
+            resource_handler: Gives the value of `readResource(uri)`. Without it there are no resources.
+            prompt_handler: Gives the value of `getPrompt(name, args)`. Without it there are no prompts.
 
         Returns:
             How it ended. A failed script is a result, not an exception; `raise_for_status()` makes it one.
@@ -163,7 +167,14 @@ class Enclave:
             OptionsError: `config` is wrong.
             TypeError: `script` is not a string, or `context` is not JSON data.
         """
-        broker = HandlerBroker(tool_handler, tools, allowed_tools, self._sanitization)
+        broker = HandlerBroker(
+            tool_handler,
+            tools,
+            allowed_tools,
+            self._sanitization,
+            resource_handler=resource_handler,
+            prompt_handler=prompt_handler,
+        )
         preset = _resolve(self._preset, config or {})
         return await self.run(script, broker, context=context, preset=preset)
 
@@ -176,7 +187,7 @@ class Enclave:
         preset: Preset | None = None,
         owner: str = "",
     ) -> ExecutionResult:
-        """Run one script with `broker` performing its tool calls. Never raises for what script or worker do.
+        """Run one script with `broker` performing its calls. Never raises for what script or worker do.
 
         Args:
             script: AgentScript source.

@@ -1,4 +1,4 @@
-"""Tool calls of an enclave without a server: answered by a Python callable."""
+"""Calls of an enclave without a server: answered by Python callables."""
 
 from __future__ import annotations
 
@@ -11,23 +11,29 @@ from typing import Any
 import anyio.to_thread
 import msgspec
 
-from codecall.errors import AccessDeniedError, CodeCallError, SelfReferenceError, ToolCallError, ToolNotFoundError
+from codecall.errors import NOT_FOUND, AccessDeniedError, Called, CodeCallError, SelfReferenceError, ToolCallError
 from codecall.options import SanitizationOptions
 from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.sanitizing import Turns
 
 ToolHandler = Callable[[str, dict[str, Any]], Any]
-"""Performs a script's tool calls: `(name, input) -> value`, sync or async. A sync one runs in a thread."""
+"""Performs a script's tool calls, or renders its prompts: `(name, input) -> value`, sync or async. A sync one runs in a
+thread."""
+
+ResourceHandler = Callable[[str], Any]
+"""Reads a script's resources: `(uri) -> value`, sync or async. A sync one runs in a thread."""
 
 
 class HandlerBroker:
-    """Tool calls answered by a Python callable.
+    """Calls answered by Python callables.
 
     Args:
-        handler: Performs the calls. Without it there are no tools.
+        handler: Performs the calls of tools. Without it there are no tools.
         tools: What `getTool` sees, and then all that may be called.
-        allowed: Names or globs that may be called; None allows all.
+        allowed: Names, URIs or globs that may be asked for; None allows all.
         sanitization: What error messages lose.
+        resource_handler: Reads resources. Without it there are none.
+        prompt_handler: Renders prompts. Without it there are none.
     """
 
     def __init__(
@@ -36,8 +42,13 @@ class HandlerBroker:
         tools: Sequence[Mapping[str, Any]] | None,
         allowed: Sequence[str] | None,
         sanitization: SanitizationOptions,
+        *,
+        resource_handler: ResourceHandler | None = None,
+        prompt_handler: ToolHandler | None = None,
     ) -> None:
         self._handler = handler
+        self._read = resource_handler
+        self._render = prompt_handler
         self._tools = None if tools is None else {str(tool["name"]): tool for tool in tools}
         self._allowed = None if allowed is None else tuple(allowed)
         self._sanitization = sanitization
@@ -47,35 +58,17 @@ class HandlerBroker:
         """Nothing to read ahead."""
 
     async def call(self, name: str, arguments: dict[str, object]) -> str:
-        """The handler's value as JSON text. See `ToolBroker.call`."""
-        if is_meta_tool(name):
-            raise SelfReferenceError(name.strip())
-        if self._handler is None or (self._tools is not None and name not in self._tools):
-            raise ToolNotFoundError(f"Tool '{name}' was not found", tool_name=name)
-        if not self._may_call(name):
-            raise AccessDeniedError(f"Tool '{name}' is not among the allowed tools", tool_name=name)
-        try:
-            if inspect.iscoroutinefunction(self._handler):
-                value: object = await self._handler(name, arguments)
-            else:
-                value = await anyio.to_thread.run_sync(self._handler, name, arguments, abandon_on_cancel=True)
-                if inspect.isawaitable(value):
-                    value = await value
-            return msgspec.json.encode(value).decode()
-        except ToolCallError as error:
-            failure = error
-        except CodeCallError as error:
-            failure = ToolCallError(error.message, tool_name=name, code=error.code)
-        except Exception as error:
-            # Whatever the handler raises is the tool's failure.
-            failure = ToolCallError(str(error) or type(error).__name__, tool_name=name)
-        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException as error:
-            # SystemExit and its like: a tool ends itself, not the server.
-            failure = ToolCallError(f"Tool '{name}' ended with {type(error).__name__}", tool_name=name)
-        await self._turns.clean_error(failure, self._sanitization)
-        raise failure
+        """The tool handler's value as JSON text. See `ToolBroker.call`."""
+        known = self._tools is None or name in self._tools
+        return await self._answer("tool", self._handler if known else None, name, arguments)
+
+    async def read(self, uri: str) -> str:
+        """The resource handler's value as JSON text. See `ToolBroker.read`."""
+        return await self._answer("resource", self._read, uri)
+
+    async def prompt(self, name: str, arguments: dict[str, object]) -> str:
+        """The prompt handler's value as JSON text. See `ToolBroker.prompt`."""
+        return await self._answer("prompt", self._render, name, arguments)
 
     async def describe(self, name: str) -> dict[str, object] | None:
         """What `getTool` gives. See `ToolBroker.describe`."""
@@ -83,6 +76,39 @@ class HandlerBroker:
         if tool is None or not self._may_call(name):
             return None
         return {key: tool.get(key) for key in ("name", "description", "inputSchema", "outputSchema")}
+
+    async def _answer(
+        self, called: Called, handler: Callable[..., Any] | None, name: str, *arguments: dict[str, object]
+    ) -> str:
+        if is_meta_tool(name):
+            raise SelfReferenceError(name.strip())
+        label = f"{called.capitalize()} '{name}'"
+        if handler is None:
+            raise NOT_FOUND[called](f"{label} was not found", tool_name=name, called=called)
+        if not self._may_call(name):
+            raise AccessDeniedError(f"{label} is not among the allowed tools", tool_name=name, called=called)
+        try:
+            if inspect.iscoroutinefunction(handler):
+                value: object = await handler(name, *arguments)
+            else:
+                value = await anyio.to_thread.run_sync(handler, name, *arguments, abandon_on_cancel=True)
+                if inspect.isawaitable(value):
+                    value = await value
+            return msgspec.json.encode(value).decode()
+        except ToolCallError as error:
+            failure = error
+        except CodeCallError as error:
+            failure = ToolCallError(error.message, tool_name=name, called=called, code=error.code)
+        except Exception as error:
+            # Whatever the handler raises is the tool's failure.
+            failure = ToolCallError(str(error) or type(error).__name__, tool_name=name, called=called)
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            # SystemExit and its like: a tool ends itself, not the server.
+            failure = ToolCallError(f"{label} ended with {type(error).__name__}", tool_name=name, called=called)
+        await self._turns.clean_error(failure, self._sanitization)
+        raise failure
 
     def _may_call(self, name: str) -> bool:
         return self._allowed is None or any(fnmatchcase(name, pattern) for pattern in self._allowed)

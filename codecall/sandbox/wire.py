@@ -36,10 +36,15 @@ MAX_CALLS_PER_FRAME = 1_000
 """Most tool calls one `Calls` may carry; the largest `max_tool_calls` of a shipped preset."""
 
 MAX_NAME_LENGTH = 256
-"""Longest tool name a script may use, in characters. MCP clients accept 64 to 128."""
+"""Longest name of a tool or a prompt that a script may use, in characters. MCP clients accept 64 to 128."""
+
+MAX_URI_LENGTH = 1_024
+"""Longest URI of a resource that a script may read, in characters. FastMCP compares it with the pattern of every
+template, which takes time that grows faster than the URI."""
 
 CALLS_BUDGET = 8 * 1024 * 1024
-"""Bytes of tool input a worker sends in one frame; what is beyond waits for the next, in which answers have come."""
+"""Bytes of names and input of calls a worker sends in one frame; what is beyond waits for the next, in which answers
+have come."""
 
 MAX_READY_BYTES = 64 * 1024
 """Longest frame of a worker that has not been given a script yet."""
@@ -132,7 +137,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     call: int
     ok: bool
     payload: str
-    """JSON text: the value, or `{code, message, toolName, details?}`."""
+    """JSON text: the value, or `{code, message, toolName, resource?, prompt?, details?}`."""
 
 
 class Answers(msgspec.Struct, tag="answers", frozen=True):
@@ -162,13 +167,15 @@ class Ask(msgspec.Struct, tag="ask", frozen=True, forbid_unknown_fields=True):
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One tool call of the script."""
+    """One call of the script: of a tool, or for a resource or a prompt."""
 
     call: int
-    """Counts from 1 within the script."""
+    """Counts from 1 within the script, whatever is called."""
     name: str
+    """Of the tool or the prompt; the URI of a resource."""
     input: str
-    """JSON text of an object."""
+    """JSON text of an object; an empty one for a resource."""
+    kind: Literal["tool", "resource", "prompt"] = "tool"
 
 
 class Calls(msgspec.Struct, tag="calls", frozen=True, forbid_unknown_fields=True):

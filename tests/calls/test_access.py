@@ -135,7 +135,7 @@ async def test_describe_agrees_with_admit() -> None:
 
 def test_every_rule_says_what_it_is_about() -> None:
     assert [rule.what for rule in BY_NAME] == [
-        "longer than MAX_NAME_CHARS",
+        "longer than MAX_NAME_CHARS, a URI than MAX_URI_CHARS",
         "a CodeCall meta-tool",
         "system:*, internal:*, __* in any letter case",
         "outside allowedTools",

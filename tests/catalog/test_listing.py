@@ -56,6 +56,12 @@ def with_own_attribute() -> Middleware:
     return item
 
 
+def patched_default() -> Middleware:
+    item = DereferenceRefsMiddleware()
+    item.on_list_tools = patched  # type: ignore[method-assign]
+    return item
+
+
 @pytest.mark.parametrize(
     "item",
     [OnCall(), DereferenceRefsMiddleware(), RateLimitPlugin.init(rules=[{"tool": "x", "limit": 1, "window": 1}])],
@@ -65,7 +71,18 @@ def test_what_leaves_listings_alone(item: Middleware):
 
 
 @pytest.mark.parametrize(
-    "item", [OnList(), OnMessage(), OnRequest(), Whole(), Derived(), TimingMiddleware(), with_own_attribute(), patched]
+    "item",
+    [
+        OnList(),
+        OnMessage(),
+        OnRequest(),
+        Whole(),
+        Derived(),
+        TimingMiddleware(),
+        with_own_attribute(),
+        patched_default(),
+        patched,
+    ],
 )
 def test_what_may_change_a_listing(item: Any):
     assert not reads_beneath([DereferenceRefsMiddleware(), item])

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import logging
+from typing import cast
 
 import pytest
+from fastmcp import FastMCP
 
-from codecall.catalog.metadata import ToolMetadata
+from codecall.catalog.apps import Server
+from codecall.catalog.metadata import ToolMetadata, tool_metadata
 from codecall.catalog.reach import Reach, is_reserved
+from codecall.catalog.remembered import Catalogue
+from codecall.catalog.view import CatalogView
 from codecall.options import PluginOptions
 
 TABLE = {"codecall_only": (True, False), "codecall_opt_in": (False, True), "metadata_driven": (False, True)}
@@ -17,7 +22,7 @@ TABLE = {"codecall_only": (True, False), "codecall_opt_in": (False, True), "meta
 def test_mode_decides_what_the_tool_does_not_say(mode: str) -> None:
     reach = Reach(PluginOptions.build(mode=mode))
     enabled, listed = TABLE[mode]
-    assert reach.allows(None, "t", ToolMetadata(), "app") is enabled
+    assert reach.allows("t", ToolMetadata(), "app") is enabled
     assert reach.lists(ToolMetadata(), "app") is listed
 
 
@@ -26,7 +31,7 @@ def test_mode_decides_what_the_tool_does_not_say(mode: str) -> None:
 def test_what_the_tool_says_wins_in_every_mode(mode: str, said: bool) -> None:
     reach = Reach(PluginOptions.build(mode=mode))
     metadata = ToolMetadata.read({"enabledInCodeCall": said, "visibleInListTools": said}, where="")
-    assert reach.allows(None, "t", metadata, "app") is said
+    assert reach.allows("t", metadata, "app") is said
     assert reach.lists(metadata, "app") is said
 
 
@@ -34,7 +39,7 @@ def test_what_the_tool_says_wins_in_every_mode(mode: str, said: bool) -> None:
 def test_reserved_names_are_never_reached(name: str) -> None:
     assert is_reserved(name)
     metadata = ToolMetadata.read({"enabledInCodeCall": True}, where="")
-    assert not Reach(PluginOptions.build()).allows(None, name, metadata, "app")
+    assert not Reach(PluginOptions.build()).allows(name, metadata, "app")
 
 
 @pytest.mark.parametrize("name", ["systems:list", "system", "my_internal:x", "a__b", "_private"])
@@ -45,24 +50,35 @@ def test_names_that_only_look_reserved(name: str) -> None:
 def test_other_apps_are_listed_and_not_reached() -> None:
     reach = Reach(PluginOptions.build(app_ids=("crm",)))
     assert reach.by_app
-    assert reach.allows(None, "t", ToolMetadata(), "crm")
-    assert not reach.allows(None, "t", ToolMetadata(), "billing")
+    assert reach.allows("t", ToolMetadata(), "crm")
+    assert not reach.allows("t", ToolMetadata(), "billing")
     assert not reach.lists(ToolMetadata(), "crm")
     assert reach.lists(ToolMetadata.read({"visibleInListTools": False}, where=""), "billing")
 
 
 def test_a_meta_tool_of_another_server_is_never_reached() -> None:
     reach = Reach(PluginOptions.build())
-    assert not reach.allows(None, "sub_codecall:execute", ToolMetadata(metaTool=True), "sub")
+    assert not reach.allows("sub_codecall:execute", ToolMetadata(metaTool=True), "sub")
 
 
-def test_filter_is_asked_only_about_tools_that_pass_everything_else() -> None:
-    asked: list[object] = []
-    reach = Reach(PluginOptions.build(include_tools=lambda tool: asked.append(tool) or tool == "yes"))
-    assert reach.allows("yes", "t", ToolMetadata(), "app")
-    assert not reach.allows("no", "t", ToolMetadata(), "app")
-    assert not reach.allows("never", "__t", ToolMetadata(), "app")
+async def test_filter_is_asked_only_about_tools_that_pass_everything_else() -> None:
+    asked: list[str] = []
+    server = cast("Server", FastMCP("main"))
+    for name in ("yes", "no", "__never"):
+        server.tool(lambda: 1, name=name)
+    server.tool(lambda: 1, name="off", meta=tool_metadata(enabled_in_codecall=False))
+    reach = Reach(PluginOptions.build(include_tools=lambda tool: asked.append(tool.name) or tool.name == "yes"))
+    assert reach.filters
+    view = CatalogView(server, server.list_tools, reach, Catalogue(reach))
+    assert [entry.name for entry in await view.entries()] == ["yes"]
+    assert [await view.find(name) for name in ("no", "__never", "off")] == [None, None, None]
     assert asked == ["yes", "no"]
+
+
+def test_without_a_filter_everything_is_included() -> None:
+    reach = Reach(PluginOptions.build())
+    assert not reach.filters
+    assert reach.includes(None, "t")
 
 
 def test_a_filter_that_raises_excludes_the_tool_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -71,8 +87,8 @@ def test_a_filter_that_raises_excludes_the_tool_and_is_logged_once(caplog: pytes
 
     reach = Reach(PluginOptions.build(include_tools=broken))
     with caplog.at_level(logging.WARNING, logger="codecall"):
-        assert not reach.allows(None, "t", ToolMetadata(), "app")
-        assert not reach.allows(None, "t", ToolMetadata(), "app")
+        assert not reach.includes(None, "t")
+        assert not reach.includes(None, "t")
     assert [record.getMessage() for record in caplog.records] == [
         "include_tools failed on tool 't', which stays out of CodeCall"
     ]

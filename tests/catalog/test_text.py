@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.catalog.text import STOP_WORDS, name_parts, name_words, stem, terms
+from codecall.catalog.text import LONGEST_TEXT, STOP_WORDS, intentions, name_parts, name_words, stem, terms
 
 
 @pytest.mark.parametrize(
@@ -59,6 +62,51 @@ def test_verbs_of_command_are_no_stop_words() -> None:
 def test_scripts_without_blanks_give_pairs_of_characters() -> None:
     assert terms("搜索网页内容") == ["搜索", "索网", "网页", "页内", "内容"]
     assert terms("用PDF") == ["用", "pdf"]
+    assert len(terms("搜" * 500)) == 499
+
+
+@pytest.mark.parametrize("word", ["ग्राहक", "naı̈ve", "हिन्दी", "שָׁלוֹם"])
+def test_vowel_signs_and_accents_are_part_of_their_word(word: str) -> None:
+    assert name_words(f"({word})") == terms(word) == [unicodedata.normalize("NFKC", word)]
+
+
+def test_thai_keeps_its_vowels() -> None:
+    assert terms("ลูกค้า") == ["ลู", "ูก", "กค", "ค้", "้า"]
+
+
+def test_texts_are_read_from_their_beginning() -> None:
+    assert len(terms("ab " * LONGEST_TEXT)) == -(-LONGEST_TEXT // 3)
+    assert terms("w" * 1_000_000) == ["w" * 64]
+
+
+@pytest.mark.parametrize("text", ["aB" * 10_000, "A" * 20_000, "é\u0301" * 10_000, "a1" * 10_000, "_" * 20_000])
+def test_no_text_takes_long(text: str) -> None:
+    began = time.perf_counter()
+    terms(text)
+
+    assert time.perf_counter() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("list the users", []),
+        ("List the users. Delete the order!", ["List the users.", "Delete the order!"]),
+        ("list users and then delete orders", ["list users", "delete orders"]),
+        ("list users, and delete orders\nshow deals as well as companies here", 4),
+        ("查找用户。删除订单", ["查找用户。", "删除订单"]),
+        ("Users. Orders. Deals.", []),
+        ("list users. ok.", []),
+    ],
+)
+def test_a_request_for_several_things_falls_into_its_parts(text: str, parts: list[str] | int) -> None:
+    found = intentions(text, 10)
+
+    assert found == parts if isinstance(parts, list) else len(found) == parts
+
+
+def test_only_the_first_parts_are_taken() -> None:
+    assert intentions("find it now. " * 50, 3) == ["find it now."] * 3
 
 
 @given(st.text(max_size=200))

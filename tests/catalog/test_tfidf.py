@@ -1,18 +1,47 @@
-"""The lexical index finds the right tool, and scores mean something."""
+"""The ranking by words finds the right tool, its scores mean something, and it answers from what the caller sees."""
 
 from __future__ import annotations
 
+import random
+import time
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.catalog.entries import CatalogEntry, Example
-from codecall.catalog.tfidf import TfidfIndex
+from codecall.catalog.ranking import Scores
+from codecall.catalog.tfidf import LexicalRanker, fit
 from codecall.options import SearchOptions
 from tests.catalog.catalogue import CATALOGUE, tool
 
 THRESHOLD = SearchOptions().similarity_threshold
-INDEX = TfidfIndex(CATALOGUE)
+
+
+def ranker_of(entries: Sequence[CatalogEntry], synonyms: Sequence[Sequence[str]] = ()) -> LexicalRanker:
+    ranker = LexicalRanker(synonyms=synonyms)
+    ranker.add(range(len(entries)), entries)
+    return ranker
+
+
+def view_of(numbers: Sequence[int]) -> np.ndarray:
+    return np.array(numbers, np.int32)
+
+
+def found(entries: Sequence[CatalogEntry], query: str, ranker: LexicalRanker | None = None) -> list[tuple[str, float]]:
+    """Names and scores, best first."""
+    scores = (ranker or ranker_of(entries)).scores(view_of(range(len(entries))), query)
+    ranked = sorted(zip((e.name for e in entries), scores.tolist(), strict=True), key=lambda pair: (-pair[1], pair[0]))
+    return [(name, score) for name, score in ranked if score]
+
+
+def names(entries: Sequence[CatalogEntry], query: str) -> list[str]:
+    return [name for name, _ in found(entries, query)]
+
+
+RANKER = ranker_of(CATALOGUE)
 
 
 @pytest.mark.parametrize(
@@ -29,16 +58,17 @@ INDEX = TfidfIndex(CATALOGUE)
         ("refund a customer's order", "orders:refund"),
         ("users.list", "users:list"),
         ("usersList", "users:list"),
+        ("USERS LIST", "users:list"),
         ("customer_id", "orders:create"),
         ("invite a colleague by email", "users:invite"),
         ("who am I", "who_am_i"),
     ],
 )
-def test_a_plain_request_finds_its_tool_above_the_default_threshold(query: str, name: str) -> None:
-    best = INDEX.search(query)[0]
+def test_a_plain_request_finds_its_tool_well_above_the_default_threshold(query: str, name: str) -> None:
+    best, score = found(CATALOGUE, query, RANKER)[0]
 
-    assert best.name == name
-    assert best.score > THRESHOLD + 0.1
+    assert best == name
+    assert score > THRESHOLD + 0.1
 
 
 @pytest.mark.parametrize(
@@ -46,29 +76,50 @@ def test_a_plain_request_finds_its_tool_above_the_default_threshold(query: str, 
     [("delte ordr", "orders:delete"), ("comit histroy", "git_log"), ("wheather forcast", "weather_forecast")],
 )
 def test_typing_errors_are_forgiven(query: str, name: str) -> None:
-    best = INDEX.search(query)[0]
+    best, score = found(CATALOGUE, query, RANKER)[0]
 
-    assert best.name == name
-    assert best.score > THRESHOLD
+    assert best == name
+    assert score > THRESHOLD
 
 
-@pytest.mark.parametrize(
-    "query", ["bake a chocolate cake", "lorem ipsum dolor sit amet", "zzqx", "sing me a lullaby", "", "  ", "?!", "the"]
+SMALL_TALK = (
+    "sing me a lullaby",
+    "lorem ipsum dolor sit amet",
+    "zzqx",
+    "good morning everybody",
+    "tell me a joke",
+    "what is the meaning of life",
+    "bake a chocolate cake",
+    "my back hurts when it rains",
+    "do you like spaghetti",
+    "once upon a midnight dreary",
 )
-def test_a_hopeless_query_stays_below_the_default_threshold(query: str) -> None:
-    assert [hit for hit in INDEX.search(query) if hit.score >= THRESHOLD] == []
+
+
+def test_most_small_talk_stays_below_the_default_threshold() -> None:
+    silent = [query for query in SMALL_TALK if all(score < THRESHOLD for _, score in found(CATALOGUE, query, RANKER))]
+
+    assert len(silent) >= 8, silent
+
+
+@pytest.mark.parametrize("query", ["", "  ", "?!", "…", "\x00", "🦑"])
+def test_a_query_without_words_finds_nothing(query: str) -> None:
+    assert found(CATALOGUE, query, RANKER) == []
+
+
+@pytest.mark.parametrize("query", ["the", "which of these will do it", "and then, and then"])
+def test_filler_alone_is_looked_for_as_it_stands(query: str) -> None:
+    assert len(RANKER.scores(view_of(range(len(CATALOGUE))), query)) == len(CATALOGUE)
 
 
 def test_the_name_counts_more_than_the_description() -> None:
-    index = TfidfIndex(
-        (
-            tool("reports:export", "Write invoices as a file"),
-            tool("invoices:export", "Write a file"),
-            tool("notes:add", "Add"),
-        )
+    entries = (
+        tool("reports:export", "Write invoices as a file"),
+        tool("invoices:export", "Write a file"),
+        tool("notes:add", "Add"),
     )
 
-    assert [hit.name for hit in index.search("export invoices")] == ["invoices:export", "reports:export"]
+    assert names(entries, "export invoices")[:2] == ["invoices:export", "reports:export"]
 
 
 @pytest.mark.parametrize(
@@ -80,6 +131,7 @@ def test_the_name_counts_more_than_the_description() -> None:
         {"tags": frozenset({"kumquat"})},
         {"input_schema": {"properties": {"kumquatId": {}}}},
         {"input_schema": {"properties": {"x": {"description": "a kumquat"}}}},
+        {"input_schema": {"properties": {"x": {"enum": ["pear", "kumquat"]}}}},
         {"input_schema": {"properties": {"x": {"type": "array", "items": {"properties": {"kumquat": {}}}}}}},
         {"examples": (Example("peel a kumquat", "return 1"),)},
     ],
@@ -88,57 +140,195 @@ def test_every_field_is_searched(field: dict[str, object]) -> None:
     plain: dict[str, object] = {"name": "x:y", "app_id": "a", "description": "", "input_schema": {}}
     entry = CatalogEntry(**(plain | field))  # type: ignore[arg-type]
 
-    assert [hit.name for hit in TfidfIndex((*CATALOGUE, entry)).search("kumquat")] == ["x:y"]
+    assert names((*CATALOGUE, entry), "kumquat") == ["x:y"]
 
 
-def test_equal_scores_are_ordered_by_name_and_equal_input_gives_equal_output() -> None:
-    entries = [tool(f"copy_{letter}", "Duplicate a page") for letter in "dbca"]
+def test_a_synonym_finds_but_never_above_the_word_itself() -> None:
+    entries = [
+        tool("a:remove", "Remove a thing"),
+        tool("b:delete", "Delete a thing"),
+        tool("c:drop", "Drop a thing"),
+        tool("d:paint", "Paint a thing"),
+        tool("e:wash", "Wash a thing"),
+    ]
+    for query, own in (("delete", "b:delete"), ("remove", "a:remove"), ("drop", "c:drop")):
+        hits = found(entries, query)
+        assert hits[0][0] == own
+        assert {name for name, _ in hits} == {"a:remove", "b:delete", "c:drop"}
+        assert hits[1][1] < hits[0][1]
 
-    first, second = TfidfIndex(entries), TfidfIndex(entries[::-1])
 
-    assert [hit.name for hit in first.search("duplicate page")] == ["copy_a", "copy_b", "copy_c", "copy_d"]
-    assert first.search("duplicate page") == second.search("duplicate page")
+def test_groups_of_ones_own_are_synonyms_too() -> None:
+    entries = [*CATALOGUE, tool("kb:lookup", "Find an article in the Frobnicator"), tool("x:y", "Other")]
+
+    assert "kb:lookup" not in names(entries, "quiz")
+    ranker = ranker_of(entries, [["Quiz", "frobnicator"]])
+    assert found(entries, "quiz", ranker)[0][0] == "kb:lookup"
 
 
-def test_a_threshold_means_the_same_in_a_large_catalogue() -> None:
-    crowd = [tool(f"misc:task{number}", f"Carry out chore {number} of the household") for number in range(2_000)]
-    large = TfidfIndex((*CATALOGUE, *crowd))
+def test_padding_decides_nothing() -> None:
+    bare = names(CATALOGUE, "refund order")
+    padded = names(CATALOGUE, "hello, please help me, I really need the best way to refund an order today")
 
-    for query in ("list users", "delete an order", "bake a chocolate cake"):
-        small_hits, large_hits = INDEX.search(query), large.search(query)
-        assert [hit.name for hit in small_hits[:1]] == [hit.name for hit in large_hits[:1]]
-        assert abs(sum(h.score for h in small_hits[:1]) - sum(h.score for h in large_hits[:1])) < 0.15
+    assert bare[0] == padded[0] == "orders:refund"
+
+
+def test_each_of_several_intentions_is_found() -> None:
+    request = (
+        "Show me the commit history of the main branch. Then check the weather forecast for Oslo, "
+        "and then invite a colleague by e-mail, and delete the order from yesterday."
+    )
+
+    assert set(names(CATALOGUE, request)[:5]) >= {"git_log", "weather_forecast", "users:invite", "orders:delete"}
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Rechnungen für Kunden löschen", "Rechnung löschen"),
+        ("Créer une facture pour un employé", "facture employé"),
+        ("使用必应搜索指定的关键词", "搜索关键词"),
+        ("顧客を検索する", "顧客検索"),
+        ("ค้นหาข้อมูลลูกค้า", "ลูกค้า"),
+        ("ग्राहक खोजें", "ग्राहक"),
+        ("Найти клиентов по имени", "клиентов"),
+        ("Open ticket 4711 of ISO 27001", "27001"),
+    ],
+)
+def test_texts_of_any_alphabet_are_found(text: str, query: str) -> None:
+    best, score = found((*CATALOGUE, tool("x:y", text)), query)[0]
+
+    assert best == "x:y"
+    assert score > THRESHOLD
+
+
+def test_identifiers_are_found_by_the_words_in_them() -> None:
+    entries = [*CATALOGUE, tool("getGitHubPullRequest", ""), tool("HTTPServerRestart", "")]
+
+    assert names(entries, "github pull request")[0] == "getGitHubPullRequest"
+    assert names(entries, "restart the http server")[0] == "HTTPServerRestart"
+
+
+def test_a_query_of_a_thousand_characters_is_searched_in_a_moment() -> None:
+    long = ("please list all the users of every company and then delete orders. " * 20)[:1_000]
+    began = time.perf_counter()
+
+    assert {"users:list", "orders:delete"} <= set(names(CATALOGUE, long)[:5])
+    assert time.perf_counter() - began < 0.5
+
+
+def crowd(count: int) -> list[CatalogEntry]:
+    """Tools about other things than those of `CATALOGUE`."""
+    things = "boiler lamp fence lawn roof gutter carpet kettle bicycle sofa chimney curtain".split()
+    deeds = "paint mend polish varnish lift scrub tighten sharpen".split()
+    return [
+        tool(f"house:{deed}{thing.title()}{n}", f"{deed.title()} the {thing} in room {n}", "house")
+        for n in range(-(-count // (len(things) * len(deeds))))
+        for thing in things
+        for deed in deeds
+    ][:count]
+
+
+def test_a_score_means_the_same_in_a_small_and_in_a_large_catalogue() -> None:
+    small = CATALOGUE[:10]
+    large = [*small, *crowd(2_990)]
+    ranker = ranker_of(large)
+
+    for query in ("list users", "delete an order", "invite a colleague by email", "refund order", "move the deal"):
+        (name, score), (name_in_large, score_in_large) = found(small, query)[0], found(large, query, ranker)[0]
+        assert name == name_in_large
+        assert score == pytest.approx(score_in_large, abs=0.1)
 
 
 @pytest.mark.parametrize("entries", [(), (tool("…", ""),), (tool("only:one", "The only tool there is"),)])
 def test_tiny_catalogues_can_be_searched(entries: tuple[CatalogEntry, ...]) -> None:
-    index = TfidfIndex(entries)
-
-    assert index.size == len(entries)
-    assert [hit.name for hit in index.search("only tool")] == [e.name for e in entries if "only" in e.name]
-
-
-def test_texts_without_blanks_between_words_are_found() -> None:
-    index = TfidfIndex((*CATALOGUE, tool("bing_search", "使用必应搜索指定的关键词")))
-
-    assert index.search("搜索关键词")[0].name == "bing_search"
-
-
-def test_a_schema_that_makes_no_sense_is_indexed_without_it() -> None:
-    deep: dict[str, object] = {}
-    for _ in range(500):
-        deep = {"properties": {"inner": deep}}
-    odd = [{"properties": []}, {"properties": {"a": None, "b": True}}, {"properties": {"a": {"items": []}}}, deep]
-    entries = [CatalogEntry(f"odd:{i}", "a", "Strange thing", schema) for i, schema in enumerate(odd)]  # type: ignore[arg-type]
-
-    assert len(TfidfIndex(entries).search("strange thing")) == len(odd)
+    assert names(entries, "only tool") == [e.name for e in entries if "only" in e.name]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300))
-def test_any_query_gives_ordered_scores_between_0_and_1(query: str) -> None:
-    hits = INDEX.search(query)
+def test_any_query_gives_scores_from_0_to_1(query: str) -> None:
+    scores = RANKER.scores(view_of(range(len(CATALOGUE))), query)
 
-    assert all(0 < hit.score <= 1 for hit in hits)
-    assert hits == sorted(hits, key=lambda hit: (-hit.score, hit.name))
-    assert len({hit.name for hit in hits}) == len(hits)
+    assert scores.shape == (len(CATALOGUE),)
+    assert ((scores >= 0) & (scores <= 1)).all()
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_the_fit_is_a_share(covered: float, likeness: float) -> None:
+    assert 0 <= fit(covered, likeness) <= 1
+
+
+WORDS = st.sampled_from(
+    "user order list delete remove invoice pay refund meeting weather report of the a getUser 搜索网页 Kunde x1".split()
+)
+TEXTS = st.lists(WORDS, max_size=8).map(" ".join)
+ENTRIES = st.builds(
+    lambda name, app, description, parameter: tool("_".join(name), description, app, **{parameter: {"enum": ["list"]}}),
+    st.lists(WORDS, min_size=1, max_size=3),
+    st.sampled_from(["crm", "shop"]),
+    TEXTS,
+    WORDS,
+)
+
+
+def scores_alone(entries: Sequence[CatalogEntry], query: str) -> Scores:
+    """Those of a ranker that has never seen anything else."""
+    return ranker_of(entries).scores(view_of(range(len(entries))), query)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(ENTRIES, min_size=1, max_size=12), TEXTS, st.randoms(use_true_random=False))
+def test_what_a_caller_does_not_see_changes_nothing(
+    entries: list[CatalogEntry], query: str, chance: random.Random
+) -> None:
+    others = [*crowd(40), *(tool(f"list_{n}", "Delete the order of a user, refund the invoice") for n in range(60))]
+    everything = [*entries, *others]
+    numbers = list(range(len(everything)))
+    chance.shuffle(numbers)
+    ranker = LexicalRanker()
+    pairs = list(zip(numbers, everything, strict=True))
+    chance.shuffle(pairs)
+    while pairs:
+        batch = [pairs.pop() for _ in range(min(len(pairs), chance.choice([1, 3, 17, 80])))]
+        ranker.add([number for number, _ in batch], [entry for _, entry in batch])
+    alone = scores_alone(entries, query)
+
+    # To the last digit: rounding must not tell either.
+    assert ranker.scores(view_of(numbers[: len(entries)]), query).tolist() == alone.tolist()
+
+    ranker.forget(numbers[len(entries) :: 2])
+    assert ranker.scores(view_of(numbers[: len(entries)]), query).tolist() == alone.tolist()
+
+    again = numbers[len(entries) :: 2][:10]
+    ranker.add(again, [tool(f"order_{n}", "List and delete") for n in again])
+    assert ranker.scores(view_of(numbers[: len(entries)]), query).tolist() == alone.tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(ENTRIES, min_size=2, max_size=12), TEXTS, st.randoms(use_true_random=False))
+def test_the_order_of_what_a_caller_sees_changes_nothing(
+    entries: list[CatalogEntry], query: str, chance: random.Random
+) -> None:
+    order = list(range(len(entries)))
+    chance.shuffle(order)
+    ranker = ranker_of(entries)
+    straight = ranker.scores(view_of(range(len(entries))), query)
+
+    assert ranker.scores(view_of(order), query).tolist() == straight[order].tolist()
+    assert scores_alone([entries[n] for n in order], query).tolist() == straight[order].tolist()
+
+
+def test_the_lengths_of_long_texts_add_up_the_same_in_any_order() -> None:
+    chance = random.Random(7)
+    words = "alpha beta gamma delta epsilon zeta eta theta".split()
+    entries = [
+        tool(f"t{n}", " ".join(chance.choices(words, k=chance.randint(1, 400))), p={"enum": chance.choices(words, k=7)})
+        for n in range(300)
+    ]
+    order = list(range(len(entries)))
+    ranker = ranker_of(entries)
+    straight = ranker.scores(view_of(order), "alpha theta")
+    for _ in range(5):
+        chance.shuffle(order)
+        assert ranker.scores(view_of(order), "alpha theta").tolist() == straight[order].tolist()

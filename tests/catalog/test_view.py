@@ -13,10 +13,11 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 
 from codecall.catalog.apps import Server
-from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.metadata import tool_metadata
 from codecall.catalog.reach import Reach
-from codecall.catalog.view import CHUNK, CatalogView
+from codecall.catalog.remembered import Catalogue
+from codecall.catalog.unhurried import CHUNK
+from codecall.catalog.view import CatalogView
 from codecall.options import PluginOptions
 
 
@@ -24,13 +25,14 @@ class Row(BaseModel):
     id: int
 
 
-class Catalogue:
+class Listed:
     """A server, and a count of how often its tools were listed."""
 
     def __init__(self, **options: Any) -> None:
         self.server: Server = cast("Server", FastMCP("main"))
         self.reads = 0
-        self.view = CatalogView(self.server, self._read, Reach(PluginOptions.build(**options)))
+        reach = Reach(PluginOptions.build(**options))
+        self.view = CatalogView(self.server, self._read, reach, Catalogue(reach))
 
     async def _read(self) -> Sequence[Tool]:
         self.reads += 1
@@ -38,7 +40,7 @@ class Catalogue:
 
 
 async def test_nothing_is_read_before_the_first_question_and_nothing_twice() -> None:
-    catalogue = Catalogue()
+    catalogue = Listed()
     catalogue.server.tool(lambda: 1, name="one")
     view = catalogue.view
     assert catalogue.reads == 0
@@ -52,7 +54,7 @@ async def test_nothing_is_read_before_the_first_question_and_nothing_twice() -> 
 
 
 async def test_concurrent_first_questions_share_one_read() -> None:
-    catalogue = Catalogue()
+    catalogue = Listed()
     for number in range(20):
         catalogue.server.tool(lambda: 1, name=f"tool_{number}")
     found = await asyncio.gather(*(catalogue.view.find(f"tool_{number}") for number in range(20)))
@@ -61,7 +63,7 @@ async def test_concurrent_first_questions_share_one_read() -> None:
 
 
 async def test_a_cancelled_first_question_leaves_the_next_one_to_read() -> None:
-    catalogue = Catalogue()
+    catalogue = Listed()
     catalogue.server.tool(lambda: 1, name="one")
     first = asyncio.create_task(catalogue.view.find("one"))
     await asyncio.sleep(0)
@@ -76,7 +78,7 @@ async def test_entries_are_made_only_for_the_tools_asked_for() -> None:
         asked.append(tool.name)
         return True
 
-    catalogue = Catalogue(include_tools=include)
+    catalogue = Listed(include_tools=include)
     for number in range(50):
         catalogue.server.tool(lambda: 1, name=f"tool_{number}")
     first = await catalogue.view.find("tool_7")
@@ -85,7 +87,7 @@ async def test_entries_are_made_only_for_the_tools_asked_for() -> None:
 
 
 async def test_exists_tells_what_is_visible_though_out_of_reach() -> None:
-    catalogue = Catalogue(include_tools=lambda tool: tool.name != "kept")
+    catalogue = Listed(include_tools=lambda tool: tool.name != "kept")
     catalogue.server.tool(lambda: 1, name="kept")
     assert await catalogue.view.find("kept") is None
     assert await catalogue.view.describe("kept") is None
@@ -95,7 +97,7 @@ async def test_exists_tells_what_is_visible_though_out_of_reach() -> None:
 
 
 async def test_all_of_an_entry() -> None:
-    catalogue = Catalogue()
+    catalogue = Listed()
 
     @catalogue.server.tool(
         name="rows",
@@ -126,7 +128,7 @@ async def test_the_output_schema_is_that_of_the_value_without_the_wrapper(kind: 
     async def tool() -> Any: ...
 
     tool.__annotations__["return"] = kind
-    catalogue = Catalogue()
+    catalogue = Listed()
     catalogue.server.tool(tool)
     entry = await catalogue.view.find("tool")
     assert entry is not None
@@ -138,7 +140,7 @@ async def test_the_output_schema_is_that_of_the_value_without_the_wrapper(kind: 
 
 
 async def test_the_definitions_a_wrapped_schema_refers_to_stay() -> None:
-    catalogue = Catalogue()
+    catalogue = Listed()
     schema = {
         "type": "object",
         "properties": {"result": {"type": "array", "items": {"$ref": "#/$defs/Row"}}},
@@ -147,7 +149,8 @@ async def test_the_definitions_a_wrapped_schema_refers_to_stay() -> None:
     }
     made = Tool.from_function(lambda: [], name="rows")
     catalogue.server.add_tool(made.model_copy(update={"output_schema": schema}))
-    view = CatalogView(catalogue.server, catalogue.server.local_provider.list_tools, Reach(PluginOptions.build()))
+    reach = Reach(PluginOptions.build())
+    view = CatalogView(catalogue.server, catalogue.server.local_provider.list_tools, reach, Catalogue(reach))
     entry = await view.find("rows")
     assert entry is not None
     assert entry.output_schema == {
@@ -161,13 +164,13 @@ async def test_a_reserved_tool_of_a_mounted_server_stays_reserved() -> None:
     child = FastMCP("ops")
     child.tool(lambda: 1, name="system:reboot")
     child.tool(lambda: 1, name="uptime")
-    catalogue = Catalogue()
+    catalogue = Listed()
     catalogue.server.mount(cast("Server", child), namespace="ops")
     assert [entry.name for entry in await catalogue.view.entries()] == ["ops_uptime"]
 
 
 async def test_a_large_catalogue_leaves_the_event_loop_its_turns() -> None:
-    catalogue = Catalogue()
+    catalogue = Listed()
     base = Tool.from_function(lambda: 1, name="tool")
     tools = [base.model_copy(update={"name": f"tool_{number}"}) for number in range(CHUNK * 5)]
 
@@ -182,29 +185,13 @@ async def test_a_large_catalogue_leaves_the_event_loop_its_turns() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    view = CatalogView(catalogue.server, read, Reach(PluginOptions.build()))
+    reach = Reach(PluginOptions.build())
+    view = CatalogView(catalogue.server, read, reach, Catalogue(reach))
     counting = asyncio.create_task(count())
     assert len(await view.entries()) == len(tools)
     counting.cancel()
     assert turns >= 4
     assert (await view.near("tol_7"))[0] == "tool_7"
-
-
-async def test_an_unchanged_tool_that_somebody_keeps_gives_the_same_entry_to_the_next_request() -> None:
-    catalogue = Catalogue()
-    mounted: FastMCP = FastMCP("users")
-    catalogue.server.tool(lambda: 1, name="own")
-    mounted.tool(lambda: 1, name="count")
-    catalogue.server.mount(mounted, namespace="users")
-    reach = Reach(PluginOptions.build())
-
-    async def entries() -> list[CatalogEntry]:
-        return await CatalogView(catalogue.server, catalogue.server.list_tools, reach).entries()
-
-    first, second = await entries(), await entries()
-
-    assert [entry.name for entry in first] == ["own", "users_count"]
-    assert [id(entry) for entry in first] == [id(entry) for entry in second]
 
 
 @pytest.mark.parametrize(
@@ -228,9 +215,10 @@ async def test_a_changed_tool_gives_a_fresh_entry(change: dict[str, Any]) -> Non
         return [shown]
 
     server = cast("Server", FastMCP("main"))
-    kept = await CatalogView(server, read, reach).entries()
+    catalogue = Catalogue(reach)
+    kept = await CatalogView(server, read, reach, catalogue).entries()
     shown = tool.model_copy(update=change)
-    (entry,) = await CatalogView(server, read, reach).entries()
+    (entry,) = await CatalogView(server, read, reach, catalogue).entries()
 
     assert entry is not kept[0]
     # 1 == True, so the schemas are compared as they are written.

@@ -115,7 +115,7 @@ def test_every_schema_is_closed_and_simple(verb: str) -> None:
             {"script": "x", "allowedTools": ["a" * 257]},
             "allowedTools.0: String should have at most 256",
         ),
-        ("describe", {"toolNames": ["a" * 257]}, "toolNames.0: String should have at most 256 characters"),
+        ("describe", {"toolNames": ["a" * 1_025]}, "toolNames.0: String should have at most 1024 characters"),
     ],
 )
 async def test_a_refusal_names_tool_and_field(shop: Any, verb: str, arguments: dict[str, Any], message: str) -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
+import anyio
 import jsonschema
 import pytest
+from fastmcp import FastMCP
 
+from codecall import tool_metadata
+from codecall.catalog.index import Library
+from codecall.meta_tools.overview import MAX_REPEATED
 from codecall.meta_tools.search import BRIEF_CHARACTERS, brief
 from codecall.meta_tools.search_schema import OUTPUT
 
@@ -59,9 +65,32 @@ async def test_unknown_apps_and_tags_are_warned_about(shop: Any) -> None:
     assert names(answer) == []
     assert answer["warnings"] == [
         "filter.appIds: no tool belongs to 'nowhere'",
-        "filter.tags: no tool is tagged 'none'",
-        "No tool is left after filter and excludeToolNames; 4 tools without them.",
+        "filter.tags: no tool is tagged 'none'; there are: 'people', 'money'",
+        "No tools are left after filter and excludeToolNames; 4 without them.",
     ]
+    assert [app["appId"] for app in answer["apps"]] == ["users", "orders", "shop"]
+
+
+async def test_near_names_for_unknown_ones(shop: Any) -> None:
+    answer = await shop.ask(
+        "codecall:search",
+        query="list users",
+        excludeToolNames=["users:list"],
+        filter={"appIds": ["user", "users"], "tags": ["poeple", "people"]},
+    )
+    assert names(answer)
+    assert answer["warnings"] == [
+        "excludeToolNames: no tool is called 'users:list'; near: 'users_list', 'users_get'",
+        "filter.appIds: no tool belongs to 'user'; near: 'users'",
+        "filter.tags: no tool is tagged 'poeple'; near: 'people'",
+    ]
+
+
+async def test_what_a_filter_keeps_out_is_named(shop: Any) -> None:
+    answer = await shop.ask("codecall:search", query="list users", filter={"appIds": ["orders"]})
+    assert names(answer) == []
+    assert "Outside the filter: 'users_list' of 'users' (" in answer["warnings"][-1]
+    assert [app["appId"] for app in answer["apps"]] == ["orders"]
 
 
 async def test_many_unknown_names_are_counted(shop: Any) -> None:
@@ -72,30 +101,46 @@ async def test_many_unknown_names_are_counted(shop: Any) -> None:
 async def test_min_score_and_the_threshold_of_the_options(shop: Any, make_shop: Any) -> None:
     high = await shop.ask("codecall:search", query="users refund", minScore=1)
     assert names(high) == []
+    assert "Nearest: 'orders:refund' of 'orders' (" in high["warnings"][0]
     assert "lower minScore" in high["warnings"][0]
+    assert high["apps"]
     strict = make_shop(embedding={"similarity_threshold": 1.0})
     assert names(await strict.ask("codecall:search", query="users refund")) == []
     assert names(await strict.ask("codecall:search", query="users refund", minScore=0))
 
 
-async def test_nothing_matched_says_what_there_is(shop: Any) -> None:
-    answer = await shop.ask("codecall:search", query="zzzzzz qqqqqq")
+@pytest.mark.parametrize(
+    "query", ["zzzzzz qqqqqq", "\u9867\u5ba2\u306e\u4e00\u89a7", "!?", "\N{PARTY POPPER}", "x" * 1_000]
+)
+async def test_a_hopeless_query_says_what_there_is(shop: Any, query: str) -> None:
+    answer = await shop.ask("codecall:search", query=query)
     assert names(answer) == []
-    assert answer["warnings"] == [
-        "Nothing matched. There are tools of these apps: users (2), orders (1), shop (1). "
-        "An empty query gives an overview."
+    assert "describe the task in other words" in answer["warnings"][0]
+    assert [(app["appId"], app["tools"], len(app["central"])) for app in answer["apps"]] == [
+        ("users", 2, 2),
+        ("orders", 1, 1),
+        ("shop", 1, 1),
     ]
+
+
+async def test_typing_errors_get_suggestions(shop: Any) -> None:
+    answer = await shop.ask("codecall:search", query=["electrnoic leter", "custmoer"], minScore=1)
+    assert answer["suggestions"] == ["electronic", "letter", "customer"]
+    by_name = await shop.ask("codecall:search", query="ordersrefund", minScore=1)
+    assert by_name["suggestions"] == ["orders:refund"]
+    assert "suggestions" not in await shop.ask("codecall:search", query="list users")
 
 
 @pytest.mark.parametrize("query", ["", "  \n", ["", " "]])
 async def test_an_empty_query_gives_an_overview(shop: Any, query: Any) -> None:
     answer = await shop.ask("codecall:search", query=query, topK=3)
-    assert answer["apps"] == [
-        {"appId": "users", "tools": 2},
-        {"appId": "orders", "tools": 1},
-        {"appId": "shop", "tools": 1},
+    apps = [(app["appId"], app["tools"], sorted(app["central"])) for app in answer["apps"]]
+    assert apps == [
+        ("users", 2, ["users_get", "users_list"]),
+        ("orders", 1, ["orders:refund"]),
+        ("shop", 1, ["send_mail"]),
     ]
-    assert names(answer) == ["users_list", "orders:refund", "send_mail"]
+    assert names(answer) == [answer["apps"][0]["central"][0], "orders:refund", "send_mail"]
     assert "warnings" not in answer
 
 
@@ -114,6 +159,93 @@ async def test_several_queries_give_each_tool_once_with_its_queries(shop: Any) -
     alone = await shop.ask("codecall:search", query="list users")
     assert found["users_list"]["score"] >= alone["tools"][0]["score"]
     assert "matchedQueries" not in alone["tools"][0]
+
+
+async def test_long_queries_are_repeated_by_their_beginning(shop: Any) -> None:
+    long = "list all users " * 60
+    answer = await shop.ask("codecall:search", query=[long, "give money back"])
+    (repeated,) = answer["tools"][0]["matchedQueries"]
+    assert long.startswith(repeated.removesuffix("…"))
+    assert len(repeated) == MAX_REPEATED
+
+
+async def test_each_query_gets_a_place(shop: Any, make_shop: Any) -> None:
+    queries = ["list all users", "give money back", "send a letter"]
+    for server, arguments in ((shop, {"topK": 3}), (make_shop(top_k=1), {})):
+        answer = await server.ask("codecall:search", query=queries, **arguments)
+        assert {query for tool in answer["tools"] for query in tool["matchedQueries"]} == set(queries)
+        assert len(answer["tools"]) == 3
+    crowded = await shop.ask("codecall:search", query=queries, topK=1)
+    assert len(crowded["tools"]) == 1
+    assert crowded["warnings"] == ["topK is 1: no place was left for what fits 'give money back', 'send a letter'."]
+
+
+async def test_queries_without_a_hit_are_named_beside_the_others(shop: Any) -> None:
+    answer = await shop.ask("codecall:search", query=["list all users", "zzzzzz"])
+    assert "users_list" in names(answer)
+    assert answer["warnings"] == ["Nothing matched 'zzzzzz'; describe the task in other words."]
+    assert "apps" not in answer
+
+
+async def test_one_app_does_not_fill_the_answer_alone(shop: Any) -> None:
+    for number in range(20):
+        meta = tool_metadata(app_id="archive")
+        shop.server.tool(lambda: 1, name=f"invoice_{number}", description="Download an invoice as a file", meta=meta)
+    meta = tool_metadata(app_id="zenith")
+    shop.server.tool(lambda: 1, name="get_invoice", description="Download one invoice as a PDF file", meta=meta)
+    answer = await shop.ask("codecall:search", query="download an invoice")
+    assert [tool["appId"] for tool in answer["tools"]] == ["archive"] * 4 + ["zenith"]
+
+
+def add_more_kinds(server: FastMCP) -> None:
+    @server.resource("shop://opening-hours", title="Opening hours", description="When the shop is open")
+    def hours() -> str:
+        return "9 to 5"
+
+    @server.resource("shop://avatars/{user}", description="Picture of a user")
+    def avatar(user: str) -> str:
+        return user
+
+    @server.prompt(description="A letter that says sorry to a customer")
+    def apology(customer: str) -> str:
+        return f"Say sorry to {customer}"
+
+
+ALL_KINDS = {"kinds": ["tool", "resource", "template", "prompt"]}
+
+
+async def test_other_kinds_are_searched_when_asked_for(shop: Any) -> None:
+    add_more_kinds(shop.server)
+    usual = await shop.ask("codecall:search", query="when is the shop open", minScore=0)
+    assert usual["totalIndexed"] == 4
+    assert not any("kind" in tool for tool in usual["tools"])
+    answer = await shop.ask("codecall:search", query="when is the shop open", filter={"kinds": ["resource"]})
+    (hours,) = answer["tools"]
+    assert (hours["name"], hours["kind"], hours["title"]) == ("shop://opening-hours", "resource", "Opening hours")
+    assert answer["totalIndexed"] == 1
+    letter = await shop.ask("codecall:search", query="letter to a customer", filter=ALL_KINDS, minScore=0)
+    assert {item["kind"] for item in letter["tools"]} >= {"tool", "prompt"}
+    full = await shop.ask("codecall:search", query="say sorry", filter=ALL_KINDS, detail="full")
+    assert full["tools"][0]["inputSchema"]["properties"].keys() == {"customer"}
+
+
+async def test_an_overview_of_all_kinds_counts_each(shop: Any) -> None:
+    add_more_kinds(shop.server)
+    overview = await shop.ask("codecall:search", query="", filter=ALL_KINDS, topK=50)
+    assert len(overview["tools"]) == overview["totalIndexed"] == 7
+    (counts,) = ({key: app[key] for key in app if key != "central"} for app in overview["apps"] if "prompts" in app)
+    assert counts == {"appId": "shop", "tools": 1, "resources": 1, "templates": 1, "prompts": 1}
+
+
+async def test_an_overview_of_a_kind_there_is_none_of(shop: Any) -> None:
+    answer = await shop.ask("codecall:search", query="letter", filter={"kinds": ["prompt", "resource"]})
+    assert (answer["tools"], answer["apps"], answer["totalIndexed"]) == ([], [], 0)
+    assert answer["warnings"] == ["There are no prompts or resources you can reach here."]
+
+
+async def test_kinds_that_are_none_are_refused(shop: Any) -> None:
+    assert "filter.kinds" in await shop.refusal("codecall:search", query="x", filter={"kinds": []})
+    assert "filter.kinds.0" in await shop.refusal("codecall:search", query="x", filter={"kinds": ["tools"]})
 
 
 async def test_details(shop: Any) -> None:
@@ -142,10 +274,27 @@ def test_brief_descriptions_end_at_a_word_with_a_mark() -> None:
 
 async def test_the_index_follows_tools_added_and_removed(shop: Any) -> None:
     assert "weather" not in names(await shop.ask("codecall:search", query="weather forecast", minScore=0))
-    shop.server.tool(lambda city: city, name="weather", description="Weather forecast of a city")
+    shop.server.tool(lambda: 1, name="weather", description="Weather forecast of a city")
     assert names(await shop.ask("codecall:search", query="weather forecast"))[0] == "weather"
     shop.server.local_provider.remove_tool("weather")
     assert "weather" not in names(await shop.ask("codecall:search", query="weather forecast", minScore=0))
+
+
+async def test_while_the_index_is_being_built_the_answer_says_so(
+    make_shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codecall.plugin.Library", partial(Library, patience=0))
+    shop = make_shop()
+    for number in range(1_000):
+        shop.server.tool(lambda: 1, name=f"sensor_{number}", description=f"Read the value of sensor {number}")
+    first = await shop.ask("codecall:search", query="sensor 999")
+    assert "The index is still being built: " in first["warnings"][0]
+    assert " of 1,004 could be searched" in first["warnings"][0]
+    assert first["tools"] or (first["apps"] and len(first["warnings"]) == 1)
+    with anyio.fail_after(30):
+        while "warnings" in (answer := await shop.ask("codecall:search", query="sensor 999")):
+            pass
+    assert names(answer)[0] == "sensor_999"
 
 
 async def test_meta_tools_are_not_found(shop: Any) -> None:
@@ -158,17 +307,22 @@ async def test_what_grows_with_the_catalogue_stays_off_the_event_loop(shop: Any)
         shop.server.tool(lambda: 1, name=f"get_user_{n}")
     ran: set[str] = set()
 
+    files = ("meta_tools/search.py", "meta_tools/selection.py", "meta_tools/overview.py", "catalog/diversity.py")
+
     def note(frame: Any, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.endswith("codecall/meta_tools/search.py"):
+        if event == "call" and frame.f_code.co_filename.endswith(files):
             ran.add(frame.f_code.co_name)
 
     sys.setprofile(note)  # sees this thread only, which is the event loop's
     try:
         found = await shop.ask("codecall:search", query=["get user", "user"], minScore=0, excludeToolNames=["zzz"])
         overview = await shop.ask("codecall:search", query="", filter={"tags": ["zzz"]})
+        lost = await shop.ask("codecall:search", query="qqqqqqq")
     finally:
         sys.setprofile(None)
     assert len(found["tools"]) == 5
     assert len(overview["warnings"]) == 2
     assert ran & {"_document"}
-    assert ran.isdisjoint({"_select", "_filtered", "_unknown", "_ranked", "_spread", "_apps", "_nothing"})
+    assert lost["apps"]
+    heavy = {"select", "fits", "diversified", "unknown_words", "_remaining", "sizes", "suggestions", "_fitting"}
+    assert ran.isdisjoint(heavy)

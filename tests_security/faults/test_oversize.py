@@ -69,13 +69,25 @@ class BrokenBroker:
     async def call(self, name: str, arguments: dict[str, object]) -> str:
         raise KeyError(SECRET)
 
+    async def read(self, uri: str) -> str:
+        raise KeyError(SECRET)
+
+    async def prompt(self, name: str, arguments: dict[str, object]) -> str:
+        raise KeyError(SECRET)
+
     async def describe(self, name: str) -> dict[str, object] | None:
         raise KeyError(SECRET)
 
 
 @pytest.mark.parametrize(
     "script",
-    ["return callTool('a')", "return Promise.all([callTool('a'), callTool('b')])", "const n = 'a'; getTool(n)"],
+    [
+        "return callTool('a')",
+        "return Promise.all([callTool('a'), callTool('b')])",
+        "const n = 'a'; getTool(n)",
+        "return readResource('data://a')",
+        "return Promise.all([getPrompt('a'), readResource('b')])",
+    ],
 )
 async def test_unexpected_errors_are_named_and_tell_nothing(
     enclave: Enclave, script: str, caplog: pytest.LogCaptureFixture

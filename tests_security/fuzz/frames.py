@@ -47,6 +47,7 @@ _JSON: Final = (
     "1e999",
 )
 _CODES: Final = ("EXECUTION_ERROR", "TIMEOUT", "TOOL", "SYNTAX_ERROR", "SELF_REFERENCE_BLOCKED", "OUTPUT_LIMIT", "NOPE")
+_KINDS: Final = ("tool", "resource", "prompt")
 _STATUSES: Final = ("runtime_error", "timeout", "tool_error", "syntax_error", "illegal_access", "ok", "")
 MOST_TURNS: Final = 4
 
@@ -137,6 +138,7 @@ def _calls(choices: Choices, first: int) -> dict[str, Any]:
             _sound(choices, first + number, _NUMBERS),
             _sound(choices, choices.pick(["echo", "a"]), _TEXTS),
             _sound(choices, choices.pick(["{}", '{"a":1}']), _JSON),
+            *([_sound(choices, choices.pick(_KINDS), [*_TEXTS, None, 1])] if choices.once_in(3) else []),
         ]
         for number in range(count)
     ]

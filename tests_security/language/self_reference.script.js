@@ -1,6 +1,13 @@
 // Meta-tools called from a script, in every spelling and by every way to a name: nothing may start scripts from scripts.
 --- execute as a string
 return callTool('codecall:execute', { script: '1' }); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:execute
+--- by the functions that read and prompt
+readResource('codecall:execute'); getPrompt('codecall_search', {}); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:execute
+//! ^ SelfReference Cannot call CodeCall tools from within AgentScript: codecall_search
+--- by a URI that is made up
+const parts = ['CodeCall', 'execute'];
+return await readResource(parts.join(':'), { throwOnError: false });
+//~ SELF_REFERENCE_BLOCKED
 --- search, describe and invoke
 callTool('codecall:search', {}); callTool('codecall:describe', {}); callTool('codecall:invoke', {}); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:search
 //! ^ SelfReference Cannot call CodeCall tools from within AgentScript: codecall:describe

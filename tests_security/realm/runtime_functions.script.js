@@ -15,6 +15,17 @@ try { throw 1; } catch (codecallContext) { return 1; } //! IllegalBuiltinAccess
 callTool = () => 'mine'; //! IllegalBuiltinAccess Assigning to 'callTool'
 --- nor assigned in a pattern
 [callTool] = [() => 'mine']; //! IllegalBuiltinAccess
+--- nor can the functions that read
+const readResource = () => 'mine'; //! IllegalBuiltinAccess
+--- nor those that prompt
+const f = (getPrompt) => getPrompt('hello'); //! IllegalBuiltinAccess
+--- nor are these assigned
+[readResource, getPrompt] = [1, 2]; //! IllegalBuiltinAccess Assigning to 'readResource'
+//! ^ IllegalBuiltinAccess Assigning to 'getPrompt'
+--- a property set on readResource by another name
+const [f] = [readResource];
+f.secret = 1;
+//~ EXECUTION_ERROR
 --- a property set on callTool by another name
 const [f] = [callTool];
 f.secret = 1;
@@ -38,6 +49,34 @@ Object.assign(f, { secret: 1 });
 --- the functions of the runtime are frozen
 return [callTool, getTool, __safe_parallel, console, console.log, structuredClone, codecallContext].map((x) => Object.isFrozen(x));
 //= [true, true, true, true, true, true, true]
+--- so are those that read and prompt
+return [readResource, getPrompt].map((f) => [Object.isFrozen(f), Object.keys(f).length, String(f)]);
+//= [[true, 0, "function () { [native code] }"], [true, 0, "function () { [native code] }"]]
+--- reads and prompts that are allowed
+return [await readResource('data://open/a'), (await getPrompt('hello', { a: 1 })).messages[0].content];
+//= [{"uri": "data://open/a"}, "{\"a\": 1}"]
+--- a resource that is not allowed
+return await readResource('data://secret');
+//~ ACCESS_DENIED
+--- a prompt that is not allowed, and caught
+const seen = await getPrompt('other', {}, { throwOnError: false });
+return [seen.success, seen.error.code, Object.keys(seen.error)];
+//= [false, "ACCESS_DENIED", ["code", "message", "toolName", "prompt"]]
+--- a read by call, apply and bind
+const [read] = [readResource];
+return [await read.call({ this: 1 }, 'data://open/a'), await read.apply(null, ['data://open/b']), await read.bind(5, 'data://open/c')()];
+//= [{"uri": "data://open/a"}, {"uri": "data://open/b"}, {"uri": "data://open/c"}]
+--- a URI that is text only when it is asked
+let asked = 0;
+return await readResource({ toString() { asked += 1; return 'data://open/a'; }, valueOf: () => 'data://secret' }).catch((e) => [e.message, asked]);
+//= ["readResource needs a URI as text, got object", 0]
+--- a kind is not a script's to choose
+const options = { kind: 'tool', does: 'callTool', maxName: 1e9, throwOnError: false };
+return [await readResource('data://open/a', options), await getPrompt('hello', { kind: 'resource' }, options)];
+//= [{"success": true, "data": {"uri": "data://open/a"}}, {"success": true, "data": {"description": null, "messages": [{"role": "user", "content": "{\"kind\": \"resource\"}"}]}}]
+--- what went wrong names what was asked for
+try { await readResource('data://secret'); } catch (error) { return [error.name, error.code, error.resource, error.toolName, Object.isFrozen(error)]; }
+//= ["ToolError", "ACCESS_DENIED", "data://secret", "data://secret", false]
 --- they have no prototype to hang anything from
 const p = ['proto', 'type'].join('');
 return [callTool, getTool, __safe_parallel, console.log, structuredClone].map((f) => f[p] ?? 'none');

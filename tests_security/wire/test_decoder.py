@@ -43,6 +43,7 @@ VALID: list[wire.WorkerMessage] = [
     wire.Ask("users:list"),
     wire.Calls([], [], 0, 0.0),
     wire.Calls([wire.Call(1, "a", "{}"), wire.Call(2, "é", '{"a":[1,2]}')], ["one", "two"], 17, 1.25),
+    wire.Calls([wire.Call(1, "data://é", "{}", "resource"), wire.Call(2, "p", "{}", "prompt")], [], 1, 0.5),
     wire.Done([], 0, 0.0, value="[1,2,3]"),
     wire.Done(["line"], 2**53, 1e9, value="null", warnings=["short"], reusable=False),
     wire.Done([], 1, 1.0, failure=wire.Failure("runtime_error", "EXECUTION_ERROR", "no", name="E", line=1, column=9)),
@@ -176,7 +177,10 @@ def test_what_a_preset_allows_fits_into_its_longest_frame(preset: str) -> None:
     )
     single = wire.Calls([wire.Call(1, "n" * 256, "€" * limits.max_result_bytes)], logs, 1, 1.0)
     many = [wire.Call(i, "€" * 256, "x" * (wire.CALLS_BUDGET // 1000)) for i in range(1, 1001)]
-    for message in (done, single, wire.Calls(many, logs, 1, 1.0)):
+    # What a worker puts into one frame: names count, too.
+    most = wire.CALLS_BUDGET // (3 * wire.MAX_URI_LENGTH)
+    reads = [wire.Call(i, "€" * wire.MAX_URI_LENGTH, "{}", "resource") for i in range(1, most)]
+    for message in (done, single, wire.Calls(many, logs, 1, 1.0), wire.Calls(reads, logs, 1, 1.0)):
         assert len(encode(message)) <= longest
         assert wire.decode_worker_message(encode(message)) == message
 

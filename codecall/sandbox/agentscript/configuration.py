@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from codecall.sandbox.agentscript.policy import GLOBALS, META_TOOLS, RUNTIME_NAMES, Rules, allowed_members, inherited
-from codecall.sandbox.wire import MAX_NAME_LENGTH, Limits
+from codecall.sandbox.wire import MAX_NAME_LENGTH, MAX_URI_LENGTH, Limits
 
 _CONFIGURATIONS: dict[Limits, str] = {}
 
@@ -45,6 +45,7 @@ def configuration(limits: Limits, overflow_message: str) -> str:
                 "console": limits.allow_console,
                 "maxToolCalls": limits.max_tool_calls,
                 "maxName": MAX_NAME_LENGTH,
+                "maxUri": MAX_URI_LENGTH,
                 "maxInput": limits.max_result_bytes,
                 "sanitize": {
                     "depth": limits.sanitize_max_depth,

@@ -12,6 +12,7 @@ from codecall.sandbox.agentscript.names import never_name, text_of
 from codecall.sandbox.agentscript.policy import (
     MAX_REGEX_LENGTH,
     METHOD_KINDS,
+    NAMES_A_CALL,
     NEVER_NAMES,
     PATTERN_METHODS,
     PROPERTY_KINDS,
@@ -90,7 +91,7 @@ def _call(walk: Walk, node: Node, scope: Scope) -> None:
     callee: Node = node.callee
     arguments: list[Node | None] = node.arguments
     if callee.type == "Identifier":
-        if callee.name in {"callTool", "getTool"} and arguments:
+        if callee.name in NAMES_A_CALL and arguments:
             _tool_name(walk, arguments[0])
         elif callee.name == "Date" and not walk.words.rules.allow_clock:
             walk.refuse(VARIANTS["Date()"], node)

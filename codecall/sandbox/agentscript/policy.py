@@ -471,8 +471,13 @@ _META_SPELLINGS: Final = frozenset(META_TOOLS) | frozenset(name.replace(":", "_"
 # What JavaScript's trim() takes off and Python's strip() leaves, and characters nobody sees
 _BLANKS: Final = "\ufeff\u200b\u200c\u200d\u2060\x00"
 
-RUNTIME_NAMES: Final = frozenset({"callTool", "getTool", "codecallContext", "__safe_parallel", "console"})
+RUNTIME_NAMES: Final = frozenset(
+    {"callTool", "readResource", "getPrompt", "getTool", "codecallContext", "__safe_parallel", "console"}
+)
 """What CodeCall itself puts into the realm."""
+
+NAMES_A_CALL: Final = frozenset({"callTool", "readResource", "getPrompt", "getTool"})
+"""Those that take the name of what they are about first: no meta-tool's."""
 
 ERROR_KINDS: Final = _names("Error AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError")
 """The error classes: the only built-ins a class may extend."""
@@ -516,6 +521,8 @@ GLOBALS: Final[Mapping[str, GlobalRow]] = _by_name(
     [
         # The runtime
         _has("callTool"),
+        _has("readResource"),
+        _has("getPrompt"),
         _has("getTool"),
         _has("__safe_parallel"),
         GlobalRow("codecallContext", "allowed", members=None),
@@ -1062,7 +1069,8 @@ def language_summary(rules: Rules) -> str:
     missing.append("the names " + ", ".join(name for name in NEVER_NAMES if not name.endswith("ter__")))
     console = ", console.log" if rules.allow_console else ""
     return (
-        "AgentScript is strict modern JavaScript with top-level await and return. "
-        f"Available: callTool, getTool, codecallContext, __safe_parallel{console}; {', '.join(offered)}, Error. "
+        "AgentScript: strict modern JavaScript, top-level await and return. "
+        "Available: callTool, readResource, getPrompt, getTool, codecallContext, "
+        f"__safe_parallel{console}; {', '.join(offered)}, Error. "
         f"Not available: {'; '.join(missing)}."
     )

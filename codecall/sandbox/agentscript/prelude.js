@@ -291,6 +291,7 @@
   // ---- tools --------------------------------------------------------------------------------------------------
   const waiting = new GlobalMap();
   const toolErrors = new GlobalWeakMap();
+  const EXTRAS = ['resource', 'prompt', 'details', 'retryAfterMs'];
   let calls = 0;
 
   function isMetaTool(name) {
@@ -302,42 +303,50 @@
     put(error, 'name', 'ToolError');
     put(error, 'code', answer.code);
     put(error, 'toolName', answer.toolName);
-    if (answer.details !== undefined) put(error, 'details', answer.details);
-    if (answer.retryAfterMs !== undefined) put(error, 'retryAfterMs', answer.retryAfterMs);
+    for (let index = 0; index < EXTRAS.length; index++) {
+      if (hasOwn(answer, EXTRAS[index])) put(error, EXTRAS[index], answer[EXTRAS[index]]);
+    }
     weakSet(toolErrors, error, call);
     return error;
   }
   // What scripts get is made of arrow functions: nothing hangs from them, and none is a constructor.
-  const callTool = (name, input, options) => {
+  function request({ kind, does, what, maxName }, name, input, options) {
     guardStopped();
     return new GlobalPromise((resolve, reject) => {
       if (typeof name !== 'string') {
-        throw new GlobalTypeError(`callTool needs a tool name as text, got ${name === null ? 'null' : typeof name}`);
+        throw new GlobalTypeError(`${does} needs ${what} as text, got ${name === null ? 'null' : typeof name}`);
       }
-      if (name.length > config.maxName) throw new GlobalTypeError(`callTool needs a tool name of at most ${config.maxName} characters`);
+      if (name.length > maxName) throw new GlobalTypeError(`${does} needs ${what} of at most ${maxName} characters`);
       if (isMetaTool(name)) stop('SELF_REFERENCE_BLOCKED', trim(name));
       if (input !== undefined && input !== null && (typeof input !== 'object' || isArray(input))) {
-        throw new GlobalTypeError(`callTool('${name}', …) needs an object as input, got ${isArray(input) ? 'an array' : typeof input}`);
+        throw new GlobalTypeError(`${does}('${name}', …) needs an object as input, got ${isArray(input) ? 'an array' : typeof input}`);
       }
       const throwOnError = typeof options === 'object' && options !== null && options.throwOnError === false ? false : true;
       const work = encoder(true);
       const data = input === undefined || input === null ? {} : work.encode(input);
       if (work.pending.length > 0) {
-        throw new GlobalTypeError(`The input of callTool('${name}', …) contains a promise; await it first`);
+        throw new GlobalTypeError(`The input of ${does}('${name}', …) contains a promise; await it first`);
       }
       if (typeof data !== 'object' || data === null || isArray(data)) {
-        throw new GlobalTypeError(`callTool('${name}', …) needs an object as input, got a ${kindOf(input)}`);
+        throw new GlobalTypeError(`${does}('${name}', …) needs an object as input, got a ${kindOf(input)}`);
       }
       const json = stringify(data);
       if (json.length > config.maxInput) {
-        throw new GlobalTypeError(`The input of callTool('${name}', …) has ${json.length} characters; the limit is ${config.maxInput}`);
+        throw new GlobalTypeError(`The input of ${does}('${name}', …) has ${json.length} characters; the limit is ${config.maxInput}`);
       }
       if (calls >= config.maxToolCalls) stop('TOOL_CALL_LIMIT');
       const call = ++calls;
       mapSet(waiting, call, { __proto__: null, resolve, reject, throwOnError });
-      $post(call, stringify(toWellFormed(name)), json);
+      $post(call, kind, stringify(toWellFormed(name)), json);
     });
-  };
+  }
+  const TOOL = { kind: 'tool', does: 'callTool', what: 'a tool name', maxName: config.maxName };
+  const RESOURCE = { kind: 'resource', does: 'readResource', what: 'a URI', maxName: config.maxUri };
+  const PROMPT = { kind: 'prompt', does: 'getPrompt', what: 'a prompt name', maxName: config.maxName };
+  const callTool = (name, input, options) => request(TOOL, name, input, options);
+  // Options stand where callTool has them, too.
+  const readResource = (uri, options, third) => request(RESOURCE, uri, undefined, third === undefined ? options : third);
+  const getPrompt = (name, input, options) => request(PROMPT, name, input, options);
   function settle(call, ok, payload) {
     const entry = mapGet(waiting, call);
     mapDelete(waiting, call);
@@ -347,8 +356,9 @@
     else {
       const { code, message, toolName } = value;
       const error = { code, message, toolName };
-      if (value.details !== undefined) error.details = value.details;
-      if (value.retryAfterMs !== undefined) error.retryAfterMs = value.retryAfterMs;
+      for (let index = 0; index < EXTRAS.length; index++) {
+        if (hasOwn(value, EXTRAS[index])) put(error, EXTRAS[index], value[EXTRAS[index]]);
+      }
       entry.resolve({ success: false, error });
     }
   }
@@ -653,6 +663,8 @@
       freeze(value);
     }
     show('callTool', callTool);
+    show('readResource', readResource);
+    show('getPrompt', getPrompt);
     show('getTool', getTool);
     show('__safe_parallel', safeParallel);
     show('structuredClone', (value) => clone(value, new GlobalMap()));

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast
 
 # The package `quickjs` starts a thread when it is imported, which a process that forks and is jailed must not have;
 # this is the engine it wraps.
@@ -159,7 +159,7 @@ class Realm:
         """The tool calls not yet taken, in order, as many as fit into `budget` bytes and one frame; at least one."""
         size = count = 0
         for call in self.calls[:MAX_CALLS_PER_FRAME]:
-            size += len(call.input) if call.input.isascii() else len(call.input.encode())
+            size += sum(len(text) if text.isascii() else len(text.encode()) for text in (call.name, call.input))
             if count and size > budget:
                 break
             count += 1
@@ -212,8 +212,8 @@ class Realm:
     # -------------------------------------------------------------------------------- called by the prelude
     # The binding turns an exception raised here into a crash of the interpreter, so none of these may raise.
 
-    def _host_post(self, call: int, name: str, arguments: str) -> None:
-        self.calls.append(Call(call, _decode_json(name), arguments))
+    def _host_post(self, call: int, kind: Literal["tool", "resource", "prompt"], name: str, arguments: str) -> None:
+        self.calls.append(Call(call, _decode_json(name), arguments, kind))
         self.pending += 1
 
     def _host_ask(self, name: str) -> str | None:

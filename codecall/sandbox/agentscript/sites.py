@@ -60,4 +60,4 @@ class Checked:
     functions: list[FunctionSite]
     catches: list[CatchSite]
     uses: frozenset[str]
-    """The names of the runtime it uses: `callTool`, `getTool`, `codecallContext`, `__safe_parallel`, `console`."""
+    """The names of the runtime it uses; `policy.RUNTIME_NAMES` has them all."""

@@ -1,4 +1,4 @@
-"""Several tool calls of one script at the same time: how many, and how much is held in memory for them."""
+"""Several calls of one script at the same time: how many, and how much is held in memory for them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Lanes:
         self._check = check
         self._queue: deque[wire.Call] = deque()
         self._queued = 0
-        """Bytes of input in the queue."""
+        """Bytes of names and input in the queue."""
         self._answers: deque[wire.Answer] = deque()
         self._held = 0
         """Bytes of the answers."""
@@ -112,7 +112,7 @@ class Lanes:
         """One task makes calls until none is left: fewer tasks than calls."""
         while self._queue and self._held <= MAX_HELD_BYTES:
             call = self._queue.popleft()
-            self._queued -= _size(call.input)
+            self._queued -= _size(call.input) + _size(call.name)
             try:
                 answer = await self._make(call)
             except CodeCallError as error:
@@ -126,7 +126,7 @@ class Lanes:
     def _enqueue(self, frame: wire.Calls) -> None:
         calls = self._check(frame)
         self._queue.extend(calls)
-        self._queued += sum(_size(call.input) for call in calls)
+        self._queued += sum(_size(call.input) + _size(call.name) for call in calls)
 
     def _batch(self) -> list[wire.Answer]:
         """The oldest answers, as many as one turn may carry."""

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Mapping
 
 from codecall.errors import (
+    Called,
     CodeCallError,
     IllegalAccess,
     LimitExceeded,
@@ -88,7 +89,7 @@ def _told_to_the_worker(call: int | None, tool_errors: Mapping[int, ToolCallErro
 
 def told(error: ToolCallError) -> dict[str, object]:
     """What a script learns of a failed call."""
-    told: dict[str, object] = {"code": error.code, "message": error.message, "toolName": error.tool_name}
+    told: dict[str, object] = {"code": error.code, "message": error.message, **error.subject()}
     if error.details is not None:
         told["details"] = error.details
     if error.retry_after_ms is not None:
@@ -96,8 +97,9 @@ def told(error: ToolCallError) -> dict[str, object]:
     return told
 
 
-def unexpected(tool_name: str, failure: Exception) -> ToolCallError:
+def unexpected(name: str, failure: Exception, called: Called = "tool") -> ToolCallError:
     """A broker promises named errors; what it lets through all the same may hold anything, so nothing of it is told."""
     frames = traceback.format_tb(failure.__traceback__)
-    logger.error("calling tool %r failed with %s\n%s", tool_name, type(failure).__name__, "".join(frames))
-    return ToolCallError(f"Tool '{tool_name}' failed", tool_name=tool_name, hint="The server's log says why.")
+    logger.error("calling %s %r failed with %s\n%s", called, name, type(failure).__name__, "".join(frames))
+    message = f"{called.capitalize()} '{name}' failed"
+    return ToolCallError(message, tool_name=name, called=called, hint="The server's log says why.")

@@ -218,8 +218,11 @@ class Run:
             )
         for call in frame.calls:
             self.calls += 1
-            if call.call != self.calls or len(call.name) > wire.MAX_NAME_LENGTH:
+            longest = wire.MAX_URI_LENGTH if call.kind == "resource" else wire.MAX_NAME_LENGTH
+            if call.call != self.calls or len(call.name) > longest:
                 raise MessageValidationError("The worker numbered or named its tool calls wrongly")
+            if call.kind == "resource" and call.input != "{}":
+                raise MessageValidationError("The worker sent input with the URI of a resource")
             if len(call.input) > self.limits.max_result_bytes:
                 raise MessageValidationError("The worker sent a tool input larger than its preset allows")
         if self.calls > self.limits.max_tool_calls:
@@ -228,9 +231,7 @@ class Run:
 
     async def _call(self, call: wire.Call) -> wire.Answer:
         try:
-            arguments = await self._arguments(call)
-            value = await self.broker.call(call.name, arguments)
-            return wire.Answer(call.call, ok=True, payload=value)
+            return wire.Answer(call.call, ok=True, payload=await self._value(call))
         except ToolCallError as error:
             failure = error
         except CodeCallError:
@@ -239,11 +240,18 @@ class Run:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise
             # Nobody has cancelled this run: the tool let through the end of something of its own.
-            failure = ToolCallError(f"Tool '{call.name}' was cancelled before it answered", tool_name=call.name)
+            message = f"{call.kind.capitalize()} '{call.name}' was cancelled before it answered"
+            failure = ToolCallError(message, tool_name=call.name, called=call.kind)
         except Exception as error:
-            failure = unexpected(call.name, error)
+            failure = unexpected(call.name, error, call.kind)
         self.tool_errors[call.call] = failure
         return wire.Answer(call.call, ok=False, payload=_encode_json(told(failure)).decode())
+
+    async def _value(self, call: wire.Call) -> str:
+        if call.kind == "resource":
+            return await self.broker.read(call.name)
+        perform = self.broker.call if call.kind == "tool" else self.broker.prompt
+        return await perform(call.name, await self._arguments(call))
 
     async def _arguments(self, call: wire.Call) -> dict[str, object]:
         try:
@@ -254,6 +262,7 @@ class Run:
             raise InvalidInputError(
                 f"The input of '{call.name}' has {failure.count} objects and arrays: too many for one call",
                 tool_name=call.name,
+                called=call.kind,
                 hint="Split the input over several calls.",
             ) from None
         if not isinstance(arguments, dict):

@@ -432,3 +432,10 @@ return words.replace(/`/g, "'").split(/[/}]/);
 ---
 const x = { then: 1, async, await: 2 }, async = 5;
 return [x?.await, (x), [x][0], ({ x }).x, ((x)), (x, x)];
+---
+const hours = await readResource('data://hours');
+const [note, letter] = await Promise.all([
+  readResource(`orders://${encodeURIComponent(codecallContext.order)}/note`, { throwOnError: false }),
+  getPrompt('letter', { customer: 'Ada', tone: 'kind' }),
+]);
+return { hours, note: note.success ? note.data : note.error.code, text: letter.messages[0].content };

@@ -167,3 +167,7 @@ new WeakRef({}); //! IllegalBuiltinAccess Identifier 'WeakRef' is not allowed in
 \u0065val('1'); //! IllegalBuiltinAccess Identifier 'eval' is not allowed in AgentScript
 //! ^ UnsafeSource Script has a unicode escape in a name
 \u{61}sync () => 1; //! UnsafeSource Script has a unicode escape in a name
+---
+const readResource = (uri) => uri; //! IllegalBuiltinAccess Declaring 'readResource' is not allowed in AgentScript
+getPrompt = null; //! IllegalBuiltinAccess Assigning to 'getPrompt' is not allowed in AgentScript
+getPrompt('codecall:execute', {}); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:execute

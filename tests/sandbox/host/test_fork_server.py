@@ -28,11 +28,14 @@ async def ended(*pids: int) -> bool:
 
 
 def state(pid: int) -> str:
-    """One letter, as proc_pid_stat(5) has it; Z for a process that has ended."""
+    """One letter, as proc_pid_stat(5) has it; Z for a process that has ended, with all of its threads."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        threads = len(list(Path(f"/proc/{pid}/task").iterdir()))
+        letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return "Z"
+    # The first thread may have ended before the others, which still hold the process's files.
+    return "Z" if letter == "Z" and threads == 1 else letter.replace("Z", "D")
 
 
 def parent(pid: int) -> int:

@@ -1,0 +1,142 @@
+"""What is read of an entry, and how little of one that means harm."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codecall.catalog.documents import FIELDS, MAX_CHOICES, Fields, document_of
+from codecall.catalog.entries import CatalogEntry, Example
+from codecall.catalog.text import LONGEST_TEXT
+from codecall.catalog.tfidf import LexicalRanker
+
+
+def entry(**fields: object) -> CatalogEntry:
+    plain: dict[str, object] = {"name": "x:y", "app_id": "a", "description": "", "input_schema": {}}
+    return CatalogEntry(**(plain | fields))  # type: ignore[arg-type]
+
+
+def test_words_count_by_where_they_stand() -> None:
+    document = document_of(
+        entry(
+            name="users:list",
+            description="List users",
+            input_schema={"properties": {"order": {"enum": ["newest", 5, None], "description": "How they are sorted"}}},
+        )
+    )
+
+    assert document.words == {
+        "user": FIELDS.name + FIELDS.plain,
+        "list": FIELDS.name + FIELDS.plain,
+        "order": FIELDS.plain,
+        "sort": FIELDS.plain,
+        "newest": FIELDS.choices,
+    }
+    assert document.name == {"user", "list"}
+    assert document.spelling == {"users": 4, "list": 4, "a": 1}
+
+
+def test_choices_can_be_left_out() -> None:
+    schema = {"properties": {"size": {"enum": ["tiny"]}}}
+
+    assert "tini" not in document_of(entry(input_schema=schema), Fields(choices=0)).words
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": []},
+        {"properties": "kumquat"},
+        {"properties": {"a": None, "b": True, "c": 5, "d": []}},
+        {"properties": {5: {}, None: {}, ("a",): {}}},
+        {"properties": {"a": {"items": []}, "b": {"items": {"properties": 3}}}},
+        {"properties": {"a": {"enum": {"b": 1}}, "b": {"enum": "xyz"}, "c": {"enum": [["d"], {"e": 1}]}}},
+        {"properties": {"a": {"description": ["x"]}, "b": {"description": 5}}},
+        {"properties": {"\ud800": {"description": "\udfff half a pair \ud800"}}},
+        {"properties": {"": {"description": ""}}},
+    ],
+)
+def test_a_schema_that_makes_no_sense_is_read_as_far_as_it_does(schema: dict[str, object]) -> None:
+    assert document_of(entry(description="Strange thing", input_schema=schema)).words["strang"] == FIELDS.plain
+
+
+def endless() -> dict[str, object]:
+    circle: dict[str, object] = {}
+    circle["properties"] = {f"p{n}": circle for n in range(20)}
+    return circle
+
+
+def deep() -> dict[str, object]:
+    schema: dict[str, object] = {}
+    for n in range(5_000):
+        schema = {"properties": {f"level{n}": schema}}
+    return schema
+
+
+HARMFUL = [
+    pytest.param({"description": "w" * 1_000_000}, id="one word a million letters long"),
+    pytest.param({"description": "aB" * 1_000_000}, id="humps"),
+    pytest.param({"description": "搜" * 1_000_000}, id="one million characters without a blank"),
+    pytest.param({"description": "ab cd " * 300_000}, id="many words"),
+    pytest.param({"name": "n" * 1_000_000, "app_id": "a" * 1_000_000, "title": "t" * 1_000_000}, id="long names"),
+    pytest.param(
+        {"input_schema": {"properties": {f"p{n}": {"description": "some words"} for n in range(20_000)}}},
+        id="many parameters",
+    ),
+    pytest.param({"input_schema": {"properties": {"p": {"enum": list(map(str, range(100_000)))}}}}, id="many choices"),
+    pytest.param({"input_schema": {"properties": {"p": {"enum": ["x" * 100_000] * 50}}}}, id="long choices"),
+    pytest.param({"examples": (Example("e" * 1_000, ""),) * 10_000}, id="many examples"),
+    pytest.param({"input_schema": endless()}, id="in circles"),
+    pytest.param({"input_schema": deep()}, id="deeply nested"),
+]
+
+
+@pytest.mark.parametrize("fields", HARMFUL)
+def test_no_entry_takes_long(fields: dict[str, object]) -> None:
+    harmful = entry(**fields)
+    ranker = LexicalRanker()
+    ranker.add([0], [entry()])  # what is done once is done
+    began = time.perf_counter()
+
+    ranker.add([1], [harmful])
+
+    # Some 15 ms; the bound leaves room for a busy machine.
+    assert time.perf_counter() - began < 0.3
+
+
+def test_the_rest_of_a_long_entry_is_not_read() -> None:
+    words = document_of(
+        entry(
+            description="a first word" + " x" * LONGEST_TEXT,
+            input_schema={"properties": {"kumquat": {}}},
+            examples=(Example("walnut", ""),),
+        )
+    ).words
+
+    assert "word" in words
+    assert not {"kumquat", "walnut"} & set(words)
+
+
+def test_some_choices_of_many_are_read() -> None:
+    schema = {"properties": {"p": {"enum": [f"choice{n}" for n in range(1_000)]}}}
+
+    assert document_of(entry(input_schema=schema)).words["choice"] == pytest.approx(FIELDS.choices * MAX_CHOICES)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.sampled_from(["properties", "items", "enum", "description", "a"]), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.dictionaries(st.sampled_from(["properties", "items", "enum", "a"]), JSON, max_size=4), st.text(max_size=40))
+def test_any_json_can_be_read(schema: dict[str, object], text: str) -> None:
+    odd = entry(name=text, app_id=text, title=text, description=text, tags=frozenset({text}), input_schema=schema)
+
+    assert all(word and count > 0 for word, count in document_of(odd).words.items())

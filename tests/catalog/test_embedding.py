@@ -1,0 +1,336 @@
+"""The ranker that goes by meaning: what it scores, what it keeps, and how it gets out of the way.
+
+The model is the static one, which is small enough for every run; `test_embedding_model.py` has one on PyTorch.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codecall.catalog.embedding import KEPT_QUERIES, TOOLS_A_STEP, EmbeddingRanker, embedding_ranker
+from codecall.catalog.encoders import Encoder, Floats, load
+from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.models import locate
+from codecall.catalog.passages import passages
+from codecall.catalog.vectors import VectorCache
+from codecall.errors import CodeCallError
+from codecall.options import SearchOptions
+from tests.catalog.catalogue import CATALOGUE, tool
+
+STATIC = SearchOptions(strategy="hybrid", model_name="wordllama")
+ALL = np.arange(len(CATALOGUE), dtype=np.int32)
+MANY = [tool(f"thing:{number}", f"Does thing number {number}") for number in range(3 * TOOLS_A_STEP)]
+
+
+@pytest.fixture(scope="module")
+def static() -> Encoder:
+    return load(locate(STATIC))
+
+
+class Watched:
+    """The static model, which counts its texts, can be held up and can be made to fail."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.identity, self.width = encoder.identity, encoder.width
+        self._encoder = encoder
+        self.passages_seen: list[str] = []
+        self.batches = 0
+        self.queries_seen: list[list[str]] = []
+        self.before_batch: Callable[[], object] = lambda: None
+        self.before_query: Callable[[], object] = lambda: None
+
+    def passages(self, texts: Sequence[str]) -> Floats:
+        self.before_batch()
+        self.batches += 1
+        self.passages_seen += texts
+        return self._encoder.passages(texts)
+
+    def queries(self, texts: Sequence[str]) -> Floats:
+        self.before_query()
+        self.queries_seen.append(list(texts))
+        return self._encoder.queries(texts)
+
+
+@pytest.fixture
+def model(static: Encoder) -> Watched:
+    return Watched(static)
+
+
+def ranker_of(model: Watched, folder: Path | None = None) -> EmbeddingRanker:
+    return EmbeddingRanker(
+        lambda: model, lambda encoder: VectorCache(folder, encoder.identity, encoder.width) if folder else None
+    )
+
+
+def filled(model: Watched, folder: Path | None = None, entries: Sequence[CatalogEntry] = CATALOGUE) -> EmbeddingRanker:
+    ranker = ranker_of(model, folder)
+    ranker.add(range(len(entries)), entries)
+    return ranker
+
+
+def best(ranker: EmbeddingRanker, query: str) -> str:
+    return CATALOGUE[int(np.nanargmax(ranker.scores(ALL, query)))].name
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("will it rain in Berlin tomorrow", "weather_forecast"),
+        ("give the buyer their cash back", "orders:refund"),
+        ("make an appointment with the team", "calendar:createEvent"),
+    ],
+)
+def test_meaning_is_found_without_a_common_word(query: str, name: str):
+    ranker = embedding_ranker(STATIC)
+    ranker.add(range(len(CATALOGUE)), CATALOGUE)
+    assert best(ranker, query) == name
+    assert ranker.encoded(ALL) == len(CATALOGUE)
+
+
+def test_scores_are_cosines_in_the_order_of_the_view(model: Watched):
+    ranker = filled(model)
+    scores = ranker.scores(ALL, "refund an order")
+    assert scores.dtype == np.float32
+    assert np.all(np.abs(scores) <= 1)
+    view = np.array([9, 3, 3, 7], dtype=np.int32)
+    assert np.array_equal(ranker.scores(view, "refund an order"), scores[view])
+
+
+def test_what_others_see_changes_no_score(model: Watched):
+    few = filled(model, entries=CATALOGUE[:5])
+    many = filled(model, entries=[*CATALOGUE[:5], *MANY])
+    view = np.arange(5, dtype=np.int32)
+    for query in ("list users", "a deal", "who am I"):
+        assert np.array_equal(few.scores(view, query), many.scores(view, query))
+
+
+def test_documents_without_a_vector_are_told(model: Watched):
+    ranker = ranker_of(model)
+    assert np.isnan(ranker.scores(ALL, "users")).all()
+    ranker.add([2, 700], CATALOGUE[:2])
+    view = np.array([0, 2, 700, 5_000], dtype=np.int32)
+    assert np.isnan(ranker.scores(view, "users")).tolist() == [True, False, False, True]
+    assert ranker.encoded(view) == 2
+    assert len(ranker.scores(view[:0], "users")) == 0
+
+
+def test_a_number_may_stand_for_another_document_later(model: Watched):
+    ranker = filled(model)
+    before = ranker.scores(ALL, "refund an order")
+    ranker.forget([9, 3, 999])
+    assert np.flatnonzero(np.isnan(ranker.scores(ALL, "refund an order"))).tolist() == [3, 9]
+    ranker.add([9], [CATALOGUE[9]])
+    ranker.add([3], [CATALOGUE[9]])
+    after = ranker.scores(ALL, "refund an order")
+    assert after[3] == after[9] == before[9]
+    ranker.add([3], [CATALOGUE[3]])
+    assert np.array_equal(ranker.scores(ALL, "refund an order"), before)
+
+
+def test_what_is_forgotten_while_it_is_encoded_stays_away(model: Watched):
+    ranker = ranker_of(model)
+    model.before_batch = lambda: ranker.forget([1])
+    ranker.add([0, 1], CATALOGUE[:2])
+    assert np.isnan(ranker.scores(ALL[:2], "users")).tolist() == [False, True]
+
+
+def test_an_entry_the_model_has_nothing_for_gets_no_vector(model: Watched):
+    model.passages = lambda texts: np.zeros((len(texts), model.width), dtype=np.float32)  # type: ignore[method-assign]
+    ranker = filled(model)
+    assert ranker.encoded(ALL) == 0
+    assert np.isnan(ranker.scores(ALL, "users")).all()
+
+
+def test_only_what_is_new_is_encoded(model: Watched, tmp_path: Path):
+    first = filled(model, tmp_path)
+    assert sorted(model.passages_seen) == sorted({each.text for entry in CATALOGUE for each in passages(entry)})
+    model.passages_seen.clear()
+    again = filled(model, tmp_path)
+    assert model.passages_seen == []
+    assert np.array_equal(again.scores(ALL, "refund an order"), first.scores(ALL, "refund an order"))
+    changed = [replace(CATALOGUE[0], description="Show every person"), *CATALOGUE[1:]]
+    filled(model, tmp_path, changed)
+    assert model.passages_seen == ["Show every person"]
+
+
+def test_another_revision_of_the_model_encodes_anew(model: Watched, tmp_path: Path):
+    filled(model, tmp_path)
+    count = len(model.passages_seen)
+    model.identity = "another"
+    filled(model, tmp_path)
+    assert len(model.passages_seen) == 2 * count
+
+
+def test_the_cache_is_where_the_option_says(static: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("codecall.catalog.embedding.locate", lambda _: None)
+    monkeypatch.setattr("codecall.catalog.embedding.load", lambda _, **__: static)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "usual"))
+    options = SearchOptions(strategy="hybrid")
+    for place, found in ((None, "usual/codecall"), (tmp_path / "own", "own"), (False, None)):
+        embedding_ranker(options.model_copy(update={"cache_dir": place})).add([0], CATALOGUE[:1])
+        files = [file for file in tmp_path.rglob("*.sqlite3") if file.is_file()]
+        assert [str(file.parent.relative_to(tmp_path)) for file in files] == ([found] if found else [])
+        for file in files:
+            file.unlink()
+
+
+def test_search_answers_while_tools_are_encoded_and_goes_first(model: Watched):
+    ranker = ranker_of(model)
+    view = np.arange(len(MANY), dtype=np.int32)
+    reached, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        if model.batches and ranker.encoded(view) == TOOLS_A_STEP and not go.is_set():
+            reached.set()
+            assert go.wait(10)
+
+    model.before_batch = hold
+    background = threading.Thread(target=ranker.add, args=(range(len(MANY)), MANY))
+    background.start()
+    assert reached.wait(10)
+    asked = threading.Thread(target=ranker.prepare, args=(["thing number 5"],))
+    asked.start()
+    while not ranker._turns._urgent:  # pyright: ignore[reportPrivateUsage] - until the query stands in line
+        time.sleep(0.001)
+    batches: list[int] = []
+    model.before_query = lambda: batches.append(model.batches)
+    before = model.batches
+    go.set()
+    asked.join()
+    assert batches == [before + 1]
+    assert TOOLS_A_STEP <= np.count_nonzero(~np.isnan(ranker.scores(view, "thing number 5"))) <= len(MANY)
+    background.join()
+    assert ranker.encoded(view) == len(MANY)
+
+
+def test_queries_are_encoded_once_and_together(model: Watched):
+    ranker = filled(model)
+    ranker.prepare(["one", "two", "one"])
+    ranker.prepare(["two", "three"])
+    ranker.scores(ALL, "three")
+    assert model.queries_seen == [["one", "two"], ["three"]]
+
+
+def test_few_queries_are_remembered(model: Watched):
+    ranker = filled(model)
+    ranker.scores(ALL, "first")
+    for number in range(KEPT_QUERIES + 2):
+        ranker.scores(ALL, "first" if number == 100 else f"query {number}")
+    ranker.scores(ALL, "first")
+    ranker.scores(ALL, "query 0")
+    assert [query for (query,) in model.queries_seen if query in ("first", "query 0")] == [
+        "first",
+        "query 0",
+        "query 0",
+    ]
+
+
+def fail() -> None:
+    raise RuntimeError("out of\nmemory")
+
+
+def test_a_model_that_fails_for_tools_is_told_once(model: Watched, caplog: pytest.LogCaptureFixture):
+    ranker = filled(model)
+    model.before_batch = fail
+    ranker.add(range(20, 22), MANY[:2])
+    ranker.add(range(22, 24), MANY[2:4])
+    assert np.isnan(ranker.scores(ALL, "users")).all()
+    assert ranker.encoded(ALL) == 0
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "Search goes on by words alone until the server is started again. "
+        "The search model failed: RuntimeError: out of memory"
+    ]
+
+
+def test_a_model_that_fails_for_a_query_is_told_once(model: Watched, caplog: pytest.LogCaptureFixture):
+    ranker = filled(model)
+    model.before_query = fail
+    for _ in range(3):
+        assert np.isnan(ranker.scores(ALL, "users")).all()
+    assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
+
+
+def test_a_model_that_does_not_load_is_told_once(caplog: pytest.LogCaptureFixture):
+    tried: list[int] = []
+
+    def broken() -> Encoder:
+        tried.append(1)
+        raise CodeCallError("The search model 'x' cannot be loaded: OSError: no such file")
+
+    ranker = EmbeddingRanker(broken, lambda _: None)
+    assert not ranker.load()
+    for _ in range(2):
+        ranker.add([0], CATALOGUE[:1])
+        assert np.isnan(ranker.scores(ALL, "users")).all()
+    assert tried == [1]
+    assert [record.message for record in caplog.records] == [
+        "Search goes on by words alone until the server is started again. "
+        "The search model 'x' cannot be loaded: OSError: no such file"
+    ]
+
+
+def test_closing_ends_the_work(model: Watched):
+    ranker = ranker_of(model)
+
+    def close_at_the_second() -> None:
+        if model.batches == 1:
+            ranker.close()
+
+    model.before_batch = close_at_the_second
+    ranker.add(range(len(MANY)), MANY)
+    assert model.batches == 2
+    assert np.isnan(ranker.scores(np.arange(3, dtype=np.int32), "thing")).all()
+
+
+def test_a_program_that_ends_does_not_wait_for_thousands_of_tools():
+    program = """
+import threading, time
+from codecall.catalog.embedding import embedding_ranker
+from codecall.catalog.encoders import load
+from codecall.catalog.models import locate
+from codecall.catalog.embedding import EmbeddingRanker
+from codecall.options import SearchOptions
+from codecall.catalog.entries import CatalogEntry
+
+class Slow:
+    identity, width, started = "slow", 256, threading.Event()
+    def __init__(self, encoder):
+        self.encoder = encoder
+    def passages(self, texts):
+        self.started.set()
+        time.sleep(0.2)
+        return self.encoder.passages(texts)
+
+slow = Slow(load(locate(SearchOptions(strategy="hybrid", model_name="wordllama"))))
+ranker = EmbeddingRanker(lambda: slow, lambda _: None)
+tools = [CatalogEntry(f"t{i}", "", f"does {i}", {}) for i in range(20_000)]
+threading.Thread(target=ranker.add, args=(range(len(tools)), tools)).start()
+slow.started.wait()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+
+
+def test_ten_thousand_tools_are_scored_in_milliseconds(model: Watched):
+    ranker = ranker_of(model)
+    known = model.passages(["a", "list users", "delete an order"])[1:]
+    model.passages = lambda texts: np.tile(known, (len(texts) // 2 + 1, 1))[: len(texts)]  # type: ignore[method-assign]
+    entries = [CatalogEntry(f"t{number}", "", "", {}) for number in range(10_000)]
+    ranker.add(range(10_000), entries)
+    view = np.arange(10_000, dtype=np.int32)
+    ranker.prepare(["list users"])
+    times: list[float] = []
+    for _ in range(50):
+        began = time.perf_counter()
+        ranker.scores(view, "list users")
+        times.append(time.perf_counter() - began)
+    assert min(times) < 0.003

@@ -1,0 +1,104 @@
+"""The store: however documents come and go, what it holds is the same."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codecall.catalog.documents import document_of
+from codecall.catalog.segments import Shelf, Store
+from tests.catalog.catalogue import tool
+
+
+def contents(shelf: Shelf) -> dict[int, tuple[dict[str, float], set[str], float, int]]:
+    """By document: its words, the words of its name, its length, and how many n-grams it has."""
+    spelt = {number: word for word, number in shelf.words.items()}
+    found: dict[int, tuple[dict[str, float], set[str], float, int]] = {}
+    for segment in shelf.segments:
+        for number in segment.numbers.tolist():
+            assert number not in found
+            found[number] = ({}, set(), float(shelf.lengths[number]), 0)
+        for kind, postings in enumerate((segment.words, segment.names)):
+            for column in range(len(postings.starts) - 1):
+                part = postings.column(column)
+                for row, value in zip(postings.rows[part].tolist(), postings.values[part].tolist(), strict=True):
+                    words, name, _, _ = found[int(segment.numbers[row])]
+                    if kind:
+                        name.add(spelt[column])
+                    else:
+                        words[spelt[column]] = value
+        for row in segment.grams.rows.tolist():
+            number = int(segment.numbers[row])
+            found[number] = (*found[number][:3], found[number][3] + 1)  # type: ignore[assignment]
+    return found
+
+
+def document(text: str) -> object:
+    return document_of(tool(text.replace(" ", "_"), text))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.lists(st.sampled_from(["pear fig", "fig", "plum", "sloe berry", "rose hip", "x"]), min_size=1, max_size=6),
+        st.sets(st.integers(0, 12), max_size=6),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(STEPS)
+def test_the_store_holds_what_was_added_and_not_forgotten(steps: list[list[str] | set[int]]) -> None:
+    store, held = Store(), dict[int, str]()
+    for step in steps:
+        if isinstance(step, list):
+            free = [number for number in range(100) if number not in held][: len(step)]
+            held |= dict(zip(free, step, strict=True))
+            store.add(free, [document(text) for text in step])  # type: ignore[misc]
+        else:
+            held = {number: text for number, text in held.items() if number not in step}
+            store.forget(step)
+    fresh = Store()
+    fresh.add(list(held), [document(text) for text in held.values()])  # type: ignore[misc]
+
+    assert contents(store.shelf) == contents(fresh.shelf)
+
+
+def test_segments_stay_few() -> None:
+    store = Store()
+    for number in range(200):
+        store.add([number], [document(f"tool{number}")])  # type: ignore[list-item]
+
+    assert len(store.shelf.segments) <= 8  # the logarithm of 200
+    assert sum(len(segment.numbers) for segment in store.shelf.segments) == 200
+
+
+def test_a_shelf_stays_what_it_was() -> None:
+    store = Store()
+    store.add([0, 1], [document("pear"), document("fig")])  # type: ignore[list-item]
+    shelf = store.shelf
+    before = contents(shelf)
+    store.forget([0])
+    store.add([0], [document("plum")])  # type: ignore[list-item]
+
+    assert contents(shelf) == before
+
+
+def test_words_go_with_the_last_document_that_has_them() -> None:
+    store = Store()
+    for number in range(0, 300, 3):
+        store.add([number, number + 1], [document(f"only{number}"), document(f"common {number}")])  # type: ignore[list-item]
+        store.forget([number])
+
+    assert set(store.shelf.words) == {"common", "crm", *(str(number) for number in range(0, 300, 3))}
+
+
+def test_nothing_to_add_or_to_forget_is_no_work() -> None:
+    store = Store()
+    store.add([], [])
+    store.forget([5])
+
+    assert store.shelf.segments == ()
+    store.add([5], [document_of(tool("…", "", ""))])
+    store.forget([5])
+    assert store.shelf.segments == ()
