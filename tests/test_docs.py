@@ -46,6 +46,9 @@ TOOLS = {
 }
 """What scripts in the documentation can call."""
 
+RESOURCES = {"shop://menu": {"dishes": ["soup", "bread"]}}
+"""What they can read."""
+
 
 class Block(NamedTuple):
     """One fenced block of a page."""
@@ -81,6 +84,11 @@ def handler(name: str, value: dict[str, object]) -> object:
     return TOOLS[name](value)
 
 
+def prompt(name: str, arguments: dict[str, object]) -> object:
+    """The prompts of the documentation's scripts."""
+    return {"messages": [{"role": "user", "content": f"{name}: {arguments}"}]}
+
+
 def test_every_block_says_what_it_is():
     known = {"python", "js", "js refused", "console", "json", "toml", "text"}
     assert [f"{block}: {block.info!r}" for block in BLOCKS if block.info not in known] == []
@@ -107,7 +115,13 @@ def test_python_blocks_run(block: Block, tmp_path: Path):
 @pytest.mark.parametrize("block", tagged("js"), ids=str)
 async def test_scripts_run(block: Block):
     async with Enclave(preset="secure") as enclave:
-        result = await enclave.execute(block.text, tool_handler=handler, context={"limit": 3})
+        result = await enclave.execute(
+            block.text,
+            tool_handler=handler,
+            resource_handler=RESOURCES.__getitem__,
+            prompt_handler=prompt,
+            context={"limit": 3},
+        )
     assert result.status == "ok", result.error
 
 

@@ -89,6 +89,11 @@ class EmbeddingRanker:
                     self._give_up(failure.message)
         return self._encoder is not None and not self._ended
 
+    @property
+    def ended(self) -> bool:
+        """Whether the model has failed, or `close` was called: no more vectors come."""
+        return self._ended
+
     def close(self) -> None:
         """End the work of the background after its present batch; nothing is encoded any more."""
         self._ended = True

@@ -60,8 +60,9 @@ def best_cosines(parts: Sequence[Scores]) -> Scores:
 def _deviations(values: Scores, usual: float) -> Scores:
     """How far each of `values` stands out from the others and some `usual` ones, in standard deviations."""
     count = len(values) + UNRELATED
-    mean = (float(values.sum()) + UNRELATED * usual) / count
-    spread = (float(((values - mean) ** 2).sum()) + UNRELATED * (usual - mean) ** 2) / count
+    ordered = np.sort(values).astype(np.float64)  # so that the order of the entries does not change the sums
+    mean = (float(ordered.sum()) + UNRELATED * usual) / count
+    spread = (float(((ordered - mean) ** 2).sum()) + UNRELATED * (usual - mean) ** 2) / count
     return ((values - mean) / (spread**0.5 + 1e-6)).astype(np.float32)
 
 

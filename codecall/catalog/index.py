@@ -88,6 +88,15 @@ class Searched:
 class Semantic(Ranker, Protocol):
     """A ranking by meaning: cosines, NaN where an entry has no vector yet. It may have none at all."""
 
+    @property
+    def ended(self) -> bool:
+        """Whether the model has failed: there is nothing more to wait for."""
+        ...
+
+    def encoded(self, view: Numbers) -> int:
+        """How many entries of `view` have a vector."""
+        ...
+
     def prepare(self, queries: Iterable[str]) -> None:
         """What is about to be asked, so that it is encoded at once."""
         ...
@@ -165,8 +174,6 @@ class Library:
         view = await self._view(entries)
         # By words there is an answer in a moment; a model may take minutes, and nobody waits for those.
         await self._words.wait(view.numbers, self._patience, FIRST_PATIENCE_S)
-        if self._meaning is not None:
-            await self._meaning.wait(view.numbers, self._patience, self._patience)
         work = partial(self._search, view, tuple(queries))
         return await to_thread.run_sync(work, limiter=_limiter())
 
@@ -196,21 +203,24 @@ class Library:
 
     def _search(self, view: View, queries: Sequence[str]) -> Searched:
         known = self._words.ready(view.numbers)
-        words, meaning = self._words.ranker, self._meaning.ranker if self._meaning is not None else None
-        if meaning is not None:
+        words = self._words.ranker
+        meaning = self._meaning.ranker if self._meaning is not None else None
+        ready = int(np.count_nonzero(known))
+        # A model that has failed is not waited for.
+        encoded = ready if self._meaning is None or (meaning is not None and meaning.ended) else 0
+        if meaning is not None and not meaning.ended:
+            encoded = meaning.encoded(view.numbers)
             meaning.prepare([part for query in queries for part in _parts(query)])
         hits: list[Hits] = []
-        encoded = np.count_nonzero(known)
         for query in queries:
             scores = np.zeros(len(view.numbers), np.float32)
-            if words is not None and known.any():
+            if words is not None and ready:
                 scores[known] = words.scores(view.numbers[known], query)
-            if meaning is not None:
+            if meaning is not None and encoded:
                 cosines = best_cosines([meaning.scores(view.numbers, part) for part in _parts(query)])
-                encoded = len(cosines) - np.count_nonzero(np.isnan(cosines))
                 scores = by_meaning(cosines, scores) if self._alone else by_both(scores, cosines)
             hits.append(_hits(view, scores))
-        return Searched(hits, ready=int(np.count_nonzero(known)), encoded=int(encoded))
+        return Searched(hits, ready=ready, encoded=min(encoded, ready))
 
 
 def _lexical(synonyms: tuple[tuple[str, ...], ...] = ()) -> Ranker:

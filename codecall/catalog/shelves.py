@@ -67,10 +67,7 @@ class Shelves:
         with self._guard:
             numbers = np.fromiter(map(self._number, entries), np.int32, len(entries))
             view = View(tuple(entries), numbers)
-            with self._recent:
-                # Of equal entries made anew for each search, those of the last one are enough.
-                others = [other for other in self._views if not np.array_equal(other.numbers, numbers)]
-                self._views = [view, *others[: KEPT_VIEWS - 1]]
+            self._remember(view)
             self._held = [*(held for held in self._held if held() is not None), weakref.ref(view)]
             return view, self._unseen(len(entries))
 
@@ -86,6 +83,12 @@ class Shelves:
                     self._free += numbers
 
         return done
+
+    def _remember(self, view: View) -> None:
+        with self._recent:
+            # Of equal entries made anew for each search, those of the last one are enough.
+            others = [other for other in self._views if not np.array_equal(other.numbers, view.numbers)]
+            self._views = [view, *others[: KEPT_VIEWS - 1]]
 
     def _number(self, entry: CatalogEntry) -> int:
         number = self._by_identity.get(id(entry))

@@ -19,7 +19,7 @@ from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.catalog.listing import inlined
 from codecall.catalog.reach import Reach
 from codecall.catalog.remembered import Catalogue, Listing, Read
-from codecall.catalog.unhurried import CHUNK, unhurried
+from codecall.catalog.unhurried import CHUNK
 
 
 class CatalogView:

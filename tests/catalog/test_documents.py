@@ -99,12 +99,12 @@ def test_no_entry_takes_long(fields: dict[str, object]) -> None:
     harmful = entry(**fields)
     ranker = LexicalRanker()
     ranker.add([0], [entry()])  # what is done once is done
-    began = time.perf_counter()
+    began = time.thread_time()
 
     ranker.add([1], [harmful])
 
-    # Some 15 ms; the bound leaves room for a busy machine.
-    assert time.perf_counter() - began < 0.3
+    # Some 20 ms; the bound leaves room for a busy machine.
+    assert time.thread_time() - began < 0.5
 
 
 def test_the_rest_of_a_long_entry_is_not_read() -> None:
@@ -121,15 +121,17 @@ def test_the_rest_of_a_long_entry_is_not_read() -> None:
 
 
 def test_some_choices_of_many_are_read() -> None:
-    schema = {"properties": {"p": {"enum": [f"choice{n}" for n in range(1_000)]}}}
+    schema = {"properties": {"p": {"enum": [f"choice {n}" for n in range(1_000)]}}}
 
-    assert document_of(entry(input_schema=schema)).words["choice"] == pytest.approx(FIELDS.choices * MAX_CHOICES)
+    assert document_of(entry(input_schema=schema)).words["choic"] == pytest.approx(FIELDS.choices * MAX_CHOICES)
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.sampled_from(["properties", "items", "enum", "description", "a"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["properties", "items", "enum", "description", "a"]), inner, max_size=4)
+    ),
     max_leaves=20,
 )
 

@@ -1,196 +1,423 @@
-"""The cache: one build a catalogue, off the loop, whatever its callers do."""
+"""The library: every caller gets an answer made from their own entries alone, whatever others do meanwhile."""
 
 from __future__ import annotations
 
+import asyncio
+import random
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 import anyio
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from codecall.catalog import index
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.index import IndexCache, SearchIndex
-from codecall.catalog.tfidf import TfidfIndex
+from codecall.catalog.index import LEAST_SCORE, Library, Meaning, Searched
+from codecall.catalog.ranking import Numbers, Scores
+from codecall.catalog.shelves import SPARE_ENTRIES
+from codecall.catalog.tfidf import LexicalRanker
 from tests.catalog.catalogue import CATALOGUE, tool
 
+Found = list[list[tuple[str, float]]]
 
-class Builder:
-    """Builds real indexes, counts them, and can be held up."""
+
+def plain(searched: Searched) -> Found:
+    return [[(hit.entry.name, hit.score) for hit in hits] for hits in searched.hits]
+
+
+def crowd(count: int) -> list[CatalogEntry]:
+    return [
+        replace(CATALOGUE[n % len(CATALOGUE)], name=f"crowd:{n}", description=f"{CATALOGUE[n % 15].description} {n}")
+        for n in range(count)
+    ]
+
+
+class Meanings:
+    """A ranking by meaning for tests: the cosine is high where the query's first word is in the name."""
 
     def __init__(self) -> None:
-        self.built: list[int] = []
-        self.threads: set[int] = set()
-        self.started = threading.Event()
+        self.added: list[int] = []
+        self.prepared: list[list[str]] = []
+        self.names: dict[int, str] = {}
         self.go = threading.Event()
         self.go.set()
 
-    def __call__(self, entries: Sequence[CatalogEntry]) -> SearchIndex:
-        self.started.set()
+    def add(self, numbers: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
         assert self.go.wait(10)
-        self.threads.add(threading.get_ident())
-        self.built.append(len(entries))
-        return TfidfIndex(entries)
+        self.added += numbers
+        self.names |= {number: entry.name for number, entry in zip(numbers, entries, strict=True)}
 
+    def forget(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            del self.names[number]
 
-async def wait_for(event: threading.Event) -> None:
-    assert await anyio.to_thread.run_sync(event.wait, 10)
+    def prepare(self, queries: Iterable[str]) -> None:
+        self.prepared.append(list(queries))
+
+    def scores(self, view: Numbers, query: str) -> Scores:
+        first = query.split(" ", maxsplit=1)[0]
+        names = (self.names.get(number) for number in view.tolist())
+        cosines = [np.nan if name is None else 0.8 if first in name else 0.05 for name in names]
+        return np.array(cosines, np.float32)
 
 
 async def test_search_answers_each_query_in_order() -> None:
-    found = await IndexCache().search(CATALOGUE, ["list users", "delete an order", ""])
+    found = await Library().search(CATALOGUE, ["list users", "delete an order", ""])
 
-    assert [hits[0].name if hits else None for hits in found] == ["users:list", "orders:delete", None]
+    assert [names[0][0] if names else None for names in plain(found)] == ["users:list", "orders:delete", None]
+    assert found.ready == found.encoded == len(CATALOGUE)
 
 
-async def test_an_equal_catalogue_is_built_once() -> None:
-    builder = Builder()
-    cache = IndexCache(builder)
+async def test_no_entries_or_no_queries() -> None:
+    library = Library()
 
-    first = await cache.get(CATALOGUE)
-    same = await cache.get(list(CATALOGUE))
-    equal = await cache.get([replace(entry) for entry in CATALOGUE])
+    assert await library.search((), []) == Searched([], 0, 0)
+    assert plain(await library.search((), ["list users"])) == [[]]
+    assert plain(await library.search(CATALOGUE, [])) == []
+    assert plain(await library.search((), ["list users"])) == [[]]
 
-    assert first is same is equal
-    assert builder.built == [len(CATALOGUE)]
-    assert threading.get_ident() not in builder.threads
+
+async def test_hits_are_a_sequence_of_rounded_scores_in_a_fixed_order() -> None:
+    entries = [tool(f"copy_{letter}", "Duplicate a page") for letter in "zwyx"]
+    hits = (await Library().search([*CATALOGUE, *entries], ["duplicate page"])).hits[0]
+
+    assert [hit.entry.name for hit in hits[:4]] == ["copy_w", "copy_x", "copy_y", "copy_z"]
+    assert len(hits) == len(list(hits)) == sum(1 for _ in hits)
+    assert hits[-1].score >= LEAST_SCORE
+    assert all(hit.score == round(hit.score, 4) <= 1 for hit in hits)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    with pytest.raises(IndexError):
+        _ = hits[len(hits)]
+
+
+async def test_a_hit_is_the_callers_own_entry() -> None:
+    library = Library()
+    await library.search(CATALOGUE, ["list users"])
+    mine = [replace(entry) for entry in CATALOGUE]
+
+    assert (await library.search(mine, ["list users"])).hits[0][0].entry is mine[0]
+
+
+WORDS = st.sampled_from(
+    [
+        "user",
+        "order",
+        "list",
+        "delete",
+        "pay",
+        "meeting",
+        "weather",
+        "report",
+        "of",
+        "a",
+        "getUser",
+        "搜索",
+        "Kunde",
+        "x1",
+    ]
+)
+TEXTS = st.lists(WORDS, max_size=6).map(" ".join)
+POOL = st.lists(st.tuples(TEXTS, TEXTS), min_size=2, max_size=14).map(
+    lambda pairs: [tool(f"t{n} {name}", text, f"app{n % 3}") for n, (name, text) in enumerate(pairs)]
+)
+
+
+@settings(max_examples=8, deadline=None)
+@given(POOL, st.lists(TEXTS, min_size=1, max_size=2), st.integers(0, 2**32))
+def test_an_answer_depends_on_the_callers_entries_alone(
+    pool: list[CatalogEntry], queries: list[str], seed: int
+) -> None:
+    chance = random.Random(seed)
+
+    async def check() -> None:
+        shared = Library()
+        foreign = crowd(120)
+        for _ in range(6):
+            mine = chance.sample(pool, chance.randint(1, len(pool)))
+            others = chance.sample([*pool, *foreign], chance.randint(1, len(pool) + len(foreign)))
+            await shared.search(others, queries)
+            if chance.random() < 0.5:  # pushes out what is not seen
+                await shared.search([tool(f"{chance.random()}", "list orders") for _ in range(300)], queries)
+            answer, alone = await shared.search(mine, queries), await Library().search(mine[::-1], queries)
+            assert plain(answer) == plain(alone)
+            assert (answer.ready, answer.encoded) == (len(mine), len(mine))
+            assert await shared.central(mine, 2) == await Library().central(mine, 2)
+
+    anyio.run(check)
+
+
+class Counting(LexicalRanker):
+    """The ranking by words, counting what it is told."""
+
+    told: list[list[str]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = []
+        self.forgotten = 0
+
+    def add(self, numbers: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
+        self.told.append([entry.name for entry in entries])
+        super().add(numbers, entries)
+
+    def forget(self, numbers: Collection[int]) -> None:
+        self.forgotten += len(numbers)
+        super().forget(numbers)
+
+    def holds(self) -> list[int]:
+        return [number for segment in self._store.shelf.segments for number in segment.numbers.tolist()]
+
+    def scores(self, view: Numbers, query: str) -> Scores:
+        found = np.full(len(view), np.nan, np.float32)
+        known = np.isin(view, self.holds())
+        found[known] = super().scores(view[known], query)
+        return found
+
+    def prepare(self, queries: Iterable[str]) -> None:
+        pass
+
+
+def counting() -> tuple[Library, Counting]:
+    """A library whose ranking by meaning is the one by words, so that a test can look at it."""
+    ranker = Counting()
+    return Library(Meaning(lambda: ranker, alone=True)), ranker
+
+
+async def ask(library: Library, entries: Sequence[CatalogEntry]) -> Searched:
+    """A search with all the patience it needs for the second ranking, too."""
+    while (found := await library.search(entries, ["list users"])).encoded < len(entries):
+        pass
+    return found
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "told"),
     [
-        pytest.param(lambda tools: [*tools, tool("notes:add", "Write a note")], id="added"),
-        pytest.param(lambda tools: tools[1:], id="removed"),
-        pytest.param(lambda tools: [replace(tools[0], description="Write a note"), *tools[1:]], id="description"),
-        pytest.param(lambda tools: [replace(tools[0], tags=frozenset({"note"})), *tools[1:]], id="tags"),
+        pytest.param(lambda tools: [*tools, tool("notes:add", "Write a note")], ["notes:add"], id="added"),
+        pytest.param(lambda tools: tools[1:], None, id="removed"),
+        pytest.param(lambda tools: tools[::-1], None, id="turned around"),
+        pytest.param(lambda tools: [replace(entry) for entry in tools], None, id="equal by value"),
         pytest.param(
-            lambda tools: [replace(tools[0], input_schema={"properties": {"note": {}}}), *tools[1:]], id="schema"
+            lambda tools: [*tools[1:], replace(tools[0], description="Write a note")], ["users:list"], id="description"
+        ),
+        pytest.param(
+            lambda tools: [replace(tools[0], input_schema={"properties": {"note": {}}}), *tools[1:]],
+            ["users:list"],
+            id="schema",
         ),
     ],
 )
-async def test_a_changed_catalogue_gets_a_fresh_index(change: object) -> None:
-    cache = IndexCache()
-    before = await cache.search(CATALOGUE, ["write a note", "list users"])
-    changed = change(list(CATALOGUE))  # type: ignore[operator]
+async def test_only_what_is_new_is_indexed(
+    change: Callable[[list[CatalogEntry]], list[CatalogEntry]], told: list[str] | None
+) -> None:
+    library, ranker = counting()
+    await ask(library, CATALOGUE)
+    await ask(library, CATALOGUE)
+    changed = change(list(CATALOGUE))
+    await ask(library, changed)
+    found = await ask(library, changed)
 
-    after = await cache.search(changed, ["write a note", "list users"])
-
-    assert after != before
-    assert (await cache.get(changed)).size == len(changed)
+    assert ranker.told == [[entry.name for entry in CATALOGUE], *([told] if told else [])]
+    assert plain(found) == plain(await ask(counting()[0], changed))
 
 
-async def test_concurrent_callers_share_one_build() -> None:
-    builder = Builder()
-    builder.go.clear()
-    cache = IndexCache(builder)
-    got: list[SearchIndex] = []
+async def test_what_nobody_sees_any_more_is_forgotten() -> None:
+    library, ranker = counting()
+    for version in range(8):
+        await ask(library, [tool(f"t{n}", f"Tool {n} of version {version} lists users") for n in range(150)])
+    assert ranker.forgotten == 0  # sixteen kinds of callers are remembered
+    for n in range(17):
+        await ask(library, [*CATALOGUE, tool("changing", str(n))])
 
-    async def ask() -> None:
-        got.append(await cache.get([replace(entry) for entry in CATALOGUE]))
+    assert ranker.forgotten >= 7 * 150
+    held = ranker.holds()
+    assert len(held) == len(set(held)) <= 2 * SPARE_ENTRIES
+
+
+async def test_many_callers_at_once_share_one_build() -> None:
+    library, ranker = counting()
 
     async with anyio.create_task_group() as group:
         for _ in range(8):
-            group.start_soon(ask)
-        await wait_for(builder.started)
-        builder.go.set()
+            group.start_soon(ask, library, [replace(entry) for entry in CATALOGUE])
 
-    assert len(got) == 8
-    assert len({id(index) for index in got}) == 1
-    assert builder.built == [len(CATALOGUE)]
+    assert ranker.told == [[entry.name for entry in CATALOGUE]]
 
 
-async def test_a_cancelled_caller_is_free_at_once_and_does_not_break_the_other() -> None:
-    builder = Builder()
-    builder.go.clear()
-    cache = IndexCache(builder)
-    got: list[SearchIndex] = []
+async def test_searches_go_on_unharmed_while_others_add_and_forget() -> None:
+    library = Library()
+    mine = list(CATALOGUE)
+    expected = plain(await library.search(mine, ["list users", "delte ordr"]))
+    done = False
 
-    async def ask() -> None:
-        got.append(await cache.get(CATALOGUE))
+    async def churn() -> None:
+        nonlocal done
+        for version in range(12):
+            others = [tool(f"user{n}", f"List user {n} of version {version}") for n in range(400)]
+            found = await library.search([*others, *mine[:3]], ["list user"])
+            assert found.ready == 403
+        done = True
 
-    async with anyio.create_task_group() as patient:
-        async with anyio.create_task_group() as hasty:
-            hasty.start_soon(cache.get, CATALOGUE)
-            await wait_for(builder.started)
-            patient.start_soon(ask)
-            hasty.cancel_scope.cancel()
-        # The hasty caller has left although the build is still held up.
-        assert builder.built == []
-        builder.go.set()
-
-    assert builder.built == [len(CATALOGUE)]
-    assert got[0].size == len(CATALOGUE)
-
-
-async def test_a_known_catalogue_is_searched_while_another_is_built() -> None:
-    builder = Builder()
-    cache = IndexCache(builder)
-    await cache.get(CATALOGUE)
-    builder.go.clear()
-    builder.started.clear()
+    async def same() -> None:
+        while not done:
+            fresh = [replace(entry) for entry in mine]
+            assert plain(await library.search(fresh, ["list users", "delte ordr"])) == expected
 
     async with anyio.create_task_group() as group:
-        group.start_soon(cache.get, CATALOGUE[:3])
-        await wait_for(builder.started)
-        with anyio.fail_after(5):
-            hits = await cache.search([replace(entry) for entry in CATALOGUE], ["list users"])
-        builder.go.set()
-
-    assert hits[0][0].name == "users:list"
+        for work in (churn, same, same):
+            group.start_soon(work)
 
 
-async def test_a_failed_build_is_reported_and_tried_again() -> None:
-    failures = [RuntimeError("no memory")]
+async def test_a_cancelled_caller_does_no_harm() -> None:
+    meanings = Meanings()
+    meanings.go.clear()
+    library = Library(Meaning(lambda: meanings), patience=30)
+    async with anyio.create_task_group() as hasty:
+        hasty.start_soon(library.search, CATALOGUE, ["list users"])
+        await anyio.wait_all_tasks_blocked()
+        hasty.cancel_scope.cancel()
+    task = asyncio.create_task(library.search([replace(entry) for entry in CATALOGUE], ["list users"]))
+    await asyncio.sleep(0)
+    task.cancel()  # as asyncio.wait_for does, without AnyIO's scopes
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    meanings.go.set()
 
-    def build(entries: Sequence[CatalogEntry]) -> SearchIndex:
+    await ask(library, CATALOGUE)
+    assert len(meanings.added) == len(CATALOGUE)
+
+
+def test_one_library_serves_one_event_loop_after_the_other() -> None:
+    meanings = Meanings()
+    meanings.go.clear()
+    library = Library(Meaning(lambda: meanings), patience=0.01)
+
+    first = anyio.run(library.search, CATALOGUE, ["list users"])  # ends while the second ranking is being fed
+    meanings.go.set()
+    second = anyio.run(ask, library, CATALOGUE)
+
+    assert first.encoded == 0
+    assert second.encoded == len(CATALOGUE)
+    assert plain(first)[0][0][0] == plain(second)[0][0][0] == "users:list"
+
+
+async def test_until_there_are_vectors_words_answer() -> None:
+    meanings = Meanings()
+    meanings.go.clear()
+    library = Library(Meaning(lambda: meanings), patience=0.01)
+    by_words = plain(await Library().search(CATALOGUE, ["order git"]))
+
+    early = await library.search(CATALOGUE, ["order git"])
+    assert (early.ready, early.encoded) == (len(CATALOGUE), 0)
+    assert plain(early) == by_words
+
+    meanings.go.set()
+    late = await ask(library, CATALOGUE)
+    assert late.encoded == len(CATALOGUE)
+    assert plain(await library.search(CATALOGUE, ["order git"])) != by_words
+
+
+async def test_the_words_of_what_is_there_answer_while_more_is_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+    go.set()
+
+    class Slow(LexicalRanker):
+        def add(self, numbers: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
+            assert go.wait(10)
+            super().add(numbers, entries)
+
+    monkeypatch.setattr(index, "_lexical", lambda _: Slow())
+    library = Library(patience=0.01)
+    await library.search(CATALOGUE[:5], ["list users"])
+    go.clear()
+    early = await library.search(CATALOGUE, ["list users", "delete an order"])
+    go.set()
+    late = await library.search(CATALOGUE, ["list users", "delete an order"])
+
+    assert early.ready == early.encoded == 5
+    assert plain(early) == plain(await Library().search(CATALOGUE[:5], ["list users", "delete an order"]))
+    assert late.ready == len(CATALOGUE)
+
+
+async def test_meaning_alone_ranks_what_has_a_vector() -> None:
+    library = Library(Meaning(Meanings, alone=True))
+    found = plain(await ask(library, CATALOGUE))
+
+    assert found[0] == [("orders:list", 0.8747), ("users:list", 0.8747), *found[0][2:]]
+    assert all(score < 0.3 for _, score in found[0][2:])
+
+
+async def test_parts_of_a_request_are_prepared_at_once() -> None:
+    meanings = Meanings()
+    library = Library(Meaning(lambda: meanings))
+    await ask(library, CATALOGUE)
+    meanings.prepared.clear()
+    await library.search(CATALOGUE, ["list users. delete the order", "weather"])
+
+    assert meanings.prepared == [["list users. delete the order", "list users.", "delete the order", "weather"]]
+
+
+async def test_what_keeps_the_index_from_being_made_is_reported_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failures = [RuntimeError("no memory"), ImportError("no library")]
+
+    def make(_: object) -> LexicalRanker:
         if failures:
             raise failures.pop()
-        return TfidfIndex(entries)
+        return LexicalRanker()
 
-    cache = IndexCache(build)
+    monkeypatch.setattr(index, "_lexical", make)
+    library = Library()
+    for kind in (ImportError, RuntimeError):
+        with anyio.fail_after(10), pytest.raises(kind, match="no "):
+            await library.search(CATALOGUE, ["list users"])
+        assert plain(await library.search((), ["list users"])) == [[]]
 
-    with pytest.raises(RuntimeError, match="no memory"):
-        await cache.get(CATALOGUE)
-    assert (await cache.get(CATALOGUE)).size == len(CATALOGUE)
-
-
-async def test_only_the_catalogues_used_last_are_kept() -> None:
-    builder = Builder()
-    cache = IndexCache(builder, kept=2)
-
-    for size in (3, 4, 3, 5, 3, 4):
-        await cache.get(CATALOGUE[:size])
-
-    # 4 went when 5 came, since 3 had been used after it.
-    assert builder.built == [3, 4, 5, 4]
+    assert (await library.search(CATALOGUE, ["list users"])).ready == len(CATALOGUE)
 
 
-def test_keeping_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="kept"):
-        IndexCache(kept=0)
+async def test_words_answer_where_there_is_no_ranking_by_meaning_yet() -> None:
+    failures = [RuntimeError("no memory")]
+
+    def make() -> Meanings:
+        if failures:
+            raise failures.pop()
+        return Meanings()
+
+    library = Library(Meaning(make))
+
+    found = await library.search(CATALOGUE, ["list users"])
+    assert found.hits[0][0].entry.name == "users:list"
+    assert (await ask(library, CATALOGUE)).encoded == len(CATALOGUE)
 
 
-def test_one_cache_serves_several_event_loops() -> None:
-    cache = IndexCache()
+async def test_threads_end_when_there_is_nothing_to_do() -> None:
+    library = Library(Meaning(Meanings))
+    await ask(library, CATALOGUE)
+    for thread in threading.enumerate():
+        if thread.name in {"codecall-words", "codecall-meaning"}:
+            await anyio.to_thread.run_sync(thread.join, 10)
+            assert not thread.is_alive()
+    await library.search(CATALOGUE, ["list orders"])
 
-    sizes = [anyio.run(cache.get, CATALOGUE).size for _ in range(2)]
-
-    assert sizes == [len(CATALOGUE)] * 2
+    assert not {"codecall-words", "codecall-meaning"} & {thread.name for thread in threading.enumerate()}
 
 
 async def test_the_loop_runs_on_while_five_thousand_tools_are_indexed() -> None:
-    many = [
-        replace(entry, name=f"{entry.name}{n}", description=f"{entry.description} number {n} of kind{n % 977}")
-        for n in range(334)
-        for entry in CATALOGUE
-    ]
-    cache = IndexCache()
-    await cache.get(())  # loads scikit-learn, as a server does when it starts
+    many = crowd(5_000)
+    library = Library(patience=30)
+    await library.search(CATALOGUE, ["list users"])  # loads scikit-learn, as a server does when it starts
     late: list[float] = []
     done = False
+    before = time.thread_time()
 
     async def watch() -> None:
         while not done:
@@ -200,18 +427,21 @@ async def test_the_loop_runs_on_while_five_thousand_tools_are_indexed() -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(watch)
-        await cache.search(many, ["list users number 7"])
+        assert (await library.search(many, ["list users number 7"])).ready == 5_000
+        # The same in objects of their own: compared by value, in a thread.
+        await library.search([replace(entry, input_schema=dict(entry.input_schema)) for entry in many], ["list users"])
         done = True
 
-    # The goal is 20 ms; the bound leaves room for a busy machine.
+    # The loop itself has next to nothing to do. A turn is to come within 20 ms, which a busy machine cannot promise.
+    assert time.thread_time() - before < 0.2
     assert len(late) > 10
-    assert max(late) < 0.25
+    assert max(late) < 1
 
 
 def test_importing_the_catalogue_does_not_import_scikit_learn() -> None:
     script = (
         "import sys, codecall, codecall.catalog.index, codecall.catalog.near, codecall.catalog.examples;"
-        "assert not {'sklearn', 'scipy', 'numpy'} & set(sys.modules), sorted(sys.modules)"
+        "assert not {'sklearn', 'scipy', 'torch', 'transformers'} & set(sys.modules), sorted(sys.modules)"
     )
 
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,6 +64,23 @@ def test_the_store_holds_what_was_added_and_not_forgotten(steps: list[list[str] 
     fresh.add(list(held), [document(text) for text in held.values()])  # type: ignore[misc]
 
     assert contents(store.shelf) == contents(fresh.shelf)
+
+
+def test_a_document_is_spelt_the_same_to_the_last_digit_whatever_it_is_added_with() -> None:
+    chance = random.Random(3)
+    words = ["".join(chance.choices("abcdefghij", k=chance.randint(3, 9))) for _ in range(300)]
+    documents = [document(" ".join(chance.choices(words, k=120))) for _ in range(20)]
+
+    def spelt(together: list[int]) -> dict[int, list[float]]:
+        store = Store()
+        store.add(together, [documents[number] for number in together])  # type: ignore[misc]
+        (segment,) = store.shelf.segments
+        rows = segment.grams.rows
+        return {n: segment.grams.values[rows == row].tolist() for row, n in enumerate(segment.numbers.tolist())}
+
+    alone = {number: spelt([number])[number] for number in range(len(documents))}
+    assert spelt(list(range(len(documents)))) == alone
+    assert spelt(list(range(len(documents)))[::-1]) == alone
 
 
 def test_segments_stay_few() -> None:

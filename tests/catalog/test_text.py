@@ -6,7 +6,7 @@ import time
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.catalog.text import LONGEST_TEXT, STOP_WORDS, intentions, name_parts, name_words, stem, terms
@@ -81,10 +81,10 @@ def test_texts_are_read_from_their_beginning() -> None:
 
 @pytest.mark.parametrize("text", ["aB" * 10_000, "A" * 20_000, "é\u0301" * 10_000, "a1" * 10_000, "_" * 20_000])
 def test_no_text_takes_long(text: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     terms(text)
 
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 @pytest.mark.parametrize(
@@ -93,22 +93,24 @@ def test_no_text_takes_long(text: str) -> None:
         ("list the users", []),
         ("List the users. Delete the order!", ["List the users.", "Delete the order!"]),
         ("list users and then delete orders", ["list users", "delete orders"]),
-        ("list users, and delete orders\nshow deals as well as companies here", 4),
+        (
+            "list users, and delete orders\nshow deals as well as big companies",
+            ["list users", "delete orders", "show deals", "big companies"],
+        ),
         ("查找用户。删除订单", ["查找用户。", "删除订单"]),
         ("Users. Orders. Deals.", []),
         ("list users. ok.", []),
     ],
 )
-def test_a_request_for_several_things_falls_into_its_parts(text: str, parts: list[str] | int) -> None:
-    found = intentions(text, 10)
-
-    assert found == parts if isinstance(parts, list) else len(found) == parts
+def test_a_request_for_several_things_falls_into_its_parts(text: str, parts: list[str]) -> None:
+    assert intentions(text, 10) == parts
 
 
 def test_only_the_first_parts_are_taken() -> None:
     assert intentions("find it now. " * 50, 3) == ["find it now."] * 3
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_has_terms_of_bounded_length(text: str) -> None:
     assert all(0 < len(term) <= 64 and term == term.lower() for term in terms(text))

@@ -98,7 +98,13 @@ DIFFERENCES: Final = (
     _engine_says(r"nothing to repeat", _PATTERN, "/+/"),
     _engine_says(r"invalid regular expression flags", _PATTERN, "/a/gg", "/a/q"),
     _engine_says(
-        r"invalid (repetition count|class range|group|escape sequence in regular expression)", _PATTERN, "/(?/"
+        r"invalid (repetition count|class range|group|((class set )?operation|escape sequence|character in class) in"
+        r" regular expression)",
+        _PATTERN,
+        "/(?/",
+        "/[a&&b--c]/v",
+        "/[a&&&b]/v",
+        "/[a&&]/v",
     ),
     _engine_says(r"(duplicate group name|group name not defined|too many captures)", _PATTERN, "/(?<n>a)(?<n>b)/"),
     _engine_says(r"(syntax error|unknown unicode property .*)", _PATTERN, "/{/u", "/\\p{Foo}/u"),
