@@ -20,6 +20,9 @@ from mcp_types import TextContent
 from codecall.calls.unwrap import PIECE_CHARS, ValueTooLarge, as_block, bounded, encode, is_json
 from codecall.catalog.entries import JsonObject
 
+MANY: Final = 200
+"""Contents or messages from which on they are put together in a thread: some 2 ms."""
+
 _SAYS_NOTHING: Final = "text/plain"
 
 
@@ -45,7 +48,7 @@ async def resource_json(result: ResourceResult, uri: str, max_bytes: int) -> str
     if len(contents) == 1 and isinstance(only.content, str):
         text = only.content
         return bounded(text, max_bytes) if _holds_json(text, only.mime_type) else await encode(text, max_bytes)
-    if size > PIECE_CHARS:
+    if size > PIECE_CHARS or len(contents) > MANY:
         value = await anyio.to_thread.run_sync(_value, contents, uri)
     else:
         value = _value(contents, uri)
@@ -59,14 +62,19 @@ async def prompt_json(result: PromptResult, max_bytes: int) -> str:
         ValueTooLarge: it would have more than `max_bytes`.
         ValueError: not JSON.
     """
-    messages = [
+    many = len(result.messages) > MANY
+    messages = await anyio.to_thread.run_sync(_messages, result) if many else _messages(result)
+    return await encode({"description": result.description, "messages": messages}, max_bytes)
+
+
+def _messages(result: PromptResult) -> list[JsonObject]:
+    return [
         {
             "role": message.role,
             "content": message.content.text if isinstance(message.content, TextContent) else as_block(message.content),
         }
         for message in result.messages
     ]
-    return await encode({"description": result.description, "messages": messages}, max_bytes)
 
 
 def _value(contents: Sequence[ResourceContent], uri: str) -> object:

@@ -27,7 +27,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from operator import attrgetter, is_
+from operator import is_
 from typing import Any, NamedTuple, cast
 
 import fastmcp
@@ -71,7 +71,6 @@ _OF_INJECTION = frozenset({"injected_tools"})
 _OF_TOOLS = ("__getattribute__", "__getattr__", "__copy__", "model_copy", "get_meta", "key")
 
 _values = dict[str, object].values
-_auth = attrgetter("auth")
 
 
 class _UnknownError(Exception):
@@ -201,7 +200,7 @@ class Fingerprint:
             return None
         try:
             tree = await _walk(server, own)
-            if not all(map(_is_plain, set(map(type, tree.tools)))) or any(map(_auth, tree.tools)):
+            if not all(map(_is_plain, set(map(type, tree.tools)))) or any(tool.auth is not None for tool in tree.tools):
                 return None
             pages: list[_Page] = []
             for tools, names in _pages(tree.tools):

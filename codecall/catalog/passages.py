@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.text import name_parts
+from codecall.sanitizing import well_formed
 
 LONGEST_PASSAGE = 1_000
 """Characters of a text that are read; MiniLM takes in 256 word pieces, about as much."""
@@ -47,7 +48,9 @@ def passages(entry: CatalogEntry) -> list[Passage]:
         (". ".join(example.description for example in entry.examples), EXAMPLES),
     )
     texts = ((_shortened(text, LONGEST_PASSAGE), weight) for text, weight in found)
-    return [Passage(text, weight) for text, weight in texts if text] or [Passage(entry.name[:LONGEST_PASSAGE], NAME)]
+    return [Passage(text, weight) for text, weight in texts if text] or [
+        Passage(well_formed(entry.name[:LONGEST_PASSAGE]), NAME)
+    ]
 
 
 def _name(entry: CatalogEntry) -> str:
@@ -72,4 +75,4 @@ def _parameters(schema: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 def _shortened(text: str, longest: int) -> str:
     """At most `longest` characters of `text`, with single blanks between words."""
-    return " ".join(text[: 2 * longest].split())[:longest]
+    return " ".join(well_formed(text[: 2 * longest]).split())[:longest]

@@ -395,6 +395,15 @@ async def test_a_right_that_is_taken_away() -> None:
     assert await seen.names() == ["open"]
 
 
+async def test_a_list_of_checks_that_is_filled_later() -> None:
+    closed = tool("closed", auth=[])
+    seen = Seen(server("root", "open"))
+    seen.root.add_tool(closed)
+    assert await seen.names() == ["open", "closed"]
+    cast("list[Any]", closed.auth).append(lambda context: False)
+    assert await seen.names() == ["open"]
+
+
 # --- middleware ------------------------------------------------------------------------------------------------------
 
 

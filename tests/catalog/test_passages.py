@@ -56,3 +56,9 @@ def test_long_texts_are_cut():
     assert len(texts(long)[2].split(", ")) == MAX_PARAMETERS
     one = replace(long, input_schema={"properties": {"a": many["name0"]}})
     assert len(texts(one)[3]) <= LONGEST_REMARK
+
+
+def test_half_a_surrogate_pair_is_replaced():
+    broken = replace(INVOICE, name="\ud800", title=None, description="an \udfff invoice")
+    assert "".join(texts(broken)).encode()
+    assert texts(replace(broken, description="", input_schema={}, app_id="", tags=frozenset(), examples=()))

@@ -264,3 +264,15 @@ async def test_wrong_use_of_the_runtime(enclave: Enclave, script: str, message: 
     error = await fails(enclave, script, tool_handler=lambda n, a: 1)
     assert isinstance(error, ScriptError)
     assert error.message == message
+
+
+async def test_broken_text_in_a_tools_description_is_replaced():
+    tools = [{"name": "odd", "description": "an \ud800 half", "inputSchema": {"\udfff": 1}, "outputSchema": None}]
+    async with Enclave("secure") as enclave:
+        result = await enclave.execute(
+            "const t = getTool('odd'); return [t.description, Object.keys(t.inputSchema)]",
+            tool_handler=lambda name, value: None,
+            tools=tools,
+        )
+    assert result.error is None
+    assert result.value == ["an \ufffd half", ["\ufffd"]]

@@ -8,6 +8,7 @@ densest data that `Bounds` let through about 12 ms.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Iterable
 from typing import NamedTuple, cast
@@ -16,6 +17,7 @@ import msgspec
 
 from codecall.decoding import read_json
 from codecall.sandbox import wire
+from codecall.sanitizing import well_formed
 
 MANY = 10_000
 """Objects and arrays looked at without a pause: under a millisecond."""
@@ -112,3 +114,11 @@ def _items(container: object) -> Iterable[object]:
     if isinstance(container, dict):
         return cast("dict[str, object]", container).values()
     return cast("list[object]", container) if isinstance(container, list) else ()
+
+
+def json_text(value: object) -> str:
+    """JSON of plain data. What is no Unicode text in it, which has no UTF-8 form, is replaced."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        return well_formed(json.dumps(value, ensure_ascii=False))

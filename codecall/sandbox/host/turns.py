@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import anyio
-import msgspec
 
 from codecall.envelopes import ExecutionResult, Stats
 from codecall.errors import (
@@ -33,7 +32,7 @@ from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
 from codecall.sandbox.host.lanes import Lanes
 from codecall.sandbox.host.outcomes import error_of, told, unexpected
-from codecall.sandbox.host.payloads import Bounds, NotJson, TooManyContainers, decode_json, utf8_length
+from codecall.sandbox.host.payloads import Bounds, NotJson, TooManyContainers, decode_json, json_text, utf8_length
 from codecall.sandbox.host.process import WorkerProcess
 
 WATCHDOG_GRACE_MS = 150
@@ -56,8 +55,6 @@ MAX_QUESTIONS = 10_000
 
 MAX_WARNINGS = 50
 """Most warnings of one script; a last one says how many more there were."""
-
-_encode_json = msgspec.json.encode
 
 
 @dataclass(slots=True)
@@ -163,8 +160,7 @@ class Run:
             raise
         except Exception as failure:
             raise unexpected(question.name, failure) from failure
-        text = None if described is None else _encode_json(described).decode()
-        await self._send(wire.Described(text))
+        await self._send(wire.Described(None if described is None else json_text(described)))
 
     async def _send(self, message: wire.ServerMessage) -> None:
         """Write to a worker that waits."""
@@ -245,7 +241,7 @@ class Run:
         except Exception as error:
             failure = unexpected(call.name, error, call.kind)
         self.tool_errors[call.call] = failure
-        return wire.Answer(call.call, ok=False, payload=_encode_json(told(failure)).decode())
+        return wire.Answer(call.call, ok=False, payload=json_text(told(failure)))
 
     async def _value(self, call: wire.Call) -> str:
         if call.kind == "resource":
