@@ -217,7 +217,8 @@ class SearchOptions(Options):
     is not here is an error; nothing is ever fetched in silence."""
     cache_dir: str | Path | Literal[False] | None = None
     """Folder in which the vectors of tools are kept from one start to the next; None: `codecall` in the user's cache
-    folder, False: nowhere. Several servers may share it. Those of `wordllama` are made anew, which is as fast."""
+    folder, False: nowhere. Several servers may share it; one that others than its owner may write to is not used. The
+    vectors of `wordllama` are made anew, which is as fast."""
     threads: int | None = Field(default=None, ge=1, le=256)
     """Processor threads the model may use; None: half of those there are."""
     synonyms: Annotated[

@@ -24,10 +24,8 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import math
-import re
 import time
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import mcp_types
@@ -37,12 +35,11 @@ from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import ToolResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import Field, field_validator
 
-from codecall.calls.names import MAX_GLOB_CHARS, MAX_NAME_CHARS, Patterns, shown
+from codecall.calls.names import MAX_NAME_CHARS, shown
+from codecall.calls.rules import RateLimitOptions, RateLimitRule, canonical, spellings
 from codecall.envelopes import ExecutionResult, invoke_error
 from codecall.errors import Called, RateLimitedError
-from codecall.options import Options
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
 if TYPE_CHECKING:
@@ -52,56 +49,9 @@ if TYPE_CHECKING:
     from limits import RateLimitItem
     from limits.aio.strategies import MovingWindowRateLimiter
 
-MAX_WINDOW_S: Final = 30 * 86_400
-"""Longest window of a rule, in seconds: 30 days."""
-
 MAX_RATED_URI: Final = 8_192
 """Longest URI that is compared with the rules, in characters; a longer one is not read. HTTP servers draw the line for
 a request's first line there or thereabouts."""
-
-_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_WINDOW: Final = re.compile(r"([0-9]{1,9})([smhd]?)")
-
-
-class RateLimitRule(Options):
-    """At most `limit` calls of `tool` per `window` and client."""
-
-    tool: str = Field(min_length=1, max_length=MAX_GLOB_CHARS)
-    """Name, URI or glob (`users:*`). Meta-tools are meant under either spelling, in any letter case."""
-    limit: int = Field(ge=1, le=1_000_000, strict=True)
-    """Calls."""
-    window: int = Field(ge=1, le=MAX_WINDOW_S)
-    """Seconds; also as text: `30s`, `1m`, `1h`, `1d`. Moving: counted back from each call."""
-
-    @field_validator("window", mode="before")
-    @classmethod
-    def _seconds(cls, window: object) -> object:
-        if isinstance(window, str) and (read := _WINDOW.fullmatch(window.strip().lower())):
-            return int(read[1]) * _UNITS[read[2] or "s"]
-        if isinstance(window, int) and not isinstance(window, bool):
-            return window
-        raise ValueError("seconds as a number are needed, or a text such as '30s', '1m', '1h' or '1d'")
-
-    def covers(self, tool: str) -> bool:
-        """Whether the rule is about the tool of that name."""
-        if not is_meta_tool(tool):
-            return self._pattern.cover(tool)
-        name = tool.strip().lower()
-        return any(map(self._meta_pattern.cover, (name, _canonical(name), name.replace(":", "_"))))
-
-    @cached_property
-    def _pattern(self) -> Patterns:
-        return Patterns((self.tool,))
-
-    @cached_property
-    def _meta_pattern(self) -> Patterns:
-        return Patterns((self.tool.strip().lower(),))
-
-
-class RateLimitOptions(Options):
-    """Everything `RateLimitPlugin.init` takes."""
-
-    rules: tuple[RateLimitRule, ...] = Field(min_length=1, max_length=1_000, strict=False)
 
 
 class RateLimitRefused(ToolError):  # noqa: N818 - reads as the event it is
@@ -157,7 +107,7 @@ class RateLimitPlugin(Middleware):
         tool = context.message.name
         if len(tool) > MAX_NAME_CHARS:
             raise NotFoundError(f"Unknown tool: {shown(tool)!r}")
-        refused = await self._check(tool, context.fastmcp_context)
+        refused = await self._check(tool, self._about(tool), context.fastmcp_context)
         if refused is None:
             return await call_next(context)
         if is_meta_tool(tool):
@@ -178,7 +128,9 @@ class RateLimitPlugin(Middleware):
         uri = str(context.message.uri)
         if len(uri) > MAX_RATED_URI:
             raise NotFoundError(f"Unknown resource: {shown(uri)!r}")
-        await self._pass("resource", uri, context.fastmcp_context)
+        forms = spellings(uri)
+        rules = [place for place, (rule, _) in enumerate(self._rules) if rule.covers_resource(forms)]
+        await self._pass("resource", uri, rules, context.fastmcp_context)
         return await super().on_read_resource(context, call_next)
 
     async def on_get_prompt(
@@ -195,19 +147,23 @@ class RateLimitPlugin(Middleware):
         name = context.message.name
         if len(name) > MAX_NAME_CHARS:
             raise NotFoundError(f"Unknown prompt: {shown(name)!r}")
-        await self._pass("prompt", name, context.fastmcp_context)
+        await self._pass("prompt", name, self._about(name), context.fastmcp_context)
         return await call_next(context)
 
-    async def _pass(self, called: Called, name: str, context: Context | None) -> None:
-        if (refused := await self._check(name, context)) is not None:
+    async def _pass(self, called: Called, name: str, places: Sequence[int], context: Context | None) -> None:
+        if (refused := await self._check(name, places, context)) is not None:
             refused.called = called
             raise RateLimitRefused(refused)
 
-    async def _check(self, tool: str, context: Context | None) -> RateLimitedError | None:
-        """Count the call for each rule it falls under, or say which refuses it."""
-        rules = [(str(place), rule, item) for place, (rule, item) in enumerate(self._rules) if rule.covers(tool)]
-        if not rules:
+    def _about(self, name: str) -> list[int]:
+        """The places of the rules about that tool or prompt."""
+        return [place for place, (rule, _) in enumerate(self._rules) if rule.covers(name)]
+
+    async def _check(self, tool: str, places: Sequence[int], context: Context | None) -> RateLimitedError | None:
+        """Count the call for the rules at these places, or say which refuses it."""
+        if not places:
             return None
+        rules = [(str(place), *self._rules[place]) for place in places]
         key = client_key(context)
         for place, rule, item in rules:
             if not await self._limiter.test(item, place, key):
@@ -266,7 +222,7 @@ def _network(host: str) -> str:
 
 def _answer(tool: str, error: RateLimitedError) -> ToolResult:
     """What a refused meta-tool answers: an envelope where it has one, else an error result."""
-    name = _canonical(tool.strip().lower())
+    name = canonical(tool.strip().lower())
     if name == "codecall:execute":
         envelope = ExecutionResult(status=error.status, error=error).envelope()
     elif name == "codecall:invoke":
@@ -278,10 +234,6 @@ def _answer(tool: str, error: RateLimitedError) -> ToolResult:
 
 def _error_text(error: RateLimitedError) -> str:
     return msgspec.json.encode(error.as_dict()).decode()
-
-
-def _canonical(meta_tool: str) -> str:
-    return meta_tool.replace("codecall_", "codecall:", 1)
 
 
 def _spoken(seconds: int) -> str:

@@ -118,7 +118,8 @@ _warming = threading.Event()
 _lookups: RunVar[CapacityLimiter] = RunVar("codecall_index_lookups")
 
 
-def _limiter() -> CapacityLimiter:
+def lookup_threads() -> CapacityLimiter:
+    """The threads of this event loop for work on many entries, apart from those in which tools run."""
     limiter = _lookups.get(None)
     if limiter is None:
         limiter = CapacityLimiter(MAX_LOOKUPS)
@@ -175,7 +176,7 @@ class Library:
         # By words there is an answer in a moment; a model may take minutes, and nobody waits for those.
         await self._words.wait(view.numbers, self._patience, FIRST_PATIENCE_S)
         work = partial(self._search, view, tuple(queries))
-        return await to_thread.run_sync(work, limiter=_limiter())
+        return await to_thread.run_sync(work, limiter=lookup_threads())
 
     async def central(
         self, entries: Sequence[CatalogEntry], per_app: int, apps: Sequence[str] | None = None
@@ -183,12 +184,12 @@ class Library:
         """For each app, or those named, the `per_app` entries that are most like the others of the app; best first."""
         from codecall.catalog.central import central_entries  # NumPy alone; still off the path of a plain search
 
-        return await to_thread.run_sync(central_entries, entries, per_app, apps, limiter=_limiter())
+        return await to_thread.run_sync(central_entries, entries, per_app, apps, limiter=lookup_threads())
 
     async def _view(self, entries: Sequence[CatalogEntry]) -> View:
         view = self._shelves.same(entries)
         if view is None:
-            view = await to_thread.run_sync(self._shelve, entries, limiter=_limiter())
+            view = await to_thread.run_sync(self._shelve, entries, limiter=lookup_threads())
         for feeder in self._feeders:
             feeder.want(view.numbers, view.entries)
         return view

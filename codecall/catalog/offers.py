@@ -29,7 +29,7 @@ from codecall.catalog.apps import Apps, Server
 from codecall.catalog.entries import CatalogEntry, Example, JsonObject, Kind
 from codecall.catalog.reach import Reach, is_reserved
 from codecall.catalog.unhurried import CHUNK, unhurried
-from codecall.catalog.uris import HIDDEN, Component, Hidden, Readable, for_apps, resolve
+from codecall.catalog.uris import HIDDEN, Component, Held, Hidden, Readable, for_apps, held, resolve
 from codecall.options import PluginOptions
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
@@ -56,6 +56,7 @@ class Offers:
         self._reading = asyncio.Lock()
         self._apps: Apps | None = None
         self._listed: dict[Kind, dict[str, Component]] = {}
+        self._held: Held | None = None
         self._entries: dict[tuple[Kind, str], CatalogEntry | None] = {}
 
     async def entries(self, kinds: Collection[Kind]) -> list[CatalogEntry]:
@@ -93,6 +94,14 @@ class Offers:
                     components = dedupe_with_versions(await self._read(kind), _name)
                     self._listed[kind] = {_name(item): item for item in components if _for_models(item)}
         return self._listed[kind]
+
+    async def held(self) -> Held:
+        """All that the server has a URI for, whether or not this caller sees it."""
+        if self._held is None:
+            async with self._reading:
+                if self._held is None:
+                    self._held = await held(self._server)
+        return self._held
 
     async def _read(self, kind: Kind) -> Sequence[Component]:
         match kind:

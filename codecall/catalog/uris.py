@@ -8,29 +8,34 @@ one spelling too, and its middleware sees no other.
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping
-from math import comb
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import unquote, unquote_plus
 
 from fastmcp.prompts import Prompt
 from fastmcp.resources import Resource, ResourceTemplate
 from fastmcp.resources.template import extract_query_params, forward_uri
+from fastmcp.server.providers import AggregateProvider, Provider
+from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
+from fastmcp.server.transforms import Namespace
 from pydantic import AnyUrl, ValidationError
 
 from codecall.catalog.apps import Server
 from codecall.catalog.entries import CatalogEntry, Kind
+from codecall.catalog.matching import steps
+from codecall.catalog.unhurried import unhurried
 
 Component = Resource | ResourceTemplate | Prompt
 """What a server may offer besides tools, as FastMCP has it."""
 
-MAX_STEPS: Final = 1_000_000
-"""Steps that comparing a URI with one template may take at worst, and FastMCP compares it with all of them on the event
-loop: about 10 ms. Three wildcards and a thousand slashes would take it 1.5 s."""
+T = TypeVar("T")
 
-_WILDCARD: Final = re.compile(r"\{[^{}?]+\*\}")
-_SIMPLE: Final = re.compile(r"\{[^{}?*]+\}")
+MAX_STEPS: Final = 200_000
+"""Steps that comparing a URI with all templates of a server together may take at worst, as `catalog/matching.py` counts
+them: about 2 ms. One read of a resource compares it some six times, on the event loop."""
+
 _SEPARATORS: Final = re.compile(r"[/\\]")
 
 
@@ -52,6 +57,15 @@ class Hidden(NamedTuple):
 HIDDEN: Final = Hidden()
 
 
+class Held(NamedTuple):
+    """What the providers of a server have, for whomever and enabled or not."""
+
+    resources: frozenset[str]
+    """URIs. FastMCP reads at none of them by a template, even where it hides the resource."""
+    templates: frozenset[str]
+    """URI templates. FastMCP compares every other URI with all of them."""
+
+
 class Listed(Protocol):
     """What one caller sees; `catalog.offers.Offers` is one."""
 
@@ -61,6 +75,10 @@ class Listed(Protocol):
 
     async def find(self, kind: Kind, name: str) -> CatalogEntry | Hidden | None:
         """The one of exactly that name."""
+        ...
+
+    async def held(self) -> Held:
+        """All that the server has a URI for."""
         ...
 
 
@@ -86,26 +104,84 @@ async def _resource(uri: str, offers: Listed) -> Readable | Hidden | None:
     return None
 
 
+async def held(server: Server) -> Held:
+    """All that `server` has a URI for.
+
+    What mounted servers have is part of it; what a server behind a proxy hides or compares is its own affair.
+    """
+    resources = await _all(server, lambda provider: provider.list_resources(), Namespace.list_resources)
+    templates = await _all(
+        server, lambda provider: provider.list_resource_templates(), Namespace.list_resource_templates
+    )
+    return Held(frozenset(str(item.uri) for item in resources), frozenset(item.uri_template for item in templates))
+
+
+async def _all(
+    provider: Provider,
+    listing: Callable[[Provider], Awaitable[Sequence[T]]],
+    renaming: Callable[[Namespace, Sequence[T]], Awaitable[Sequence[T]]],
+) -> Sequence[T]:
+    # Private in FastMCP, as in `catalog/apps.py`, where a test holds us to the name.
+    inner = cast("Provider | None", getattr(provider, "_inner", None))
+    if isinstance(provider, FastMCPProvider):
+        inner = provider.server
+    found: Sequence[T]
+    if inner is not None:
+        found = await _all(inner, listing, renaming)
+    elif isinstance(provider, AggregateProvider):
+        parts = (_all(member, listing, renaming) for member in provider.providers)
+        lists = await asyncio.gather(*parts, return_exceptions=True)
+        # FastMCP too goes on without a provider that fails.
+        found = [item for part in lists if not isinstance(part, BaseException) for item in part]
+    else:
+        return await listing(provider)
+    # Other transforms may leave out what is there all the same.
+    for transform in provider.transforms:
+        if isinstance(transform, Namespace):
+            found = await renaming(transform, found)
+    return found
+
+
+async def _affordable(uri: str, offers: Listed) -> bool:
+    """Whether FastMCP may compare `uri` with every template; lets other tasks of the event loop have their turn."""
+    await asyncio.sleep(0)
+    left = MAX_STEPS
+    async for template in unhurried({*await offers.listed("template"), *(await offers.held()).templates}):
+        left -= steps(uri, template, left)
+        if left < 0:
+            return False
+    return True
+
+
 async def _of_template(uri: str, server: Server, offers: Listed) -> Readable | Hidden | None:
     templates = await offers.listed("template")
-    if any(_steps(uri, template) > MAX_STEPS for template in templates):
+    if not templates or _climbs(uri) or not await _affordable(uri, offers):
         return None
     fits = (isinstance(item, ResourceTemplate) and item.matches(uri) is not None for item in templates.values())
-    template = await _template(uri, server, templates) if any(fits) and not _climbs(uri) else None
+    template = await _template(uri, server, templates) if any(fits) else None
     if template is None:
         return None
-    parameters = template.matches(uri)
-    spelled = _spelled(template.uri_template, parameters or {}, uri)
+    spelled = _spelled(template.uri_template, template.matches(uri) or {}, uri)
+    # What was looked at so far was spelled otherwise: `%75i:` is `ui:` now, and `%2D` a hyphen to divide the text at.
+    if for_apps(unquote(spelled)) or (spelled != uri and not await _affordable(spelled, offers)):
+        return None
     found = await _resource(spelled, offers)
-    if found is not None:
-        return found
-    # Whatever the query: servers that know none read what the path names.
+    return found if found is not None else await _by_template(uri, spelled, template, server, offers)
+
+
+async def _by_template(
+    uri: str, spelled: str, template: ResourceTemplate, server: Server, offers: Listed
+) -> Readable | Hidden | None:
+    """What FastMCP would read at `spelled` by `template`, which fits `uri`; None where something else is in the way."""
+    # Whatever the query: servers that know none read what the path names. And a resource is hidden under its own
+    # spelling, which need not be the one of the template.
     path = spelled.partition("?")[0]
-    if isinstance(await _resource(path, offers), Hidden):
+    plain = (path, unquote(path))
+    if any([isinstance(await _resource(spelling, offers), Hidden) for spelling in plain]):
         return HIDDEN
-    again = await _template(spelled, server, templates)
-    same = again and again.uri_template == template.uri_template and again.matches(spelled) == parameters
-    if not same or await _unlisted({spelled, path}, server, offers):
+    again = await _template(spelled, server, await offers.listed("template"))
+    same = again and again.uri_template == template.uri_template and again.matches(spelled) == template.matches(uri)
+    if not same or await _unlisted({uri, spelled, *plain}, server, offers):
         return None
     entry = await offers.find("template", template.uri_template)
     return Readable(entry, spelled, None) if isinstance(entry, CatalogEntry) else entry
@@ -129,19 +205,12 @@ async def _template(uri: str, server: Server, listed: Mapping[str, Component]) -
 
 
 async def _unlisted(uris: set[str], server: Server, offers: Listed) -> bool:
-    """Whether there is a resource of just one of these URIs, which FastMCP would read and has not listed."""
+    """Whether there is a resource of just one of these URIs that FastMCP has not listed, hidden or not."""
     spellings = (uris | set(map(_normal, uris))) - (await offers.listed("resource")).keys()
+    if not spellings.isdisjoint((await offers.held()).resources):
+        return True
+    # Of providers that list less than they have.
     return any([await server.get_resource(spelling) is not None for spelling in spellings])
-
-
-def _steps(uri: str, template: str) -> int:
-    """How long comparing them may take: in how many ways the variables of `template` may divide `uri` among them."""
-    scheme = template.partition(":")[0]
-    if "{" not in scheme and not uri.startswith(f"{scheme}:"):
-        return 0
-    together = max(len(_SIMPLE.findall(segment)) for segment in template.split("/"))
-    longest = max(map(len, uri.split("/")))
-    return comb(len(uri), len(_WILDCARD.findall(template))) * (comb(longest, together) if together > 1 else 1)
 
 
 def _climbs(uri: str) -> bool:

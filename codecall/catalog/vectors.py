@@ -2,7 +2,8 @@
 
 SQLite, because it is in the standard library and does what a cache that several processes share needs: a write is
 there as a whole or not at all, writers wait for each other, and thousands of keys are looked up in milliseconds.
-Nothing that is read from the file is ever executed.
+Nothing that is read from the file is ever executed: a file is used only if it is a plain one, belongs to this user, is
+writable by nobody else, and holds our one table and no trigger or view.
 
 A cache may fail, and search must not notice but for time. What goes wrong is logged once, and the cache is then empty.
 A file that is torn is deleted and begun anew; each vector has a checksum, so that damage inside is seen too.
@@ -11,11 +12,15 @@ A file that is torn is deleted and begun anew; each vector has a checksum, so th
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
+import stat
+import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar, cast
@@ -27,7 +32,7 @@ logger = logging.getLogger("codecall")
 
 Floats = NDArray[np.float32]
 
-FILE_NAME = "vectors-1.sqlite3"
+FILE_NAME = "vectors-2.sqlite3"
 """The cache in its folder; the number is that of the layout."""
 
 KEPT_DAYS = 90
@@ -39,17 +44,24 @@ NOTED_DAYS = 7
 BUSY_SECONDS = 10.0
 """How long a process waits for another one that writes."""
 
-_LAYOUT = """
-CREATE TABLE IF NOT EXISTS vectors (
-    key BLOB PRIMARY KEY, -- of the model and the text
+_TABLE = """vectors (
+    key INTEGER PRIMARY KEY, -- of the model and the text: the first half of their digest
     used INTEGER NOT NULL, -- the day, counted from 1970
-    checksum INTEGER NOT NULL,
+    checksum INTEGER NOT NULL, -- of the whole digest and the vector
     vector BLOB NOT NULL -- 16-bit floats
-) WITHOUT ROWID
-"""
+)"""
+# The key is the row's number because SQLite reads rows whole, whatever their size, to compare a key of another kind.
+
 _KEYS_A_QUERY = 500
 
+_LONGEST = 65_536
+"""Bytes of a row or of the table's definition that SQLite may read: four times the longest vector of a known model. A
+row that is longer is damage."""
+
 T = TypeVar("T")
+
+_creating = threading.Lock()
+"""Held while a file is made: closing it would take the locks of another thread that has just opened it."""
 
 
 class VectorCache:
@@ -61,7 +73,8 @@ class VectorCache:
     def __init__(self, folder: Path, model: str, width: int) -> None:
         """
         Args:
-            folder: where the file is; made when something is first kept, readable for its owner alone.
+            folder: where the file is. Both are made when something is first kept, for their owner alone; a folder that
+                is there already must be this user's, and writable by nobody else.
             model: identity of the model: two models, or two revisions of one, must not share it.
             width: numbers of a vector; what has another length is not taken from the file.
         """
@@ -73,23 +86,25 @@ class VectorCache:
 
     def get(self, texts: Collection[str]) -> dict[str, Floats]:
         """The vectors that are kept of these texts."""
-        if not texts or not self.path.exists():
-            return {}
-        return self._tried(lambda: self._read({self._key(text): text for text in texts})) or {}
+        return self._tried(lambda: self._read(texts)) or {} if texts else {}
 
     def put(self, vectors: Mapping[str, Floats]) -> None:
         """Keep these vectors, as a whole or not at all."""
         if vectors:
             self._tried(lambda: self._write(vectors))
 
-    def _read(self, wanted: Mapping[bytes, str]) -> dict[str, Floats]:
+    def _read(self, texts: Collection[str]) -> dict[str, Floats]:
+        if not os.path.lexists(self.path):
+            return {}
+        wanted = {_number(digest): (digest, text) for text in texts for digest in (self._digest(text),)}
         found: dict[str, Floats] = {}
-        stale: list[bytes] = []
+        stale: list[int] = []
         today = _today()
         with closing(self._open()) as database:
-            for key, used, checksum, blob in _rows(database, list(wanted)):
-                if len(blob) == 2 * self._width and zlib.crc32(blob) == checksum:
-                    found[wanted[key]] = np.frombuffer(blob, dtype=np.float16).astype(np.float32)
+            for key, used, checksum, blob in _rows(database, list(wanted), 2 * self._width):
+                digest, text = wanted[key]
+                if _checksum(digest, blob) == checksum:
+                    found[text] = np.frombuffer(blob, dtype=np.float16).astype(np.float32)
                     if used < today - NOTED_DAYS:
                         stale.append(key)
             if stale:
@@ -99,25 +114,36 @@ class VectorCache:
 
     def _write(self, vectors: Mapping[str, Floats]) -> None:
         today = _today()
-        blobs = ((self._key(text), vector.astype(np.float16).tobytes()) for text, vector in vectors.items())
-        rows = [(key, today, zlib.crc32(blob), blob) for key, blob in blobs]
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        blobs = ((self._digest(text), vector.astype(np.float16).tobytes()) for text, vector in vectors.items())
+        rows = [(_number(digest), today, _checksum(digest, blob), blob) for digest, blob in blobs]
         with closing(self._open()) as database, database:
             if not self._tidied:
-                database.execute("DELETE FROM vectors WHERE used < ?", (today - KEPT_DAYS,))
+                # What is no day is damage, and would stay for ever.
+                database.execute(
+                    "DELETE FROM vectors WHERE used < ? OR typeof(used) != 'integer'", (today - KEPT_DAYS,)
+                )
                 self._tidied = True
             database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", rows)
 
     def _open(self) -> sqlite3.Connection:
+        with _creating:
+            _make(self.path)
+        _refuse_what_others_write(self.path.parent, self.path.parent.stat())
+        status = self.path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            raise PermissionError("it is a link, or no file at all; remove it")
+        _refuse_what_others_write(self.path, status)
         database = sqlite3.connect(self.path, timeout=BUSY_SECONDS)
         try:
-            database.execute(_LAYOUT)
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+            database.execute("PRAGMA trusted_schema = OFF")
+            _expect_our_table(database)
         except BaseException:
             database.close()
             raise
         return database
 
-    def _key(self, text: str) -> bytes:
+    def _digest(self, text: str) -> bytes:
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, key=self._salt).digest()
 
     def _tried(self, work: Callable[[], T]) -> T | None:
@@ -151,12 +177,58 @@ class VectorCache:
         logger.log(level, "Search vectors are not kept on disk (%s): %s", self.path, failure)
 
 
-def _rows(database: sqlite3.Connection, keys: list[bytes]) -> Iterator[tuple[bytes, int, int, bytes]]:
+def _make(path: Path) -> None:
+    """Make the file and its folders where they are missing, for their owner alone."""
+    folder = path.parent
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
+    if not os.path.lexists(path):
+        # An existing link is no missing file to O_EXCL, so none is followed. Another process may be faster.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _refuse_what_others_write(path: Path, status: os.stat_result) -> None:
+    if sys.platform == "win32":  # rights are lists there, and a user's folders are closed to others
+        return
+    if status.st_uid != os.geteuid():
+        raise PermissionError(f"{path} belongs to another user; choose another cache_dir")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(f"others may write to {path}; chmod go-w, or choose another cache_dir")
+
+
+def _expect_our_table(database: sqlite3.Connection) -> None:
+    """Make the table in an empty file; refuse one that holds anything else, beside it or in its place."""
+    for empty in (True, False):
+        found = database.execute("SELECT sql FROM sqlite_master LIMIT 2").fetchall()
+        if found == [(f"CREATE TABLE {_TABLE}",)]:
+            return
+        if empty and not found:
+            database.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE}")
+    raise PermissionError("it holds more than a cache of vectors, or something else; remove it")
+
+
+def _rows(database: sqlite3.Connection, keys: list[int], length: int) -> Iterator[tuple[int, int, int, bytes]]:
+    """The rows that are as they should be; what is of another type or length is not even read."""
     for start in range(0, len(keys), _KEYS_A_QUERY):
         part = keys[start : start + _KEYS_A_QUERY]
         marks = ",".join("?" * len(part))
-        rows = database.execute(f"SELECT key, used, checksum, vector FROM vectors WHERE key IN ({marks})", part)  # noqa: S608 - only question marks
-        yield from cast("Iterator[tuple[bytes, int, int, bytes]]", rows)
+        rows = database.execute(
+            f"SELECT key, used, checksum, vector FROM vectors WHERE key IN ({marks}) "  # noqa: S608 - only question marks
+            "AND typeof(used) = 'integer' AND typeof(checksum) = 'integer' "
+            "AND typeof(vector) = 'blob' AND length(vector) = ?",
+            (*part, length),
+        )
+        yield from cast("Iterator[tuple[int, int, int, bytes]]", rows)
+
+
+def _number(digest: bytes) -> int:
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def _checksum(digest: bytes, blob: bytes) -> int:
+    return zlib.crc32(blob, zlib.crc32(digest))
 
 
 def _today() -> int:

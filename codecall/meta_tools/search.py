@@ -14,6 +14,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Discriminator, Field, Tag
 
 from codecall.catalog.entries import CatalogEntry, Kind
+from codecall.catalog.index import lookup_threads
 from codecall.catalog.offers import offers_of
 from codecall.catalog.unhurried import CHUNK
 from codecall.catalog.view import CatalogView
@@ -220,7 +221,8 @@ class _Inquiry:
         """Puts what to search for instead into the answer, for queries without a hit or with weak ones only."""
         sure = {query for item in selection.found if item.score >= WEAK for query in item.queries}
         asked = [query for query in self.queries if query not in sure and query not in selection.crowded]
-        if asked and (words := await self._aside(partial(suggestions, self._entries, asked))):
+        # Reads descriptions: a few long ones are already too much for the event loop.
+        if asked and (words := await self._aside(partial(suggestions, self._entries, asked), CHUNK)):
             self.body["suggestions"] = words
 
     def _remaining(self, missed: Sequence[Missed] = ()) -> tuple[Sequence[CatalogEntry], list[AppSize]]:
@@ -231,9 +233,12 @@ class _Inquiry:
         return left, sizes(left, missed)
 
     async def _aside(self, work: Callable[[], T], more: int = 0) -> T:
-        """What `work` gives; done in a thread where there are many entries (or `more` things to look at)."""
+        """What `work` gives; done in a thread where there are many entries (or `more` things to look at).
+
+        Never in one of the threads in which tools run: a flood of searches would leave those none.
+        """
         few = len(self._entries) + more <= CHUNK
-        return work() if few else await anyio.to_thread.run_sync(work)
+        return work() if few else await anyio.to_thread.run_sync(work, limiter=lookup_threads())
 
 
 def _document(found: Found, detail: Detail, several: bool, kinds: bool) -> JsonObject:

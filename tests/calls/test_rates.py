@@ -15,10 +15,12 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.utilities.tests import asgi_server
 from jsonschema import validate
+from mcp import MCPError
 from starlette.middleware import Middleware as HttpMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from codecall.calls.rates import RateLimitPlugin, RateLimitRule
+from codecall.calls.rates import RateLimitPlugin
+from codecall.calls.rules import RateLimitRule
 from codecall.envelopes import EXECUTE_SCHEMA, INVOKE_SCHEMA
 from codecall.errors import OptionsError
 
@@ -320,3 +322,67 @@ async def test_a_refusal_repeats_any_name_as_text() -> None:
     with pytest.raises(ToolError) as raised:
         await mcp.call_tool("users:\ud800", {})
     assert json.loads(str(raised.value))["toolName"] == "users:\ufffd"
+
+
+# --- resources
+
+
+async def reads(*uris: str, rule: str, limit: int = 1) -> list[bool]:
+    """For each read in turn, whether it passed; first one of the URI that the rule is about."""
+    mcp = FastMCP[Any]("shelf")
+    mcp.resource("data://{x}{?part}", name="any")(lambda x, part="": f"{x} {part}")
+    mcp.resource("tree://{path*}", name="tree")(lambda path: path)
+    RateLimitPlugin.init(rules=[{"tool": rule, "limit": limit, "window": "1h"}]).install(mcp)
+    passed: list[bool] = []
+    async with Client(mcp) as client:
+        for uri in uris:
+            try:
+                await client.read_resource(uri)
+                passed.append(True)
+            except MCPError as error:
+                if "RATE_LIMIT" not in str(error):
+                    raise
+                passed.append(False)
+    return passed
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "data://hot",
+        "data://%68ot",
+        "data://h%6ft",
+        "data://%68%6F%74",
+        "data://hot#1",
+        "data://hot?a",
+        "data://h%6Ft?a#b",
+    ],
+)
+async def test_no_spelling_of_a_uri_passes_its_rule(uri: str) -> None:
+    assert await reads("data://hot", uri, "data://cold", rule="data://hot") == [True, False, True]
+    assert await reads(uri, "data://hot", rule="data://hot") == [True, False]
+
+
+async def test_the_rule_itself_may_be_spelled_otherwise() -> None:
+    assert await reads("data://two%20words", "data://two%20word%73", rule="data://two%20words") == [True, False]
+    assert await reads("data://%C3%A9", "data://%c3%a9", rule="data://%c3%A9") == [True, False]
+    assert await reads("data://%C3%A9", "data://%c3%a9", rule="data://é") == [True, False]
+    # A coded star is a star, and no glob.
+    assert await reads("data://a", "data://b", "data://%2A", "data://%2a", rule="data://%2A") == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert await reads("data://hot?part=1", "data://hot?part=2", "data://hot", rule="data://hot[?]part=*") == [
+        True, False, True,
+    ]  # fmt: skip
+
+
+async def test_globs_are_about_every_spelling() -> None:
+    assert await reads("tree://vault/a", "tree://v%61ult/b", "tree://other", rule="tree://vault/*") == [
+        True,
+        False,
+        True,
+    ]
+    assert await reads("data://a", "data://b#c", "data://c?d", rule="data://?") == [True, False, False]

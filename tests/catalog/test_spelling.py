@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+from weakref import ref
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codecall.catalog import spelling
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.spelling import MAX_WORDS, READ_WHOLE, spellings
+from codecall.catalog.spelling import LEAST_READ, MAX_READ, MAX_READ_IN_ALL, MAX_WORDS, spellings
+from codecall.catalog.text import name_words
 from tests.catalog.catalogue import CATALOGUE, tool
 
 
@@ -53,11 +58,53 @@ def test_the_commoner_word_is_suggested() -> None:
     assert spellings(entries, "parzel") == ["parcel"]
 
 
-def test_large_catalogues_are_read_by_names_and_tags_only() -> None:
-    filler = [tool(f"t{n}", "walrus") for n in range(READ_WHOLE)]
-    tagged = CatalogEntry("x", "y", "", {}, tags=frozenset({"penguin"}))
-    assert spellings(filler, "wallrus") == ["walrus"]
-    assert spellings([*filler, tagged], "wallrus pengiun") == ["penguin"]
+def test_of_a_long_description_the_beginning_is_read() -> None:
+    blanks = " " * (MAX_READ - 30)
+    assert spellings([tool("x", f"walrus {blanks} penguin")], "wallrus pengiun") == ["walrus", "penguin"]
+    assert spellings([tool("x", f"walrus {blanks}{' ' * 30} penguin")], "wallrus pengiun") == ["walrus"]
+
+
+def test_no_word_is_cut() -> None:
+    text = "x" + " " * (MAX_READ - 1 - len("walr"))
+    assert spellings([tool("", f"{text}walrusses")], "walrr walr") == []
+
+
+def test_the_entries_of_a_large_catalogue_share_what_is_read() -> None:
+    many = 2 * MAX_READ_IN_ALL // LEAST_READ
+    for count, most in ((MAX_READ_IN_ALL // 1_000, 1_000), (many, LEAST_READ)):
+        filler = [tool(f"t{n}", "") for n in range(count - 1)]
+        early = CatalogEntry("y" * 120, "z", "-" * (most - 140) + " penguin", {}, tags=frozenset({"walrus"}))
+        late = CatalogEntry("x", "z", "-" * most + " ostrich", {})
+        assert spellings([*filler, early], "wallrus pengiun") == ["walrus", "penguin"]
+        assert spellings([*filler[1:], early, late], "wallrus ostritch") == ["walrus"]
+
+
+def test_a_catalogue_is_read_once_while_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(text: str) -> list[str]:
+        read.append(text)
+        return name_words(text)
+
+    monkeypatch.setattr(spelling, "name_words", counted)
+    entries = tuple(tool(f"t{n}", "walrus") for n in range(50))
+    assert spellings(entries, "wallrus") == ["walrus"]
+    assert len(read) == 51
+    read.clear()
+    assert spellings(entries, "wallrus") == spellings(list(entries), "walruss") == ["walrus"]
+    assert read == ["wallrus", "walruss"]
+    assert spellings([*entries[1:], tool("t", "penguin")], "wallrus pengiun") == ["walrus", "penguin"]
+    assert spellings(entries[1:], "wallrus pengiun") == ["walrus"]
+
+
+def test_nothing_is_held_by_what_is_kept() -> None:
+    entry = tool("t", "walrus")
+    gone = ref(entry)
+    assert spellings([entry], "wallrus") == ["walrus"]
+    del entry
+    gc.collect()
+    assert gone() is None
+    assert spellings([tool("t", "penguin")], "wallrus pengiun") == ["penguin"]
 
 
 def test_long_texts_are_read_from_the_beginning() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import subprocess
 import sys
 import threading
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
@@ -31,7 +33,17 @@ def test_vectors_come_back(tmp_path: Path):
     kept = {f"text {number}": vector(number) for number in range(1_200)}
     VectorCache(tmp_path / "new", "model", WIDTH).put(kept)
     assert same(VectorCache(tmp_path / "new", "model", WIDTH).get([*kept, "another"]), kept)
-    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+def test_what_is_made_is_for_its_owner_alone(tmp_path: Path):
+    before = os.umask(0)
+    try:
+        cache = VectorCache(tmp_path / "new" / "deep", "model", WIDTH)
+        cache.put({"text": vector(1)})
+    finally:
+        os.umask(before)
+    made = (tmp_path / "new", tmp_path / "new" / "deep", cache.path)
+    assert [path.stat().st_mode & 0o777 for path in made] == [0o700, 0o700, 0o600]
 
 
 def test_nothing_is_made_by_asking(tmp_path: Path):
@@ -91,6 +103,100 @@ def test_a_folder_that_cannot_be_used_is_told_once(tmp_path: Path, caplog: pytes
         assert cache.get(["text"]) == {}
     told = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert [record.message.split(" (")[0] for record in told] == ["Search vectors are not kept on disk"]
+
+
+def refused(cache: VectorCache, caplog: pytest.LogCaptureFixture) -> str:
+    """What the one warning says of a cache that is not used."""
+    for _ in range(3):
+        cache.put({"text": vector(1)})
+        assert cache.get(["text"]) == {}
+    (told,) = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+    return told
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_not_followed(tmp_path: Path, there: bool, caplog: pytest.LogCaptureFixture):
+    cache = VectorCache(tmp_path / "cache", "model", WIDTH)
+    cache.path.parent.mkdir(mode=0o700)
+    target = tmp_path / "other"
+    if there:
+        target.touch(0o600)
+    cache.path.symlink_to(target)
+    assert "it is a link" in refused(cache, caplog)
+    assert (target.stat().st_size == 0) if there else not target.exists()
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702])
+@pytest.mark.parametrize("which", ["folder", "file"])
+def test_what_others_may_write_is_not_used(tmp_path: Path, mode: int, which: str, caplog: pytest.LogCaptureFixture):
+    cache = VectorCache(tmp_path, "model", WIDTH)
+    cache.put({"text": vector(1)})
+    path = tmp_path if which == "folder" else cache.path
+    path.chmod(mode)
+    assert f"others may write to {path}" in refused(cache, caplog)
+
+
+def test_what_belongs_to_another_user_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    assert f"{tmp_path} belongs to another user" in refused(VectorCache(tmp_path, "model", WIDTH), caplog)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "CREATE TABLE log (x); "
+        "CREATE TRIGGER t AFTER INSERT ON vectors BEGIN INSERT INTO log VALUES (hex(new.vector)); END",
+        "CREATE VIEW v AS SELECT * FROM vectors",
+        "DROP TABLE vectors; CREATE VIEW vectors AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
+        "SELECT x AS key, x AS used, 0 AS checksum, zeroblob(16) AS vector FROM c",
+        "DROP TABLE vectors; CREATE TABLE vectors (key, used, checksum, vector)",
+        "DROP TABLE vectors; CREATE TABLE letters (text)",
+    ],
+    ids=["trigger", "view", "view in place of the table", "another layout", "another database"],
+)
+def test_a_file_that_holds_anything_else_is_left_alone(tmp_path: Path, more: str, caplog: pytest.LogCaptureFixture):
+    cache = VectorCache(tmp_path, "model", WIDTH)
+    cache.put({"text": vector(1)})
+    with closing(sqlite3.connect(cache.path)) as other:
+        other.executescript(more)
+    before = cache.path.read_bytes()
+    assert "holds more than a cache of vectors" in refused(cache, caplog)
+    assert cache.path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "used = 'x'",
+        "used = 9e99",
+        "checksum = 'x'",
+        "vector = 5",
+        "vector = 'text'",
+        "vector = zeroblob(20)",
+        "vector = zeroblob(1000000)",
+        "vector = zeroblob(200000000)",
+    ],
+)
+def test_a_row_that_is_not_as_it_should_be_counts_as_absent(
+    tmp_path: Path, change: str, caplog: pytest.LogCaptureFixture
+):
+    cache = VectorCache(tmp_path, "model", WIDTH)
+    cache.put({"good": vector(1)})
+    cache.put({"bad": vector(2)})
+    with closing(sqlite3.connect(cache.path)) as other, other:
+        bad = "key = (SELECT key FROM vectors WHERE vector = ?)"
+        other.execute(f"UPDATE vectors SET {change} WHERE {bad}", (vector(2).astype(np.float16).tobytes(),))
+    tracemalloc.start()
+    try:
+        assert same(cache.get(["good", "bad"]), {"good": vector(1)})
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    cache.put({"bad": vector(2)})
+    assert same(cache.get(["good", "bad"]), {"good": vector(1), "bad": vector(2)})
+    assert not caplog.records
 
 
 def test_another_writer_is_waited_for(tmp_path: Path):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
 
 import pytest
+from anyio import fail_after, to_thread
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.meta_tools.overview import (
@@ -99,3 +103,37 @@ def test_an_index_that_is_not_ready_says_so() -> None:
     (words,) = progress(100, 40, 100)
     assert "60 of 100" in words
     assert len(progress(50, 40, 100)) == 2
+
+
+@pytest.mark.parametrize("query", ["", "get user", "zzqvxk wqqzzk"])
+async def test_searches_need_none_of_the_threads_in_which_tools_run(make_shop: Callable[..., Any], query: str) -> None:
+    shop = make_shop()
+    for n in range(300):
+        shop.server.tool(lambda: 1, name=f"get_user_{n}")
+    await shop.ask("codecall:search", query="get user")  # what is read only once may be read anywhere
+    threads = to_thread.current_default_thread_limiter()
+    tools = [object() for _ in range(int(threads.total_tokens))]
+    for each in tools:
+        threads.acquire_on_behalf_of_nowait(each)
+    try:
+        with fail_after(20):
+            assert (await shop.ask("codecall:search", query=query))["totalIndexed"] == 304
+    finally:
+        for each in tools:
+            threads.release_on_behalf_of(each)
+
+
+async def test_descriptions_are_read_off_the_event_loop_however_few(make_shop: Callable[..., Any]) -> None:
+    ran: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.endswith("catalog/spelling.py"):
+            ran.add(frame.f_code.co_name)
+
+    sys.setprofile(note)  # sees this thread only, which is the event loop's
+    try:
+        answer = await make_shop().ask("codecall:search", query=["electrnoic leter", "custmoer"], minScore=1)
+    finally:
+        sys.setprofile(None)
+    assert answer["suggestions"] == ["electronic", "letter", "customer"]
+    assert not ran

@@ -208,3 +208,26 @@ async def test_hidden_and_absent_are_told_alike(asked: Any, install: Any) -> Non
                 for name in ("closed", "cloned")
             ]
             assert answers[0] == answers[1]
+
+
+async def test_no_scheme_spelled_otherwise_reads_a_page_of_an_app(asked: Any, install: Any) -> None:
+    server = FastMCP("front")
+    server.resource("{kind}://{page}", name="store")(lambda kind, page: SECRET if kind == "ui" else f"any {page}")
+    uris = ["ui://other", "%75i://other", "u%69://other", "%75%69://other", "%55%49://other", "uI://other", "data://x"]
+    async with Client(install(server)) as client:
+        here = asked(client)
+        for allowed in ({}, {"allowedTools": ["{kind}://{page}"]}):
+            found = await readings(here, uris, **allowed)
+            assert found[-1] == ["data://x", "any x"]
+            for uri, seen in found[:-1]:
+                assert seen in REFUSALS, uri
+
+
+async def test_a_hidden_resource_shadows_the_template_for_its_uri(asked: Any, install: Any) -> None:
+    server = FastMCP("shadow")
+    server.resource("data://{page}", name="any")(lambda page: SECRET if page == "a!b" else f"any {page}")
+    server.resource("data://a!b", tags={"off"})(lambda: SECRET)
+    server.disable(tags={"off"})
+    async with Client(install(server)) as client:
+        for uri, seen in await readings(asked(client), spellings("data://a!b")):
+            assert SECRET not in json.dumps(seen), ascii(uri)
