@@ -187,7 +187,7 @@ def ours(options: SearchOptions) -> Make:
 
         async def run(queries: Sequence[str]) -> list[Ranked]:
             while min((searched := await library.search(entries, ["warm"])).ready, searched.encoded) < len(entries):
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(0.2)  # noqa: ASYNC110 - a library tells nobody when a model is done
             return [
                 [(hit.entry.name, hit.score) for hit in (await library.search(entries, [query])).hits[0][:10]]
                 for query in queries

@@ -174,8 +174,10 @@ class _Inquiry:
         """The hits; where a query has none, what came near and what to try instead."""
         searched = await self._library.search(self._entries, self.queries)
         hits = list(zip(self.queries, searched.hits, strict=True))
-        # Ten common words over thousands of tools have tens of thousands of hits: too many for the event loop.
-        selection = await self._aside(partial(select, hits, self._criteria, self._places, self._usual))
+        choose = partial(select, hits, self._criteria, self._places, self._usual)
+        # One query is read no further than it is shown. Ten common words over thousands of tools, or a filter that
+        # leaves few of them, have tens of thousands of hits: too many for the event loop.
+        selection = choose() if len(hits) == 1 and not self._criteria.limits else await self._aside(choose)
         warnings += progress(searched.ready, searched.encoded, len(self._entries))
         if selection.crowded:
             warnings.append(crowded_out(selection.crowded, self._places))
