@@ -317,7 +317,7 @@ async def test_what_grows_with_the_catalogue_stays_off_the_event_loop(shop: Any)
     try:
         found = await shop.ask("codecall:search", query=["get user", "user"], minScore=0, excludeToolNames=["zzz"])
         overview = await shop.ask("codecall:search", query="", filter={"tags": ["zzz"]})
-        lost = await shop.ask("codecall:search", query="qqqqqqq")
+        lost = await shop.ask("codecall:search", query=["qqqqqqq", "wwwwwww"])
     finally:
         sys.setprofile(None)
     assert len(found["tools"]) == 5
