@@ -186,8 +186,8 @@ def ours(options: SearchOptions) -> Make:
         entries = tuple(tools)
 
         async def run(queries: Sequence[str]) -> list[Ranked]:
-            while min((searched := await library.search(entries, ["warm"])).ready, searched.encoded) < len(entries):
-                await asyncio.sleep(0.2)  # noqa: ASYNC110 - a library tells nobody when a model is done
+            while not await _is_made(library, entries):  # noqa: ASYNC110 - a library tells nobody when it is done
+                await asyncio.sleep(0.2)
             return [
                 [(hit.entry.name, hit.score) for hit in (await library.search(entries, [query])).hits[0][:10]]
                 for query in queries
@@ -196,6 +196,11 @@ def ours(options: SearchOptions) -> Make:
         return lambda queries: asyncio.run(run(queries))
 
     return make
+
+
+async def _is_made(library: Library, entries: tuple[CatalogEntry, ...]) -> bool:
+    searched = await library.search(entries, ["warm"])
+    return min(searched.ready, searched.encoded) == len(entries)
 
 
 def _library(options: SearchOptions) -> Library:
