@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from codecall.catalog.uris import MAX_STEPS
 from codecall.meta_tools.execute import MAX_CONTEXT_BYTES
 from codecall.options import PRESET_NAMES, load_preset
 from codecall.sandbox import wire
@@ -148,6 +149,11 @@ def bounds() -> str:
             "URI of a resource",
             f"{wire.MAX_URI_LENGTH:,} characters",
             "an error in the script; from the worker `MESSAGE_INVALID`",
+        ),
+        (
+            "comparing a URI with templates",
+            f"{MAX_STEPS:,} steps for all of the server's together, about 2 ms",
+            "`RESOURCE_NOT_FOUND`",
         ),
         ("one error text", f"{MAX_TEXT_CHARS:,} characters", "cut, with a mark that says by how much"),
     ]
