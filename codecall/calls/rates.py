@@ -131,7 +131,7 @@ class RateLimitPlugin(Middleware):
         forms = spellings(uri)
         rules = [place for place, (rule, _) in enumerate(self._rules) if rule.covers_resource(forms)]
         await self._pass("resource", uri, rules, context.fastmcp_context)
-        return await super().on_read_resource(context, call_next)
+        return await call_next(context)
 
     async def on_get_prompt(
         self,

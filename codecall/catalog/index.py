@@ -16,6 +16,7 @@ import numpy as np
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
+from codecall.catalog.central import central_entries
 from codecall.catalog.collecting import keep_out_of_collections
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.feeding import Feeder
@@ -182,8 +183,6 @@ class Library:
         self, entries: Sequence[CatalogEntry], per_app: int, apps: Sequence[str] | None = None
     ) -> dict[str, list[CatalogEntry]]:
         """For each app, or those named, the `per_app` entries that are most like the others of the app; best first."""
-        from codecall.catalog.central import central_entries  # NumPy alone; still off the path of a plain search
-
         return await to_thread.run_sync(central_entries, entries, per_app, apps, limiter=lookup_threads())
 
     async def _view(self, entries: Sequence[CatalogEntry]) -> View:
@@ -203,6 +202,7 @@ class Library:
         return view
 
     def _search(self, view: View, queries: Sequence[str]) -> Searched:
+        asked = [(query, [query, *intentions(query, MAX_INTENTIONS)]) for query in queries]
         known = self._words.ready(view.numbers)
         words = self._words.ranker
         meaning = self._meaning.ranker if self._meaning is not None else None
@@ -211,14 +211,14 @@ class Library:
         encoded = ready if self._meaning is None or (meaning is not None and meaning.ended) else 0
         if meaning is not None and not meaning.ended:
             encoded = meaning.encoded(view.numbers)
-            meaning.prepare([part for query in queries for part in _parts(query)])
+            meaning.prepare([part for _, parts in asked for part in parts])
         hits: list[Hits] = []
-        for query in queries:
+        for query, parts in asked:
             scores = np.zeros(len(view.numbers), np.float32)
             if words is not None and ready:
                 scores[known] = words.scores(view.numbers[known], query)
             if meaning is not None and encoded:
-                cosines = best_cosines([meaning.scores(view.numbers, part) for part in _parts(query)])
+                cosines = best_cosines([meaning.scores(view.numbers, part) for part in parts])
                 scores = by_meaning(cosines, scores) if self._alone else by_both(scores, cosines)
             hits.append(_hits(view, scores))
         return Searched(hits, ready=ready, encoded=min(encoded, ready))
@@ -229,10 +229,6 @@ def _lexical(synonyms: tuple[tuple[str, ...], ...] = ()) -> Ranker:
     from codecall.catalog.tfidf import LexicalRanker
 
     return LexicalRanker(synonyms=synonyms)
-
-
-def _parts(query: str) -> list[str]:
-    return [query, *intentions(query, MAX_INTENTIONS)]
 
 
 def _hits(view: View, scores: Scores) -> Hits:

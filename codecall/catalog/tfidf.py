@@ -59,7 +59,6 @@ class Weights:
 class _Term(NamedTuple):
     """A word of a query, and what it brings to each document."""
 
-    word: str
     weight: float
     rarity: float
     found: Floats
@@ -171,7 +170,7 @@ class _Search:
                     # A synonym is worth no more than the word it stands for.
                     self._spread(found, counts, self._weights.synonym * min(rarity, self._rarity(len(counts[0]))))
             weight = self._weights.padding if word in PADDING else 1.0
-            term = self._terms[word] = _Term(word, weight, rarity, found)
+            term = self._terms[word] = _Term(weight, rarity, found)
         return term
 
     def _spread(self, found: Floats, counts: tuple[Ints, Floats], weight: float) -> None:

@@ -115,6 +115,18 @@ async def never(context: object) -> bool:
     return False
 
 
+def seen_with(changing: Tool, *, mounted: bool) -> Seen:
+    """A caller of a server with that tool, its own or that of a server mounted on it; what is tagged hidden is hidden."""
+    home: FastMCP = FastMCP("home")
+    home.add_tool(changing)
+    root = home
+    if mounted:
+        root = server("root")
+        root.mount(home)
+    root.disable(tags={"hidden"})
+    return Seen(root)
+
+
 @pytest.mark.parametrize("mounted", [False, True])
 @pytest.mark.parametrize(
     ("field", "value", "names"),
@@ -135,14 +147,7 @@ async def test_a_field_of_a_tool_that_gets_another_value(
     field: str, value: Any, names: list[str], mounted: bool
 ) -> None:
     changing = tool("one").model_copy(update={"parameters": SCHEMA})
-    home: FastMCP = FastMCP("home")
-    home.add_tool(changing)
-    root = home
-    if mounted:
-        root = server("root")
-        root.mount(home)
-    root.disable(tags={"hidden"})
-    seen = Seen(root)
+    seen = seen_with(changing, mounted=mounted)
     assert await seen.names() == ["one"]
     assert await seen.reused()
     setattr(changing, field, value)
@@ -187,14 +192,7 @@ IN_PLACE: dict[str, tuple[dict[str, Any], Callable[[Tool], None]]] = {
 @pytest.mark.parametrize(("meta", "change"), IN_PLACE.values(), ids=IN_PLACE)
 async def test_what_changes_inside_a_tool(meta: dict[str, Any], change: Callable[[Tool], None], mounted: bool) -> None:
     changing = tool("one", meta=copy.deepcopy(meta))
-    home: FastMCP = FastMCP("home")
-    home.add_tool(changing)
-    root = home
-    if mounted:
-        root = server("root")
-        root.mount(home)
-    root.disable(tags={"hidden"})
-    seen = Seen(root)
+    seen = seen_with(changing, mounted=mounted)
     assert "one" in [entry.name for entry in await plain(seen)]
     assert await seen.reused()
     change(changing)
