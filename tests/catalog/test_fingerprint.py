@@ -116,7 +116,7 @@ async def never(context: object) -> bool:
 
 
 def seen_with(changing: Tool, *, mounted: bool) -> Seen:
-    """A caller of a server with that tool, its own or that of a server mounted on it; what is tagged hidden is hidden."""
+    """A caller of a server with that tool, or with one mounted that has it; what is tagged hidden is hidden."""
     home: FastMCP = FastMCP("home")
     home.add_tool(changing)
     root = home
