@@ -25,6 +25,7 @@ LONGER = {
     "codecall.errors": "the whole exception tree, one class after the other",
     "codecall.options": "every option of the project with its meaning and range",
     "codecall.sandbox.agentscript.policy": "the allow-list as data",
+    "codecall.sandbox.wire": "every message of the protocol and its bounds, as data",
     "codecall.sanitizing": "the patterns that are removed from error texts, as data",
 }
 
@@ -44,6 +45,7 @@ class Area(NamedTuple):
 SANDBOX = "codecall.sandbox"
 POLICY = f"{SANDBOX}.agentscript.policy"
 WIRE = f"{SANDBOX}.wire"
+FATE = f"{SANDBOX}.fate"
 SHARED = (
     "codecall.decoding",
     "codecall.errors",
@@ -75,13 +77,15 @@ HOUSE = [
     Area(f"{SANDBOX}.agentscript.realm", 1, (f"{SANDBOX}.agentscript", WIRE), ("_quickjs", "msgspec")),
     Area(f"{SANDBOX}.agentscript.configuration", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
     Area(f"{SANDBOX}.agentscript.stops", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
-    Area(f"{SANDBOX}.worker", 2, (WIRE, f"{SANDBOX}.agentscript"), ("pyseccomp", "landlock")),
+    Area(f"{SANDBOX}.agentscript.failing", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
+    Area(FATE, 0, ()),
+    Area(f"{SANDBOX}.worker", 2, (WIRE, FATE, f"{SANDBOX}.agentscript"), ("pyseccomp", "landlock")),
     Area("codecall.decoding", 2, (), ("msgspec",)),
     Area("codecall.errors", 2, (POLICY,)),
     Area("codecall.envelopes", 2, (POLICY, "codecall.errors")),
     Area("codecall.options", 2, (POLICY, "codecall.errors"), ("pydantic",)),
     Area("codecall.sanitizing", 2, (POLICY, "codecall.errors", "codecall.options"), ("anyio",)),
-    Area(f"{SANDBOX}.host", 2, (WIRE, BROKER_SIDE, *SHARED), ("anyio", "msgspec")),
+    Area(f"{SANDBOX}.host", 2, (WIRE, FATE, BROKER_SIDE, *SHARED), ("anyio", "msgspec")),
     Area(
         f"{SANDBOX}.enclave",
         2,

@@ -11,6 +11,7 @@ Strict turns. The server writes only while the worker waits, the worker writes o
     worker  Ready                             once, when everything is loaded and the jail is shut; its layers
     server  Start                             gives the turn and one script
     worker  Ask      -> server Described      any number of times within a turn (getTool is synchronous)
+    worker  Plan     -> server Planned        at most once, in the first turn, before the script runs
     worker  Calls                             ends the turn: new tool calls (possibly none) while others are pending
     server  Answers                           gives the turn back: at least one answer, in the order they came in
     worker  Done                              ends the turn and the script; the worker waits for the next Start
@@ -42,6 +43,9 @@ MAX_URI_LENGTH = 1_024
 """Longest URI of a resource that a script may read, in characters. FastMCP compares it with the pattern of every
 template, which takes time that grows faster than the URI."""
 
+MAX_SITES = 500
+"""Most calls of one script that are looked at before it runs."""
+
 CALLS_BUDGET = 8 * 1024 * 1024
 """Bytes of names and input of calls a worker sends in one frame; what is beyond waits for the next, in which answers
 have come."""
@@ -60,22 +64,10 @@ _Notes = Annotated[list[str], msgspec.Meta(max_length=2_000)]
 _Text = Annotated[str, msgspec.Meta(max_length=200_000)]
 """A message about a script. It may quote the script, of which 64 KiB are read."""
 _Place = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+_Ran = Annotated[list[_Place], msgspec.Meta(max_length=65_536)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 HEADER = struct.Struct(">I")
-
-# The fork server's line, which carries no word of a script. To it: first a Prepare, then for each worker one byte with
-# two descriptors, the worker's pipe and its fate. On the fate, one record each: BORN with a descriptor of the process,
-# or STILLBORN; then DIED.
-FATE = struct.Struct(">ci")
-"""What became of a worker: one of the marks below and a number."""
-
-BORN = b"B"
-"""The number is the process id."""
-STILLBORN = b"S"
-"""There is no process; the number is the reason, as in errno.h."""
-DIED = b"D"
-"""The number is the exit status; negative for a signal."""
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -129,6 +121,10 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     limits: Limits
     context: str | None = None
     """`codecallContext` as JSON text."""
+    dry_run: bool = False
+    """Only look at it: the result is what was found, as JSON text."""
+    coverage: bool = False
+    """Say which lines ran."""
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
@@ -147,9 +143,15 @@ class Answers(msgspec.Struct, tag="answers", frozen=True):
 
 
 class Described(msgspec.Struct, tag="described", frozen=True):
-    """Server: the metadata `getTool` asked for, as JSON text; None is `undefined`."""
+    """Server: what a question was about, as JSON text; None where there is no such thing."""
 
     tool: str | None
+
+
+class Planned(msgspec.Struct, tag="planned", frozen=True):
+    """Server: the script may run; or it may not, and the worker ends it."""
+
+    go: bool
 
 
 class Ready(msgspec.Struct, tag="ready", frozen=True, forbid_unknown_fields=True):
@@ -161,9 +163,28 @@ class Ready(msgspec.Struct, tag="ready", frozen=True, forbid_unknown_fields=True
 
 
 class Ask(msgspec.Struct, tag="ask", frozen=True, forbid_unknown_fields=True):
-    """Worker: `getTool(name)` needs an answer now."""
+    """Worker: the script needs an answer now."""
 
     name: str
+    about: Literal["tool", "space", "member"] = "tool"
+    """`getTool(name)`; whether `name` is a namespace; which tool `name.member` is."""
+    member: str = ""
+
+
+class Site(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A call in the script whose name is a literal."""
+
+    name: str
+    input: str
+    """JSON text of an object: what is known of its input."""
+    line: _Place
+    column: _Place
+
+
+class Plan(msgspec.Struct, tag="plan", frozen=True, forbid_unknown_fields=True):
+    """Worker: the script will not be anything but these calls, as far as they can be read beforehand; may it run?"""
+
+    sites: Annotated[list[Site], msgspec.Meta(max_length=MAX_SITES)]
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -186,6 +207,8 @@ class Calls(msgspec.Struct, tag="calls", frozen=True, forbid_unknown_fields=True
     """Console lines since the last frame."""
     steps: _Count
     script_ms: float
+    lines: _Ran = []
+    """Lines of the script that ran since the last frame, where the server wants to know."""
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -243,12 +266,14 @@ class Done(msgspec.Struct, tag="done", frozen=True, forbid_unknown_fields=True):
     failure: Failure | None = None
     warnings: _Notes = []
     """What was shortened on the way out."""
+    lines: _Ran = []
+    """Lines of the script that ran since the last frame, where the server wants to know."""
     reusable: bool = True
     """False when the worker wants to be replaced, as after an exhausted heap."""
 
 
-ServerMessage = Prepare | Start | Answers | Described
-WorkerMessage = Ready | Ask | Calls | Done
+ServerMessage = Prepare | Start | Answers | Described | Planned
+WorkerMessage = Ready | Ask | Plan | Calls | Done
 
 InvalidMessage = msgspec.MsgspecError
 """What the decoders raise for a body that is not a message."""

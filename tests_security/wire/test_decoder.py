@@ -26,7 +26,7 @@ from codecall.sandbox.host.payloads import (
     utf8_length,
 )
 
-MESSAGES = (wire.Ready, wire.Ask, wire.Calls, wire.Done)
+MESSAGES = (wire.Ready, wire.Ask, wire.Plan, wire.Calls, wire.Done)
 
 SOON_S = 0.1
 """Longest time for one small body, in seconds, on a machine that has other things to do."""
@@ -41,6 +41,8 @@ VALID: list[wire.WorkerMessage] = [
     wire.Ready([msgspec.convert(LAYER, wire.Layer)]),
     wire.Ready([], failure="landlock"),
     wire.Ask("users:list"),
+    wire.Ask("users", "member", "list"),
+    wire.Plan([wire.Site("users:list", "{}", 1, 7)]),
     wire.Calls([], [], 0, 0.0),
     wire.Calls([wire.Call(1, "a", "{}"), wire.Call(2, "é", '{"a":[1,2]}')], ["one", "two"], 17, 1.25),
     wire.Calls([wire.Call(1, "data://é", "{}", "resource"), wire.Call(2, "p", "{}", "prompt")], [], 1, 0.5),

@@ -13,7 +13,7 @@ import pytest
 from codecall.envelopes import ExecutionResult
 from codecall.errors import WorkerError
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host import pipe, turns
+from codecall.sandbox.host import pipe, questions
 from tests_security.wire.conftest import Speaking
 from tests_security.wire.hostile import PLAIN, WELL_BEHAVED
 from tests_security.wire.violations import VIOLATIONS, Violation
@@ -85,7 +85,7 @@ def broken(result: ExecutionResult) -> bool:
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipe, "UNREAD_MS", 200)
-    monkeypatch.setattr(turns, "MAX_QUESTIONS", 500)
+    monkeypatch.setattr(questions, "MAX_QUESTIONS", 500)
 
 
 @pytest.mark.parametrize("violation", VIOLATIONS, ids=lambda violation: violation.title)

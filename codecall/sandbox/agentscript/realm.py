@@ -20,6 +20,7 @@ import _quickjs as quickjs  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
 from codecall.sandbox.agentscript.configuration import configuration
+from codecall.sandbox.agentscript.failing import Report, script_failure, syntax_failure
 from codecall.sandbox.agentscript.heap import HeapMark, give_back
 from codecall.sandbox.agentscript.instrument import Program
 from codecall.sandbox.agentscript.stops import stop_failure
@@ -50,21 +51,9 @@ JOBS_PER_LOOK = 256
 
 # The engine compiles it for every script: what is there for readers is taken out first. No text of it spans lines.
 _PRELUDE = re.sub(r"(?m)^\s*(?://.*)?\n?", "", (Path(__file__).parent / "prelude.js").read_text(encoding="utf-8"))
-# A function's name stands before the place, and a script chooses that name.
-_FRAME = re.compile(r"(?m)^ +at (?:.* )?\(?<input>:(\d{1,6}):(\d{1,6})\)?$")
 _HOST_FUNCTIONS = ("$post", "$ask", "$log", "$stop", "$checkpoint", "$finish", "$fail", "$exhausted")
 
 _decode_json = msgspec.json.decode
-
-
-class _Report(msgspec.Struct):
-    """What the prelude says of an error that ended the script."""
-
-    kind: str
-    name: str
-    message: str
-    stack: str
-    call: int | None = None
 
 
 @dataclass(slots=True)
@@ -139,7 +128,7 @@ class Realm:
         except _EngineError as error:
             # The binding tells the kind of an error by its text alone.
             if str(error).startswith("SyntaxError"):
-                self._refuse_syntax(str(error))
+                self._end(Outcome(failure=syntax_failure(str(error), program)))
             else:
                 self._stop("WORKER_MEMORY_EXCEEDED")
             return
@@ -248,48 +237,14 @@ class Realm:
             self._end(Outcome(value=value, warnings=_decode_json(notes)))
 
     def _host_fail(self, report: str) -> None:
-        self._failed(_decode_json(report, type=_Report))
+        told = _decode_json(report, type=Report)
+        if told.kind == "memory":
+            self._stop("WORKER_MEMORY_EXCEEDED")
+        else:
+            self._end(Outcome(failure=script_failure(told, self._program, self._limits)))
 
     def _host_exhausted(self) -> bool:
         return self._heap.grew_by(self._limits.memory_mb * 1024 * 1024)
-
-    # ------------------------------------------------------------------------------------------------- failures
-
-    def _failed(self, report: _Report) -> None:
-        if report.kind == "memory":
-            self._stop("WORKER_MEMORY_EXCEEDED")
-            return
-        line, column = self._locate(report.stack)
-        if report.kind == "tool":
-            failure = Failure(status="tool_error", code="TOOL", call=report.call)
-        elif report.kind == "stack":
-            failure = stop_failure("STACK_OVERFLOW", self._limits)
-        else:
-            failure = Failure(status="runtime_error", code="EXECUTION_ERROR", message=report.message, name=report.name)
-        self._end(Outcome(failure=msgspec.structs.replace(failure, line=line, column=column)))
-
-    def _locate(self, stack: str) -> tuple[int | None, int | None]:
-        """The innermost place in the script that a stack names."""
-        if self._program is not None:
-            for match in _FRAME.finditer(stack):
-                if (place := self._program.original(int(match[1]), int(match[2]))) is not None:
-                    return place
-        return None, None
-
-    def _refuse_syntax(self, text: str) -> None:
-        message, _, stack = text.partition("\n")
-        line, column = self._locate(stack)
-        self._end(
-            Outcome(
-                failure=Failure(
-                    status="syntax_error",
-                    code="SYNTAX_ERROR",
-                    message=message.removeprefix("SyntaxError: "),
-                    line=line,
-                    column=column,
-                )
-            )
-        )
 
 
 @cache

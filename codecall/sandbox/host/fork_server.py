@@ -15,6 +15,7 @@ from typing import Protocol
 
 from codecall.errors import WorkerStartupError
 from codecall.sandbox import wire
+from codecall.sandbox.fate import BORN, FATE
 
 FORK_SERVER_COMMAND = (sys.executable, "-I", "-m", "codecall.sandbox.worker.fork_server")
 """How the fork server is started: isolated from the environment, the user's site folder and the working directory."""
@@ -164,7 +165,7 @@ class ForkServer:
 
 
 class ForkedProcess:
-    """A worker made by the fork server. What becomes of it arrives on a line of its own: see `wire.FATE`."""
+    """A worker made by the fork server. What becomes of it arrives on a line of its own: see `FATE`."""
 
     def __init__(self, fate: socket.socket) -> None:
         fate.setblocking(False)
@@ -199,7 +200,7 @@ class ForkedProcess:
         """Its exit status, negative for a signal; None while it runs or is being made."""
         while self._status is None:
             try:
-                record, descriptors, _, _ = socket.recv_fds(self._fate, wire.FATE.size, 1)
+                record, descriptors, _, _ = socket.recv_fds(self._fate, FATE.size, 1)
             except BlockingIOError:
                 break
             if not record:
@@ -207,8 +208,8 @@ class ForkedProcess:
                 if self._process < 0 or _readable(self._process, 0.0):
                     self._settle(UNKNOWN_ENDING)
                 break
-            mark, number = wire.FATE.unpack(record)
-            if mark == wire.BORN:
+            mark, number = FATE.unpack(record)
+            if mark == BORN:
                 self._pid = number
                 # Without a descriptor, because this process has too many, it ends by the fate that is closed.
                 self._process = descriptors[0] if descriptors else -1

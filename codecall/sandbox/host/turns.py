@@ -34,6 +34,7 @@ from codecall.sandbox.host.lanes import Lanes
 from codecall.sandbox.host.outcomes import error_of, told, unexpected
 from codecall.sandbox.host.payloads import Bounds, NotJson, TooManyContainers, decode_json, json_text, utf8_length
 from codecall.sandbox.host.process import WorkerProcess
+from codecall.sandbox.host.questions import Questions
 
 WATCHDOG_GRACE_MS = 150
 """How long after its deadline a worker may still report by itself before it is killed, in milliseconds."""
@@ -49,9 +50,6 @@ within 250 ms, the contract's number."""
 LATENCY_MS = 150
 """What of each turn, as the server measures it, is not held against the script, in milliseconds: the worker's frame may
 wait for the event loop, and the server's for the processor."""
-
-MAX_QUESTIONS = 10_000
-"""Most `getTool` questions of one script; the runtime asks once per name."""
 
 MAX_WARNINGS = 50
 """Most warnings of one script; a last one says how many more there were."""
@@ -71,9 +69,13 @@ class Run:
     calls: int = 0
     tool_errors: dict[int, ToolCallError] = field(default_factory=dict[int, ToolCallError])
     started: float = field(default_factory=time.perf_counter)
-    _questions: int = 0
+    questions: Questions = field(init=False)
+    """What it may ask before a tool is called."""
     _turns_ms: float = 0.0
     _log_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.questions = Questions(self.broker)
 
     def stats(self) -> Stats:
         """The counters so far."""
@@ -129,12 +131,12 @@ class Run:
             while True:
                 # With no other script about, going to sleep and waking up takes longer than the worker's answer.
                 message = await self.worker.pipe.receive(PATIENCE_S if len(self.worker.peers) == 1 else 0.0)
-                if not isinstance(message, wire.Ask):
+                if not isinstance(message, wire.Ask | wire.Plan):
                     break
                 # What the server takes to answer is not the script's time.
                 left = turn.deadline - anyio.current_time()
                 turn.deadline = math.inf
-                await self._answer_question(message)
+                await self._send(await self.questions.answer(message))
                 turn.deadline = anyio.current_time() + left
             if isinstance(message, wire.Ready):
                 raise MessageValidationError("The worker sent a message out of turn")
@@ -147,20 +149,6 @@ class Run:
             f"Script execution timed out after {self.limits.timeout_ms}ms",
             hint="The script was stuck in one long operation and its worker was stopped: use smaller pieces of data.",
         )
-
-    async def _answer_question(self, question: wire.Ask) -> None:
-        self._questions += 1
-        if self._questions > MAX_QUESTIONS:
-            raise MessageFloodError(f"The worker asked more than {MAX_QUESTIONS} questions")
-        if len(question.name) > wire.MAX_NAME_LENGTH:
-            raise MessageValidationError("The worker asked for a tool name longer than scripts may use")
-        try:
-            described = await self.broker.describe(question.name)
-        except CodeCallError:
-            raise
-        except Exception as failure:
-            raise unexpected(question.name, failure) from failure
-        await self._send(wire.Described(None if described is None else json_text(described)))
 
     async def _send(self, message: wire.ServerMessage) -> None:
         """Write to a worker that waits."""

@@ -16,6 +16,7 @@ from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.realm import Realm
+from codecall.sandbox.fate import BORN, DIED, FATE, STILLBORN
 from codecall.sandbox.worker import jail
 from codecall.sandbox.worker.serve import Engines, run, settle_in
 
@@ -117,12 +118,12 @@ def _fork(template: _Template, descriptors: list[int]) -> tuple[int, _Child] | N
             raise
     except OSError as failure:
         with fate, contextlib.suppress(OSError):
-            fate.send(wire.FATE.pack(wire.STILLBORN, failure.errno or 0))
+            fate.send(FATE.pack(STILLBORN, failure.errno or 0))
         return None
     finally:
         os.close(pipe)
     with contextlib.suppress(OSError):
-        socket.send_fds(fate, [wire.FATE.pack(wire.BORN, pid)], [process])
+        socket.send_fds(fate, [FATE.pack(BORN, pid)], [process])
     return process, _Child(pid, fate)
 
 
@@ -141,7 +142,7 @@ def _bury(process: int, child: _Child) -> None:
     os.close(process)
     _, status = os.waitpid(child.pid, 0)
     with child.fate, contextlib.suppress(OSError):
-        child.fate.send(wire.FATE.pack(wire.DIED, os.waitstatus_to_exitcode(status)))
+        child.fate.send(FATE.pack(DIED, os.waitstatus_to_exitcode(status)))
 
 
 if __name__ == "__main__":
