@@ -16,6 +16,12 @@ from fastmcp.utilities.json_schema import dereference_refs
 
 JsonObject = dict[str, object]
 
+MAX_LEVELS = 100
+"""Objects and arrays within each other of a schema that is shown. JSON writers give up at two to three hundred."""
+
+MAX_PARTS = 100_000
+"""Values of a schema that is shown. Python objects may hold each other, so that a small one goes on for ever."""
+
 _HOOKS = ("__call__", "_dispatch_handler", "on_message", "on_request", "on_list_tools")
 """Every way in which a middleware sees a listing pass."""
 
@@ -30,11 +36,18 @@ def inlines(middleware: Sequence[Middleware]) -> bool:
     return any(isinstance(item, DereferenceRefsMiddleware) for item in middleware)
 
 
-def inlined(schema: JsonObject | None) -> JsonObject | None:
-    """`schema` without `$ref`, as FastMCP shows it to clients."""
-    if schema is None or not _refers(schema):
-        return schema
-    return dereference_refs(schema)
+def presented(schema: JsonObject | None, *, inline: bool) -> JsonObject | None:
+    """A schema as it is shown: without `$ref` where clients see it so, and no deeper than an answer can hold.
+
+    What is left out says so in a `$comment`, and allows everything. A schema that nothing has to be done to is given
+    back itself.
+    """
+    if schema is None:
+        return None
+    refers, fits = _looked_at(schema)
+    if not fits:
+        return cast("JsonObject", _Cut().copy(schema))
+    return dereference_refs(schema) if refers and inline else schema
 
 
 def _sees_listings(item: Middleware) -> bool:
@@ -47,8 +60,46 @@ def _sees_listings(item: Middleware) -> bool:
     return any(getattr(kind, hook, None) is not getattr(Middleware, hook) for hook in _HOOKS)
 
 
-def _refers(value: object) -> bool:
-    if isinstance(value, dict):
-        members = cast("JsonObject", value)
-        return "$ref" in members or "$defs" in members or any(map(_refers, members.values()))
-    return isinstance(value, list) and any(map(_refers, cast("list[object]", value)))
+def _looked_at(schema: JsonObject) -> tuple[bool, bool]:
+    """Whether a schema holds references or definitions, and whether it can be shown as it is."""
+    refers = False
+    left = MAX_PARTS
+    waiting: list[tuple[object, int]] = [(schema, 1)]
+    while waiting:
+        value, level = waiting.pop()
+        if isinstance(value, dict):
+            members = cast("JsonObject", value)
+            refers = refers or "$ref" in members or "$defs" in members
+            inner = members.values()
+        else:
+            inner = cast("list[object]", value)
+        left -= len(inner)
+        if level > MAX_LEVELS or left < 0:
+            return refers, False
+        waiting += [(item, level + 1) for item in inner if isinstance(item, (dict, list))]
+    return refers, True
+
+
+class _Cut:
+    """Copies a schema that is nested too deeply, contains itself or has too many parts."""
+
+    def __init__(self) -> None:
+        self._left = MAX_PARTS
+        self._above: list[object] = []
+
+    def copy(self, value: object) -> object:
+        """`value` with comments in place of what is left out."""
+        if not isinstance(value, (dict, list)):
+            return value
+        if any(value is outer for outer in self._above):
+            return {"$comment": "left out: the schema contains itself here"}
+        if len(self._above) >= MAX_LEVELS or self._left <= 0:
+            return {"$comment": "left out: the schema is too large or nested too deeply"}
+        self._above.append(cast("object", value))
+        try:
+            self._left -= len(cast("list[object]", value))
+            if isinstance(value, list):
+                return [self.copy(item) for item in cast("list[object]", value)]
+            return {name: self.copy(item) for name, item in cast("JsonObject", value).items()}
+        finally:
+            self._above.pop()

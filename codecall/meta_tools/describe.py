@@ -2,12 +2,16 @@
 
 `toolNames` takes every name that search gives: a URI, a URI template and a prompt's name as well as a tool's. What is
 no tool says its `kind`; where several things have the same name all of them are given, each with its `kind`.
+
+With format `typescript` a declaration stands for description and schemas, annotations are there if there are any, and
+of the usage examples only the author's own: how to call a tool, which the made ones show, the declaration says already.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 import anyio.to_thread
 from fastmcp.tools.base import ToolResult
@@ -16,8 +20,9 @@ from pydantic import AfterValidator, Field
 
 from codecall.calls.names import MAX_URI_CHARS
 from codecall.calls.unexpected import log_unexpected
-from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.entries import CatalogEntry, Example
 from codecall.catalog.offers import KINDS, Offers, offers_of
+from codecall.catalog.typescript import declaration
 from codecall.catalog.uris import Hidden
 from codecall.catalog.view import CatalogView
 from codecall.meta_tools.base import (
@@ -29,11 +34,17 @@ from codecall.meta_tools.base import (
     answer_from_catalogue,
     read_arguments,
 )
+from codecall.meta_tools.observing import observed_output
 from codecall.meta_tools.wording import describe_describe
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
+Format = Literal["json", "typescript"]
+
 MAX_NAMES = 50
 """Most names one call describes."""
+
+MAX_EXAMPLES = 5
+"""Most usage examples of one tool."""
 
 MAX_SUGGESTIONS = 3
 """Most near names for one that does not exist."""
@@ -56,7 +67,7 @@ class DescribeArguments(Arguments):
         Field(min_length=1, max_length=MAX_NAMES),
         AfterValidator(_unique),
     ]
-    format: Literal["json"] | None = None
+    format: Format | None = None
 
 
 _INPUT: JsonObject = {
@@ -70,7 +81,12 @@ _INPUT: JsonObject = {
             "uniqueItems": True,
             "description": "Exact names of tools; URIs, URI templates and names of prompts",
         },
-        "format": {"type": "string", "enum": ["json"], "default": "json"},
+        "format": {
+            "type": "string",
+            "enum": ["json", "typescript"],
+            "default": "json",
+            "description": "typescript: a short declaration in place of the schemas",
+        },
     },
     "required": ["toolNames"],
     "additionalProperties": False,
@@ -93,6 +109,8 @@ _OUTPUT: JsonObject = {
                     "description": _TEXT,
                     "inputSchema": {"type": "object"},
                     "outputSchema": {"type": ["object", "null"]},
+                    "observedOutput": {"type": "object", "description": "Seen, not declared"},
+                    "typescript": _TEXT,
                     "annotations": {
                         "type": "object",
                         "properties": {
@@ -111,15 +129,7 @@ _OUTPUT: JsonObject = {
                         },
                     },
                 },
-                "required": [
-                    "name",
-                    "appId",
-                    "description",
-                    "inputSchema",
-                    "outputSchema",
-                    "annotations",
-                    "usageExamples",
-                ],
+                "required": ["name", "appId"],
             },
         },
         "notFound": _NAMES,
@@ -152,18 +162,19 @@ class DescribeTool(MetaTool):
         given = read_arguments(DescribeArguments, self.name, arguments)
         context, view = self._view()
         offers = offers_of(context, self._wiring.options)
-        found: list[list[CatalogEntry]] = []
+        found: list[_Found] = []
         missing: list[str] = []
         for name in given.tool_names:
             entries = [] if is_meta_tool(name) else await _all_named(name, view, offers)
-            if entries:
-                found.append(entries)
+            for entry in entries:
+                observed = await observed_output(self._wiring, context, entry)
+                found.append(_Found(entry, len(entries) == 1, observed))
                 await asyncio.sleep(0)  # showing a tool resolves its schemas: other tasks get their turn between two
-            else:
+            if not entries:
                 missing.append(name)
         suggestions = await _suggestions([name for name in missing if not is_meta_tool(name)], view, offers)
         # Making examples parses scripts and walks schemas: not on the event loop.
-        tools = await anyio.to_thread.run_sync(_documents, found) if found else []
+        tools = await anyio.to_thread.run_sync(_documents, found, given.format or "json") if found else []
         body: JsonObject = {"tools": tools, "notFound": missing}
         if suggestions:
             body["suggestions"] = suggestions
@@ -197,27 +208,50 @@ async def _suggestions(names: list[str], view: CatalogView, offers: Offers) -> d
     return suggestions
 
 
-def _documents(found: list[list[CatalogEntry]]) -> list[JsonObject]:
-    return [_document(entry, alone=len(entries) == 1) for entries in found for entry in entries]
+class _Found(NamedTuple):
+    """What has one of the names."""
+
+    entry: CatalogEntry
+    alone: bool
+    """Whether nothing else has that name."""
+    observed: Mapping[str, object] | None
+    """Schema of what it was seen to give."""
 
 
-def _document(entry: CatalogEntry, *, alone: bool) -> JsonObject:
+def _documents(found: list[_Found], form: Format) -> list[JsonObject]:
+    return [_document(item, form) for item in found]
+
+
+def _document(found: _Found, form: Format) -> JsonObject:
     # They make and check scripts: loaded when they are needed.
     from codecall.catalog.examples import usage_examples
     from codecall.catalog.offer_examples import offer_examples
 
+    entry = found.entry
     is_tool = entry.kind == "tool"
     document: JsonObject = {"name": entry.name}
-    if not (is_tool and alone):
+    if not (is_tool and found.alone):
         document["kind"] = entry.kind
     if entry.title is not None and not is_tool:
         document["title"] = entry.title
-    examples = (usage_examples if is_tool else offer_examples)(entry, limit=5)
-    return document | {
-        "appId": entry.app_id,
+    document["appId"] = entry.app_id
+    if form == "typescript":
+        document["typescript"] = declaration(entry, observed=found.observed)
+        if entry.annotations:
+            document["annotations"] = entry.annotations
+        if entry.examples:
+            document["usageExamples"] = _shown(entry.examples[:MAX_EXAMPLES])
+        return document
+    document |= {
         "description": entry.description,
         "inputSchema": entry.input_schema,
         "outputSchema": entry.output_schema,
-        "annotations": entry.annotations,
-        "usageExamples": [{"description": example.description, "code": example.code} for example in examples],
     }
+    if found.observed is not None:
+        document["observedOutput"] = found.observed
+    examples = (usage_examples if is_tool else offer_examples)(entry, limit=MAX_EXAMPLES)
+    return document | {"annotations": entry.annotations, "usageExamples": _shown(examples)}
+
+
+def _shown(examples: Sequence[Example]) -> list[JsonObject]:
+    return [{"description": example.description, "code": example.code} for example in examples]

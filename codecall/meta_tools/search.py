@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -16,6 +16,8 @@ from pydantic import Discriminator, Field, Tag
 from codecall.catalog.entries import CatalogEntry, Kind
 from codecall.catalog.index import lookup_threads
 from codecall.catalog.offers import offers_of
+from codecall.catalog.typescript import declaration
+from codecall.catalog.typescript_notes import shortened
 from codecall.catalog.unhurried import CHUNK
 from codecall.catalog.view import CatalogView
 from codecall.meta_tools.base import (
@@ -27,6 +29,7 @@ from codecall.meta_tools.base import (
     answer_from_catalogue,
     read_arguments,
 )
+from codecall.meta_tools.observing import observed_output
 from codecall.meta_tools.overview import (
     DEAD_END,
     OVERVIEW,
@@ -48,7 +51,7 @@ from codecall.meta_tools.search_schema import MAX_QUERIES, MAX_QUERY, MAX_TOP_K,
 from codecall.meta_tools.selection import Criteria, Found, Missed, Selection, select
 from codecall.meta_tools.wording import describe_search
 
-Detail = Literal["name", "brief", "full"]
+Detail = Literal["name", "brief", "full", "typescript"]
 
 BRIEF_CHARACTERS = 200
 """Longest description at detail `brief`; a longer one ends in `…`."""
@@ -57,6 +60,9 @@ WEAK = 0.4
 """Queries whose best hit scores less get suggestions too. Plain requests score above: `tests/catalog/test_tfidf.py`."""
 
 Query = Annotated[str, Field(max_length=MAX_QUERY), SENDABLE]
+Observed = dict[str, Mapping[str, object]]
+"""Schemas of what tools were seen to give, by name."""
+
 T = TypeVar("T")
 
 
@@ -112,14 +118,25 @@ class SearchTool(MetaTool):
         kinds = given.filter.kinds if given.filter else None
         inquiry = _Inquiry(given, await self._entries(context, view, kinds), self._wiring)
         found = await inquiry.answer()
-        if given.detail == "full":
-            for item in found:
-                if item.entry.kind == "tool":
-                    item.entry = await view.find(item.entry.name) or item.entry
-                await asyncio.sleep(0)  # showing a tool resolves its schemas: other tasks get their turn between two
         several = isinstance(given.query, list) and len(given.query) > 1 and bool(inquiry.queries)
-        shown = [_document(item, given.detail or "brief", several, kinds is not None) for item in found]
+        detail = given.detail or "brief"
+        observed = await self._looked_up(found, context, view) if detail in {"full", "typescript"} else {}
+        show = partial(_documents, found, observed, detail, several, kinds is not None)
+        # Reads schemas, which may be large.
+        shown = await anyio.to_thread.run_sync(show, limiter=lookup_threads()) if detail == "typescript" else show()
         return answer_from_catalogue({"tools": shown, **inquiry.body})
+
+    async def _looked_up(self, found: Sequence[Found], context: Context, view: CatalogView) -> Observed:
+        """Puts whole entries in the place of those that search knows; gives what was observed of the tools' results."""
+        observed: Observed = {}
+        for item in found:
+            if item.entry.kind == "tool":
+                item.entry = await view.find(item.entry.name) or item.entry
+                seen = await observed_output(self._wiring, context, item.entry)
+                if seen is not None:
+                    observed[item.entry.name] = seen
+            await asyncio.sleep(0)  # showing a tool resolves its schemas: other tasks get their turn between two
+        return observed
 
     async def _entries(
         self, context: Context, view: CatalogView, kinds: Sequence[Kind] | None
@@ -243,13 +260,21 @@ class _Inquiry:
         return work() if few else await anyio.to_thread.run_sync(work, limiter=lookup_threads())
 
 
-def _document(found: Found, detail: Detail, several: bool, kinds: bool) -> JsonObject:
+def _documents(
+    found: Sequence[Found], observed: Observed, detail: Detail, several: bool, kinds: bool
+) -> list[JsonObject]:
+    return [_document(item, observed.get(item.entry.name), detail, several, kinds) for item in found]
+
+
+def _document(
+    found: Found, observed: Mapping[str, object] | None, detail: Detail, several: bool, kinds: bool
+) -> JsonObject:
     entry = found.entry
     body: JsonObject = {"name": entry.name}
     if kinds:
         body["kind"] = entry.kind
     body["appId"] = entry.app_id
-    if detail != "name":
+    if detail in {"brief", "full"}:
         said = entry.description or entry.title or ""
         body["description"] = said if detail == "full" else brief(said)
         if entry.kind != "tool" and entry.description and entry.title:
@@ -257,17 +282,17 @@ def _document(found: Found, detail: Detail, several: bool, kinds: bool) -> JsonO
     body["score"] = found.score
     if several:
         body["matchedQueries"] = [repeated(query) for query in found.queries]
+    if detail == "typescript":
+        body["typescript"] = declaration(entry, observed=observed if entry.kind == "tool" else None, brief=True)
     if detail == "full":
         body["inputSchema"] = entry.input_schema
         body["outputSchema"] = entry.output_schema
+        if observed is not None and entry.kind == "tool":
+            body["observedOutput"] = observed
         body["annotations"] = entry.annotations
     return body
 
 
 def brief(description: str) -> str:
     """The first paragraph of a description on one line, cut at a word with `…` where it is too long."""
-    paragraph = " ".join(description.strip().split("\n\n", 1)[0].split())
-    if len(paragraph) <= BRIEF_CHARACTERS:
-        return paragraph
-    head = paragraph[: BRIEF_CHARACTERS - 1]
-    return (head.rsplit(" ", 1)[0] if " " in head else head).rstrip(" ,;:") + "…"
+    return shortened(description.strip().split("\n\n", 1)[0], BRIEF_CHARACTERS)

@@ -66,9 +66,9 @@ def input_schema(options: PluginOptions) -> JsonObject:
             },
             "detail": {
                 "type": "string",
-                "enum": ["name", "brief", "full"],
+                "enum": ["name", "brief", "full", "typescript"],
                 "default": "brief",
-                "description": "full adds the schemas",
+                "description": "full adds the schemas; typescript gives declarations, ready to write calls from",
             },
         },
         "required": ["query"],
@@ -93,7 +93,9 @@ OUTPUT: JsonObject = {
                     "matchedQueries": _TEXTS,
                     "inputSchema": {"type": "object"},
                     "outputSchema": {"type": ["object", "null"]},
+                    "observedOutput": {"type": "object", "description": "Seen, not declared"},
                     "annotations": {"type": "object"},
+                    "typescript": _TEXT,
                 },
                 "required": ["name", "appId", "score"],
             },
@@ -121,4 +123,5 @@ OUTPUT: JsonObject = {
     "required": ["tools", "totalIndexed"],
 }
 """The answer. `apps` comes with an overview and wherever nothing was found, `suggestions` with queries nothing fits,
-`matchedQueries` with several queries, `kind` with `filter.kinds`, the schemas with detail `full`."""
+`matchedQueries` with several queries, `kind` with `filter.kinds`, the schemas with detail `full`, `typescript` with
+detail `typescript`."""

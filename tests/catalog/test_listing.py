@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,10 +10,19 @@ from fastmcp import Client, FastMCP
 from fastmcp.server.middleware import Middleware
 from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
 from fastmcp.server.middleware.timing import TimingMiddleware
+from fastmcp.tools import Tool
+from fastmcp.tools.base import ToolResult
 from pydantic import BaseModel
 
 from codecall import CodeCallPlugin, RateLimitPlugin
-from codecall.catalog.listing import inlined, inlines, reads_beneath
+from codecall.catalog.listing import MAX_LEVELS, inlines, presented, reads_beneath
+
+
+class Listed(Tool):
+    """A tool with a schema of the test's choice."""
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        return ToolResult(structured_content={"done": True})
 
 
 class OnCall(Middleware):
@@ -92,10 +102,71 @@ def test_schemas_are_inlined_as_the_server_does():
     assert inlines([OnCall(), DereferenceRefsMiddleware()])
     assert not inlines([OnCall()])
     plain = {"type": "object", "properties": {"a": {"type": "string"}}}
-    assert inlined(plain) is plain
-    assert inlined(None) is None
+    assert presented(plain, inline=True) is plain
+    assert presented(None, inline=True) is None
     schema = {"$defs": {"A": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/A"}}}
-    assert inlined(schema) == {"properties": {"a": {"type": "string"}}}
+    assert presented(schema, inline=False) is schema
+    assert presented(schema, inline=True) == {"properties": {"a": {"type": "string"}}}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """A schema of so many objects and arrays within each other."""
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range((levels - 1) // 2):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+def levels(value: Any) -> int:
+    found, row = 0, [value]
+    while row:
+        found += 1
+        row = [item for each in row for item in each.values() if isinstance(item, dict)]
+    return found
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_schemas_that_no_answer_could_hold_are_cut(inline: bool):
+    fits = nested(MAX_LEVELS - 1)
+    assert presented(fits, inline=inline) is fits
+    deep = presented(nested(3_000), inline=inline)
+    assert levels(deep) == MAX_LEVELS + 1
+    assert "too large or nested too deeply" in json.dumps(deep)
+    circular: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}}
+    circular["properties"]["parent"] = circular
+    assert presented(circular, inline=inline) == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "parent": {"$comment": "left out: the schema contains itself here"},
+        },
+    }
+    tangled: list[dict[str, Any]] = [{"properties": {}} for _ in range(12)]
+    for one in tangled:
+        one["properties"].update({f"p{n}": other for n, other in enumerate(tangled)})
+    assert len(json.dumps(presented(tangled[0], inline=inline))) < 10_000_000
+
+
+@pytest.mark.parametrize("inline", [True, False])
+async def test_one_odd_schema_does_not_spoil_the_answer_about_the_others(inline: bool):
+    server: FastMCP = FastMCP("odd", dereference_schemas=inline)
+    circular: dict[str, Any] = {"type": "object", "properties": {}}
+    circular["properties"]["self"] = circular
+    for name, schema in (("deep", nested(3_000)), ("long", nested(400)), ("round", circular), ("plain", nested(5))):
+        server.add_tool(Listed(name=name, description=f"A {name} tool", parameters=schema, output_schema=None))
+    CodeCallPlugin.init().install(server)
+    names = ["deep", "long", "round", "plain"]
+    async with Client(server) as client:
+        for form in ("json", "typescript"):
+            described = await client.call_tool("codecall:describe", {"toolNames": names, "format": form})
+            assert [tool["name"] for tool in (described.structured_content or {})["tools"]] == names
+        for detail in ("full", "typescript"):
+            arguments = {"query": "tool", "minScore": 0, "detail": detail}
+            found = await client.call_tool("codecall:search", arguments)
+            assert {tool["name"] for tool in (found.structured_content or {})["tools"]} == set(names)
+        script = "return [getTool('deep').name, getTool('round').name, await callTool('long', {})]"
+        ran = await client.call_tool("codecall:execute", {"script": script})
+        assert (ran.structured_content or {})["result"] == ["deep", "round", {"done": True}]
 
 
 async def test_a_tool_hidden_by_middleware_is_out_of_reach():
