@@ -153,3 +153,26 @@ def _first_of(alternatives: list[object]) -> JsonObject:
         if isinstance(each, Mapping) and cast(JsonObject, each).get("type") != "null":
             return cast(JsonObject, each)
     return {"type": "null"}
+
+
+_REMARKS = frozenset({"$schema", "title", "description", "default", "x-fastmcp-wrap-result"})
+"""Keywords that say nothing of a value's form."""
+
+
+def says_nothing(schema: JsonObject | None, depth: int = 3) -> bool:
+    """Whether a tool's output schema leaves its form open: there is none, or it allows any object, or a list of such.
+
+    That is what a Python function declares that returns `dict` or `list[dict]`. Nested further than `depth` counts as
+    said.
+    """
+    if schema is None:
+        return True
+    rest = {key: value for key, value in schema.items() if key not in _REMARKS}
+    kind = rest.pop("type", None)
+    if kind == "object":
+        return rest.pop("additionalProperties", True) in (True, {}) and rest.pop("properties", {}) == {} and not rest
+    if kind == "array":
+        items = rest.pop("items", {})
+        inner = isinstance(items, Mapping) and depth > 0 and says_nothing(cast(JsonObject, items), depth - 1)
+        return inner and not rest
+    return kind is None and not rest
