@@ -1,0 +1,276 @@
+"""How scripts write the names of tools: `users.list` for `users:list`.
+
+A namespace is what stands before a `:`, `.` or `/` in a tool's name; or the tool's app, where the name begins with that
+and a `_` or `-` (`github_create_issue` of a server that is mounted as `github`). What follows is the member. A path
+leads to a namespace: `github`, or `github.issues` for what begins `github/issues/`. Characters that no JavaScript name
+may have are written as `_`; a member also goes by its own spelling, in brackets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, NamedTuple
+
+from codecall.sandbox.agentscript.policy import NEVER_MEMBERS, is_meta_tool
+
+SEPARATORS: Final = (":", ".", "/", "-", "_")
+"""What may stand between a namespace and a member, best first: where two tools could be meant, the first decides."""
+
+MAX_NAME_CHARS: Final = 256
+"""Longest name of a tool that is written so, in characters; no script may use longer ones."""
+
+MAX_DEPTH: Final = 4
+"""Most namespaces one name is in, each inside the one before."""
+
+MAX_CANDIDATES: Final = 20
+"""Most tools of one spelling that are looked at."""
+
+MAX_LISTED: Final = 10
+"""Most members that a message lists."""
+
+MAX_TABLE: Final = 100
+"""Most members that a script is told of a namespace before it asks for them."""
+
+MAX_MISSING: Final = 100
+"""Most missing members of one script that are explained one by one."""
+
+_SPLIT = re.compile(r"[:./]")
+_NO_NAME = re.compile(r"[^\w$]")
+
+Permits = Callable[[str], bool]
+"""Whether the tool of a name may be called."""
+
+
+class Ambiguous(NamedTuple):
+    """Several tools that one spelling stands for, none before the others."""
+
+    tools: tuple[str, ...]
+
+
+class _Tool(NamedTuple):
+    rank: int
+    """By its separator."""
+    name: str
+
+
+@dataclass(slots=True)
+class _Space:
+    """One namespace."""
+
+    own: dict[str, list[_Tool]] = field(default_factory=dict[str, list[_Tool]])
+    """By member, in the tool's own spelling."""
+    written: dict[str, list[_Tool]] = field(default_factory=dict[str, list[_Tool]])
+    """By member, as a script writes it."""
+
+
+def written(text: str) -> str:
+    """`text` as a JavaScript name: other characters are `_`."""
+    name = _NO_NAME.sub("_", text)
+    return f"_{name}" if name[:1].isdigit() else name
+
+
+def _readable(member: str) -> bool:
+    """Whether a script can read it of a namespace."""
+    return member not in NEVER_MEMBERS
+
+
+def path_of(text: str) -> str:
+    """The path to what is called `text`: its parts as JavaScript names, with dots between them."""
+    return ".".join(written(part) for part in _SPLIT.split(text))
+
+
+class Namespaces:
+    """The namespaces of some tools. About 4 microseconds and half a kilobyte for each tool."""
+
+    def __init__(self) -> None:
+        self._spaces: dict[str, _Space] = {}
+        self._names: list[str] = []
+
+    @classmethod
+    def of(cls, tools: Iterable[tuple[str, str]]) -> Namespaces:
+        """The namespaces of tools given as name and app."""
+        made = cls()
+        for name, app_id in tools:
+            made.add(name, app_id)
+        return made
+
+    def add(self, name: str, app_id: str = "") -> None:
+        """Put in one tool. `app_id` is its app; a meta-tool of CodeCall is left out."""
+        if len(name) > MAX_NAME_CHARS or is_meta_tool(name):
+            return
+        self._names.append(name)
+        for before, separator, member in _divided(name, app_id):
+            path = path_of(before)
+            if path.partition(".")[0].casefold() == "codecall":
+                continue
+            space = self._spaces.setdefault(path, _Space())
+            tool = _Tool(SEPARATORS.index(separator), name)
+            space.own.setdefault(member, []).append(tool)
+            space.written.setdefault(written(member), []).append(tool)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._spaces
+
+    def roots(self) -> list[str]:
+        """The namespaces that are in no other, in the order in which they came."""
+        return [path for path in self._spaces if "." not in path]
+
+    def beginning(self, word: str) -> Iterator[str]:
+        """The tools whose names begin with `word` and a separator, in the order in which they came."""
+        heads = tuple(f"{word}{separator}" for separator in SEPARATORS)
+        return (name for name in self._names if name.startswith(heads))
+
+    def members(self, path: str) -> list[str]:
+        """What a script may write behind `path` and a dot, in the order in which it came."""
+        space = self._spaces.get(path)
+        names = dict.fromkeys(self._told(path, member) for member in space.own) if space else ()
+        return [name for name in names if _readable(name)]
+
+    def _told(self, path: str, member: str) -> str:
+        """How a message writes a member: by way of the namespaces inside, where there are any."""
+        inner = path_of(member)
+        return inner if f"{path}.{inner}".rpartition(".")[0] in self._spaces else written(member)
+
+    def resolve(self, path: str, member: str, permits: Permits) -> str | Ambiguous | None:
+        """The name of the tool that `path.member` stands for; None when there is none.
+
+        A member in its own spelling comes before one that is only written so, a tool that may be called before one that
+        may not, and then the separator decides.
+        """
+        space = self._spaces.get(path)
+        if space is None:
+            return None
+        found = space.own.get(member) or space.written.get(member)
+        if not found:
+            return None
+        found = found[:MAX_CANDIDATES]
+        if len(found) == 1:
+            return found[0].name
+        usable = [tool for tool in found if permits(tool.name)] or found
+        first = min(tool.rank for tool in usable)
+        names = tuple(dict.fromkeys(tool.name for tool in usable if tool.rank == first))
+        return names[0] if len(names) == 1 else Ambiguous(names)
+
+    def table(self, path: str, permits: Permits) -> dict[str, str]:
+        """The first `MAX_TABLE` members of a namespace that are one tool each, which may be called; with its name."""
+        table: dict[str, str] = {}
+        space = self._spaces.get(path)
+        for member in space.written if space else ():
+            tool = self.resolve(path, member, permits)
+            if isinstance(tool, str) and permits(tool) and _readable(member):
+                table[member] = tool
+                if len(table) == MAX_TABLE:
+                    break
+        return table
+
+
+class Found(NamedTuple):
+    """What a member of a namespace is. One of the three is set."""
+
+    tool: str = ""
+    """The name of a tool."""
+    space: str = ""
+    """The path of a namespace inside."""
+    missing: str = ""
+    """A name that no tool has. A call under it fails, and `Lookup.missing` says why."""
+
+    def told(self) -> dict[str, object]:
+        """What `ToolBroker.member` answers."""
+        return {key: value for key, value in self._asdict().items() if value}
+
+
+class Missing(NamedTuple):
+    """Why a call under a name fails that a namespace gave out."""
+
+    message: str
+    hint: str | None
+
+
+class Lookup:
+    """What one script finds in namespaces.
+
+    Args:
+        permits: Whether the tool of a name may be called.
+        near: Those of some names that one may stand for, best first.
+        shown: How a message repeats what a script wrote.
+    """
+
+    def __init__(
+        self,
+        permits: Permits,
+        near: Callable[[str, Sequence[str]], list[str]],
+        shown: Callable[[str], str] = str,
+    ) -> None:
+        self._permits = permits
+        self._near = near
+        self._shown = shown
+        self._missing: dict[str, Missing] = {}
+
+    def space(self, spaces: Namespaces, path: str) -> dict[str, object]:
+        """What `ToolBroker.space` answers."""
+        if path in spaces:
+            return {"members": spaces.table(path, self._permits)}
+        tools = [name for name in islice(spaces.beginning(path), MAX_CANDIDATES) if self._permits(name)]
+        return {"near": self._near(path, spaces.roots()), "tools": tools[:1]}
+
+    def member(self, spaces: Namespaces, path: str, member: str, *, exists: bool = False) -> Found:
+        """What `path.member` is. A member of the empty path is a tool of that very name, if that `exists`."""
+        inside = f"{path}.{path_of(member)}" if path else path_of(member)
+        if not path:
+            if exists:
+                return Found(tool=member)
+            return Found(space=inside) if inside in spaces else Found(missing=member)
+        tool = spaces.resolve(path, member, self._permits)
+        if isinstance(tool, str):
+            return Found(tool=tool)
+        if inside in spaces:
+            return Found(space=inside)
+        name = f"{path}.{member}"
+        if name not in self._missing and len(self._missing) < MAX_MISSING:
+            self._missing[name] = self._lacks(spaces, path, member) if tool is None else self._may_be(name, tool)
+        return Found(missing=name)
+
+    def missing(self, name: str) -> Missing | None:
+        """Why a call under `name` fails, if that is a name a namespace gave out for a tool it does not have."""
+        return self._missing.get(name)
+
+    def _lacks(self, spaces: Namespaces, path: str, member: str) -> Missing:
+        members = spaces.members(path)
+        near = [name for name in self._near(member, members) if self._callable(spaces, path, name)]
+        first = [name for name in members[:MAX_TABLE] if name not in near]
+        others = near + [name for name in first if self._callable(spaces, path, name)]
+        message = f"{self._shown(path)} has no tool '{self._shown(member)}'"
+        if others:
+            listed = others[:MAX_LISTED]
+            more = len(others) - len(listed) + max(0, len(members) - MAX_TABLE)
+            rest = f" and {more} more" if more else ""
+            message += f"; it has: {', '.join(map(self._shown, listed))}{rest}"
+        hint = f"Did you mean {self._shown(path)}.{self._shown(near[0])}?" if near else None
+        return Missing(message, hint)
+
+    def _callable(self, spaces: Namespaces, path: str, member: str) -> bool:
+        """Whether a member, as a message writes it, leads to a tool that may be called."""
+        inner, _, last = f"{path}.{member}".rpartition(".")
+        tool = spaces.resolve(inner, last, self._permits)
+        return isinstance(tool, str) and self._permits(tool)
+
+    def _may_be(self, name: str, found: Ambiguous) -> Missing:
+        listed = ", ".join(f"'{self._shown(tool)}'" for tool in found.tools[:MAX_LISTED])
+        hint = f"Call the one you mean by its own name: tools['{self._shown(found.tools[0])}'](…)."
+        return Missing(f"{self._shown(name)} may be any of the tools {listed}", hint)
+
+
+def _divided(name: str, app_id: str) -> Iterator[tuple[str, str, str]]:
+    """The ways to divide a name: what is before, the separator, and the member."""
+    for depth, found in enumerate(_SPLIT.finditer(name)):
+        before, member = name[: found.start()], name[found.end() :]
+        if depth < MAX_DEPTH and member and all(_SPLIT.split(before)):
+            yield before, found[0], member
+    size = len(app_id)
+    if size and name[size : size + 1] in {"_", "-"} and name[:size].casefold() == app_id.casefold():
+        member = name[size + 1 :]
+        if member:
+            yield name[:size], name[size], member

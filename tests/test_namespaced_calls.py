@@ -1,0 +1,264 @@
+"""Namespaced calls over real servers: mounted, renamed, large, and with tools that not everybody sees."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.server.auth import require_scopes
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.server.middleware import Middleware
+from fastmcp.tools import Tool
+from fastmcp.utilities.tests import asgi_client
+
+from codecall import CodeCallPlugin, tool_metadata
+from codecall.catalog.view import CatalogView
+
+MANY = 5_000
+
+
+def named(server: FastMCP[Any], *names: str) -> FastMCP[Any]:
+    """Tools that answer with what they were given."""
+    for name in names:
+
+        @server.tool(name=name)
+        def tell(value: int = 0) -> dict[str, int]:
+            return {"value": value}
+
+    return server
+
+
+def shop() -> FastMCP[Any]:
+    server = named(
+        FastMCP("shop"), "users:list", "users:get", "shop_ping", "loose_end", "process:run", "billing/v2/pay"
+    )
+    server.mount(named(FastMCP("GitHub"), "create_issue", "list"), namespace="github")
+    server.mount(named(FastMCP("weather"), "weather_today", "forecast"))
+    inner = named(FastMCP("inner"), "x")
+    outer = FastMCP("outer")
+    outer.mount(inner, namespace="deep")
+    server.mount(outer, namespace="outer")
+    server.tool(name="crm_find", meta=tool_metadata(app_id="crm"))(lambda: {"found": True})
+    return server
+
+
+@asynccontextmanager
+async def client_of(server: FastMCP[Any], **options: Any) -> AsyncIterator[Client[Any]]:
+    CodeCallPlugin.init(**{"vm": {"preset": "secure"}, **options}).install(server)
+    async with Client(server) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+async def client() -> AsyncIterator[Client[Any]]:
+    async with client_of(shop()) as client:
+        yield client
+
+
+async def execute(client: Client[Any], script: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool("codecall:execute", {"script": script, **arguments})
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "users.list",
+        "tools['users:list']",
+        "tools.users.get",
+        "shop.ping",
+        "github.create_issue",
+        "github['list']",
+        "tools.github_create_issue",
+        "weather.today",
+        "outer.deep_x",
+        "billing.v2.pay",
+        "billing.v2_pay",
+        "tools['billing/v2/pay']",
+        "tools.process.run",
+    ],
+)
+async def test_a_namespaced_call(client: Client[Any], call: str) -> None:
+    envelope = await execute(client, f"return (await {call}({{ value: 7 }})).value")
+    assert (envelope["status"], envelope.get("result")) == ("ok", 7), envelope
+    assert envelope["stats"]["toolCalls"] == 1
+
+
+async def test_an_app_named_by_metadata(client: Client[Any]) -> None:
+    assert (await execute(client, "return await crm.find()"))["result"] == {"found": True}
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "said"),
+    [
+        ("return await users.lst({})", "TOOL_NOT_FOUND", "users has no tool 'lst'; it has: list, get"),
+        ("return await users.lst({})", "TOOL_NOT_FOUND", "Did you mean users.list?"),
+        ("return await github.createIssue({})", "TOOL_NOT_FOUND", "Did you mean github.create_issue?"),
+        ("return await billing.pay({})", "TOOL_NOT_FOUND", "it has: v2.pay"),
+        ("return await tools.user_list({})", "TOOL_NOT_FOUND", "Did you mean 'users:list'"),
+        ("return await loose.end({})", "VALIDATION_ERROR", "await tools['loose_end']({…})"),
+        ("return await user.list({})", "VALIDATION_ERROR", "Did you mean the namespace `users`?"),
+        ("return await process.run({})", "VALIDATION_ERROR", "'process' is not allowed"),
+        ("return await outer.x({})", "TOOL_NOT_FOUND", "it has: deep_x"),
+        ("return await users.list({ value: 'text' })", "INVALID_INPUT", "users:list"),
+        ("return await codecall.execute({})", "SELF_REFERENCE_BLOCKED", "codecall:execute"),
+        ("return await tools[['codecall', 'search'].join('_')]({})", "SELF_REFERENCE_BLOCKED", "codecall_search"),
+    ],
+)
+async def test_a_failure_says_what_to_do(client: Client[Any], script: str, code: str, said: str) -> None:
+    envelope = await execute(client, script)
+    assert envelope["error"]["code"] == code, envelope
+    assert said in f"{envelope['error']['message']} {envelope['error'].get('hint')}"
+    assert envelope["error"]["location"]["line"] == 1
+
+
+async def test_allowed_tools_hold(client: Client[Any]) -> None:
+    allowed = ["users:get", "shop_*"]
+    denied = await execute(client, "return await users.list({})", allowedTools=allowed)
+    assert denied["error"]["code"] == "ACCESS_DENIED"
+    missing = await execute(client, "return await users.lst({})", allowedTools=allowed)
+    assert missing["error"]["message"] == "users has no tool 'lst'; it has: get"
+    assert "list" not in missing["error"]["hint"]
+    fine = await execute(client, "return [Object.keys(users), (await users.get({})).value]", allowedTools=allowed)
+    assert fine["result"] == [["get"], 0]
+
+
+async def test_invented_members_do_not_reach_other_tools(client: Client[Any]) -> None:
+    # What a namespace gives out for a member it does not have is no way around the rules for names.
+    script = """
+    const codes = [];
+    const calls = [github.users, github['../users:list'], github['users:list'], users['*'], users['list '], users['']];
+    for (const call of calls) {
+      codes.push((await call({}, { throwOnError: false })).error.code);
+    }
+    codes.push((await callTool('users.lst', {}, { throwOnError: false })).error.code);
+    return codes;
+    """
+    assert set((await execute(client, script))["result"]) == {"TOOL_NOT_FOUND"}
+
+
+async def test_tools_of_others_are_neither_called_nor_named() -> None:
+    tokens = {who: {"client_id": who, "sub": who, "scopes": [who]} for who in ("staff", "admin")}
+    server = named(FastMCP("hr", auth=StaticTokenVerifier(tokens=tokens)), "people:list")
+    for name in ("people:payroll", "vault:open", "people_payroll_export"):
+        server.tool(lambda: {"seen": True}, name=name, auth=require_scopes("admin"))
+    CodeCallPlugin.init(vm={"preset": "secure"}).install(server)
+    answers: dict[str, list[dict[str, Any]]] = {}
+    async with asgi_client(server, auth="admin") as admin, asgi_client(server, auth="staff") as staff:
+        for who, client in (("admin", admin), ("staff", staff), ("admin", admin), ("staff", staff)):
+            answers[who] = [
+                await execute(client, script)
+                for script in (
+                    "return await people.payroll()",
+                    "return await vault.open()",
+                    "return await tools['vault:open']()",
+                    "return await people.pay()",
+                    "return await valt.open()",
+                    "return await people_payroll.export()",
+                    "const has = (name) => name in tools; "
+                    "people.list; return [Object.keys(people), 'payroll' in people, has('vault:open'), has('vault')]",
+                )
+            ]
+    admins, staffs = answers["admin"], answers["staff"]
+    assert [one["status"] for one in admins[:3]] == ["ok"] * 3
+    assert admins[6]["result"] == [["list", "payroll"], True, True, True]
+    codes = [one["error"]["code"] for one in staffs[:6]]
+    assert (
+        codes == ["TOOL_NOT_FOUND", "VALIDATION_ERROR", "TOOL_NOT_FOUND", "TOOL_NOT_FOUND"] + ["VALIDATION_ERROR"] * 2
+    )
+    assert staffs[6]["result"] == [["list"], False, False, False]
+    said = [str({key: one["error"][key] for key in ("message", "hint")}) for one in staffs[:6]]
+    asked = ["payroll", "vault", "vault", "pay", "valt", "people_payroll"]
+    for text, own in zip(said, asked, strict=True):
+        hidden = text.replace(own, "").replace(f"{own}:open", "")
+        assert not any(name in hidden for name in ("payroll", "vault", "export")), text
+
+
+async def test_a_listing_that_fails_fails_the_call() -> None:
+    class Broken(Middleware):
+        async def on_list_tools(self, context: Any, call_next: Any) -> Sequence[Tool]:
+            if context.fastmcp_context is not None and self.broken:
+                raise KeyError("not for scripts")
+            return await call_next(context)
+
+        broken = False
+
+    server = named(FastMCP("shaky"), "users:list")
+    broken = Broken()
+    server.add_middleware(broken)
+    async with client_of(server) as client:
+        await client.list_tools()  # which a client does once by itself
+        broken.broken = True
+        envelope = await execute(client, "return await users.list({})")
+        assert envelope["status"] == "tool_error"
+        assert "not for scripts" not in str(envelope)
+        broken.broken = False
+        assert (await execute(client, "return (await users.list({})).value"))["result"] == 0
+
+
+@pytest.fixture(scope="module")
+def many() -> FastMCP[Any]:
+    async def tell() -> str:
+        return "told"
+
+    server, made = FastMCP[Any]("many"), Tool.from_function(tell)
+    for number in range(MANY):
+        server.add_tool(made.model_copy(update={"name": f"area{number % 50}:thing_{number}"}))
+    CodeCallPlugin.init(vm={"preset": "secure"}).install(server)
+    return server
+
+
+async def test_five_thousand_tools(many: FastMCP[Any]) -> None:
+    async with Client(many) as client:
+        assert (await execute(client, "return await area7.thing_4907()"))["result"] == "told"
+        missing = (await execute(client, "return await area7.thing_490()"))["error"]
+        assert missing["message"].endswith(" and 90 more")
+        assert len(missing["message"]) + len(missing["hint"]) < 500
+        began = time.perf_counter()
+        for _ in range(20):
+            assert (await execute(client, "return await area7.thing_4907()"))["result"] == "told"
+        each = (time.perf_counter() - began) / 20
+        began = time.perf_counter()
+        for _ in range(20):
+            assert (await execute(client, "return await callTool('area7:thing_4907')"))["result"] == "told"
+        assert each < 5 * (time.perf_counter() - began) / 20 + 0.02
+
+
+async def test_five_thousand_tools_do_not_hold_up_the_event_loop(many: FastMCP[Any]) -> None:
+    longest = 0.0
+
+    async def watch() -> None:
+        nonlocal longest
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(0)
+            longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+
+    async with Client(many) as client:
+        await execute(client, "return await callTool('area1:thing_1')")
+        watcher = asyncio.create_task(watch())
+        try:
+            globs = [f"area{n}:thing_*{n}*" for n in range(50)]
+            await execute(client, "area1.x; area2.y; return await area3.nothing()", allowedTools=globs)
+        finally:
+            watcher.cancel()
+    assert longest < 0.2
+
+
+async def test_a_script_without_unknown_names_reads_no_namespaces(
+    many: FastMCP[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(self: CatalogView) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(CatalogView, "namespaces", never)
+    async with Client(many) as client:
+        script = "const area1 = 1; return [area1, await callTool('area1:thing_1'), await tools['area1:thing_1']()]"
+        assert (await execute(client, script))["result"] == [1, "told", "told"]
+        assert (await execute(client, "return nothing"))["error"]["code"] == "VALIDATION_ERROR"

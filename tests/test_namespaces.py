@@ -1,0 +1,237 @@
+"""How scripts write the names of tools."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codecall.namespaces import (
+    MAX_DEPTH,
+    MAX_LISTED,
+    MAX_MISSING,
+    MAX_NAME_CHARS,
+    MAX_TABLE,
+    Ambiguous,
+    Found,
+    Lookup,
+    Namespaces,
+    path_of,
+    written,
+)
+from codecall.sandbox.agentscript.policy import NEVER_MEMBERS
+
+
+def anything(name: str) -> bool:
+    del name
+    return True
+
+
+def near(name: str, names: object) -> list[str]:
+    assert isinstance(names, list)
+    return [other for other in names if other[:2] == name[:2]][:3]
+
+
+def of(*names: str, app: str = "") -> Namespaces:
+    return Namespaces.of((name, app) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "member"),
+    [
+        ("users:list", "users", "list"),
+        ("users.list", "users", "list"),
+        ("users/list", "users", "list"),
+        ("github/issues/create", "github", "issues_create"),
+        ("github/issues/create", "github", "issues/create"),
+        ("github/issues/create", "github.issues", "create"),
+        ("a.b:c/d", "a.b.c", "d"),
+        ("my-server:list-all", "my_server", "list_all"),
+        ("my-server:list-all", "my_server", "list-all"),
+        ("2fa:send", "_2fa", "send"),
+        ("users:2fa", "users", "_2fa"),
+        ("größe:лист", "größe", "лист"),
+        ("users:list:", "users", "list_"),
+    ],
+)
+def test_a_separator_makes_a_namespace(name: str, path: str, member: str) -> None:
+    assert of(name).resolve(path, member, anything) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "app", "path", "member"),
+    [
+        ("github_create_issue", "github", "github", "create_issue"),
+        ("github-create-issue", "github", "github", "create_issue"),
+        ("my-app_list", "my-app", "my_app", "list"),
+        ("github_create", "GitHub", "github", "create"),
+        ("acme/github_create", "acme/github", "acme.github", "create"),
+    ],
+)
+def test_an_app_makes_a_namespace_of_what_begins_so(name: str, app: str, path: str, member: str) -> None:
+    assert of(name, app=app).resolve(path, member, anything) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "app"),
+    [
+        ("list_users", ""),
+        ("users-list", ""),
+        ("users_list", "crm"),
+        ("userslist", "users"),
+        ("users_", "users"),
+        ("users", "users"),
+        (":list", ""),
+        ("users:", ""),
+        ("codecall:execute", ""),
+        ("codecall_search", "codecall"),
+        ("CodeCall.x", ""),
+        ("x:" + "y" * MAX_NAME_CHARS, ""),
+    ],
+)
+def test_other_names_make_none(name: str, app: str) -> None:
+    assert of(name, app=app).roots() == []
+
+
+def test_a_name_is_in_few_namespaces() -> None:
+    spaces = of(":".join("abcdefghij"))
+    assert spaces.roots() == ["a"]
+    assert "a.b.c.d" in spaces
+    assert len([depth for depth in range(1, 10) if ".".join("abcdefghij"[:depth]) in spaces]) == MAX_DEPTH
+
+
+def test_the_separator_decides_between_tools_of_one_spelling() -> None:
+    names = ["users_list", "users-list", "users/list", "users.list", "users:list"]
+    spaces = of(*names, app="users")
+    while names:
+        assert spaces.resolve("users", "list", lambda name: name in names) == names.pop()
+    assert spaces.resolve("users", "list", lambda name: False) == "users:list"
+
+
+def test_a_tools_own_spelling_comes_first() -> None:
+    spaces = of("users:list-all", "users.list_all")
+    assert spaces.resolve("users", "list_all", anything) == "users.list_all"
+    assert spaces.resolve("users", "list-all", anything) == "users:list-all"
+
+
+def test_what_may_be_called_comes_first() -> None:
+    spaces = of("users:a-b", "users:a.b")
+    assert spaces.resolve("users", "a_b", anything) == Ambiguous(("users:a-b", "users:a.b"))
+    assert spaces.resolve("users", "a_b", lambda name: name == "users:a.b") == "users:a.b"
+    assert spaces.resolve("users", "a_c", anything) is None
+    assert spaces.resolve("nobody", "a_b", anything) is None
+
+
+def test_a_table_has_what_is_one_tool_and_may_be_called() -> None:
+    spaces = of("u:list", "u:a-b", "u:a.b", "u:secret", "u:then", "u:toString", "u:find-all")
+    assert spaces.table("u", lambda name: name != "u:secret") == {"list": "u:list", "find_all": "u:find-all"}
+    assert len(of(*(f"u:m{n}" for n in range(500))).table("u", anything)) == MAX_TABLE
+
+
+def test_names_the_engine_reads_are_no_members() -> None:
+    spaces = of("u:list", *(f"u:{name}" for name in NEVER_MEMBERS))
+    assert spaces.members("u") == ["list"]
+    assert list(spaces.table("u", anything)) == ["list"]
+
+
+def test_a_missing_member_is_explained() -> None:
+    lookup = Lookup(anything, near)
+    spaces = of("users:get", "users:create", "users:list")
+    assert lookup.member(spaces, "users", "list") == Found(tool="users:list")
+    assert lookup.member(spaces, "users", "lst") == Found(missing="users.lst")
+    missing = lookup.missing("users.lst")
+    assert missing == ("users has no tool 'lst'; it has: get, create, list", None)
+    assert lookup.member(spaces, "users", "lister").told() == {"missing": "users.lister"}
+    missing = lookup.missing("users.lister")
+    assert missing == ("users has no tool 'lister'; it has: list, get, create", "Did you mean users.list?")
+    assert lookup.missing("users.other") is None
+
+
+def test_only_what_may_be_called_is_told() -> None:
+    lookup = Lookup(lambda name: name.endswith("open"), near)
+    spaces = of("u:shut", "u:open", "u:part.open", "u:part.shut")
+    lookup.member(spaces, "u", "shot")
+    missing = lookup.missing("u.shot")
+    assert missing is not None
+    assert missing.message == "u has no tool 'shot'; it has: open, part.open"
+    closed = Lookup(lambda name: False, near)
+    closed.member(spaces, "u", "shot")
+    assert closed.missing("u.shot") == ("u has no tool 'shot'", None)
+
+
+def test_long_lists_say_how_many_more_there_are() -> None:
+    lookup = Lookup(anything, near)
+    lookup.member(of(*(f"u:m{n}" for n in range(500))), "u", "x")
+    missing = lookup.missing("u.x")
+    assert missing is not None
+    assert missing.message.endswith(f"m{MAX_LISTED - 1} and {500 - MAX_LISTED} more")
+
+
+def test_few_missing_members_are_explained() -> None:
+    lookup = Lookup(anything, near)
+    spaces = of("u:list")
+    for n in range(1000):
+        assert lookup.member(spaces, "u", f"x{n}") == Found(missing=f"u.x{n}")
+    assert lookup.missing(f"u.x{MAX_MISSING - 1}") is not None
+    assert lookup.missing(f"u.x{MAX_MISSING}") is None
+
+
+def test_the_table_of_all_tools() -> None:
+    lookup = Lookup(anything, near)
+    spaces = of("users:list", "github/issues/create")
+    assert lookup.member(spaces, "", "users:list", exists=True) == Found(tool="users:list")
+    assert lookup.member(spaces, "", "users") == Found(space="users")
+    assert lookup.member(spaces, "", "github/issues") == Found(space="github.issues")
+    assert lookup.member(spaces, "github", "issues") == Found(space="github.issues")
+    assert lookup.member(spaces, "", "nobody") == Found(missing="nobody")
+    assert lookup.missing("nobody") is None
+
+
+def test_what_is_no_namespace_names_those_it_may_be() -> None:
+    lookup = Lookup(lambda name: name != "github_secret", near)
+    spaces = Namespaces.of([("users:list", ""), ("github_secret", ""), ("github_create", ""), ("github_more", "")])
+    assert lookup.space(spaces, "usr") == {"near": ["users"], "tools": []}
+    assert lookup.space(spaces, "github") == {"near": [], "tools": ["github_create"]}
+    assert lookup.space(spaces, "users") == {"members": {"list": "users:list"}}
+
+
+def test_messages_show_names_as_they_are_told_to() -> None:
+    lookup = Lookup(anything, near, lambda text: text.replace("\n", "\\n"))
+    lookup.member(of("u:a\nb"), "u", "a\nc")
+    assert "\n" not in str(lookup.missing("u.a\nc"))
+
+
+names = st.text(st.sampled_from("ab1:./-_$é \n'"), max_size=12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(names, st.sampled_from(["", "a", "ab", "a-b"])), max_size=6), names, names)
+def test_whatever_is_found_is_a_tool(tools: list[tuple[str, str]], path: str, member: str) -> None:
+    spaces = Namespaces.of(tools)
+    lookup = Lookup(anything, near)
+    known = {name for name, _ in tools}
+    found = lookup.member(spaces, path, member, exists=not path and member in known)
+    assert sum(map(bool, found)) == 1 or found == Found() == Found(missing=member)
+    assert not found.tool or found.tool in known
+    assert not found.space or found.space in spaces
+    for root in spaces.roots():
+        assert all(tool in known for tool in spaces.table(root, anything).values())
+        for name in spaces.members(root):
+            inner, _, last = f"{root}.{name}".rpartition(".")
+            assert spaces.resolve(inner, last, anything) is not None
+
+
+@given(st.text(max_size=20))
+def test_written_names_are_stable(text: str) -> None:
+    assert written(written(text)) == written(text)
+    assert path_of(path_of(text)) == path_of(text)
+
+
+def test_many_tools_take_little_time() -> None:
+    tools = [(f"app{n % 100}_thing{n}_list", f"app{n % 100}") for n in range(10_000)]
+    began = time.process_time()
+    spaces = Namespaces.of(tools)
+    assert len(spaces.roots()) == 100
+    assert time.process_time() - began < 1
