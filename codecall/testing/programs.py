@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
 from codecall.envelopes import ExecutionResult
-from codecall.errors import IllegalAccess, ScriptRefused
+from codecall.errors import Called, IllegalAccess, ScriptRefused
 from codecall.sandbox.agentscript.findings import Finding
 
 _MAX_SHOWN: Final = 500
@@ -26,8 +26,12 @@ class ExpectedFinding:
     text: str
     """What its message begins with; empty fits all."""
 
+    def told(self, above: int) -> str:
+        """For a person: its line in a file with `above` lines above the program, and the rest."""
+        return f"line {above + self.line}: {self.label} {self.text}".rstrip()
+
     def __str__(self) -> str:
-        return f"line {self.line}: {self.label} {self.text}".rstrip()
+        return self.told(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,12 @@ class Refusal:
     findings: tuple[ExpectedFinding, ...]
     """At least one, by line."""
 
+    def told(self, above: int) -> str:
+        """For a person; with the lines of a file in which `above` lines are above the program."""
+        return "refused; " + "; ".join(finding.told(above) for finding in self.findings)
+
     def __str__(self) -> str:
-        return "refused; " + "; ".join(map(str, self.findings))
+        return self.told(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,26 @@ Outcome: TypeAlias = Refusal | Value | Failure
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramStub:
+    """What answers a call of a program."""
+
+    kind: Called
+    """`tool`, `resource` or `prompt`."""
+    name: str
+    """Its name or URI."""
+    line: int
+    """Where it is declared in the file, from 1."""
+    when: dict[str, object] | None = None
+    """What of the input it answers; None: all."""
+    value: object = None
+    """JSON data: what it gives."""
+    failure: str | dict[str, object] | None = None
+    """What it fails with instead: one of CodeCall's codes, a text, or `{"code", "message"}`."""
+    optional: bool = False
+    """Whether it may go unused."""
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """One program of a script file."""
 
@@ -87,10 +115,17 @@ class Program:
     """The preset it asks for."""
     hint: str | None = None
     """A note for readers."""
+    context: dict[str, object] | None = None
+    """Its `codecallContext`."""
+    allowed: tuple[str, ...] | None = None
+    """Names and globs that it may call; None: all."""
+    stubs: tuple[ProgramStub, ...] = ()
+    """What answers its calls, those declared for the whole file last."""
 
 
 def mismatch(program: Program, result: ExecutionResult) -> str | None:
-    """How `result` differs from what `program` states, in words for a person; None when it does not.
+    """How `result` differs from what `program` states, in words for a person; None when it does not. Lines are those of
+    the file.
 
     Of a refusal the result tells the first finding; `findings_mismatch` compares all of them.
     """
@@ -101,10 +136,12 @@ def mismatch(program: Program, result: ExecutionResult) -> str | None:
         ended = f"ok with {_shown(result.value)}"
     else:
         location = error.location if isinstance(error, ScriptRefused) else None
-        place = f"line {location.line}: " if location else ""
+        place = f"line {program.line + location.line}: " if location else ""
         kind = f"{error.kind} " if isinstance(error, IllegalAccess) else ""
         ended = f"{result.status}; {place}{error.code} {kind}{error.message}"
-    return _report(program, [f"expected: {program.outcome or 'ok'}", f"ended:    {ended}"])
+    outcome = program.outcome
+    expected = outcome.told(program.line) if isinstance(outcome, Refusal) else outcome or "ok"
+    return _report(program, [f"expected: {expected}", f"ended:    {ended}"])
 
 
 def findings_mismatch(program: Program, findings: Sequence[Finding]) -> str | None:
@@ -122,8 +159,9 @@ def findings_mismatch(program: Program, findings: Sequence[Finding]) -> str | No
             missing.append(item)
         else:
             unexpected.remove(found)
-    lines = [f"missing:    {item}" for item in sorted(missing, key=lambda item: item.line)]
-    lines += [f"unexpected: line {item.line}: {item.kind or item.code} {item.message}" for item in unexpected]
+    above = program.line
+    lines = [f"missing:    {item.told(above)}" for item in sorted(missing, key=lambda item: item.line)]
+    lines += [f"unexpected: line {above + item.line}: {item.kind or item.code} {item.message}" for item in unexpected]
     return _report(program, lines) if lines else None
 
 

@@ -12,6 +12,9 @@ and how it ends:
 
     //@ preset: name       on a line of its own, first: run under this preset
     //@ hint: text         on a line of its own, first: a note for readers
+    //@ context: JSON      on a line of its own, first: the object that is its `codecallContext`
+    //@ allowed: a, b:*    on a line of its own, first: the names and globs that it may call
+    //@ tool: name JSON    on a line of its own, first: answers calls of that tool; see `stub_lines.py` for all forms
     //! KIND message       at the end of a line: the finding expected on that line. KIND is a kind of the policy
                            (`DisallowedLoop` …) or a code (`SYNTAX_ERROR` …); its message begins with `message`
     //! ^ KIND message     on a line of its own: one more finding on the line above
@@ -21,30 +24,35 @@ and how it ends:
 A program states one of the three; one that states none ends `ok` with any value. All comments stay in the program, so
 its positions are those of the file. What would be a separator or one of these comments inside a template literal is
 read as such all the same.
+
+A `//@` above the first program holds for each program of the file that does not say otherwise; a tool that is declared
+there need not be called by all of them.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn, cast, get_args
 
 from codecall.options import PRESET_NAMES
 from codecall.sandbox.agentscript.findings import FindingCode
 from codecall.sandbox.agentscript.policy import FindingKind
-from codecall.testing.programs import ExpectedFinding, Failure, Program, Refusal, Value
+from codecall.testing.programs import ExpectedFinding, Failure, Program, ProgramStub, Refusal, Value
+from codecall.testing.stub_lines import read_stub, read_value
 
 _LABELS: Final = frozenset((*get_args(FindingKind), *get_args(FindingCode)))
-_SETTINGS: Final = frozenset({"preset", "hint"})
+_SETTINGS: Final = ("preset", "hint", "context", "allowed")
+_STUBS: Final = ("tool", "resource", "prompt")
 
 # Lines end as the guard counts them
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _SEPARATOR = re.compile(r"---(?:\s+(.*?))?\s*")
 _DIRECTIVE = re.compile(r"//([=~@!])(.*)", re.DOTALL)
-_SETTING = re.compile(r"([a-z]+):\s*(\S.*)", re.DOTALL)
+_SETTING = re.compile(r"([a-z]+)(\??):\s*(\S.*)", re.DOTALL)
 
 
 class ScriptFileError(ValueError):
@@ -56,6 +64,8 @@ class ScriptFileError(ValueError):
         """The file, as it was named."""
         self.line = line
         """From 1."""
+        self.problem = problem
+        """What is wrong there."""
 
 
 def read_programs(path: str | os.PathLike[str]) -> list[Program]:
@@ -83,18 +93,22 @@ def parse_programs(text: str, path: str = "<programs>") -> list[Program]:
     """
     programs: list[Program] = []
     lines_of: dict[str, int] = {}
+    head = _Reader(path, 0)
     for number, title, source in _sections(text, path):
+        if title is None:
+            head.head(source)
+            continue
         if title in lines_of:
             raise ScriptFileError(path, number, f"the title {title!r} is taken by line {lines_of[title]}")
         lines_of[title] = number
-        programs.append(_Reader(path, number).program(title, source))
+        programs.append(_Reader(path, number).program(title, source, head))
     if not programs:
         raise ScriptFileError(path, 1, "no program: a line `--- title` starts one")
     return programs
 
 
-def _sections(text: str, path: str) -> Iterator[tuple[int, str, str]]:
-    """Line, title and text of each program."""
+def _sections(text: str, path: str) -> Iterator[tuple[int, str | None, str]]:
+    """Line, title and text of each program; what stands above the first comes first, without a title."""
     starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
     ends = [*(end.start() for end in _LINE_END.finditer(text)), len(text)]
     current: tuple[int, str, int] | None = None
@@ -102,8 +116,7 @@ def _sections(text: str, path: str) -> Iterator[tuple[int, str, str]]:
         line = text[start:end]
         separator = _SEPARATOR.fullmatch(line)
         if separator is not None:
-            if current is not None:
-                yield current[0], current[1], text[current[2] : start]
+            yield (0, None, text[:start]) if current is None else (current[0], current[1], text[current[2] : start])
             following = starts[number] if number < len(starts) else len(text)
             current = (number, separator[1] or f"line {number}", following)
         elif current is None and line.strip() and not line.startswith("//"):
@@ -120,6 +133,8 @@ class _Reader:
         self.number = number
         """Of the separator, in the file."""
         self.settings: dict[str, str] = {}
+        self.stubs: list[ProgramStub] = []
+        self.context: dict[str, object] | None = None
         self.findings: list[ExpectedFinding] = []
         self.end: Value | Failure | None = None
         self.began = False
@@ -127,7 +142,15 @@ class _Reader:
         self.above = 0
         """The last line that is not a `//! ^`."""
 
-    def program(self, title: str, source: str) -> Program:
+    def head(self, source: str) -> None:
+        """Read what stands above the first program."""
+        for number, line in enumerate(_LINE_END.split(source), 1):
+            directive = _DIRECTIVE.match(line)
+            if directive is not None and directive[1] == "@":
+                self.setting(number, self.text_of(number, "@", directive[2]))
+
+    def program(self, title: str, source: str, head: _Reader) -> Program:
+        """The program `source`, with what `head` says for all."""
         source = source.rstrip(" \t\r\n")
         if not source:
             self.fail(0, "the program is empty")
@@ -136,8 +159,19 @@ class _Reader:
         if self.findings and self.end is not None:
             self.fail(0, "a program is refused (`//!`) or it runs (`//=`, `//~`), not both")
         outcome = Refusal(tuple(self.findings)) if self.findings else self.end
+        settings = {**head.settings, **self.settings}
+        allowed = settings.get("allowed")
         return Program(
-            self.path, self.number, title, source, outcome, self.settings.get("preset"), self.settings.get("hint")
+            self.path,
+            self.number,
+            title,
+            source,
+            outcome,
+            settings.get("preset"),
+            self.settings.get("hint"),
+            context=head.context if self.context is None else self.context,
+            allowed=None if allowed is None else tuple(name.strip() for name in allowed.split(",")),
+            stubs=(*self.stubs, *(replace(stub, optional=True) for stub in head.stubs)),
         )
 
     def fail(self, number: int, problem: str) -> NoReturn:
@@ -157,7 +191,7 @@ class _Reader:
                 self.setting(number, text)
                 return
             case "=":
-                self.end = Value(self.json(number, text))
+                self.end = Value(self.json(number, "=", text))
             case "~":
                 code, _, words = text.partition(" ")
                 self.end = Failure(code, words.strip())
@@ -183,15 +217,29 @@ class _Reader:
 
     def setting(self, number: int, text: str) -> None:
         setting = _SETTING.fullmatch(text)
-        if setting is None or setting[1] not in _SETTINGS:
-            self.fail(number, f"`//@` takes `preset: name` or `hint: text`, not {text!r}")
+        known = (*_SETTINGS, *_STUBS)
+        if setting is None or setting[1] not in known or (setting[2] and setting[1] not in _STUBS):
+            self.fail(number, f"`//@` takes {', '.join(f'`{name}:`' for name in known)} and a text, not {text!r}")
+        name, optional, said = setting.groups()
         if self.began:
             self.fail(number, "`//@` comes first")
-        if setting[1] in self.settings:
-            self.fail(number, f"`//@ {setting[1]}` is given twice")
-        if setting[1] == "preset" and setting[2] not in PRESET_NAMES:
-            self.fail(number, f"unknown preset {setting[2]!r}; known: {', '.join(PRESET_NAMES)}")
-        self.settings[setting[1]] = setting[2]
+        if name in _STUBS:
+            try:
+                stub = read_stub(name, said, self.number + number, optional=bool(optional))
+            except ValueError as failure:
+                self.fail(number, str(failure))
+            self.stubs.append(stub)
+            return
+        if name in self.settings:
+            self.fail(number, f"`//@ {name}` is given twice")
+        if name == "preset" and said not in PRESET_NAMES:
+            self.fail(number, f"unknown preset {said!r}; known: {', '.join(PRESET_NAMES)}")
+        if name == "context":
+            context = self.json(number, "@ context:", said)
+            if not isinstance(context, dict):
+                self.fail(number, "`//@ context:` is followed by a JSON object")
+            self.context = cast("dict[str, object]", context)
+        self.settings[name] = said
 
     def finding(self, number: int, place: int, text: str) -> None:
         label, _, message = text.partition(" ")
@@ -199,11 +247,8 @@ class _Reader:
             self.fail(number, f"`//!` names no kind of finding: {label!r}; known: {', '.join(sorted(_LABELS))}")
         self.findings.append(ExpectedFinding(place, label, message.strip()))
 
-    def json(self, number: int, text: str) -> object:
-        def no_json(constant: str) -> NoReturn:
-            raise ValueError(f"{constant} is not JSON")
-
+    def json(self, number: int, sign: str, text: str) -> object:
         try:
-            return cast("object", json.loads(text, parse_constant=no_json))
-        except (ValueError, RecursionError) as failure:
-            self.fail(number, f"`//=` is followed by JSON: {failure}")
+            return read_value(text)
+        except ValueError as failure:
+            self.fail(number, f"`//{sign}` is followed by JSON: {failure}")

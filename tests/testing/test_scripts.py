@@ -17,6 +17,7 @@ from codecall.testing import (
     ExpectedFinding,
     Failure,
     Program,
+    ProgramStub,
     Refusal,
     ScriptFileError,
     Value,
@@ -112,8 +113,26 @@ def test_a_file_on_disk(tmp_path: Path):
         ("--- t\n1\n//= 1\n//= 1", 4, "come last"),
         ("--- t\n1\n//~ TIMEOUT\n2 //! SYNTAX_ERROR", 4, "come last"),
         ("--- t\n1\n//@ preset: secure", 3, "comes first"),
-        ("--- t\n//@ colour: red\n1", 2, "takes `preset: name` or `hint: text`"),
+        ("--- t\n//@ colour: red\n1", 2, "takes `preset:`, `hint:`, `context:`"),
         ("--- t\n//@ hint: a\n//@ hint: b\n1", 3, "given twice"),
+        ("--- t\n//@ hint?: a\n1", 2, "takes `preset:`"),
+        ("--- t\n//@ context: 1\n1", 2, "followed by a JSON object"),
+        ("--- t\n//@ context: {\n1", 2, "`//@ context:` is followed by JSON"),
+        ("--- t\n//@ tool: a\n1", 2, "followed by a name and what it answers"),
+        ("--- t\n//@ tool: a b\n1", 2, "no JSON after the name"),
+        ("--- t\n//@ tool: a 1 2\n1", 2, "after the JSON stands nothing more: '2'"),
+        ("--- t\n//@ tool: a 1 -> 2\n1", 2, "before `->` stands the input"),
+        ("--- t\n//@ resource: a {} -> 2\n1", 2, "resources have none"),
+        ("--- t\n//@ tool: a {} -> b\n1", 2, "no JSON after `->`"),
+        ("--- t\n//@ tool: a {} ->\n1", 2, "no JSON after `->`"),
+        ("--- t\n//@ tool: a NaN\n1", 2, "NaN is not JSON"),
+        ("--- t\n//@ tool: a " + "[" * 100_000 + "\n1", 2, "no JSON after the name"),
+        ("--- t\n//@ tool: a {} -> " + "[" * 100_000 + "\n1", 2, "nested too deeply"),
+        ("--- t\n//@ tool: a !NO_SUCH_CODE\n1", 2, "one of TOOL_EXECUTION_ERROR"),
+        ("--- t\n//@ tool: a !\n1", 2, "after `!` stands one of"),
+        ("--- t\n//@ tool: a !? x\n1", 2, "after `!` stands one of"),
+        ("//@ tool: a\n--- t\n1", 1, "followed by a name and what it answers"),
+        ("//@ preset: lax\n--- t\n1", 1, "unknown preset 'lax'"),
         ("--- t\n//@ preset: lax\n1", 2, "unknown preset 'lax'; known: locked_down, secure"),
     ],
 )
@@ -133,6 +152,44 @@ def test_any_text_is_read_or_refused(text: str):
     except ScriptFileError:
         return
     assert len({program.title for program in programs}) == len(programs)
+
+
+def test_what_answers_the_calls_of_a_program():
+    program = one(
+        """\
+        //@ tool: users:list [{"id": "->"}]
+        //@ tool: users:get {"id": 1} -> "Ann"
+        //@ tool: users:get {"id": 2} -> !TOOL_TIMEOUT
+        //@ tool?: pay !CARD_DECLINED No funds left
+        //@ tool: pay ! it broke
+        //@ resource: shop://menu {"dishes": []}
+        //@ prompt: greeting {"name": "Ann"} -> "Hello"
+        //@ context: {"limit": 1}
+        //@ allowed: users:*, pay
+        return 1
+        """
+    )
+    assert program.stubs == (
+        ProgramStub("tool", "users:list", 2, value=[{"id": "->"}]),
+        ProgramStub("tool", "users:get", 3, {"id": 1}, "Ann"),
+        ProgramStub("tool", "users:get", 4, {"id": 2}, failure="TOOL_TIMEOUT"),
+        ProgramStub("tool", "pay", 5, failure={"code": "CARD_DECLINED", "message": "No funds left"}, optional=True),
+        ProgramStub("tool", "pay", 6, failure="it broke"),
+        ProgramStub("resource", "shop://menu", 7, value={"dishes": []}),
+        ProgramStub("prompt", "greeting", 8, {"name": "Ann"}, "Hello"),
+    )
+    assert (program.context, program.allowed) == ({"limit": 1}, ("users:*", "pay"))
+
+
+def test_what_stands_above_the_first_program_holds_for_all():
+    first, second = parse_programs(
+        "// All.\n//@ preset: balanced\n//@ tool: a 1\n//@ context: {}\n\n"
+        '--- first\n//@ tool: a 2\n1\n--- second\n//@ preset: secure\n//@ context: {"a": 1}\n1\n'
+    )
+    shared = ProgramStub("tool", "a", 3, value=1, optional=True)
+    assert first.stubs == (ProgramStub("tool", "a", 7, value=2), shared)
+    assert second.stubs == (shared,)
+    assert (first.preset, first.context, second.preset, second.context) == ("balanced", {}, "secure", {"a": 1})
 
 
 OK = ExecutionResult("ok", value={"a": [1, True]})
@@ -209,12 +266,12 @@ def test_a_mismatch_can_be_read():
     syntax = ExecutionResult("syntax_error", error=ScriptSyntaxError("Unexpected token", location=Location(2, 3)))
     assert mismatch(program, syntax) == (
         "<programs>:1: t\n"
-        "  expected: refused; line 1: DisallowedLoop Loop; line 1: SYNTAX_ERROR\n"
-        "  ended:    syntax_error; line 2: SYNTAX_ERROR Unexpected token"
+        "  expected: refused; line 2: DisallowedLoop Loop; line 2: SYNTAX_ERROR\n"
+        "  ended:    syntax_error; line 3: SYNTAX_ERROR Unexpected token"
     )
     illegal = str(mismatch(one("1\n//= [1]"), ExecutionResult("illegal_access", error=REFUSED)))
     assert "expected: ok with [1]" in illegal
-    assert "ended:    illegal_access; line 2: VALIDATION_ERROR DisallowedLoop Loop 'while' is not allowed" in illegal
+    assert "ended:    illegal_access; line 3: VALIDATION_ERROR DisallowedLoop Loop 'while' is not allowed" in illegal
     assert "expected: ok\n" in str(mismatch(one("1"), syntax))
     long = str(mismatch(one("1\n//= 1"), ExecutionResult("ok", value="é" * 9_999)))
     assert 'ended:    ok with "éé' in long
@@ -238,8 +295,8 @@ def test_all_findings_are_compared():
     assert findings_mismatch(program, found("eval; require;\n\nfetch")) is None
     assert findings_mismatch(program, found("eval;\nrequire; eval;")) == (
         "<programs>:1: t\n"
-        "  missing:    line 1: IllegalBuiltinAccess Identifier 'require'\n"
-        "  missing:    line 3: VALIDATION_ERROR Identifier 'fetch'\n"
-        "  unexpected: line 2: IllegalBuiltinAccess Identifier 'require' is not allowed in AgentScript\n"
-        "  unexpected: line 2: IllegalBuiltinAccess Identifier 'eval' is not allowed in AgentScript"
+        "  missing:    line 2: IllegalBuiltinAccess Identifier 'require'\n"
+        "  missing:    line 4: VALIDATION_ERROR Identifier 'fetch'\n"
+        "  unexpected: line 3: IllegalBuiltinAccess Identifier 'require' is not allowed in AgentScript\n"
+        "  unexpected: line 3: IllegalBuiltinAccess Identifier 'eval' is not allowed in AgentScript"
     )

@@ -1,0 +1,163 @@
+"""The plugin for coverage.py: scripts are reported like Python files. Not loaded but by coverage.py:
+
+    [tool.coverage.run]
+    plugins = ["codecall.testing.coverage"]
+
+Which lines ran is told by the worker that ran them (`coverage_data.py`); nothing is traced here. Scripts that never ran
+are reported too where they are named, with patterns below each directory that is measured:
+
+    [tool.coverage."codecall.testing.coverage"]
+    scripts = ["scripts/*.js"]
+
+A line counts as in `sandbox/agentscript/lines.py`. `// pragma: no cover` leaves out the statement that begins on its
+line, or the block, branch or loop body that does. Branches are not measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, cast
+
+from coverage.plugin import CoveragePlugin, FileReporter
+from coverage.plugin_support import Plugins
+
+from codecall.sandbox.agentscript.findings import Refused
+from codecall.sandbox.agentscript.grammar import Node
+from codecall.sandbox.agentscript.lines import Lines, children, runnable_lines
+from codecall.sandbox.agentscript.parsing import parse
+from codecall.sandbox.agentscript.policy import Rules
+from codecall.sandbox.agentscript.sources import read
+from codecall.sandbox.agentscript.spaces import Space
+from codecall.sandbox.agentscript.statements import LOOPS
+from codecall.sandbox.agentscript.walk import SHIFT
+from codecall.testing.scripts import ScriptFileError, parse_programs
+
+PROGRAMS_SUFFIX: Final = ".script.js"
+"""How the names of files end that hold programs (`scripts.py`)."""
+
+_EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
+_PRAGMA = re.compile(r"//\s*pragma[:\s]?\s*no\s*cover\b", re.IGNORECASE)
+_BLOCKS: Final = frozenset({"BlockStatement", "ClassBody", "SwitchCase"})
+_SIMPLE: Final = frozenset(
+    {
+        "BreakStatement",
+        "ContinueStatement",
+        "ExpressionStatement",
+        "ReturnStatement",
+        "ThrowStatement",
+        "VariableDeclaration",
+    }
+)
+
+
+def coverage_init(registry: Plugins, options: Mapping[str, object]) -> None:
+    """Called by coverage.py when it loads this plugin."""
+    patterns = options.get("scripts") or ()
+    if isinstance(patterns, str):
+        patterns = patterns.split()
+    registry.add_file_tracer(AgentScripts(tuple(str(pattern) for pattern in cast("Iterable[object]", patterns))))
+
+
+class AgentScripts(CoveragePlugin):
+    """Reports AgentScript files.
+
+    Args:
+        patterns: Which files are reported even when they never ran, below each directory that is measured.
+    """
+
+    def __init__(self, patterns: tuple[str, ...]) -> None:
+        self._patterns = patterns
+
+    def file_reporter(self, filename: str) -> FileReporter:
+        """What coverage.py asks about one file."""
+        return ScriptReporter(filename)
+
+    def find_executable_files(self, src_dir: str) -> Iterable[str]:
+        """The scripts below `src_dir` that are to be reported even when they never ran."""
+        root = Path(src_dir)
+        for pattern in self._patterns:
+            # A pattern starts at the project's root, as paths in its configuration do, or stands for names anywhere.
+            files = root.rglob(pattern) if "/" not in pattern else Path.cwd().glob(pattern)
+            yield from (str(file) for file in files if file.is_relative_to(root) and file.is_file())
+
+
+class ScriptReporter(FileReporter):
+    """What coverage.py asks about one script, or one file of programs."""
+
+    def __init__(self, filename: str) -> None:
+        super().__init__(filename)
+        self._lines: set[int] | None = None
+        self._excluded: set[int] = set()
+
+    def lines(self) -> set[int]:
+        """The lines that can run."""
+        if self._lines is None:
+            found: set[int] = set()
+            for first_line, text in sources(Path(self.filename).name, self.source()):
+                lines, left_out = runnable(text)
+                found.update(first_line - 1 + line for line in lines)
+                self._excluded.update(first_line - 1 + line for line in left_out)
+            self._excluded &= found
+            self._lines = found - self._excluded
+        return self._lines
+
+    def excluded_lines(self) -> set[int]:
+        """The lines that can run and are left out by `// pragma: no cover`."""
+        self.lines()
+        return self._excluded
+
+
+def sources(name: str, text: str) -> list[tuple[int, str]]:
+    """The scripts in a file, each with its first line: the file itself, or the programs that its name says it holds."""
+    if not name.endswith(PROGRAMS_SUFFIX):
+        return [(1, text)]
+    try:
+        return [(program.line + 1, program.source) for program in parse_programs(text, name)]
+    except ScriptFileError:
+        return []
+
+
+def runnable(script: str) -> tuple[frozenset[int], set[int]]:
+    """The lines of `script` that can run, none of a script that is refused whatever the preset; and those that
+    `// pragma: no cover` leaves out."""
+    try:
+        text, checked = read(script, _EVERYTHING, coverage=True, spaces=_any_space)
+    except Refused:
+        return frozenset(), set()
+    marked = {number for number, line in enumerate(script.split("\n"), 1) if _PRAGMA.search(line)}
+    return runnable_lines(text, checked), _left_out(text, marked) if marked else set()
+
+
+def _any_space(names: Sequence[str]) -> dict[str, Space]:
+    """Which namespaces there are depends on the server; here any name may be one."""
+    return {name: Space(members={}, listed=False) for name in names}
+
+
+def _left_out(text: str, marked: set[int]) -> set[int]:
+    """The lines of what begins on a line of `marked`."""
+    statements, _ = parse(text)
+    lines = Lines(text)
+    left_out = set(marked)
+    for start, end in _spans(statements, marked, lines):
+        left_out.update(range(lines.at(start), lines.at(end - 1) + 1))
+    return left_out
+
+
+def _spans(statements: list[Node], marked: set[int], lines: Lines) -> Iterator[tuple[int, int]]:
+    """What begins on a line of `marked` and goes with it."""
+    pending = list(statements)
+    while pending:
+        node = pending.pop()
+        here = lines.at(node.range[0] - SHIFT) in marked
+        if here and (node.type in _BLOCKS or node.type in _SIMPLE):
+            yield _span(node)
+        elif here and (node.type == "IfStatement" or node.type in LOOPS):
+            yield _span(node.consequent if node.type == "IfStatement" else node.body)
+        pending.extend(children(node))
+
+
+def _span(node: Node) -> tuple[int, int]:
+    start, end = node.range
+    return start - SHIFT, end - SHIFT

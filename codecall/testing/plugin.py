@@ -1,0 +1,270 @@
+"""The pytest plugin: options, fixtures and hooks. pytest loads it by itself wherever CodeCall is installed.
+
+Loading it imports nothing of CodeCall but this module; what runs scripts is imported by the first test that runs one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import pytest
+
+if TYPE_CHECKING:
+    from codecall.testing.collecting import ScriptFile
+    from codecall.testing.running import Script, ScriptEnclave
+    from codecall.testing.sandboxes import Sandboxes
+    from codecall.testing.stubs import Stub, Stubs
+
+pytest_plugins = ["codecall.testing.recording_fixtures"]
+
+MARKER = "codecall"
+"""The marker with which a test chooses its preset, limits, and what it allows."""
+
+ALLOWANCES = ("allow_unused", "allow_undeclared", "allow_invalid_input")
+"""What of the marker is about stubs; the rest is preset values."""
+
+OTHER_KEYS = ("recording",)
+"""What of it other modules read."""
+
+_MAX_REPORTS: Final = 5
+"""Most scripts of which a failing test tells."""
+
+_sandboxes = pytest.StashKey["Sandboxes"]()
+_stubs = pytest.StashKey["Stubs"]()
+_enclave = pytest.StashKey["ScriptEnclave"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the command line and of the configuration file."""
+    group = parser.getgroup("codecall", "CodeCall: tests of AgentScript")
+    group.addoption(
+        "--codecall-preset",
+        metavar="PRESET",
+        help="preset that scripts run under where a test does not choose one: locked_down, secure, balanced, "
+        "experimental, or the path of a preset file",
+    )
+    parser.addini("codecall_preset", "preset that scripts run under, as --codecall-preset", default="")
+    parser.addini(
+        "codecall_scripts",
+        "folders in which the fixture `script` looks for files, below the root; besides the folder of the test file",
+        type="args",
+        default=[],
+    )
+    parser.addini(
+        "codecall_files",
+        "patterns of the files whose programs are collected as tests; empty: none are",
+        type="args",
+        default=["*.script.js"],
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line(
+        "markers",
+        f"{MARKER}(preset=None, *, {', '.join(f'{name}=False' for name in ALLOWANCES)}, **limits): preset and limits "
+        "of the scripts this test runs, and what does not fail it",
+    )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the workers."""
+    if (sandboxes := config.stash.get(_sandboxes, None)) is not None:
+        sandboxes.close()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile | None:
+    """Programs of script files are tests."""
+    patterns: list[str] = parent.config.getini("codecall_files")
+    if not any(file_path.match(pattern) for pattern in patterns):
+        return None
+    if not parent.session.isinitpath(file_path) and not _has_programs(file_path):
+        return None
+    from codecall.testing.collecting import ScriptFile
+
+    made: Any = ScriptFile
+    return cast("ScriptFile", made.from_parent(parent, path=file_path))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that passed fails for what is wrong with its stubs; one that failed says what its scripts did."""
+    try:
+        outcome = yield
+    except pytest.skip.Exception:
+        raise
+    except BaseException:
+        _explain(item)
+        raise
+    stubs = item.stash.get(_stubs, None)
+    if stubs is not None and (problems := stubs.failures()):
+        from codecall.testing.ledger import told
+
+        _explain(item)
+        pytest.fail(told(problems), pytrace=False)
+    return outcome
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Calls are compared line by line."""
+    if op != "==" or "codecall.testing.calls" not in sys.modules:
+        return None
+    from codecall.testing.calls import Calls, compared
+
+    if isinstance(left, Calls):
+        return compared(left, right)
+    return compared(right, left) if isinstance(right, Calls) else None
+
+
+@pytest.fixture
+def codecall_preset(request: pytest.FixtureRequest) -> str | None:
+    """Name of the preset that scripts of this test run under; None for the default.
+
+    From the marker, the command line, the configuration file, or `CODECALL_VM_PRESET`, in this order. May be
+    parametrized: `@pytest.mark.parametrize("codecall_preset", ["secure", "balanced"])`.
+    """
+    return marked(request.node).preset or chosen_preset(request.config)
+
+
+@pytest.fixture
+def tool_stub(request: pytest.FixtureRequest) -> Stubs:
+    """Declare what scripts of this test may call: `tool_stub("users:list", returns=[…])`; `tool_stub.calls` has the
+    calls they made."""
+    from codecall.testing.stubs import Stubs
+
+    stubs = Stubs(lambda: sandboxes_of(request.config).portal)
+    for name in marked(request.node).allowances:
+        getattr(stubs, name)()
+    request.node.stash[_stubs] = stubs
+    return stubs
+
+
+@pytest.fixture
+def resource_stub(tool_stub: Stubs) -> Callable[..., Stub]:
+    """Declare what scripts of this test may read: `resource_stub("shop://menu", returns={…})`."""
+    return tool_stub.resource
+
+
+@pytest.fixture
+def prompt_stub(tool_stub: Stubs) -> Callable[..., Stub]:
+    """Declare prompts that scripts of this test may render: `prompt_stub("greeting", returns="Say hello")`."""
+    return tool_stub.prompt
+
+
+@pytest.fixture
+def codecall_enclave(request: pytest.FixtureRequest, tool_stub: Stubs, codecall_preset: str | None) -> ScriptEnclave:
+    """Run scripts: `codecall_enclave.run("return 1 + 1")`, or `await codecall_enclave.execute(…)`."""
+    from codecall.testing.running import ScriptEnclave
+    from codecall.testing.sandboxes import Choice
+
+    choice = Choice(codecall_preset, marked(request.node).limits)
+    enclave = ScriptEnclave(sandboxes_of(request.config), choice, tool_stub)
+    request.node.stash[_enclave] = enclave
+    return enclave
+
+
+@pytest.fixture
+def script(
+    request: pytest.FixtureRequest, codecall_enclave: ScriptEnclave
+) -> Callable[[str | os.PathLike[str]], Script]:
+    """Read a script from a file: `script("top_customers.js").run(context={…})`.
+
+    A relative path is looked for beside the test file, in the folders of `codecall_scripts`, and at the root.
+    """
+    from codecall.testing.running import Script
+
+    config = request.config
+    folders = [request.path.parent, *(config.rootpath / folder for folder in config.getini("codecall_scripts"))]
+
+    def read(path: str | os.PathLike[str]) -> Script:
+        __tracebackhide__ = True
+        found = _found(Path(path), list(dict.fromkeys([*folders, config.rootpath])))
+        return Script(found, shown_path(found, config.rootpath), codecall_enclave)
+
+    return read
+
+
+class Marked(NamedTuple):
+    """What the markers of a test say, the nearest first."""
+
+    preset: str | None
+    allowances: tuple[str, ...]
+    limits: dict[str, object]
+
+
+def marked(node: pytest.Item) -> Marked:
+    """What `@pytest.mark.codecall(...)` says for a test; the marker nearest to it decides, key by key."""
+    said: dict[str, object] = {}
+    for mark in reversed([*node.iter_markers(MARKER)]):
+        if len(mark.args) > 1:
+            raise pytest.UsageError(f"@pytest.mark.{MARKER} takes one preset and keywords, got {mark.args!r}")
+        said |= {**({"preset": mark.args[0]} if mark.args else {}), **mark.kwargs}
+    preset = said.pop("preset", None)
+    if not isinstance(preset, str | None):
+        raise pytest.UsageError(f"@pytest.mark.{MARKER}: preset is a name or a path, got {preset!r}")
+    allowances = tuple(name for name in ALLOWANCES if said.pop(name, False))
+    for name in OTHER_KEYS:
+        said.pop(name, None)
+    return Marked(preset, allowances, said)
+
+
+def chosen_preset(config: pytest.Config) -> str | None:
+    """The preset of the command line or the configuration file; a file's path is below the root."""
+    given: str | None = config.getoption("codecall_preset", None)
+    preset: str = given or config.getini("codecall_preset")
+    if not preset:
+        return None
+    path = config.rootpath / preset
+    return str(path) if given is None and path.suffix == ".toml" else preset
+
+
+def sandboxes_of(config: pytest.Config) -> Sandboxes:
+    """The worker pools of this session."""
+    if (sandboxes := config.stash.get(_sandboxes, None)) is None:
+        from codecall.testing.sandboxes import Sandboxes
+
+        sandboxes = config.stash[_sandboxes] = Sandboxes()
+    return sandboxes
+
+
+def shown_path(path: Path, root: Path) -> str:
+    """A path as messages show it: below the root where it is there."""
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+
+
+def _found(path: Path, folders: list[Path]) -> Path:
+    """The file that a test means by `path`."""
+    __tracebackhide__ = True
+    for folder in folders:
+        if (folder / path).is_file():
+            return folder / path
+    scripts = sorted({file.name for folder in folders if folder.is_dir() for file in folder.glob(f"*{path.suffix}")})
+    near = difflib.get_close_matches(path.name, scripts, n=3)
+    looked = "".join(f"\n  {folder}" for folder in folders)
+    meant = f"\nDid you mean {', '.join(near)}?" if near else ""
+    return pytest.fail(
+        f"there is no script {str(path)!r} in{looked}{meant}\n"
+        "Other folders: `codecall_scripts` in the configuration of pytest"
+    )
+
+
+def _has_programs(path: Path) -> bool:
+    """Whether a file has programs at all: what merely has such a name is none of ours."""
+    try:
+        with path.open("rb") as file:
+            return any(line.startswith(b"---") for line in file)
+    except OSError:
+        return False
+
+
+def _explain(item: pytest.Item) -> None:
+    """Tell how the scripts of a failing test ended that did not end well: the last ones."""
+    enclave = item.stash.get(_enclave, None)
+    failed = [result for result in (enclave.results if enclave else ()) if not (result.success or result.reported)]
+    for result in failed[-_MAX_REPORTS:]:
+        item.add_report_section("call", "AgentScript", result.report())

@@ -1,0 +1,184 @@
+"""How a script under test ended: an `ExecutionResult` that compares easily, and tells why when it failed."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, cast
+
+import pytest
+
+from codecall.envelopes import ExecutionResult, JsonObject, Stats
+from codecall.errors import CodeCallError, IllegalAccess, Location, Status, ToolCallError
+from codecall.testing.calls import Calls, short
+
+_MAX_LINE: Final = 160
+"""Characters shown of a script's line."""
+
+_MEMBER = re.compile(r"([A-Za-z_$][\w$]*)\.([A-Za-z_$][\w$]*)")
+
+_MAX_LOGS: Final = 20
+"""Lines of the console that a report shows."""
+
+
+class ScriptResult:
+    """How a script ended.
+
+    `value` is for scripts that ended well: asked of one that failed, it fails the test and tells how the script ended.
+
+    Args:
+        execution: What the enclave gave.
+        name: What the script is called in messages.
+        source: Its text.
+        calls: The calls it made.
+    """
+
+    def __init__(self, execution: ExecutionResult, *, name: str, source: str, calls: Calls) -> None:
+        self.execution = execution
+        """The result as the enclave gave it."""
+        self.name = name
+        """What the script is called."""
+        self.source = source
+        """Its text."""
+        self.calls = calls
+        """The calls it made to stubs."""
+        self.reported = False
+        """Whether `report` has been asked for: a failing test tells of every script once."""
+
+    @property
+    def status(self) -> Status:
+        """`ok`, or the family of the error."""
+        return self.execution.status
+
+    @property
+    def success(self) -> bool:
+        """True exactly when `status` is `ok`."""
+        return self.execution.success
+
+    @property
+    def value(self) -> object:
+        """What the script returned, as JSON data. Fails the test when the script failed."""
+        __tracebackhide__ = True
+        if not self.success:
+            pytest.fail(f"the script has no value, because it failed\n\n{self.report()}")
+        return self.execution.value
+
+    @property
+    def error(self) -> CodeCallError | None:
+        """Why it failed; None when it did not."""
+        return self.execution.error
+
+    @property
+    def code(self) -> str | None:
+        """The error's code; None when there is no error."""
+        return None if self.error is None else self.error.code
+
+    @property
+    def logs(self) -> list[str]:
+        """Console lines in order; also those of a script that failed."""
+        return list(self.execution.logs)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was shortened or lost on the way out."""
+        return list(self.execution.warnings)
+
+    @property
+    def stats(self) -> Stats:
+        """What it used: `tool_calls`, `steps`, `script_ms`, `duration_ms`."""
+        return self.execution.stats
+
+    def raise_for_status(self) -> ScriptResult:
+        """Raise `error` if there is one, else return self."""
+        self.execution.raise_for_status()
+        return self
+
+    def envelope(self) -> JsonObject:
+        """The JSON object that a client of `codecall:execute` would get."""
+        return self.execution.envelope()
+
+    def report(self) -> str:
+        """How it ended, for a person: status, error, the line it is about, hint, console and calls."""
+        self.reported = True
+        return "\n".join(report_lines(self.execution, self.name, self.source, self.calls))
+
+    def __repr__(self) -> str:
+        error = self.error
+        if error is None:
+            return f"<{self.name}: ok, {short(self.execution.value)}>"
+        location = location_of(error)
+        place = f":{location.line}" if location else ""
+        return f"<{self.name}{place}: {self.status}, {error.code} {error.message}>"
+
+
+def location_of(error: CodeCallError) -> Location | None:
+    """Where in the script an error happened, if it says so."""
+    location: object = getattr(error, "location", None)
+    return cast("Location", location) if isinstance(location, tuple) else None
+
+
+def report_lines(result: ExecutionResult, name: str, source: str, calls: Calls) -> list[str]:
+    """How a script ended, line by line, for a person."""
+    error = result.error
+    if error is None:
+        return [f"{name} ended ok with {short(result.value)}", *outcome_lines(result, calls)]
+    kind = f" {error.kind}" if isinstance(error, IllegalAccess) else ""
+    return [
+        f"{name} ended with {result.status}: {error.code}{kind}",
+        f"  {error.message}",
+        *place_lines(location_of(error), name, source),
+        *namespace_lines(error, source),
+        *outcome_lines(result, calls),
+    ]
+
+
+def outcome_lines(result: ExecutionResult, calls: Calls) -> list[str]:
+    """What else there is to say about a run: details and hint of its error, warnings, console, calls."""
+    lines: list[str] = []
+    if isinstance(result.error, ToolCallError) and result.error.details is not None:
+        lines.append(f"  details: {short(result.error.details)}")
+    if result.error is not None and result.error.hint:
+        lines.append(f"  hint: {result.error.hint}")
+    lines += [f"  warning: {warning}" for warning in result.warnings]
+    if result.logs:
+        lines += ["  console:", *(f"    {line}" for line in result.logs[:_MAX_LOGS])]
+        if len(result.logs) > _MAX_LOGS:
+            lines.append(f"    … {len(result.logs) - _MAX_LOGS} more")
+    if calls:
+        lines += ["  calls:", *(f"  {line}" for line in calls.lines())]
+    return lines
+
+
+def namespace_lines(error: CodeCallError, source: str) -> list[str]:
+    """What else an unknown name may be that has a member: in a test there are the namespaces of its stubs only."""
+    location = location_of(error)
+    if location is None or not isinstance(error, IllegalAccess) or error.kind != "DisallowedGlobal":
+        return []
+    line = "".join(_line_of(source, location.line))
+    member = _MEMBER.match(line, location.column - 1)
+    if member is None:
+        return []
+    name, of_it = member.groups()
+    return [f"  if {name} is a namespace of tools, declare one of them, such as {name}:{of_it}"]
+
+
+def _line_of(source: str, number: int) -> list[str]:
+    """The line of that number; empty when there is none."""
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines[number - 1 : number] if number > 0 else []
+
+
+def place_lines(location: Location | None, name: str, source: str) -> list[str]:
+    """The line of the script that an error is about, with a mark below the column."""
+    if location is None:
+        return []
+    place = f"  at {name}:{location.line}:{location.column}"
+    lines = _line_of(source, location.line)
+    if not lines:
+        return [place]
+    text = lines[0]
+    start = max(0, location.column - 1 - _MAX_LINE // 2)
+    shown = text[start : start + _MAX_LINE]
+    # Tabs stay tabs, so that the mark stands below what it is about
+    before = "".join("\t" if character == "\t" else " " for character in shown[: location.column - 1 - start])
+    number = f"  {location.line} | "
+    return [place, f"{number}{shown}", f"{' ' * (len(number) - 2)}| {before}^"]

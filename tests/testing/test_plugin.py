@@ -1,0 +1,478 @@
+"""The pytest plugin, in runs of pytest: what fails a test, what it says then, and what the plugin costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import codecall.testing.collecting  # noqa: F401 - loaded here, it need not be loaded again in each of the runs
+
+pytest_plugins = ["pytester"]
+
+QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+"""For runs within the run: neither what it writes nor what takes a second to load."""
+
+REPOSITORY = Path(__file__).parent.parent.parent
+
+STRICT = """
+import pytest
+
+CALL = "return await callTool('users:list', { limit: 5 })"
+CAUGHT = "try { await callTool('users:list', {}) } catch { return 'caught' }"
+
+
+def test_undeclared(codecall_enclave):
+    codecall_enclave.run(CALL)
+    pytest.skip("not reached")
+
+def test_undeclared_but_caught_by_the_script(codecall_enclave):
+    codecall_enclave.run(CAUGHT)
+
+def test_undeclared_and_swallowed_by_the_test(codecall_enclave):
+    try:
+        codecall_enclave.run(CAUGHT)
+    except BaseException:
+        pass
+
+def test_near(codecall_enclave, tool_stub):
+    tool_stub("users:lists")
+    codecall_enclave.run(CALL)
+
+def test_exhausted(codecall_enclave, tool_stub):
+    tool_stub("users:list", times=1)
+    codecall_enclave.run("for (let i = 0; i < 2; i++) await callTool('users:list', {})")
+
+def test_no_answer_left(codecall_enclave, tool_stub):
+    tool_stub("users:list", side_effect=[1, 2])
+    codecall_enclave.run("for (let i = 0; i < 3; i++) await callTool('users:list', {})")
+
+def test_other_input(codecall_enclave, tool_stub):
+    tool_stub("users:list", when={"limit": 6})
+    codecall_enclave.run(CALL)
+
+def test_invalid_input(codecall_enclave, tool_stub):
+    tool_stub("users:list", input_schema={"properties": {"limit": {"type": "string"}}})
+    codecall_enclave.run(CALL)
+
+def test_input_wrong_beforehand(codecall_enclave, tool_stub):
+    schema = {"type": "object", "properties": {"offset": {"type": "integer"}}, "required": ["offset"]}
+    tool_stub("users:list", input_schema=schema, optional=True)
+    codecall_enclave.run("await callTool('users:list', {})")
+
+def test_member_that_is_missing(codecall_enclave, tool_stub):
+    tool_stub("users:list", optional=True)
+    codecall_enclave.run("try { await users.lst({}) } catch {}")
+
+def test_invalid_answer(codecall_enclave, tool_stub):
+    tool_stub("users:list", side_effect=lambda _: 5, output_schema={"type": "array"})
+    codecall_enclave.run(CALL)
+
+def test_unused(tool_stub):
+    tool_stub("users:list", returns=[])
+
+def test_used_too_rarely(codecall_enclave, tool_stub):
+    tool_stub("users:list", side_effect=[1, 2, 3])
+    codecall_enclave.run(CALL)
+
+def test_shadowed(codecall_enclave, tool_stub):
+    tool_stub("users:list", returns=1)
+    tool_stub("users:list", returns=2)
+    codecall_enclave.run(CALL)
+
+def test_an_assertion_in_a_function(codecall_enclave, tool_stub):
+    def users(given):
+        assert given["limit"] == 6
+    tool_stub("users:list", side_effect=users)
+    codecall_enclave.run(CAUGHT)
+    codecall_enclave.run(CALL)
+
+def test_a_broken_when(codecall_enclave, tool_stub):
+    tool_stub("users:list", when=lambda given: given["offset"] > 1)
+    codecall_enclave.run(CALL)
+
+@pytest.mark.xfail(strict=True)
+def test_expected_to_fail(tool_stub):
+    tool_stub("users:list")
+
+def test_skipped(tool_stub):
+    tool_stub("users:list")
+    pytest.skip("while stubs are unused")
+
+@pytest.mark.codecall(allow_unused=True, allow_undeclared=True, allow_invalid_input=True)
+class TestAllowed:
+    def test_all(self, codecall_enclave, tool_stub):
+        tool_stub("a")
+        tool_stub("b", input_schema={"type": "object", "maxProperties": 0})
+        assert codecall_enclave.run(CALL).code == "TOOL_NOT_FOUND"
+        assert codecall_enclave.run("await callTool('b', { a: 1 })").code == "INVALID_INPUT"
+
+    @pytest.mark.codecall(allow_unused=False)
+    def test_but_one(self, tool_stub):
+        tool_stub("a")
+"""
+
+SAID = {
+    "test_undeclared": [
+        ">       codecall_enclave.run(CALL)",
+        "<script> called the tool 'users:list' with {\"limit\": 5}, which has no stub",
+        '  Declare it: tool_stub("users:list", returns=…)',
+        "  Or allow it: tool_stub.allow_undeclared(), or @pytest.mark.codecall(allow_undeclared=True); "
+        "scripts then get TOOL_NOT_FOUND",
+        "<script> ended with tool_error: TOOL_NOT_FOUND",
+    ],
+    "test_undeclared_but_caught_by_the_script": ["which has no stub", '<script> ended ok with "caught"'],
+    "test_undeclared_and_swallowed_by_the_test": ["<script> called the tool 'users:list' with {}, which has no stub"],
+    "test_near": ["which has no stub; did it mean users:lists?"],
+    "test_exhausted": ["with {}, which is declared for 1 call; this is one more"],
+    "test_no_answer_left": ["which is declared for 2 calls; this is one more"],
+    "test_other_input": ['no stub of that name takes this input or has an answer left: tool_stub("users:list", when={'],
+    "test_invalid_input": ["which its input schema refuses: limit: 5 is not of type 'string'", "allow_invalid_input()"],
+    "test_input_wrong_beforehand": [
+        "calls the tool 'users:list' with what its input schema refuses: Invalid input for"
+    ],
+    "test_member_that_is_missing": ["called the tool 'users.lst' with {}, which has no stub; did it mean users:list?"],
+    "test_invalid_answer": [
+        "gave 5, which does not fit the output schema of the tool: value: 5 is not of type 'array'"
+    ],
+    "test_unused": ['tool_stub("users:list") was never called (declared at test_strict.py:', "called: nothing"],
+    "test_used_too_rarely": ['tool_stub("users:list") was called 1 of 3 times', "optional=True for this stub"],
+    "test_shadowed": ["Another stub of that name answered: when=… or times=… tells stubs of one name apart"],
+    "test_an_assertion_in_a_function": ['>       assert given["limit"] == 6', "assert 5 == 6"],
+    "test_a_broken_when": ["KeyError: 'offset'"],
+    "TestAllowed.test_but_one": ['tool_stub("a") was never called'],
+}
+
+
+def sections(output: str) -> dict[str, str]:
+    """What pytest says of each failed test, without the marks of its lines."""
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in output.splitlines():
+        if line.startswith("____") and line.endswith("____"):
+            current = found.setdefault(line.strip("_ "), [])
+        elif line.startswith("===="):
+            current = []
+        current.append(line.removeprefix("E       "))
+    return {name: "\n".join(lines) for name, lines in found.items()}
+
+
+def test_strict_by_default(pytester: pytest.Pytester):
+    pytester.makepyfile(test_strict=STRICT)
+    result = pytester.runpytest_inprocess(*QUIET)
+    said = sections(result.stdout.str())
+    for name, texts in SAID.items():
+        for text in texts:
+            assert text in said[name], f"{name}:\n{said[name]}"
+    assert said.keys() == SAID.keys()
+    assert not any("/anyio/" in text or "/codecall/" in text for text in said.values()), result.stdout.str()
+    result.assert_outcomes(failed=len(SAID), xfailed=1, skipped=1, passed=1)
+
+
+RESULTS = """
+def test_value_of_a_failed_script(script):
+    result = script("broken.js").run()
+    assert result.value == 1
+
+def test_status_of_a_failed_script(script):
+    result = script("broken.js").run()
+    assert result.status == "ok"
+
+def test_calls(codecall_enclave, tool_stub):
+    tool_stub("a")
+    codecall_enclave.run("await callTool('a', { n: 1 })")
+    assert tool_stub.calls == [("a", {"n": 2})]
+
+def test_refused(codecall_enclave):
+    assert codecall_enclave.run("return 1;\\n\\twhile (true) {}").success
+
+def test_error_without_a_stub(codecall_enclave, tool_stub):
+    tool_stub("a", raises={"code": "OWN", "message": "said", "details": {"why": "so"}})
+    assert codecall_enclave.run("console.log('before'); await callTool('a')").success
+
+def test_no_such_file(script):
+    script("broke.js")
+
+def test_no_such_namespace(codecall_enclave, tool_stub):
+    tool_stub("users:list", returns=1)
+    assert codecall_enclave.run("return [await users.list(), await orders.list()]").success
+"""
+
+
+def test_failures_tell_of_the_script(pytester: pytest.Pytester):
+    pytester.makepyfile(test_results=RESULTS)
+    pytester.makefile(".js", broken="const a = null;\nreturn a.b;\n")
+    result = pytester.runpytest_inprocess(*QUIET)
+    result.assert_outcomes(failed=7)
+    said = sections(result.stdout.str())
+    value = said["test_value_of_a_failed_script"]
+    assert ">       assert result.value == 1" in value
+    assert "the script has no value, because it failed" in value
+    assert "broken.js ended with runtime_error: EXECUTION_ERROR" in value
+    assert "  at broken.js:2:" in value
+    assert "  2 | return a.b;" in value
+    assert "running.py" not in value
+    assert value.count("broken.js ended with") == 1
+    status = said["test_status_of_a_failed_script"]
+    assert "Captured AgentScript call" in status
+    assert status.count("broken.js ended with runtime_error: EXECUTION_ERROR") == 1
+    assert '  - a({"n": 2})  (expected)\n' in said["test_calls"].replace("    -", "  -")
+    refused = said["test_refused"]
+    assert "<script> ended with illegal_access: VALIDATION_ERROR DisallowedLoop" in refused
+    assert "  2 | \twhile (true) {}\n    | \t^" in refused
+    details = said["test_error_without_a_stub"]
+    for text in (
+        "ended with tool_error: OWN",
+        "  said",
+        'details: {"why": "so"}',
+        "  console:\n    before",
+        "1 a({}) -> OWN",
+    ):
+        assert text in details
+    assert (
+        "if orders is a namespace of tools, declare one of them, such as orders:list" in said["test_no_such_namespace"]
+    )
+    assert "there is no script 'broke.js' in" in said["test_no_such_file"]
+    assert "Did you mean broken.js?" in said["test_no_such_file"]
+
+
+def test_where_scripts_are_looked_for(pytester: pytest.Pytester):
+    pytester.makeini("[pytest]\ncodecall_scripts = scripts more\n")
+    for folder in ("tests", "scripts", "more"):
+        pytester.mkdir(folder)
+        (pytester.path / folder / "here.js").write_text(f"return '{folder}'", encoding="utf-8")
+    (pytester.path / "more" / "only.js").write_text("return 'only'", encoding="utf-8")
+    (pytester.path / "root.js").write_bytes(b"return '\xc3\xa9'\r\n")
+    (pytester.path / "tests" / "test_it.py").write_text(
+        """
+from pathlib import Path
+
+def test_it(script):
+    assert script("here.js").run().value == "tests"
+    assert script("only.js").run().value == "only"
+    assert script("more/here.js").run().value == "more"
+    assert script(Path("root.js")).run().value == "é"
+    assert script(Path(__file__).parent.parent / "root.js").name == "root.js"
+    assert script("only.js").name == "more/only.js"
+    assert script("root.js").source.endswith("\\r\\n")
+    assert repr(script("only.js")) == "<script more/only.js>"
+""",
+        encoding="utf-8",
+    )
+    pytester.runpytest_inprocess(*QUIET).assert_outcomes(passed=1)
+
+
+PRESETS = """
+import pytest
+
+def test_default(codecall_enclave, codecall_preset):
+    assert (codecall_preset, codecall_enclave.preset.timeout_ms) == {default}
+
+@pytest.mark.codecall("experimental", timeout_ms=77)
+def test_marker(codecall_enclave, codecall_preset):
+    assert (codecall_preset, codecall_enclave.preset.timeout_ms) == ("experimental", 77)
+    assert codecall_enclave.run("return 1").success
+
+@pytest.mark.parametrize("codecall_preset", ["locked_down"])
+def test_parametrized(codecall_enclave):
+    assert codecall_enclave.preset.timeout_ms == 2000
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "ini", "variable", "default"),
+    [
+        (["--codecall-preset=locked_down"], "balanced", "experimental", ("locked_down", 2000)),
+        ([], "balanced", "experimental", ("balanced", 5000)),
+        ([], None, "experimental", (None, 10000)),
+        ([], None, None, (None, 3500)),
+    ],
+)
+def test_who_chooses_the_preset(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    line: list[str],
+    ini: str | None,
+    variable: str | None,
+    default: tuple[str | None, int],
+):
+    monkeypatch.delenv("CODECALL_VM_PRESET", raising=False)
+    if variable:
+        monkeypatch.setenv("CODECALL_VM_PRESET", variable)
+    if ini:
+        pytester.makeini(f"[pytest]\ncodecall_preset = {ini}\n")
+    pytester.makepyfile(PRESETS.replace("{default}", repr(default)))
+    pytester.runpytest_inprocess(*QUIET, *line).assert_outcomes(passed=3)
+
+
+def test_a_preset_file_is_below_the_root(pytester: pytest.Pytester):
+    text = (REPOSITORY / "presets" / "secure.toml").read_text(encoding="utf-8").replace("= 3500", "= 3456")
+    (pytester.path / "own.toml").write_text(text, encoding="utf-8")
+    pytester.makeini("[pytest]\ncodecall_preset = own.toml\n")
+    pytester.mkdir("sub")
+    (pytester.path / "sub" / "test_it.py").write_text(
+        "def test_it(codecall_enclave):\n    assert codecall_enclave.preset.timeout_ms == 3456\n", encoding="utf-8"
+    )
+    pytester.runpytest_inprocess(*QUIET, "sub").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        ('"secure", "balanced"', "takes one preset and keywords, got ('secure', 'balanced')"),
+        ("5", "preset is a name or a path, got 5"),
+        ('"lax"', "unknown preset 'lax'"),
+        ("alow_unused=True", "alow_unused"),
+        ("timeout_ms=-1", "timeout_ms"),
+    ],
+)
+def test_markers_that_are_wrong(pytester: pytest.Pytester, marker: str, said: str):
+    pytester.makepyfile(f"import pytest\n@pytest.mark.codecall({marker})\ndef test_it(codecall_enclave): pass\n")
+    result = pytester.runpytest_inprocess(*QUIET)
+    result.assert_outcomes(errors=1)
+    assert said in result.stdout.str()
+
+
+ANY_LOOP = """
+import asyncio
+import unittest
+
+import anyio
+import pytest
+
+
+def test_plain(codecall_enclave):
+    assert codecall_enclave.run("return 1").value == 1
+
+def test_a_loop_of_its_own(codecall_enclave):
+    async def main():
+        return await codecall_enclave.execute("return 1"), codecall_enclave.run("return 2")
+    for _ in range(2):
+        assert [result.value for result in asyncio.run(main())] == [1, 2]
+
+@pytest.mark.anyio
+async def test_of_anyio(codecall_enclave):
+    assert (await codecall_enclave.execute("return 1")).value == 1
+
+@pytest.mark.anyio
+async def test_time_limits(codecall_enclave, tool_stub):
+    tool_stub("slow", delay_ms=60_000, optional=True)
+    with anyio.move_on_after(0.05) as scope:
+        await codecall_enclave.execute("await callTool('slow')")
+    assert scope.cancelled_caught
+
+@pytest.mark.anyio
+async def test_an_assertion_in_a_coroutine(codecall_enclave, tool_stub):
+    async def fails(given):
+        pytest.fail("said in a coroutine")
+    tool_stub("a", side_effect=fails)
+    await codecall_enclave.execute("try { await callTool('a') } catch {}")
+
+def test_interrupted(codecall_enclave, tool_stub):
+    import signal
+    signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TimeoutError("rang")))
+    tool_stub("slow", delay_ms=60_000, optional=True)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    with pytest.raises(TimeoutError, match="rang"):
+        codecall_enclave.run("await callTool('slow')")
+    assert codecall_enclave.run("return 1").value == 1
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+class TestOfUnittest(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def _enclave(self, codecall_enclave, tool_stub):
+        self.enclave, self.stub = codecall_enclave, tool_stub
+
+    def test_it(self):
+        self.stub("a", returns=1)
+        assert self.enclave.run("return await callTool('a')").value == 1
+"""
+
+
+def test_whatever_loop_tests_have(pytester: pytest.Pytester):
+    pytester.makepyfile(ANY_LOOP)
+    result = pytester.runpytest_subprocess(*QUIET, "-W", "error")
+    result.assert_outcomes(passed=6, failed=1)
+    result.stdout.fnmatch_lines(["*Failed: said in a coroutine*"])
+
+
+COUNTS = """
+import os
+import pytest
+
+@pytest.mark.parametrize("n", range(6))
+def test_it(codecall_enclave, n):
+    result = codecall_enclave.run("return 1")
+    assert result.value == 1
+    with open("workers", "a") as file:
+        print(os.getpid(), *codecall_enclave._enclave.pool.pids(), file=file)
+"""
+
+
+def test_one_pool_for_all_tests_and_none_left_behind(pytester: pytest.Pytester):
+    pytester.makepyfile(COUNTS)
+    pytester.runpytest_subprocess(*QUIET, "-W", "error").assert_outcomes(passed=6)
+    lines = (pytester.path / "workers").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 6
+    assert len({*lines}) == 1, "each test has the same worker"
+    assert not any(Path("/proc", pid).exists() for line in lines for pid in line.split())
+
+
+def test_with_several_processes(pytester: pytest.Pytester):
+    pytester.makepyfile(COUNTS)
+    pytester.makefile(".script.js", a="--- one\nreturn 1\n//= 1\n--- two words\nreturn 1\n//= 2\n")
+    result = pytester.runpytest_subprocess(*QUIET, "-n", "2")
+    result.assert_outcomes(passed=7, failed=1)
+    result.stdout.fnmatch_lines(["*a.script.js:4: two words", "FAILED a.script.js::two words*"])
+
+
+def test_a_run_that_uses_nothing_loads_nothing(pytester: pytest.Pytester):
+    pytester.makepyfile(
+        test_it="""
+        import json, sys, threading
+
+        def test_it():
+            names = [name for name in sys.modules if name.split(".")[0] in HEAVY]
+            assert json.dumps(sorted(names)) == json.dumps(LOADED)
+            assert threading.active_count() == 1
+
+        LOADED = ["codecall", *(f"codecall.testing{name}" for name in ("", ".plugin", ".recording_fixtures"))]
+        HEAVY = ("codecall", "fastmcp", "mcp", "pydantic", "pydantic_core", "sklearn", "numpy", "msgspec", "jsonschema")
+        """
+    )
+    (pytester.path / "plain.script.js").write_text("return 1", encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:anyio", *QUIET]
+    ran = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 0, ran.stdout
+    assert "1 passed" in ran.stdout
+
+
+def test_pytest_tells_of_the_plugin(pytester: pytest.Pytester):
+    helped = pytester.runpytest_inprocess("--help", *QUIET).stdout.str()
+    for text in ("CodeCall: tests of AgentScript", "--codecall-preset=PRESET", "codecall_scripts", "codecall_files"):
+        assert text in helped
+    assert (
+        "@pytest.mark.codecall(preset=None, *, allow_unused=False"
+        in pytester.runpytest_inprocess("--markers", *QUIET).stdout.str()
+    )
+    fixtures = pytester.runpytest_inprocess("--fixtures", *QUIET).stdout.str()
+    for name in ("script", "tool_stub", "resource_stub", "prompt_stub", "codecall_enclave", "codecall_preset"):
+        assert f"\n{name} -- " in fixtures
+
+
+def test_the_names_of_the_package_are_documented():
+    import codecall.testing as testing
+
+    assert json.dumps(sorted(testing.__all__, key=str.lower)) == json.dumps(testing.__all__)
+    for name in testing.__all__:
+        assert getattr(testing, name).__doc__ or name == "Outcome"
+    assert {*dir(testing)} >= {*testing.__all__}
+    with pytest.raises(AttributeError, match=r"module 'codecall.testing' has no attribute 'Nothing'"):
+        _ = testing.Nothing  # type: ignore[attr-defined]

@@ -1,0 +1,368 @@
+"""Recordings: their file, what they lose, how calls find their answers, and what a live server gives to record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from fastmcp import Client, Context, FastMCP
+from fastmcp.exceptions import ToolError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codecall import CodeCallPlugin
+from codecall.envelopes import ExecutionResult
+from codecall.sandbox.enclave import Enclave
+from codecall.testing.recording import Entry, RecordingFileError, Replay, read_recording, recorded_text
+from codecall.testing.recording_brokers import NOT_RECORDED, RecordingBroker, ReplayBroker
+from codecall.testing.recording_live import LiveServer, LiveServerError
+from codecall.testing.recording_mismatch import missing, surplus
+
+
+def call(name: str, value: object = None, /, **given: object) -> Entry:
+    return Entry("tool", name, given, value)
+
+
+def told(*entries: Entry, **settings: Any) -> list[dict[str, Any]]:
+    return json.loads(recorded_text(entries, **settings))["calls"]
+
+
+# ------------------------------------------------------------------------------------------------------------ the file
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "é", "b c", ""]), inner),
+    max_leaves=8,
+)
+OBJECT = st.dictionaries(st.sampled_from(["a", "é", "b c", ""]), JSON)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.builds(Entry, st.sampled_from(["tool", "prompt"]), st.sampled_from(["x", "y:z"]), OBJECT, JSON)))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, entries: list[Entry]) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.json"
+    path.write_text(recorded_text(entries), encoding="utf-8")
+    assert read_recording(path) == entries
+    assert recorded_text(read_recording(path)) == recorded_text(entries)
+
+
+def test_every_kind_of_entry(tmp_path: Path) -> None:
+    entries = [
+        Entry("resource", "crm://rates", value=[1.5]),
+        Entry("tool", "pay", {"amount": 5}, error={"code": "CARD_DECLINED", "message": "No funds", "retryAfterMs": 5}),
+        Entry("tool", "nothing", {}),
+        Entry("getTool", "nobody"),
+        Entry("member", "users", {"member": "list"}, {"tool": "users_list"}),
+        Entry("space", "users", value={"members": {}}),
+    ]
+    text = recorded_text([*entries, Entry("tool", "cancelled", ended=False)])
+    (tmp_path / "r.json").write_text(text)
+    back = read_recording(tmp_path / "r.json")
+    assert sorted(back, key=Entry.key) == sorted(entries, key=Entry.key)
+    assert text.splitlines()[3:7] == [
+        '  "calls": [',
+        '    {"resource": "crm://rates", "value": [1.5]},',
+        "    {",
+        '      "tool": "pay",',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "not a recording"),
+        ('{"codecall": "recording", "version": 2}', "version 2; this CodeCall reads version 1"),
+        ('{"codecall": "recording", "version": 1, "calls": [{}]}', "calls, number 1: an entry is of a tool"),
+        ('{"codecall": "recording", "version": 1, "calls": [7]}', "calls, number 1"),
+        ('{"codecall": "recording", "version": 1, "calls": 7}', "calls, number 1"),
+        ('{"codecall": "recording", "version": 1, "calls": [{"tool": 1, "value": 1}]}', "tool 1: a name"),
+        ('{"codecall": "recording", "version": 1, "calls": [{"tool": "x"}]}', "either a value or an error"),
+        ('{"codecall": "recording", "version": 1, "calls": [{"tool": "x", "error": {}}]}', "a code and a message"),
+        ('{"codecall": "recording", "version": 1, "lookups": [{"namespace": 1, "value": 1}]}', "lookups, number 1"),
+    ],
+)
+def test_what_is_no_recording(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "r.json"
+    path.write_text(text)
+    with pytest.raises(RecordingFileError, match=problem) as caught:
+        read_recording(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_recorded_again_what_is_the_same_keeps_its_place() -> None:
+    first = [call("a", 1), call("b", 1, x=1), call("b", 2, x=2), call("b", 2, x=2)]
+    again = [call("b", 9, x=2), call("new"), call("b", 1, x=1), call("a", 1), call("b", 8, x=2)]
+    assert [(item["tool"], item["input"], item["value"]) for item in told(*again, earlier=first)] == [
+        ("a", {}, 1),
+        ("new", {}, None),
+        ("b", {"x": 1}, 1),
+        ("b", {"x": 2}, 9),
+        ("b", {"x": 2}, 8),
+    ]
+
+
+# ----------------------------------------------------------------------------------------------------------- the masks
+
+
+def test_credentials_are_masked_by_name_by_shape_and_wherever_they_stand_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRM_API_KEY", "env-5e81-secret")
+    calls = told(
+        call("login", {"token": "tok-1234567", "expires": 60, "next": ""}, user="ann", password="hunter2!"),
+        call("list", [{"link": "https://x.example/?t=tok-1234567"}], headers={"Authorization": "Bearer 1a2b3c4d5e6f"}),
+        call("config", {"text": "AKIAIOSFODNN7EXAMPLE", "n": "env-5e81-secret"}, name="X-Api-Key", value="k-1"),
+        call("fine", {"tokens": 5, "password": {"type": "string"}, "secret": True, "author": "ann"}),
+    )
+    assert "hunter2!" not in (text := json.dumps(calls))
+    assert not any(secret in text for secret in ("tok-1234567", "1a2b3c", "AKIA", "env-5e81", "k-1"))
+    assert calls[0] == {
+        "tool": "login",
+        "input": {"user": "ann", "password": "masked-credential-1"},
+        "value": {"token": "masked-credential-2", "expires": 60, "next": ""},
+        "masked": ["input.password", "value.token"],
+    }
+    assert calls[1]["value"] == [{"link": "https://x.example/?t=masked-credential-2"}]
+    assert calls[1]["masked"] == ["input.headers.Authorization", "value[0].link"]
+    assert calls[2]["masked"] == ["input.value", "value.text", "value.n"]
+    assert "masked" not in calls[3]
+    assert calls[3]["value"] == {"tokens": 5, "password": {"type": "string"}, "secret": True, "author": "ann"}
+
+
+def test_more_names_to_mask() -> None:
+    (one,) = told(call("get", {"EMail": "ann@x.example", "phones": ["1", "2"]}), names=["email", "phone*"])
+    assert one["value"] == {"EMail": "masked-credential-1", "phones": ["masked-credential-2", "masked-credential-3"]}
+    assert one["masked"] == ["value.EMail", "value.phones[0]", "value.phones[1]"]
+
+
+def test_uris_are_masked() -> None:
+    uri = "crm://export?api_key=k-123456789"
+    (one,) = told(Entry("resource", uri, value=1))
+    assert one == {"resource": "crm://export?api_key=masked-credential-1", "value": 1, "masked": ["resource"]}
+    assert Replay([Entry.read(one)]).take(Entry("resource", uri)) is not None
+
+
+def test_errors_and_keys_are_masked() -> None:
+    entry = Entry("tool", "x", {}, {"AKIAIOSFODNN7EXAMPLE": 1})
+    failed = Entry(
+        "tool", "x", {}, error={"code": "NO", "message": "refused: password=hunter2", "details": {"pwd": "p"}}
+    )
+    one, two = told(entry, failed)
+    assert one["value"] == {"masked-credential-1": 1}
+    assert two["error"]["message"] == "refused: password=masked-credential-2"
+    assert two["masked"] == ["error.message", "error.details.pwd"]
+
+
+# -------------------------------------------------------------------------------------------------------- the matching
+
+
+def test_answers_are_found_by_input_whatever_the_order_and_each_once() -> None:
+    replay = Replay([call("get", 1, id=1), call("get", 2, id=2), call("get", 3, id=2)])
+    values = [found.value for id_ in (2, 1, 2) if (found := replay.take(call("get", id=id_))) is not None]
+    assert values == [2, 1, 3]
+    assert replay.take(call("get", id=2)) is None
+    assert replay.take(call("get", id=True)) is None
+    assert replay.left == []
+
+
+def test_in_order_when_asked() -> None:
+    replay = Replay([Entry("getTool", "z"), call("a"), call("b")], ordered=True)
+    assert replay.take(call("b")) is None
+    assert replay.take(call("a")) is not None
+    assert replay.take(call("b")) is not None
+    assert replay.take(Entry("getTool", "z")) is not None
+
+
+def test_a_mask_fits_every_credential() -> None:
+    text = recorded_text([call("login", {"token": "t-11111111"}, password="a"), call("me", 1, token="t-11111111")])
+    replay = Replay([Entry.read(item) for item in json.loads(text)["calls"]])
+    found = replay.take(call("login", password="another"))
+    assert found is not None
+    token = found.value["token"]  # type: ignore[index]
+    assert replay.take(call("me", token=token)) is not None
+    assert replay.take(call("me", user="x")) is None
+
+
+def test_mismatches_are_told_with_a_diff() -> None:
+    entries = [call("get", id=1, all=False), call("get", id=2, all=True), call("list")]
+    replay = Replay(entries)
+    replay.take(call("list"))
+    text = surplus(call("get", id=2, all=False, more=[1]), replay, ordered=False)
+    assert text.splitlines() == [
+        'made:     get({"id": 2, "all": false, "more": [1]})',
+        'recorded: get({"id": 1, "all": false}), not made so far',
+        "  --- recorded",
+        "  +++ made",
+        "  @@ -2,4 +2,7 @@",
+        "   {",
+        '     "all": false,',
+        '  -  "id": 1',
+        '  +  "id": 2,',
+        '  +  "more": [',
+        "  +    1",
+        "  +  ]",
+        "   }",
+        "Others recorded and not made so far:",
+        '  get({"id": 2, "all": true})',
+    ]
+    assert surplus(call("list"), replay, ordered=False).endswith("recorded: once, and made as often before")
+    assert "Made before:\n  list({})" in surplus(call("list", page=2), replay, ordered=False)
+    assert surplus(call("gte"), replay, ordered=False).endswith("recorded: nothing of that name; there is get")
+    assert 'recorded: get({"id": 1, "all": false}), which is due' in surplus(call("list"), replay, ordered=True)
+    assert missing([call("x", n=n) for n in range(12)]).splitlines()[-1] == "  … 2 more"
+
+
+# ------------------------------------------------------------------------------------------------------- a live server
+
+SCRIPT = """
+const { token } = await callTool('login', { user: 'ann', password: codecallContext.password });
+const [me, list] = await Promise.all([callTool('me', { token }), callTool('rows', {})]);
+const failed = [];
+for (const [name, input] of [['broken', {}], ['rows', { limit: 'x' }], ['absent', {}]]) {
+  try { await callTool(name, input) } catch (error) { failed.push([error.code, error.details ?? error.message]) }
+}
+const rates = await readResource('crm://rates');
+const prompt = await getPrompt('greeting', { name: 'Ann' });
+const schema = getTool('me').inputSchema.required;
+return { me, list, failed, rates, said: prompt.messages[0].content, schema, none: getTool('x') ?? null };
+"""
+
+
+@pytest.fixture
+def mcp() -> FastMCP[Any]:
+    """A server with something of each kind."""
+    mcp: FastMCP[Any] = FastMCP("crm")
+
+    @mcp.tool
+    async def login(user: str, password: str, ctx: Context) -> dict[str, str]:
+        await ctx.report_progress(1, 1)  # needs a client
+        return {"token": f"{user}-{len(password)}-0123456789"}
+
+    @mcp.tool
+    def me(token: str) -> str:
+        return f"you are {token[:3]}"
+
+    @mcp.tool
+    def rows(limit: int = 2) -> list[float]:
+        return [1.0, 2.5][:limit]
+
+    @mcp.tool
+    def broken() -> None:
+        raise ToolError('{"code": "ON_FIRE", "message": "It burns"}')
+
+    @mcp.resource("crm://rates")
+    def rates() -> dict[str, int]:
+        return {"eur": 1}
+
+    @mcp.prompt
+    def greeting(name: str) -> str:
+        return f"Say hello to {name}"
+
+    return mcp
+
+
+@pytest.fixture(scope="module")
+async def enclave() -> AsyncGenerator[Enclave]:
+    async with Enclave("secure") as enclave:
+        yield enclave
+
+
+async def recorded(enclave: Enclave, server: object, script: str = SCRIPT) -> tuple[ExecutionResult, list[Entry]]:
+    entries: list[Entry] = []
+    live = LiveServer(server, enclave.preset)
+    try:
+        return await enclave.run(script, RecordingBroker(live, entries), context={"password": "hunter2!"}), entries
+    finally:
+        await live.close()
+
+
+@pytest.mark.parametrize("how", ["server", "plugin", "client"])
+async def test_a_script_sees_in_replay_what_it_saw_live(
+    enclave: Enclave, mcp: FastMCP[Any], how: str, tmp_path: Path
+) -> None:
+    server = {
+        "server": lambda: mcp,
+        "plugin": lambda: CodeCallPlugin.init().install(mcp),
+        "client": lambda: Client(mcp),
+    }
+    before = list(mcp.middleware)
+    live, entries = await recorded(enclave, server[how]())
+    assert live.error is None
+    path = tmp_path / "r.json"
+    path.write_text(recorded_text(entries))
+    replay, strange = Replay(read_recording(path)), list[Entry]()
+    played = await enclave.run(SCRIPT, ReplayBroker(replay, strange.append), context={"password": "none"})
+    assert (strange, replay.left) == ([], [])
+    told: Any = live.value
+    assert played.value == {**told, "me": "you are ann"}
+    assert told["failed"][0] == ["ON_FIRE", "It burns"]
+    assert [code for code, _ in told["failed"]] == ["ON_FIRE", "INVALID_INPUT", "TOOL_NOT_FOUND"]
+    assert told["schema"] == ["token"]
+    assert "hunter2!" not in path.read_text()
+    assert "0123456789" not in path.read_text()
+    assert [entry.name for entry in entries if entry.is_call][:3] == ["login", "me", "rows"]
+    assert mcp.middleware == before
+
+
+async def test_namespaces_are_recorded(enclave: Enclave, tmp_path: Path) -> None:
+    outer: FastMCP[Any] = FastMCP("outer")
+    inner: FastMCP[Any] = FastMCP("inner")
+    inner.tool(lambda limit: [limit], name="list")
+    outer.mount(inner, namespace="users")
+    script = "return [await users.list({ limit: 5 }), await tools['users_list']({ limit: 6 })]"
+    live, entries = await recorded(enclave, outer, script)
+    assert live.value == [[5], [6]]
+    (tmp_path / "r.json").write_text(recorded_text(entries))
+    replay, strange = Replay(read_recording(tmp_path / "r.json")), list[Entry]()
+    played = await enclave.run(script, ReplayBroker(replay, strange.append))
+    assert (played.value, strange, replay.left) == ([[5], [6]], [], [])
+
+
+async def test_a_server_that_cannot_be_opened(enclave: Enclave, mcp: FastMCP[Any]) -> None:
+    for server, problem in [
+        ("http://127.0.0.1:9/mcp", "cannot be opened"),
+        (Client(CodeCallPlugin.init().install(mcp)), "shows CodeCall's tools instead of its own"),
+    ]:
+        live = LiveServer(server, enclave.preset)
+        for _ in range(2):
+            with pytest.raises(LiveServerError, match=problem):
+                await live.call("me", {"token": "x"})
+        await live.close()
+
+
+async def test_a_call_that_was_not_recorded_fails_in_the_script(enclave: Enclave) -> None:
+    strange: list[Entry] = []
+    broker = ReplayBroker(Replay([call("a", 1)]), strange.append)
+    script = (
+        "const r = []; for (const n of ['a', 'a']) r.push(await callTool(n, {}, { throwOnError: false })); return r"
+    )
+    result = await enclave.run(script, broker)
+    first, second = result.value  # type: ignore[misc]
+    assert first == {"success": True, "data": 1}
+    assert second["error"]["code"] == NOT_RECORDED
+    assert strange == [call("a")]
+
+
+async def test_what_a_script_did_not_wait_for_is_not_recorded(enclave: Enclave) -> None:
+    server: FastMCP[Any] = FastMCP("slow")
+
+    @server.tool
+    async def never() -> None:
+        await anyio.sleep_forever()
+
+    @server.tool
+    def quick() -> int:
+        return 1
+
+    script = "callTool('never', {}); return await callTool('quick', {})"
+    entries: list[Entry] = []
+    live = LiveServer(server, enclave.preset)
+    preset = enclave.preset.replaced({"max_duration_ms": 500})
+    result = await enclave.run(script, RecordingBroker(live, entries), preset=preset)
+    await live.close()
+    assert result.status in ("ok", "timeout")
+    assert [entry["tool"] for entry in told(*entries)] == ["quick"]
