@@ -1,43 +1,34 @@
 """Rate limits as FastMCP middleware: how often one client may call a tool, read a resource or get a prompt.
 
-    RateLimitPlugin.init(rules=[{"tool": "codecall:execute", "limit": 10, "window": "1m"}]).install(mcp)
+    RateLimitPlugin.init(rules=[{"tool": "codecall:execute", "rate": "10/minute", "concurrent": 2}]).install(mcp)
 
 Calls a script makes pass the same middleware, so a rule for a tool holds inside and outside of scripts. All tools that
 a glob matches share its limit. A call that several rules match must pass them all, and a refused call counts for none.
 A rule's `tool` is compared with the URIs of resources and the names of prompts too: `*` is about everything.
 
-Who is one client (`client_key`): the key must be one that a caller cannot change to escape its limit.
-
-    authenticated                      issuer and subject of the token, else its client id. Not the client id first:
-                                       with dynamic registration a user can have as many as he likes.
-    HTTP, anonymous                    the address of the peer (for IPv6 its /64 network). Not the session id: a new
-                                       session is free, and on 2026-07-28 connections every request has a new one.
-                                       Not `X-Forwarded-For`: only the ASGI server knows which proxies to trust.
-    stdio and in-memory, handshake era the session id, which the server makes and which lasts as long as the connection
-    stdio and in-memory, 2026-07-28    one key for all: the process serves one client, and nothing tells two apart
-
-Limits are kept in the memory of this process.
+Whom a call counts for is in `calls/callers.py`, what a rule may say in `calls/rules.py`, how calls are counted in
+`calls/rate_counting.py`. Counts are kept in the memory of this process, or in a Redis that several share.
 """
 
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import math
-import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 import mcp_types
 import msgspec
 from fastmcp.exceptions import NotFoundError, ToolError
-from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import ToolResult
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from codecall.calls.callers import client_key, key_of
 from codecall.calls.names import MAX_NAME_CHARS, shown
-from codecall.calls.rules import RateLimitOptions, RateLimitRule, canonical, spellings
+from codecall.calls.rate_counting import AtOnce, Limit, Often, Refusal, wait_ms
+from codecall.calls.rate_outage import PAUSE_S, AwayError
+from codecall.calls.rate_stores import Running, stores
+from codecall.calls.rules import Per, Rate, RateLimitOptions, RateLimitRule, canonical, check_options, spellings
 from codecall.envelopes import ExecutionResult, invoke_error
 from codecall.errors import Called, RateLimitedError
 from codecall.sandbox.agentscript.policy import is_meta_tool
@@ -47,7 +38,11 @@ if TYPE_CHECKING:
     from fastmcp.prompts import PromptResult
     from fastmcp.resources import ResourceResult
     from limits import RateLimitItem
-    from limits.aio.strategies import MovingWindowRateLimiter
+
+__all__ = ["RateLimitPlugin", "RateLimitRefused", "client_key"]
+
+M = TypeVar("M")
+R = TypeVar("R")
 
 MAX_RATED_URI: Final = 8_192
 """Longest URI that is compared with the rules, in characters; a longer one is not read. HTTP servers draw the line for
@@ -62,36 +57,64 @@ class RateLimitRefused(ToolError):  # noqa: N818 - reads as the event it is
         self.error = error
 
 
+class _Rated(NamedTuple):
+    """A rule, ready to be asked."""
+
+    rule: RateLimitRule
+    id: str
+    """The same on every instance that has the rule, whatever its other rules are."""
+    items: tuple[RateLimitItem, ...]
+
+    at_once: int | None
+    """How many at the same time."""
+
+    def limits(self, key: str) -> list[Limit]:
+        """Its limits for the caller of that key."""
+        scope = (self.id, key)
+        limits: list[Limit] = [Often(self.rule, scope, item) for item in self.items]
+        if self.at_once is not None:
+            limits.append(AtOnce(self.rule, scope, self.at_once))
+        return limits
+
+
 class RateLimitPlugin(Middleware):
     """Holds the rules of one server; made with `init`.
 
     Args:
         options: the rules.
+
+    Raises:
+        OptionsError: the options do not go together, or the client for Redis is not installed.
     """
 
     def __init__(self, options: RateLimitOptions) -> None:
-        # Not imported above: 80 ms that a server without rules need not pay.
-        from limits import RateLimitItemPerSecond
-        from limits.aio.storage import MemoryStorage
-        from limits.aio.strategies import MovingWindowRateLimiter
-
-        self._rules: list[tuple[RateLimitRule, RateLimitItem]] = [
-            (rule, RateLimitItemPerSecond(rule.limit, rule.window)) for rule in options.rules
-        ]
-        self._limiter: MovingWindowRateLimiter = MovingWindowRateLimiter(MemoryStorage())
+        check_options(options)
+        self._options = options
+        self._rules = _rated(options.rules)
+        self._stores = stores(options)
 
     @classmethod
-    def init(cls, *, rules: Sequence[Mapping[str, object] | RateLimitRule], **unknown: object) -> Self:
-        """The plugin for these rules, each `{"tool": name or glob, "limit": calls, "window": "30s" | "1m" | …}`.
+    def init(cls, *, rules: Sequence[Mapping[str, object] | RateLimitRule], **options: object) -> Self:
+        """The plugin for these rules.
+
+        Args:
+            rules: each `{"tool": name or glob, "rate": "10/minute"}`, or with `"limit": 10, "window": "1m"` or
+                `"concurrent": 2`; all fields in `codecall.calls.rules.RateLimitRule`.
+            **options: `storage`, `fail`, `timeout_ms`, `tenant`, `prefix`, `lease_s`; see
+                `codecall.calls.rules.RateLimitOptions`.
 
         Raises:
-            OptionsError: no rules, or a bad one; the message names the field.
+            OptionsError: no rules, a bad one, or another bad option; the message names the field.
         """
-        return cls(RateLimitOptions.read({"rules": rules, **unknown}, where=""))
+        return cls(RateLimitOptions.read({"rules": rules, **options}, where=""))
 
     def install(self, mcp: FastMCP[Any]) -> None:
         """Add the rules to a server; the same as `mcp.add_middleware(plugin)`."""
         mcp.add_middleware(self)
+
+    async def aclose(self) -> None:
+        """Close the connections to Redis that were opened in this event loop outside of any server's lifespan."""
+        await self._stores.aclose()
 
     async def on_call_tool(
         self,
@@ -107,12 +130,13 @@ class RateLimitPlugin(Middleware):
         tool = context.message.name
         if len(tool) > MAX_NAME_CHARS:
             raise NotFoundError(f"Unknown tool: {shown(tool)!r}")
-        refused = await self._check(tool, self._about(tool), context.fastmcp_context)
-        if refused is None:
-            return await call_next(context)
-        if is_meta_tool(tool):
-            return _answer(tool, refused)
-        raise RateLimitRefused(refused)
+        try:
+            running = await self._admit("tool", tool, self._about(tool), context.fastmcp_context)
+        except RateLimitRefused as refused:
+            if is_meta_tool(tool):
+                return _answer(tool, refused.error)
+            raise
+        return await _call(running, context, call_next)
 
     async def on_read_resource(
         self,
@@ -129,9 +153,8 @@ class RateLimitPlugin(Middleware):
         if len(uri) > MAX_RATED_URI:
             raise NotFoundError(f"Unknown resource: {shown(uri)!r}")
         forms = spellings(uri)
-        rules = [place for place, (rule, _) in enumerate(self._rules) if rule.covers_resource(forms)]
-        await self._pass("resource", uri, rules, context.fastmcp_context)
-        return await call_next(context)
+        about = [rated for rated in self._rules if rated.rule.covers_resource(forms)]
+        return await _call(await self._admit("resource", uri, about, context.fastmcp_context), context, call_next)
 
     async def on_get_prompt(
         self,
@@ -147,77 +170,96 @@ class RateLimitPlugin(Middleware):
         name = context.message.name
         if len(name) > MAX_NAME_CHARS:
             raise NotFoundError(f"Unknown prompt: {shown(name)!r}")
-        await self._pass("prompt", name, self._about(name), context.fastmcp_context)
-        return await call_next(context)
+        admitted = await self._admit("prompt", name, self._about(name), context.fastmcp_context)
+        return await _call(admitted, context, call_next)
 
-    async def _pass(self, called: Called, name: str, places: Sequence[int], context: Context | None) -> None:
-        if (refused := await self._check(name, places, context)) is not None:
-            refused.called = called
-            raise RateLimitRefused(refused)
+    def _about(self, name: str) -> list[_Rated]:
+        """The rules about that tool or prompt."""
+        return [rated for rated in self._rules if rated.rule.covers(name)]
 
-    def _about(self, name: str) -> list[int]:
-        """The places of the rules about that tool or prompt."""
-        return [place for place, (rule, _) in enumerate(self._rules) if rule.covers(name)]
+    async def _admit(
+        self, called: Called, name: str, about: Sequence[_Rated], context: Context | None
+    ) -> Running | None:
+        """Count the call for these rules; what is to be ended with it, if anything.
 
-    async def _check(self, tool: str, places: Sequence[int], context: Context | None) -> RateLimitedError | None:
-        """Count the call for the rules at these places, or say which refuses it."""
-        if not places:
+        Raises:
+            RateLimitRefused: one of them refuses it.
+        """
+        if not about:
             return None
-        rules = [(str(place), *self._rules[place]) for place in places]
-        key = client_key(context)
-        for place, rule, item in rules:
-            if not await self._limiter.test(item, place, key):
-                return await self._refusal(tool, place, rule, item, key)
-        for place, rule, item in rules:
-            if not await self._limiter.hit(item, place, key):  # a call at the same time was faster
-                return await self._refusal(tool, place, rule, item, key)
-        return None
-
-    async def _refusal(
-        self, tool: str, place: str, rule: RateLimitRule, item: RateLimitItem, key: str
-    ) -> RateLimitedError:
-        stats = await self._limiter.get_window_stats(item, place, key)
-        wait_ms = max(1, math.ceil((stats.reset_time - time.time()) * 1000))
-        return RateLimitedError(
-            f"Rate limit exceeded for '{shown(tool)}': {rule.limit} calls per {_spoken(rule.window)}",
-            tool_name=shown(tool),
-            retry_after_ms=wait_ms,
-            hint=f"Try again in {math.ceil(wait_ms / 1000)} s, or do the same with fewer calls.",
-        )
+        keys: dict[Per, str] = {}
+        limits: list[Limit] = []
+        for rated in about:
+            per = rated.rule.per
+            if per not in keys:
+                keys[per] = await key_of(per, context, self._options.tenant)
+            limits += rated.limits(keys[per])
+        try:
+            admitted = await self._stores.admit(limits)
+        except AwayError:
+            if self._options.fail == "open":
+                return None
+            raise RateLimitRefused(_unchecked(called, name, about[0].rule)) from None
+        if isinstance(admitted, Refusal):
+            raise RateLimitRefused(_refused(called, name, admitted))
+        return admitted
 
 
-def client_key(context: Context | None) -> str:
-    """Who a call counts for, as the table at the top of this module says; a hash, so that no identity is stored."""
-    return hashlib.blake2b("\x00".join(_client(context)).encode("utf-8", "replace"), digest_size=16).hexdigest()
-
-
-def _client(context: Context | None) -> tuple[str, ...]:
-    token = get_access_token()
-    if token is not None:
-        subject: object = token.subject or token.claims.get("sub")
-        if subject:
-            return "subject", str(token.claims.get("iss", "")), str(subject)
-        return "client", token.client_id
-    request_context = context.request_context if context is not None else None
-    if context is None or request_context is None:
-        return ("process",)
-    request = request_context.request
-    if request is not None:
-        return "peer", _network(request.client.host) if request.client is not None else ""
-    if request_context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return ("process",)
-    return "session", context.session_id
-
-
-def _network(host: str) -> str:
-    """An IPv6 peer stands for its /64, all of which belongs to one customer; anything else for itself."""
+async def _call(running: Running | None, context: MiddlewareContext[M], call_next: CallNext[M, R]) -> R:
+    if running is None:
+        return await call_next(context)
     try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return str(address)
+        return await call_next(context)
+    finally:
+        await running.end()
+
+
+def _rated(rules: Sequence[RateLimitRule]) -> list[_Rated]:
+    """The rules, ready to be asked. What two of them say alike, of the same tools, is asked once."""
+    from limits import RateLimitItemPerSecond  # not above: 80 ms that a server without rules need not pay
+
+    rated: list[_Rated] = []
+    said: set[tuple[str, Rate | int | None]] = set()
+    for rule in rules:
+        # The strategy too: each keeps its counts in another form.
+        named = "\x00".join((rule.name or "", rule.tool, rule.per, rule.strategy))
+        identity = hashlib.blake2b(named.encode(), digest_size=8).hexdigest()
+        rates = [rate for rate in dict.fromkeys(rule.rates) if (identity, rate) not in said]
+        at_once = None if (identity, rule.concurrent) in said else rule.concurrent
+        said.update((identity, limit) for limit in (*rates, rule.concurrent))
+        items = tuple(RateLimitItemPerSecond(rate.calls, rate.seconds) for rate in rates)
+        rated.append(_Rated(rule, identity, items, at_once))
+    return rated
+
+
+def _refused(called: Called, name: str, refusal: Refusal) -> RateLimitedError:
+    limit, ms = refusal.limit, wait_ms(refusal.wait_s)
+    if isinstance(limit, AtOnce):
+        message = f"Too many calls of '{shown(name)}' at the same time: {limit.calls} may run"
+        hint = f"Try again when one has ended, at the earliest in {math.ceil(ms / 1000)} s."
+    else:
+        window = _spoken(limit.item.get_expiry())
+        message = f"Rate limit exceeded for '{shown(name)}': {limit.item.amount} calls per {window}"
+        hint = f"Try again in {math.ceil(ms / 1000)} s, or do the same with fewer calls."
+    return RateLimitedError(
+        message,
+        tool_name=shown(name),
+        called=called,
+        details={"rule": limit.rule.shown},
+        retry_after_ms=ms,
+        hint=hint,
+    )
+
+
+def _unchecked(called: Called, name: str, rule: RateLimitRule) -> RateLimitedError:
+    return RateLimitedError(
+        f"The rate limit of '{shown(name)}' cannot be checked now, so the call was not made",
+        tool_name=shown(name),
+        called=called,
+        details={"rule": rule.shown},
+        retry_after_ms=wait_ms(PAUSE_S),
+        hint="Nothing is wrong with the call; try again later.",
+    )
 
 
 def _answer(tool: str, error: RateLimitedError) -> ToolResult:

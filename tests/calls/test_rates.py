@@ -300,8 +300,8 @@ def test_a_bad_rule_names_its_field(rules: Any, field: str) -> None:
 
 
 def test_an_unknown_option_is_refused() -> None:
-    with pytest.raises(OptionsError, match="storage: unknown option"):
-        RateLimitPlugin.init(rules=[GOOD], storage="redis://")
+    with pytest.raises(OptionsError, match="store: unknown option"):
+        RateLimitPlugin.init(rules=[GOOD], store="redis://")
 
 
 async def test_a_name_longer_than_any_tool_has_is_unknown_and_reaches_no_rule() -> None:

@@ -1,0 +1,141 @@
+"""Whom a rule counts for: real clients over HTTP with tokens, and over memory."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from fastmcp import Client, Context, FastMCP
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.server.dependencies import get_access_token
+from fastmcp.utilities.tests import asgi_server
+
+from codecall import OptionsError, RateLimitPlugin
+
+TOKENS: dict[str, dict[str, Any]] = {
+    "ann": {"client_id": "app-1", "scopes": [], "sub": "ann", "iss": "https://id.example", "org": "acme"},
+    "ann-2": {"client_id": "app-2", "scopes": [], "sub": "ann", "iss": "https://id.example", "org": "acme"},
+    "bob": {"client_id": "app-1", "scopes": [], "sub": "bob", "iss": "https://id.example", "org": "acme"},
+    "cid": {"client_id": "app-1", "scopes": [], "sub": "cid", "iss": "https://id.example", "org": 7},
+    "dan": {"client_id": "app-2", "scopes": [], "sub": "dan", "iss": "https://id.example", "org": ["acme"]},
+}
+
+
+def server(per: str, *, tokens: bool = True, **options: Any) -> FastMCP[Any]:
+    """One tool, of which one call an hour is allowed."""
+    mcp = FastMCP[Any]("crm", auth=StaticTokenVerifier(TOKENS) if tokens else None)
+    mcp.tool(lambda: 1, name="list")
+    RateLimitPlugin.init(rules=[{"tool": "list", "rate": "1/hour", "per": per}], **options).install(mcp)
+    return mcp
+
+
+async def may(client: Client[Any]) -> bool:
+    """Whether a call passes."""
+    return not (await client.call_tool("list", {}, raise_on_error=False)).is_error
+
+
+@pytest.mark.parametrize(
+    ("per", "passing"),
+    [
+        ("caller", ["ann", "bob", "cid", "dan"]),
+        ("subject", ["ann", "bob", "cid", "dan"]),
+        ("client", ["ann", "ann-2"]),
+        ("tenant", ["ann", "cid", "dan"]),  # dan's tenant is no name: he counts for himself
+        ("global", ["ann"]),
+    ],
+)
+async def test_tokens(per: str, passing: list[str]) -> None:
+    passed: list[str] = []
+    async with asgi_server(server(per, tenant="org")) as running:
+        for name in TOKENS:
+            async with running.client(auth=name) as client:
+                if await may(client):
+                    passed.append(name)
+                assert not await may(client)
+    assert passed == passing
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_sessions(mode: Any) -> None:
+    async with asgi_server(server("session")) as running:
+        passed: list[bool] = []
+        for name in ("ann", "ann", "bob"):
+            async with running.client(auth=name, mode=mode) as client:
+                passed += [await may(client), await may(client)]
+    # 2026-07-28 connections have no session; there the rule counts for the caller.
+    assert passed == ([True, False] * 3 if mode == "legacy" else [True, False, False, False, True, False])
+
+
+@pytest.mark.parametrize("per", ["subject", "client", "tenant", "session"])
+async def test_what_a_call_does_not_have_is_no_way_around_a_rule(per: str) -> None:
+    async with asgi_server(server(per, tokens=False, tenant="org")) as running:
+        passed: list[bool] = []
+        for _ in range(2):
+            async with running.client() as client:
+                passed.append(await may(client))
+    assert passed == [True, False]
+
+
+def plain(_context: Context | None) -> str | None:
+    """The tenant by a function."""
+    token = get_access_token()
+    return None if token is None else str(token.claims["org"])
+
+
+async def slow(context: Context | None) -> str | None:
+    """The tenant by an asynchronous function."""
+    assert context is not None
+    return plain(context)
+
+
+@pytest.mark.parametrize("tenant", [plain, slow])
+async def test_a_function_names_tenants(tenant: Callable[[Context | None], str | Awaitable[str] | None]) -> None:
+    passed: list[str] = []
+    async with asgi_server(server("tenant", tenant=tenant)) as running:
+        for name in TOKENS:
+            async with running.client(auth=name) as client:
+                if await may(client):
+                    passed.append(name)
+    assert passed == ["ann", "cid", "dan"]
+
+
+async def test_a_function_that_fails_is_logged_and_the_call_counts_for_its_caller(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(_context: Context | None) -> str:
+        raise KeyError("sec" + "ret")
+
+    async with asgi_server(server("tenant", tenant=broken)) as running:
+        for name in ("ann", "bob"):
+            async with running.client(auth=name) as client:
+                assert [await may(client), await may(client)] == [True, False]
+    assert "asking for the tenant of a call failed with KeyError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_the_keys_of_different_kinds_never_meet() -> None:
+    """A tenant that calls itself like a user shares nothing with him."""
+    mcp = FastMCP[Any]("crm", auth=StaticTokenVerifier(TOKENS))
+    mcp.tool(lambda: 1, name="list")
+    rules = [{"tool": "list", "rate": "1/hour", "per": "tenant", "name": "x"}, {"tool": "list", "rate": "2/hour"}]
+    RateLimitPlugin.init(rules=rules, tenant=lambda _: "ann").install(mcp)
+    async with asgi_server(mcp) as running, running.client(auth="ann") as client:
+        assert await may(client)
+        refused = await client.call_tool("list", {}, raise_on_error=False)
+    assert '"rule":"x"' in str(refused.content)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rules": [{"tool": "x", "rate": "1/hour", "per": "tenant"}]}, "rules.0.per: nothing names tenants"),
+        ({"rules": [{"tool": "x", "rate": "1/hour", "per": "user"}]}, "rules.0.per:"),
+        ({"rules": [{"tool": "x", "rate": "1/hour"}], "tenant": 5}, "tenant:"),
+        ({"rules": [{"tool": "x", "rate": "1/hour"}], "tenant": ""}, "tenant:"),
+    ],
+)
+def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionsError) as raised:
+        RateLimitPlugin.init(**options)
+    assert raised.value.message.startswith(message)
