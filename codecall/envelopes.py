@@ -48,6 +48,8 @@ class ExecutionResult:
     """What it used."""
     warnings: tuple[str, ...] = ()
     """What was shortened or lost on the way out; empty for most runs."""
+    lines: tuple[int, ...] = ()
+    """For a run with `coverage`: the lines of the script that ran, ascending. No part of the envelope."""
 
     @property
     def success(self) -> bool:
@@ -90,7 +92,11 @@ def invoke_error(error: CodeCallError) -> JsonObject:
 _TEXT: JsonObject = {"type": "string"}
 _LOCATION: JsonObject = {
     "type": "object",
-    "properties": {"line": {"type": "integer", "minimum": 1}, "column": {"type": "integer", "minimum": 1}},
+    "properties": {
+        "line": {"type": "integer", "minimum": 1},
+        "column": {"type": "integer", "minimum": 1},
+        "text": _TEXT,
+    },
     "required": ["line", "column"],
 }
 _ERROR: JsonObject = {

@@ -78,6 +78,10 @@ class CodeCallError(Exception):
     code: str = "CODECALL_ERROR"
     status: ClassVar[Status] = "runtime_error"
     source: ClassVar[Source | None] = None
+    location: Location | None = None
+    """Where in the script, as far as that is known."""
+    excerpt: str | None = None
+    """The script's line at `location`, shortened."""
 
     def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -93,12 +97,15 @@ class CodeCallError(Exception):
             error["source"] = self.source
         error["message"] = self.message
         error.update((key, value) for key, value in self._extras().items() if value is not None)
+        if self.location is not None:
+            text = {} if self.excerpt is None else {"text": self.excerpt}
+            error["location"] = {"line": self.location.line, "column": self.location.column, **text}
         if self.hint is not None:
             error["hint"] = self.hint
         return error
 
     def _extras(self) -> dict[str, object]:
-        """Keys of this class's envelope besides code, source, message and hint."""
+        """Keys of this class's envelope besides code, source, message, location and hint."""
         return {}
 
 
@@ -106,10 +113,6 @@ class OptionsError(CodeCallError, ValueError):
     """An option is unknown, of the wrong type, or out of range. The message names the option."""
 
     code = "INVALID_OPTIONS"
-
-
-def _place(location: Location | None) -> dict[str, int] | None:
-    return None if location is None else {"line": location.line, "column": location.column}
 
 
 class _LocatedError(CodeCallError):
@@ -120,9 +123,6 @@ class _LocatedError(CodeCallError):
     ) -> None:
         super().__init__(message, code=code, hint=hint)
         self.location = location
-
-    def _extras(self) -> dict[str, object]:
-        return {"location": _place(self.location)}
 
 
 class ScriptRefused(_LocatedError):  # noqa: N818 - reads as the state it is
@@ -155,7 +155,7 @@ class IllegalAccess(ScriptRefused):
         self.kind: FindingKind = kind
 
     def _extras(self) -> dict[str, object]:
-        return {"kind": self.kind, **super()._extras()}
+        return {"kind": self.kind}
 
 
 class SelfReferenceError(IllegalAccess):
@@ -186,7 +186,7 @@ class ScriptError(_LocatedError):
         self.name = name
 
     def _extras(self) -> dict[str, object]:
-        return {"name": self.name, **super()._extras()}
+        return {"name": self.name}
 
 
 class LimitExceeded(_LocatedError):  # noqa: N818 - reads as the event it is
@@ -200,7 +200,7 @@ class LimitExceeded(_LocatedError):  # noqa: N818 - reads as the event it is
         super().__init__(message, code=code, location=location, hint=hint)
 
     def _extras(self) -> dict[str, object]:
-        return {"name": "LimitError", **super()._extras()}
+        return {"name": "LimitError"}
 
 
 class ScriptTimeoutError(CodeCallError):

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Protocol, Self, SupportsFloat, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -273,6 +273,40 @@ class DirectCalls(Options):
     """Tool names or globs that `codecall:invoke` may call; None allows all that scripts may call."""
 
 
+@runtime_checkable
+class KeyValueStore(Protocol):
+    """Where something is kept for longer than a process lives: what is used of `AsyncKeyValue`, the interface of the
+    stores that FastMCP takes (`key_value.aio`: files, Redis and many more)."""
+
+    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
+        """What was put under `key`; None if there is nothing."""
+        ...
+
+    async def put(
+        self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
+    ) -> None:
+        """Keep `value` under `key`, for `ttl` seconds."""
+        ...
+
+
+class ObservedOutputOptions(Options):
+    """What is learned of the results of tools whose output schema is missing or says nothing: types and names of fields,
+    no values."""
+
+    enabled: bool = True
+    """False: nothing is learned, and nothing that was learned is shown."""
+    per_caller: bool = False
+    """Show each caller only what their own results told. False: what the results of all callers told together, but for
+    names that only one caller's results had; those are shown to that caller alone."""
+    store: KeyValueStore | None = None
+    """Where it is kept from one start to the next: a store as FastMCP takes them, such as
+    `FileTreeStore(data_directory=…)`. Several servers may share one; those that are spoken to over stdio count as one
+    caller then, and those whose tools have the same name and description, but mean something else, need stores of their
+    own (`PrefixCollectionsWrapper`). None: in the memory of this process."""
+    max_tools: int = Field(default=1_000, ge=1, le=100_000)
+    """Tools of which something is remembered at the same time; the one unused for longest goes first."""
+
+
 Mode = Literal["codecall_only", "codecall_opt_in", "metadata_driven"]
 
 
@@ -300,6 +334,8 @@ class PluginOptions(Options):
     """What the limits were built from, for messages."""
     embedding: SearchOptions = SearchOptions()
     """How search works."""
+    observed_output: ObservedOutputOptions = ObservedOutputOptions()
+    """Output shapes learned from results: a bool, or `{"per_caller": …, "store": …}`."""
     sanitization: SanitizationOptions = SanitizationOptions()
     """What leaves in error messages."""
     pool: PoolOptions = PoolOptions()
@@ -328,6 +364,9 @@ class PluginOptions(Options):
         for spelling in ("direct_calls", "directCalls"):
             if spelling in values:
                 values[spelling] = _direct_calls(values[spelling])
+        for spelling in ("observed_output", "observedOutput"):
+            if isinstance(values.get(spelling), bool):
+                values[spelling] = {"enabled": values[spelling]}
         for reserved in ("preset", "preset_name", "presetName"):
             if reserved in values:
                 raise OptionsError(f"{reserved}: set it as vm={{'preset': …}}")

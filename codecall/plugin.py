@@ -25,6 +25,7 @@ from codecall.catalog.apps import Apps, Server
 from codecall.catalog.index import Library, Meaning, Semantic
 from codecall.catalog.listing import inlines, reads_beneath
 from codecall.catalog.models import settled
+from codecall.catalog.observed import Observations
 from codecall.catalog.reach import Reach
 from codecall.catalog.remembered import Catalogues
 from codecall.catalog.unhurried import unhurried
@@ -35,6 +36,7 @@ from codecall.meta_tools.describe import DescribeTool
 from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.invoke import InvokeTool
 from codecall.meta_tools.lifetime import EnclaveLifetime
+from codecall.meta_tools.observing import Flushing
 from codecall.meta_tools.search import SearchTool
 from codecall.options import PluginOptions, SearchOptions
 from codecall.sandbox.enclave import Enclave
@@ -68,7 +70,10 @@ class CodeCallPlugin(CatalogTransform):
         self._catalogues = Catalogues(self._reach)
         self._enclaves = EnclaveLifetime(self._enclave)
         self._index = _library(options.embedding)
-        wiring = Wiring(options, self._view, self._enclaves, self._index)
+        observed = options.observed_output
+        self._observations = Observations(observed) if observed.enabled else None
+        self._flushing = Flushing(self._observations) if self._observations is not None and observed.store else None
+        wiring = Wiring(options, self.view, self._enclaves, self._index, self._observations)
         tools: list[MetaTool] = [SearchTool.create(wiring), DescribeTool.create(wiring), ExecuteTool.create(wiring)]
         if options.direct_calls.enabled:
             tools.insert(2, InvokeTool.create(wiring))
@@ -83,7 +88,8 @@ class CodeCallPlugin(CatalogTransform):
         Args:
             vm: `{"preset": name or path, <limit>: value, …}`: the limits scripts run under.
             **options: `mode`, `app_ids`, `include_tools`, `direct_calls`, `tool_name_separator`, `top_k`,
-                `mark_errors`, `embedding`, `sanitization`, `pool`; each in its Python or its wire spelling.
+                `mark_errors`, `embedding`, `observed_output`, `sanitization`, `pool`; each in its Python or its wire
+                spelling.
 
         Raises:
             OptionsError: anything unknown, of the wrong type or out of range; the message names the field. Also when
@@ -144,6 +150,8 @@ class CodeCallPlugin(CatalogTransform):
             # FastMCP walks the transforms once when a server's lifespan begins: time to get ready.
             self._index.warm()
             await self._enclaves.start_with_lifespan()
+            if self._flushing is not None:
+                await self._flushing.start_with_lifespan()
         shown = await self._shown(tools, server)
         return [*self._meta_tools, *shown]
 
@@ -163,7 +171,7 @@ class CodeCallPlugin(CatalogTransform):
                 shown.append(tool)
         return shown
 
-    def _view(self, context: Context) -> CatalogView:
+    def view(self, context: Context) -> CatalogView:
         """The tools of the caller of this request."""
         server = cast("Server", context.fastmcp)
         plugins = [transform for transform in server.transforms if isinstance(transform, CodeCallPlugin)]
@@ -180,6 +188,7 @@ class CodeCallPlugin(CatalogTransform):
             self._catalogues.of(server),
             own=self if beneath and usual else None,
             inline=inlines(server.middleware),
+            library=self._index,
         )
 
     def _enclave(self) -> Enclave:

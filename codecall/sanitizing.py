@@ -636,7 +636,7 @@ def clean_text(text: str, options: SanitizationOptions) -> str:
 
 def _clean_visible(text: str, options: SanitizationOptions) -> str:
     if options.remove_file_paths:
-        for value in _secret_values():
+        for value in secret_values():
             text = text.replace(value, CREDENTIAL)
     for row in PATTERNS:
         if getattr(options, row.switch):
@@ -644,20 +644,32 @@ def _clean_visible(text: str, options: SanitizationOptions) -> str:
     return _REPEATED_STACK.sub(rf"\1{STACK}", text) if options.remove_stack_traces else text
 
 
-def _secret_values() -> list[str]:
+def secret_values() -> list[str]:
     """What this process's environment variables with secret names hold now; the longest first."""
     values = {value for name, value in os.environ.items() if _SECRET_VARIABLE.fullmatch(name)}
-    return sorted((value for value in values if _TELLING.fullmatch(value)), key=len, reverse=True)
+    return sorted(filter(is_telling, values), key=len, reverse=True)
+
+
+def is_telling(value: str) -> bool:
+    """Whether `value` is no word of everyday language, which a text may hold by chance."""
+    return _TELLING.fullmatch(value) is not None
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether text under this name, in data, is taken for a secret."""
+    return _SECRET_KEY.fullmatch(name) is not None
 
 
 def clean_error(error: CodeCallError, options: SanitizationOptions) -> None:
-    """Clean every text that `error` takes into its envelope: message and hint, a script's error name, a tool's details.
+    """Clean every text that `error` takes into its envelope: message, hint and line, an error's name, a tool's details.
 
     Doing it twice changes nothing more.
     """
     error.message = clean_text(error.message, options)
     if error.hint is not None:
         error.hint = clean_text(error.hint, options)
+    if error.excerpt is not None:
+        error.excerpt = clean_text(error.excerpt, options)
     if isinstance(error, ScriptError):
         error.name = clean_text(error.name, options)
     elif isinstance(error, ToolCallError) and error.details is not None:
@@ -701,7 +713,7 @@ def _clean(value: object, options: SanitizationOptions, depth: int, left: _Budge
             if left.nodes <= 0 or left.chars <= 0:
                 cleaned["__truncated"] = {"properties": len(mapping) - len(cleaned)}
                 break
-            secret = options.remove_file_paths and isinstance(item, str) and _SECRET_KEY.fullmatch(str(key))
+            secret = options.remove_file_paths and isinstance(item, str) and is_secret_name(str(key))
             name = left.text(str(key), options)
             cleaned[name] = CREDENTIAL if secret else _clean(item, options, depth + 1, left)
         return cleaned

@@ -12,6 +12,7 @@ import pytest
 
 from codecall.options import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript import policy
+from codecall.sandbox.agentscript.mending import NO_ERROR, REMEDIES
 from codecall.sandbox.agentscript.policy import ERROR_KINDS, RUNTIME_NAMES, Row, Rules
 from tests.printing import Printers, print_into, printed_in, table, words
 
@@ -82,6 +83,8 @@ def refused() -> str:
         policy.PREFIXES.values(),
         policy.GLOBALS.values(),
         policy.MEMBERS.values(),
+        policy.TYPESCRIPT.values(),
+        policy.TYPE_PLACES.values(),
     )
     for row in (row for rows in tables for row in rows):
         if row.instead and row.verdict != "allowed" and row.name not in UNNAMED:
@@ -95,12 +98,25 @@ def texts() -> str:
     return table(("a script has no", "instead"), [(row.name, row.instead) for row in policy.SOURCE.values()])
 
 
+def remedies() -> str:
+    rows = [(row.cause, row.hint.format_map(_Names())) for row in REMEDIES]
+    return table(("what went wrong", "hint"), [*rows, ("what was thrown is no error", NO_ERROR)])
+
+
+class _Names(dict[str, str]):
+    """Stands for the fields of a hint: each is its own name."""
+
+    def __missing__(self, key: str) -> str:
+        return "" if key in {"some", "use"} else f"‹{key}›"
+
+
 PRINTERS: Printers = {
     "built-ins": built_ins,
     "methods": methods,
     "switches": switches,
     "refused": refused,
     "texts": texts,
+    "remedies": remedies,
 }
 
 

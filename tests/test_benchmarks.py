@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fastmcp import Client
 
-from benchmarks import loop_lag, vs_codemode
+from benchmarks import declarations, loop_lag, vs_codemode
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -72,3 +72,25 @@ def test_fresh_processes_can_be_measured():
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("goal") == 3
+
+
+async def test_declarations_are_compiled_and_set_beside_the_schemas(tmp_path: Path):
+    schema = {"type": "object", "properties": {"limit": {"type": "integer"}}}
+    tool = {
+        "server": "shop",
+        "name": "list",
+        "description": "List all",
+        "inputSchema": schema,
+        "source": "package:shop",
+    }
+    lines = [json.dumps(each) for each in (tool, {**tool, "server": "mail", "outputSchema": schema})]
+    (tmp_path / "tools.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    tools = declarations.load(tmp_path)
+    assert [each["name"] for each in tools] == ["list", "mail:list"]
+    compiled = declarations.compiled(tools)
+    assert (compiled["declarations"], compiled["errors"], compiled["shortened"]) == (2, 0, 0)
+    found = await declarations.answers(tools)
+    assert [each.source for each in found] == ["package", "package"]
+    for each in found:
+        assert len(each.pairs) == len(declarations.WAYS)
+        assert all("inputSchema" in before and "declare function" in after for before, after in each.pairs)

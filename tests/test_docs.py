@@ -4,10 +4,14 @@ The word after the opening fence decides what happens to a block; one that is no
 
     python      runs as a program of its own and must end well; output beginning `# ->` in its last lines must match
     js          AgentScript, run in an enclave against the tools of `TOOLS` below; must end with status `ok`
+    ts          the same, with types
     js refused  AgentScript that must be refused, with the text after `// refused: ` in the message
     console     commands after `$ `: each must name a make target, a module or a file that exists
     json, toml  must parse
     text        shown as it is
+
+A block `… file=name` is a file of a small project, one for each page, whose tests pytest must pass. In one with `fails`
+behind the name every test must fail, and the lines of the next block, `text output`, are in what pytest says then.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ REPOSITORY = Path(__file__).parent.parent
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 FENCE = re.compile(r"^(?P<fence>```+)(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence)\s*$", re.MULTILINE | re.DOTALL)
 MENTION = re.compile(r"`((?:codecall|tests|tests_security|benchmarks|examples|docs|presets)/[\w./*-]+)`")
+CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"\[[^\]\n]+\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)")
 
 USERS = [{"id": f"u{number}", "name": f"User {number}", "active": number % 2 == 0} for number in range(1, 7)]
@@ -89,9 +94,82 @@ def prompt(name: str, arguments: dict[str, object]) -> object:
     return {"messages": [{"role": "user", "content": f"{name}: {arguments}"}]}
 
 
+FILE = re.compile(r"(?:js|python|json|toml) file=(?P<name>[\w./]+)(?P<fails> fails)?")
+
+
 def test_every_block_says_what_it_is():
-    known = {"python", "js", "js refused", "console", "json", "toml", "text"}
-    assert [f"{block}: {block.info!r}" for block in BLOCKS if block.info not in known] == []
+    known = {"python", "js", "ts", "js refused", "console", "json", "toml", "text", "text output"}
+    assert [
+        f"{block}: {block.info!r}" for block in BLOCKS if block.info not in known and not FILE.fullmatch(block.info)
+    ] == []
+
+
+class Project(NamedTuple):
+    """The files that a page shows."""
+
+    page: Path
+    passing: dict[str, Block]
+    failing: list[tuple[str, Block, Block]]
+    """Name, test file, and what pytest says of it."""
+
+    def __str__(self) -> str:
+        return self.page.name
+
+    def build(self, folder: Path) -> None:
+        for name, block in self.passing.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(block.text, encoding="utf-8")
+
+
+def project_of(page: Path) -> Project:
+    """The files of a page; each name once."""
+    blocks = [block for block in BLOCKS if block.page == page]
+    project = Project(page, {}, [])
+    for block, following in zip(blocks, [*blocks[1:], None], strict=False):
+        match = FILE.fullmatch(block.info)
+        if match is None:
+            continue
+        assert match["name"] not in project.passing, block
+        if match["fails"]:
+            assert following is not None, block
+            assert following.info == "text output", block
+            project.failing.append((match["name"], block, following))
+        else:
+            project.passing[match["name"]] = block
+    return project
+
+
+PROJECTS = [project for project in map(project_of, PAGES) if project.passing]
+
+
+def pytest_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-W", "error", "--rootdir", str(folder), "-p", "no:cacheprovider"]
+    return subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=str)
+def test_the_project_of_a_page_passes(project: Project, tmp_path: Path):
+    project.build(tmp_path)
+    ran = pytest_in(tmp_path)
+    assert ran.returncode == 0, ran.stdout
+    tests = sum(len(re.findall(r"^(?:async )?def test_|^--- ", block.text, re.M)) for block in project.passing.values())
+    found = re.search(r"(\d+) passed", ran.stdout)
+    assert found is not None
+    assert int(found[1]) >= tests > 0
+
+
+@pytest.mark.parametrize("project", [project for project in PROJECTS if project.failing], ids=str)
+def test_failures_look_as_shown(project: Project, tmp_path: Path):
+    project.build(tmp_path)
+    for name, block, _ in project.failing:
+        (tmp_path / name).write_text(block.text, encoding="utf-8")
+    ran = pytest_in(tmp_path, *(name for name, _, _ in project.failing))
+    assert ran.returncode == 1, ran.stdout
+    assert "passed" not in ran.stdout
+    said = [line.removeprefix("E").strip() for line in ran.stdout.splitlines()]
+    for _, _, shown in project.failing:
+        missing = [line for line in shown.text.splitlines() if not any(line.strip() in other for other in said)]
+        assert missing == [], ran.stdout
 
 
 @pytest.mark.parametrize("block", tagged("python"), ids=str)
@@ -112,7 +190,7 @@ def test_python_blocks_run(block: Block, tmp_path: Path):
     assert ran.stdout.splitlines() == expected
 
 
-@pytest.mark.parametrize("block", tagged("js"), ids=str)
+@pytest.mark.parametrize("block", [*tagged("js"), *tagged("ts")], ids=str)
 async def test_scripts_run(block: Block):
     async with Enclave(preset="secure") as enclave:
         result = await enclave.execute(
@@ -163,7 +241,7 @@ def test_commands_exist(block: Block):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_mentioned_files_exist(page: Path):
     content = page.read_text(encoding="utf-8")
-    links = [target for target in LINK.findall(content) if not (page.parent / target).exists()]
+    links = [target for target in LINK.findall(CODE.sub("", content)) if not (page.parent / target).exists()]
     mentions = [path for path in MENTION.findall(content) if not list(REPOSITORY.glob(path.rstrip("/")))]
     assert links == []
     assert mentions == []

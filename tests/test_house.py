@@ -25,6 +25,7 @@ LONGER = {
     "codecall.errors": "the whole exception tree, one class after the other",
     "codecall.options": "every option of the project with its meaning and range",
     "codecall.sandbox.agentscript.policy": "the allow-list as data",
+    "codecall.sandbox.agentscript.mending": "the hints for scripts that throw, as data",
     "codecall.sandbox.wire": "every message of the protocol and its bounds, as data",
     "codecall.sanitizing": "the patterns that are removed from error texts, as data",
 }
@@ -46,12 +47,18 @@ SANDBOX = "codecall.sandbox"
 POLICY = f"{SANDBOX}.agentscript.policy"
 WIRE = f"{SANDBOX}.wire"
 FATE = f"{SANDBOX}.fate"
+KNOWN = f"{SANDBOX}.known"
 SHARED = (
+    "codecall.advice",
     "codecall.decoding",
     "codecall.errors",
     "codecall.options",
     "codecall.envelopes",
+    "codecall.namespaces",
     "codecall.sanitizing",
+    "codecall.inputs",
+    "codecall.contracts",
+    KNOWN,
     POLICY,
 )
 BROKER_SIDE = f"{SANDBOX}.broker"
@@ -59,6 +66,7 @@ BROKER_SIDE = f"{SANDBOX}.broker"
 CATALOG_SIDE = (
     "codecall.calls",
     "codecall.catalog.entries",
+    "codecall.catalog.near",
     "codecall.catalog.uris",
     "codecall.catalog.view",
     "codecall.catalog.reach",
@@ -71,17 +79,31 @@ MCP = ("fastmcp", "mcp", "mcp_types")
 HOUSE = [
     Area(WIRE, 0, (), ("msgspec",)),
     Area(POLICY, 0, ()),
-    Area(BROKER_SIDE, 0, ()),
+    Area(KNOWN, 0, ()),
+    Area(BROKER_SIDE, 0, (KNOWN,)),
     Area(f"{SANDBOX}.agentscript", 1, (POLICY, WIRE)),
     Area(f"{SANDBOX}.agentscript.grammar", 1, (f"{SANDBOX}.agentscript",), ("esprima",)),
+    Area(
+        f"{SANDBOX}.agentscript.typescript",
+        1,
+        (f"{SANDBOX}.agentscript",),
+        ("tree_sitter", "tree_sitter_typescript"),
+    ),
     Area(f"{SANDBOX}.agentscript.realm", 1, (f"{SANDBOX}.agentscript", WIRE), ("_quickjs", "msgspec")),
     Area(f"{SANDBOX}.agentscript.configuration", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
+    Area(f"{SANDBOX}.agentscript.spaces", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
     Area(f"{SANDBOX}.agentscript.stops", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
     Area(f"{SANDBOX}.agentscript.failing", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
+    Area(f"{SANDBOX}.agentscript.journal", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
+    Area(f"{SANDBOX}.agentscript.evidence", 1, (f"{SANDBOX}.agentscript", WIRE), ("msgspec",)),
     Area(FATE, 0, ()),
     Area(f"{SANDBOX}.worker", 2, (WIRE, FATE, f"{SANDBOX}.agentscript"), ("pyseccomp", "landlock")),
+    Area("codecall.advice", 2, ("codecall.errors",)),
     Area("codecall.decoding", 2, (), ("msgspec",)),
+    Area("codecall.inputs", 2, ()),
+    Area("codecall.contracts", 2, ("codecall.inputs", KNOWN)),
     Area("codecall.errors", 2, (POLICY,)),
+    Area("codecall.namespaces", 2, (POLICY,)),
     Area("codecall.envelopes", 2, (POLICY, "codecall.errors")),
     Area("codecall.options", 2, (POLICY, "codecall.errors"), ("pydantic",)),
     Area("codecall.sanitizing", 2, (POLICY, "codecall.errors", "codecall.options"), ("anyio",)),
@@ -108,12 +130,20 @@ HOUSE = [
     Area("codecall.catalog.uris", 3, ("codecall.catalog", *SHARED), ("fastmcp", "pydantic")),
     Area("codecall.calls", 3, CATALOG_SIDE, ("anyio", "msgspec", "pydantic")),
     Area("codecall.calls.broker", 3, CATALOG_SIDE, MCP),
+    Area("codecall.calls.signatures", 3, CATALOG_SIDE, ("pydantic_core",)),
+    Area("codecall.calls.foreseeing", 3, CATALOG_SIDE, (*MCP, "pydantic_core")),
     Area("codecall.calls.asking", 3, CATALOG_SIDE, MCP),
     Area("codecall.calls.contents", 3, CATALOG_SIDE, (*MCP, "anyio")),
     Area("codecall.calls.failures", 3, CATALOG_SIDE, (*MCP, "msgspec", "pydantic")),
     Area("codecall.calls.unexpected", 3, CATALOG_SIDE, (*MCP, "pydantic")),
     Area("codecall.calls.unwrap", 3, CATALOG_SIDE, (*MCP, "anyio", "msgspec")),
+    Area("codecall.calls.callers", 3, CATALOG_SIDE, MCP),
     Area("codecall.calls.rates", 3, CATALOG_SIDE, (*MCP, "limits", "msgspec", "pydantic")),
+    Area("codecall.calls.rules", 3, CATALOG_SIDE, ("limits", "pydantic")),
+    Area("codecall.calls.rate_counting", 3, CATALOG_SIDE, ("limits",)),
+    Area("codecall.calls.rate_memory", 3, CATALOG_SIDE, ("limits",)),
+    Area("codecall.calls.rate_redis", 3, CATALOG_SIDE, ("anyio", "limits", "redis")),
+    Area("codecall.calls.rate_stores", 3, CATALOG_SIDE, ("anyio", "uncalled_for")),
     Area(
         "codecall.meta_tools",
         4,
@@ -127,7 +157,14 @@ HOUSE = [
         MCP,
     ),
     Area("codecall", 6, ("codecall",)),
-    Area("codecall.testing", 6, ("codecall",), ("pytest", "anyio", "fastmcp")),
+    Area(
+        "codecall.testing",
+        6,
+        ("codecall",),
+        ("pytest", "anyio", "fastmcp", "jsonschema", "msgspec", "pydantic_core", "referencing"),
+    ),
+    Area("codecall.testing.coverage", 6, ("codecall",), ("coverage",)),
+    Area("codecall.testing.coverage_data", 6, ("codecall",), ("coverage",)),
     Area("codecall.cli", 6, ("codecall",), ("cyclopts", "rich", "anyio", "fastmcp")),
 ]
 
@@ -145,8 +182,10 @@ KNOWS_FASTMCP = (
     "codecall.calls.broker",
     "codecall.calls.contents",
     "codecall.calls.failures",
+    "codecall.calls.foreseeing",
     "codecall.calls.unexpected",
     "codecall.calls.unwrap",
+    "codecall.calls.callers",
     "codecall.calls.rates",
     "codecall.testing",
     "codecall.cli",
@@ -162,6 +201,9 @@ COMES_WITH = {
     "mcp": "fastmcp",
     "mcp_types": "fastmcp",
     "uncalled_for": "fastmcp",
+    "jsonschema": "fastmcp",
+    "referencing": "fastmcp",
+    "pydantic_core": "pydantic",
 }
 """Modules whose package has another name, or that arrive with another package (docs/dependencies.md says so)."""
 
@@ -295,7 +337,10 @@ def loaded_by(code: str, *flags: str) -> set[str]:
     return set(ran.stdout.rpartition("MODULES")[2].split())
 
 
-ENGINE = ("quickjs", "_quickjs", "esprima", f"{SANDBOX}.agentscript.realm", f"{SANDBOX}.agentscript.guard")
+ENGINE = (
+    *("quickjs", "_quickjs", "esprima", "tree_sitter", "tree_sitter_typescript"),
+    *(f"{SANDBOX}.agentscript.{module}" for module in ("realm", "guard", "sources")),
+)
 
 
 def test_the_engine_and_the_parser_never_load_in_the_server_process():

@@ -13,6 +13,7 @@ from codecall.errors import OptionsError
 from codecall.options import (
     PRESET_ENVIRONMENT_VARIABLE,
     DirectCalls,
+    ObservedOutputOptions,
     Options,
     PluginOptions,
     PoolOptions,
@@ -50,6 +51,7 @@ def test_defaults():
     assert options.preset == load_preset("secure")
     assert options.preset_name == "secure"
     assert options.embedding == SearchOptions(strategy="tfidf", similarity_threshold=0.3)
+    assert options.observed_output == ObservedOutputOptions(enabled=True, per_caller=False, store=None)
     assert options.sanitization == SanitizationOptions(remove_stack_traces=True, remove_file_paths=True)
     assert options.pool == PoolOptions()
 
@@ -63,6 +65,7 @@ GIVEN: dict[str, tuple[object, object]] = {
     "top_k": (50, 50),
     "mark_errors": (True, True),
     "embedding": ({"similarityThreshold": 0.5}, SearchOptions(similarity_threshold=0.5)),
+    "observed_output": ({"perCaller": True}, ObservedOutputOptions(per_caller=True)),
     "sanitization": ({"removeFilePaths": False}, SanitizationOptions(remove_file_paths=False)),
     "pool": ({"maxWorkers": 2}, PoolOptions(max_workers=2)),
 }
@@ -79,7 +82,7 @@ def test_every_option_is_accepted_in_both_spellings(name: str):
     assert getattr(PluginOptions.build(**{to_camel(name): value}), name) == expected
 
 
-@pytest.mark.parametrize("model", [SearchOptions, SanitizationOptions, PoolOptions, DirectCalls])
+@pytest.mark.parametrize("model", [SearchOptions, SanitizationOptions, PoolOptions, DirectCalls, ObservedOutputOptions])
 def test_nested_options_accept_both_spellings(model: type[Options]):
     defaults = model()
     for name in model.names():
@@ -88,7 +91,7 @@ def test_nested_options_accept_both_spellings(model: type[Options]):
         assert model.read({to_camel(name): value}, where="x") == defaults
 
 
-@pytest.mark.parametrize("model", [SearchOptions, SanitizationOptions, PoolOptions, DirectCalls])
+@pytest.mark.parametrize("model", [SearchOptions, SanitizationOptions, PoolOptions, DirectCalls, ObservedOutputOptions])
 def test_options_are_frozen(model: type[Options]):
     with pytest.raises(ValueError, match="frozen"):
         setattr(model(), model.names()[0], None)

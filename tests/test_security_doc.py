@@ -21,7 +21,7 @@ from codecall.meta_tools.execute import MAX_CONTEXT_BYTES
 from codecall.options import PRESET_NAMES, load_preset
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript import policy
-from codecall.sandbox.host import lanes, pipe, turns
+from codecall.sandbox.host import lanes, pipe, questions
 from codecall.sandbox.worker import jail, syscalls
 from codecall.sanitizing import MAX_TEXT_CHARS, PATTERNS
 
@@ -85,6 +85,8 @@ TABLES: Mapping[str, tuple[str, Iterable[policy.Row]]] = {
     "GLOBALS": ("global names with a row of their own", policy.GLOBALS.values()),
     "MEMBERS": ("members with a verdict apart from their global's", policy.MEMBERS.values()),
     "SOURCE": ("rules for the script as text", policy.SOURCE.values()),
+    "TYPESCRIPT": ("kinds of nodes of the parser that finds the types", policy.TYPESCRIPT.values()),
+    "TYPE_PLACES": ("places where a type cannot be taken out", policy.TYPE_PLACES.values()),
 }
 
 
@@ -138,7 +140,8 @@ def bounds() -> str:
             f"{lanes.MAX_HELD_BYTES >> 20} MiB each",
             "no new turn, no new call",
         ),
-        ("questions for a tool's metadata", f"{turns.MAX_QUESTIONS:,}", "`MESSAGE_FLOOD`"),
+        ("questions about tools", f"{questions.MAX_QUESTIONS:,}", "`MESSAGE_FLOOD`"),
+        ("namespaces a script uses", questions.MAX_SPACES, "`MESSAGE_FLOOD`"),
         ("time a worker may leave a message unread", f"{pipe.UNREAD_MS:,} ms", "`WORKER_TIMEOUT`"),
         (
             "name of a tool or a prompt",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 from codecall.envelopes import ExecutionResult
+from codecall.namespaces import Namespaces
+from codecall.sandbox.agentscript.spaces import Space
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.worker import jail, syscalls
 
@@ -14,6 +17,8 @@ TOOLS = ("echo", "users:list", "fail", "secret:read", "big", "hostile")
 """What the server has."""
 ALLOWED = (*(name for name in TOOLS if name != "secret:read"), "data://open/*", "hello")
 """What the attack may call, read and get."""
+
+SPACES = Namespaces.of((name, "") for name in TOOLS)
 
 USERS = [
     {"id": "u1", "name": "Ada", "role": "owner"},
@@ -68,6 +73,11 @@ class Canaries:
         context = {"tenant": "t2", "token": self.tenant}
         result = await enclave.execute(script, tool_handler=lambda name, arguments: arguments, context=context)
         assert result.value == 6, result.error
+
+
+def find_spaces(names: Sequence[str]) -> dict[str, Space]:
+    """What the guard hears of the server's namespaces."""
+    return {name: Space(members={} if name in SPACES else None) for name in names}
 
 
 async def attacked(enclave: Enclave, source: str, canaries: Canaries) -> ExecutionResult:

@@ -18,11 +18,12 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import LimitExceeded, ScriptRefused, ScriptTimeoutError, WorkerMemoryError, WorkerTimeoutError
 from codecall.options import PRESET_ENVIRONMENT_VARIABLE, PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript.findings import Finding
-from codecall.sandbox.agentscript.guard import Refused, check
+from codecall.sandbox.agentscript.guard import Refused
 from codecall.sandbox.agentscript.policy import Rules
+from codecall.sandbox.agentscript.sources import read
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import Failure, Program, Refusal, ScriptFileError, findings_mismatch, mismatch, read_programs
-from tests_security.attacking import Canaries, attacked
+from tests_security.attacking import Canaries, attacked, find_spaces
 
 FOLDER = Path(__file__).parent
 FORCED = os.environ.get(PRESET_ENVIRONMENT_VARIABLE)
@@ -58,7 +59,7 @@ def is_honest(program: Program) -> bool:
 
 def findings(program: Program, preset: str) -> list[Finding]:
     try:
-        check(program.source, Rules.of(load_preset(preset)))
+        read(program.source, Rules.of(load_preset(preset)), spaces=find_spaces)
     except Refused as refused:
         return refused.findings
     return []

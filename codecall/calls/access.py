@@ -16,6 +16,7 @@ from codecall.catalog.entries import CatalogEntry, JsonObject, Kind
 from codecall.catalog.reach import is_reserved
 from codecall.catalog.uris import Hidden, Readable
 from codecall.errors import NOT_FOUND, AccessDeniedError, Called, CodeCallError, SelfReferenceError
+from codecall.namespaces import Namespaces
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
 MAX_LISTED_NAMES: Final = 10
@@ -29,6 +30,10 @@ class View(Protocol):
         """The tool of exactly that name, if this caller and CodeCall may use it."""
         ...
 
+    async def reached(self, name: str) -> object:
+        """The tool that a call of that name reaches, FastMCP's own; None where the server has to be asked."""
+        ...
+
     async def exists(self, name: str) -> bool:
         """Whether this caller can see a tool of that name, usable by CodeCall or not."""
         ...
@@ -39,6 +44,10 @@ class View(Protocol):
 
     async def describe(self, name: str) -> JsonObject | None:
         """What `getTool(name)` sees, or None."""
+        ...
+
+    async def namespaces(self) -> Namespaces:
+        """The namespaces of the usable tools."""
         ...
 
 
@@ -259,6 +268,15 @@ class AccessPolicy:
             near = await self._offers.near(name, _ALIKE[called]) if self._offers else []
         usable = [candidate for candidate in near if self._refusal(Asked(called, candidate)) is None]
         return BY_CATALOGUE["absent"](Asked(called, name), usable)
+
+    def permits(self, name: str) -> bool:
+        """Whether nothing is against a tool of that name, as far as the name goes."""
+        return self._refusal(Asked("tool", name)) is None
+
+    async def usable(self, name: str) -> tuple[CatalogEntry, object] | None:
+        """The tool of that name, and what the view says it reaches; None for every name that `admit` refuses."""
+        entry = await self._view.find(name) if self.permits(name) else None
+        return None if entry is None else (entry, await self._view.reached(name))
 
     async def describe(self, name: str) -> JsonObject | None:
         """What `getTool(name)` sees; None for every name that `admit` refuses."""

@@ -9,7 +9,7 @@ turns into an empty value.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -23,14 +23,17 @@ from codecall.calls.access import AccessPolicy, Offered, View
 from codecall.calls.asking import ASKS
 from codecall.calls.contents import prompt_json, resource_json
 from codecall.calls.failures import Failures
-from codecall.calls.inputs import parameter_names
+from codecall.calls.foreseeing import Foreseeing
 from codecall.calls.names import called, label, shown
 from codecall.calls.performing import ToolExit, check_nesting, perform
+from codecall.calls.spaces import Spaces
 from codecall.calls.unexpected import log_unexpected
 from codecall.calls.unwrap import ValueTooLarge, is_wrapped, looks_wrapped, to_json
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import Called, CodeCallError, ToolCallError
+from codecall.inputs import parameter_names
 from codecall.options import SanitizationOptions
+from codecall.sandbox.known import Mistake
 from codecall.sanitizing import MAX_QUICK_CHARS, Turns
 
 if TYPE_CHECKING:
@@ -65,6 +68,7 @@ class Broker:
         max_value_bytes: bytes one value may have as JSON.
         sanitization: what error messages lose.
         offers: the resources and prompts this caller can see; without it there are none.
+        saw: told of each tool's result: the tool, and the JSON text of its value. It must not fail.
     """
 
     def __init__(
@@ -77,14 +81,18 @@ class Broker:
         max_value_bytes: int,
         sanitization: SanitizationOptions,
         offers: Offered | None = None,
+        saw: Callable[[CatalogEntry, str], None] | None = None,
     ) -> None:
         self._server = context.fastmcp
         self._access = AccessPolicy(view, allowed_tools, offers)
+        self._spaces = Spaces(view, self._access)
         self._timeout_ms = tool_call_timeout_ms
         self._max_value_bytes = max_value_bytes
         self._failures = Failures(sanitization)
+        self._foreseeing = Foreseeing(self._server, self._access, self._failures)
         self._turns = Turns()
         self._wraps: dict[str, bool] = {}
+        self._saw = saw
 
     async def prepare(self) -> None:
         """Read ahead what this caller can see, which the first call asks for."""
@@ -127,6 +135,40 @@ class Broker:
         """
         return await self._named("tool", name, self._access.describe(name))
 
+    async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
+        """What is sure to be wrong with a call. See `ToolBroker.foresee`.
+
+        Raises:
+            ToolCallError: the server could not be asked.
+        """
+        return await self._named("tool", name, self._foreseeing.foresee(name, known))
+
+    async def unreachable(self, name: str) -> Mistake | None:
+        """Why no call of that name would reach a tool. See `ToolBroker.unreachable`.
+
+        Raises:
+            ToolCallError: the server could not be asked.
+        """
+        if (missing := self._spaces.missing(name)) is not None:
+            return Mistake(missing.code, missing.message, missing.hint)
+        return await self._named("tool", name, self._foreseeing.unreachable(name))
+
+    async def space(self, path: str) -> JsonObject:
+        """Whether there is a namespace, and its first members. See `ToolBroker.space`.
+
+        Raises:
+            ToolCallError: the server could not be asked.
+        """
+        return await self._named("tool", path, self._spaces.space(path))
+
+    async def member(self, path: str, member: str) -> JsonObject:
+        """What `path.member` is. See `ToolBroker.member`.
+
+        Raises:
+            ToolCallError: the server could not be asked.
+        """
+        return await self._named("tool", f"{path}.{member}", self._spaces.member(path, member))
+
     async def _named(self, asked: Called, name: str, work: Awaitable[T]) -> T:
         """What `work` gives. Middleware, providers and transforms may raise anything while they are asked for lists."""
         try:
@@ -139,6 +181,8 @@ class Broker:
             raise await self._turns.of(self._failures.of_lookup, failure, entry) from None
 
     async def _call(self, name: str, arguments: dict[str, object]) -> str:
+        if (missing := self._spaces.missing(name)) is not None:
+            raise missing
         entry = await self._access.admit(name)
         check_nesting(entry)
         # The version that was shown is the one that is called: left open, FastMCP looks for another where the highest
@@ -146,7 +190,10 @@ class Broker:
         request = self._server.call_tool(entry.name, arguments, version=_version(entry.version))
         result = await self._result(request, entry, arguments)
         wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
-        return await self._sendable(to_json(result, wrapped=wrapped, max_bytes=self._max_value_bytes), entry)
+        value = await self._sendable(to_json(result, wrapped=wrapped, max_bytes=self._max_value_bytes), entry)
+        if self._saw is not None:
+            self._saw(entry, value)
+        return value
 
     async def _read(self, uri: str) -> str:
         found = await self._access.admit_resource(uri)

@@ -8,7 +8,7 @@ OF_EXCEPTION lists what FastMCP's `call_tool`, `read_resource` and `render_promp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, cast
 
@@ -33,7 +33,7 @@ from pydantic import BaseModel
 from pydantic import ValidationError as PydanticValidationError
 
 from codecall.calls.asking import ASKS, Asks, asked_somebody, questions
-from codecall.calls.inputs import explain, mismatches, parameters, problems_of
+from codecall.calls.inputs import problems_of
 from codecall.calls.names import called, label
 from codecall.calls.rates import RateLimitRefused
 from codecall.calls.unexpected import told
@@ -48,6 +48,7 @@ from codecall.errors import (
     ToolCallError,
     ToolTimeoutError,
 )
+from codecall.inputs import Problem, explain, mismatches, parameters
 from codecall.options import SanitizationOptions
 from codecall.sanitizing import clean_text, clean_value, well_formed
 
@@ -125,8 +126,14 @@ class Failures:
 
     def refused_by_rate(self, failure: RateLimitRefused, entry: CatalogEntry) -> ToolCallError:
         """One of our rate rules."""
+        error = failure.error
         return self._error(
-            entry, failure.error.message, RateLimitedError, hint=failure.error.hint, retry=failure.error.retry_after_ms
+            entry,
+            error.message,
+            RateLimitedError,
+            details=error.details,
+            hint=error.hint,
+            retry=error.retry_after_ms,
         )
 
     def rate_limited(self, _failure: Exception, entry: CatalogEntry) -> ToolCallError:
@@ -149,6 +156,11 @@ class Failures:
         problems = problems_of(cause, entry.input_schema)
         message = explain(entry.name, problems, entry.input_schema)
         return self._error(entry, message, InvalidInputError, details=problems)
+
+    def foreseen(self, problems: Sequence[Problem], entry: CatalogEntry) -> ToolCallError:
+        """The same, found out beforehand."""
+        message = explain(entry.name, problems, entry.input_schema)
+        return self._error(entry, message, InvalidInputError, details=list(problems))
 
     def protocol(self, failure: MCPError, entry: CatalogEntry) -> ToolCallError:
         """An MCP error: a time limit, a capability the client lacks, an unreachable upstream server."""

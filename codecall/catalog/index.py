@@ -167,15 +167,23 @@ class Library:
             _warming.set()
             threading.Thread(target=keep_out_of_collections, args=(_lexical,), name=WARMING).start()
 
-    async def search(self, entries: Sequence[CatalogEntry], queries: Sequence[str]) -> Searched:
+    async def search(
+        self, entries: Sequence[CatalogEntry], queries: Sequence[str], *, at_most: float | None = None
+    ) -> Searched:
         """The hits of each query among exactly these entries; all work off the event loop.
+
+        Args:
+            entries: What the caller may see.
+            queries: What is looked for.
+            at_most: Seconds to wait for what is being indexed; without it as long as a model would.
 
         Raises:
             Exception: what stopped the index from being made; the next search tries again.
         """
         view = await self._view(entries)
         # By words there is an answer in a moment; a model may take minutes, and nobody waits for those.
-        await self._words.wait(view.numbers, self._patience, FIRST_PATIENCE_S)
+        patience, first = (self._patience, FIRST_PATIENCE_S) if at_most is None else (at_most, at_most)
+        await self._words.wait(view.numbers, patience, first)
         work = partial(self._search, view, tuple(queries))
         return await to_thread.run_sync(work, limiter=lookup_threads())
 

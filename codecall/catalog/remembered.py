@@ -25,6 +25,7 @@ from codecall.catalog.fingerprint import Fingerprint
 from codecall.catalog.metadata import META_KEY, ToolMetadata
 from codecall.catalog.reach import Reach, is_reserved
 from codecall.catalog.unhurried import CHUNK, unhurried
+from codecall.namespaces import Namespaces
 
 KEPT_SERVERS = 32
 """Servers of one plugin whose catalogues are remembered; the one unused for longest goes first."""
@@ -50,6 +51,8 @@ class Listing:
     """Those that CodeCall may use, `include_tools` aside; once somebody has asked for all."""
     entries: tuple[CatalogEntry, ...] = ()
     """The same without the tools."""
+    proved: bool = False
+    """Whether it has a fingerprint: then the tools are those that calls reach."""
 
 
 class _Proved(NamedTuple):
@@ -91,6 +94,7 @@ class Catalogue:
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
         self._records: dict[tuple[str, str | None], _Record] = {}
         self._views: deque[tuple[CatalogEntry, ...]] = deque(maxlen=KEPT_VIEWS)
+        self._spaces: deque[tuple[tuple[CatalogEntry, ...], Namespaces]] = deque(maxlen=KEPT_VIEWS)
 
     async def listing(self, server: Server, read: Read, own: Transform | None) -> Listing:
         """What FastMCP lists for this caller at this moment.
@@ -129,6 +133,7 @@ class Catalogue:
         # What changed while FastMCP was listing may be in the listing or not.
         if not (await fingerprint.holds(server, own) and await fingerprint.is_everyones(server)):
             return None
+        listing.proved = True
         self._proved = _Proved(fingerprint, listing)
         return self._proved
 
@@ -151,6 +156,17 @@ class Catalogue:
             return listing.entries
         chosen = [entry async for tool, entry in unhurried(listing.offered) if included(tool)]
         return self._known(tuple(chosen))
+
+    async def namespaces(self, entries: tuple[CatalogEntry, ...]) -> Namespaces:
+        """The namespaces of what `entries` gave; read from their names once."""
+        for view, known in self._spaces:
+            if view is entries:
+                return known
+        spaces = Namespaces()
+        async for entry in unhurried(entries):
+            spaces.add(entry.name, entry.app_id)
+        self._spaces.appendleft((entries, spaces))
+        return spaces
 
     async def _offered(self, listing: Listing) -> tuple[tuple[Tool, CatalogEntry], ...]:
         offered: list[tuple[Tool, CatalogEntry]] = []

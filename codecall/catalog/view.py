@@ -10,16 +10,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from fastmcp.server.transforms import Transform
 from fastmcp.tools import Tool
 
 from codecall.catalog.apps import Server
 from codecall.catalog.entries import CatalogEntry, JsonObject
-from codecall.catalog.listing import inlined
+from codecall.catalog.listing import presented
 from codecall.catalog.reach import Reach
 from codecall.catalog.remembered import Catalogue, Listing, Read
 from codecall.catalog.unhurried import CHUNK
+from codecall.namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from codecall.catalog.index import Library
+
+
+PATIENCE_S = 0.3
+"""Seconds a hint waits for tools that are being indexed."""
+
+LEAST_SCORE = 0.3
+"""Tools that a search finds with a lower score (0 to 1) are not offered for a name that does not exist: the threshold
+of search itself, where nobody has set another."""
+
+MAX_ASKED = 128
+"""Characters of a name that is searched for; MCP allows 128."""
 
 
 class CatalogView:
@@ -33,6 +49,7 @@ class CatalogView:
         own: the plugin itself where `read` lists the tools beneath the server's middleware; None where it does more,
             and FastMCP has to be asked in every request.
         inline: whether `find` shows schemas without `$ref`, as the server's own listing does.
+        library: finds tools by what they do; without it near names are those that look alike.
     """
 
     def __init__(
@@ -44,6 +61,7 @@ class CatalogView:
         *,
         own: Transform | None = None,
         inline: bool = False,
+        library: Library | None = None,
     ) -> None:
         self._server = server
         self._read = read
@@ -51,6 +69,7 @@ class CatalogView:
         self._catalogue = catalogue
         self._own = own
         self._inline = inline
+        self._library = library
         self._reading = asyncio.Lock()
         self._listing: Listing | None = None
         self._included: dict[str, bool] = {}
@@ -66,6 +85,11 @@ class CatalogView:
             self._found[name] = self._find(listing, tool)
         return self._found[name]
 
+    async def reached(self, name: str) -> Tool | None:
+        """What FastMCP calls under that name, where the listing is sure to show it; None where it has to be asked."""
+        listing = await self._list()
+        return listing.tools.get(name) if listing.proved else None
+
     async def exists(self, name: str) -> bool:
         """Whether FastMCP lists a tool of that name for this caller, in CodeCall's reach or out of it."""
         return name in (await self._list()).tools
@@ -78,8 +102,22 @@ class CatalogView:
         return await self._catalogue.entries(await self._list(), self._includes if self._reach.filters else None)
 
     async def near(self, name: str) -> list[str]:
-        """Up to three names that look like `name`, among the tools this caller and CodeCall may use; best first."""
-        return (await self.near_many([name]))[name]
+        """Up to three names that look like `name`, or else of tools that do what it says, among those this caller and
+        CodeCall may use; best first."""
+        return (await self.near_many([name]))[name] or await self._by_words(name)
+
+    async def _by_words(self, name: str) -> list[str]:
+        if self._library is None:
+            return []
+        from codecall.catalog.text import name_parts  # loaded when a name is wrong
+
+        words = " ".join(name_parts(name[:MAX_ASKED]))
+        try:
+            searched = await self._library.search(await self.entries(), [words], at_most=PATIENCE_S)
+        except Exception:
+            # What stops the index from being made is told to those who search; a hint does without.
+            return []
+        return [hit.entry.name for hit in searched.hits[0][:3] if hit.score >= LEAST_SCORE]
 
     async def near_many(self, names: Sequence[str]) -> dict[str, list[str]]:
         """What `near` gives for each of `names`, looked for all at once."""
@@ -89,6 +127,10 @@ class CatalogView:
         if len(known) * len(names) <= CHUNK:
             return _near(names, known)
         return await asyncio.to_thread(_near, names, known)
+
+    async def namespaces(self) -> Namespaces:
+        """The namespaces of the tools this caller and CodeCall may use."""
+        return await self._catalogue.namespaces(await self.entries())
 
     async def describe(self, name: str) -> JsonObject | None:
         """What `getTool(name)` sees: name, description, inputSchema, outputSchema."""
@@ -113,10 +155,11 @@ class CatalogView:
         entry = self._catalogue.entry(listing, tool)
         if entry is None or not self._includes(tool):
             return None
-        if self._inline:
-            schemas = {"input_schema": inlined(entry.input_schema), "output_schema": inlined(entry.output_schema)}
-            entry = replace(entry, **schemas)
-        return entry
+        given = presented(entry.input_schema, inline=self._inline)
+        gives = presented(entry.output_schema, inline=self._inline)
+        if given is entry.input_schema and gives is entry.output_schema:
+            return entry
+        return replace(entry, input_schema=given or {}, output_schema=gives)
 
     def _includes(self, tool: Tool) -> bool:
         if tool.name not in self._included:

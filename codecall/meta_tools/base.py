@@ -22,6 +22,7 @@ from pydantic.alias_generators import to_camel
 from codecall.calls.unexpected import log_unexpected, told
 from codecall.catalog.index import Library
 from codecall.catalog.metadata import META_KEY, ToolMetadata
+from codecall.catalog.observed import Observations
 from codecall.catalog.view import CatalogView
 from codecall.decoding import read_json
 from codecall.errors import CodeCallError
@@ -44,6 +45,8 @@ class Wiring:
     """The tools of the caller of this request."""
     enclaves: EnclaveLifetime
     index: Library
+    observations: Observations | None = None
+    """What is learned of results; None: nothing. Used through `meta_tools/observing.py`."""
 
 
 class Arguments(BaseModel):

@@ -18,6 +18,7 @@ from codecall.calls.unwrap import exceeds
 from codecall.catalog.offers import offers_of
 from codecall.envelopes import EXECUTE_SCHEMA
 from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
+from codecall.meta_tools.observing import watcher
 from codecall.meta_tools.wording import describe_execute
 from codecall.options import Preset
 
@@ -42,6 +43,7 @@ class ExecuteArguments(Arguments):
     script: str
     context: dict[str, Any] | None = None
     allowed_tools: Annotated[list[Pattern], Field(max_length=MAX_ALLOWED_TOOLS)] | None = None
+    dry_run: bool | None = None
 
 
 _INPUT: JsonObject = {
@@ -57,6 +59,10 @@ _INPUT: JsonObject = {
             "items": {"type": "string", "maxLength": MAX_GLOB_CHARS},
             "maxItems": MAX_ALLOWED_TOOLS,
             "description": "Exact names, URIs or globs; when given, the script may call and read nothing else",
+        },
+        "dryRun": {
+            "type": "boolean",
+            "description": "Run nothing; the result is {valid, findings, manifest}: what is wrong, what is called",
         },
     },
     "required": ["script"],
@@ -106,10 +112,12 @@ class ExecuteTool(MetaTool):
             max_value_bytes=max_value_bytes(options.preset),
             sanitization=options.sanitization,
             offers=offers_of(context, options),
+            saw=watcher(self._wiring, context),
         )
         async with self._wiring.enclaves.use(context) as enclave:
             owner = "" if options.pool.share_workers else client_key(context)
-            result = await enclave.run(given.script, broker, context=given.context, owner=owner)
+            dry_run = bool(given.dry_run)
+            result = await enclave.run(given.script, broker, context=given.context, owner=owner, dry_run=dry_run)
         return answer(result.envelope(), is_error=options.mark_errors and not result.success)
 
     def _check_context(self, context: JsonObject | None) -> None:

@@ -10,12 +10,14 @@ import msgspec
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
+from codecall.advice import advise
 from codecall.calls.broker import Broker
 from codecall.decoding import read_json
 from codecall.envelopes import INVOKE_SCHEMA, invoke_error, invoke_ok
 from codecall.errors import CodeCallError
 from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
 from codecall.meta_tools.execute import max_value_bytes
+from codecall.meta_tools.observing import watcher
 from codecall.meta_tools.wording import describe_invoke
 from codecall.sanitizing import well_formed
 
@@ -71,10 +73,12 @@ class InvokeTool(MetaTool):
             tool_call_timeout_ms=options.preset.tool_call_timeout_ms,
             max_value_bytes=max_value_bytes(options.preset),
             sanitization=options.sanitization,
+            saw=watcher(self._wiring, context),
         )
         try:
             text = await broker.call(given.tool, given.input)
         except CodeCallError as error:
+            advise(error)
             return answer(invoke_error(error), is_error=options.mark_errors)
         if len(text) < _THREAD_ABOVE:
             value, text = _plain(text)

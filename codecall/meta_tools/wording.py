@@ -14,7 +14,8 @@ def describe_search(options: PluginOptions) -> str:
         "gets its share of the answer); an empty query gives an overview of the apps and their most central tools. "
         f"Returns the best {options.top_k} names (or `topK`) with a score from 0 to 1, best first; where nothing fits, "
         "what there is and what to try instead. filter.kinds also finds resources, templates of resources and prompts. "
-        f"Then read their schemas with {describe} before using them."
+        f"Then read their schemas with {describe} before using them, or get declarations to write calls from at once "
+        "with detail 'typescript'."
     )
 
 
@@ -25,7 +26,8 @@ def describe_describe(options: PluginOptions) -> str:
     return (
         "Give the full description, input and output schema, hints and usage examples of up to 50 tools (or resources, "
         f"templates and prompts) by exact name, as {search} returned them. Read this before calling a tool with {use}. "
-        "outputSchema is the schema of the value a script gets. Names that do not exist are in notFound, with near "
+        "outputSchema is the schema of the value a script gets; observedOutput what was seen where none is declared. "
+        "format 'typescript' gives short declarations instead. Names that do not exist are in notFound, with near "
         "names in suggestions."
     )
 
@@ -49,7 +51,8 @@ def describe_execute(options: PluginOptions) -> str:
         "Run one script that calls this server's tools and returns one JSON value: chain, filter, join and aggregate "
         "here.\n"
         "await callTool(name, input) gives the tool's value or throws; with {throwOnError: false} as third "
-        "argument it gives {success, data} or {success, error}. getTool(name) gives its schemas. "
+        "argument it gives {success, data} or {success, error}. "
+        "users.list(input) calls users:list too, tools['any name'](input) any tool. getTool(name) gives its schemas. "
         "readResource(uri) and getPrompt(name, args) work likewise. "
         "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions at once. "
         f"codecallContext is `context`, read-only.{console}\n"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
+
+from codecall.sandbox.known import Mistake
 
 
 class ToolBroker(Protocol):
@@ -39,6 +42,40 @@ class ToolBroker(Protocol):
         """
         ...
 
+    async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
+        """What is sure to be wrong with a call, found out before it is made and without making it; None where nothing
+        is, and for a name that may not be called or is none.
+
+        Args:
+            name: of the tool.
+            known: what is known of its input, with gaps as `known.py` has them.
+        """
+        ...
+
+    async def unreachable(self, name: str) -> Mistake | None:
+        """Why no call of that name would reach a tool; None where it would."""
+        ...
+
     async def describe(self, name: str) -> dict[str, object] | None:
         """What `getTool(name)` sees: name, description, inputSchema, outputSchema; None when it may not be called."""
+        ...
+
+    async def space(self, path: str) -> dict[str, object]:
+        """Whether there is a namespace: `{"members": {"list": "users:list", …}}` with the first members and the tools
+        they stand for, and `"listed": false` where any member would do. Else `{"near": [namespaces], "tools": [names]}`
+        with what may have been meant, and what begins so all the same.
+
+        Raises:
+            ToolCallError: the server could not be asked.
+        """
+        ...
+
+    async def member(self, path: str, member: str) -> dict[str, object]:
+        """What `path.member` is: `{"tool": name}`, or `{"space": path}` of a namespace inside; else
+        `{"missing": name}`, a name under which a call fails and says what there is. The empty path has every tool under
+        its own name.
+
+        Raises:
+            ToolCallError: the server could not be asked.
+        """
         ...

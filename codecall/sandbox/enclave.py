@@ -8,11 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import anyio.to_thread
 import msgspec
 
+from codecall.advice import advise
 from codecall.envelopes import ExecutionResult
 from codecall.errors import (
     CodeCallError,
@@ -32,7 +33,7 @@ from codecall.sandbox.host.pool import WorkerPool
 from codecall.sandbox.host.turns import Run
 from codecall.sandbox.host.waiting import Need
 from codecall.sandbox.report import SandboxReport, kernel_facts
-from codecall.sanitizing import Turns, clean_text
+from codecall.sanitizing import Turns, clean_text, clean_value
 
 SPARE_CPU_SECONDS = 60
 """Processor time of a worker beyond what its scripts may use, in seconds: building engines, reading frames."""
@@ -145,6 +146,8 @@ class Enclave:
         config: Mapping[str, object] | None = None,
         resource_handler: ResourceHandler | None = None,
         prompt_handler: ToolHandler | None = None,
+        coverage: bool = False,
+        dry_run: bool = False,
     ) -> ExecutionResult:
         """Run one script with tools that are plain Python; resources and prompts too.
 
@@ -159,6 +162,8 @@ class Enclave:
             config: Preset values to replace for this run.
             resource_handler: Gives the value of `readResource(uri)`. Without it there are no resources.
             prompt_handler: Gives the value of `getPrompt(name, args)`. Without it there are no prompts.
+            coverage: Note which lines ran: `ExecutionResult.lines`. The script runs slower.
+            dry_run: Only look at it: the value is `{valid, findings, manifest}`.
 
         Returns:
             How it ended. A failed script is a result, not an exception; `raise_for_status()` makes it one.
@@ -176,7 +181,7 @@ class Enclave:
             prompt_handler=prompt_handler,
         )
         preset = _resolve(self._preset, config or {})
-        return await self.run(script, broker, context=context, preset=preset)
+        return await self.run(script, broker, context=context, preset=preset, coverage=coverage, dry_run=dry_run)
 
     async def run(
         self,
@@ -186,6 +191,8 @@ class Enclave:
         context: Mapping[str, Any] | None = None,
         preset: Preset | None = None,
         owner: str = "",
+        coverage: bool = False,
+        dry_run: bool = False,
     ) -> ExecutionResult:
         """Run one script with `broker` performing its calls. Never raises for what script or worker do.
 
@@ -196,15 +203,18 @@ class Enclave:
             preset: Limits of this run instead of the enclave's.
             owner: Whose script it is. No worker ever serves two owners: one that has been taken over by a script
                 sees nothing of anybody else.
+            coverage: Note which lines ran: `ExecutionResult.lines`.
+            dry_run: Only look at it: the value is `{valid, findings, manifest}`.
         """
         if not isinstance(script, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"script: a string is needed, got {type(script).__name__}")
         chosen = preset or self._preset
         try:
-            start = wire.Start(script, self._limits_of(chosen), _context_json(context))
+            start = wire.Start(script, self._limits_of(chosen), _context_json(context), dry_run, coverage)
             script.encode()
         except UnicodeEncodeError:
-            error = IllegalAccess("The script contains text that is not valid Unicode", kind="UnsafeSource")
+            hint = "It holds half of a surrogate pair: write the whole character, or its escape in a string."
+            error = IllegalAccess("The script contains text that is not valid Unicode", kind="UnsafeSource", hint=hint)
             return ExecutionResult(error.status, error=error)
         run: Run | None = None
         try:
@@ -218,6 +228,12 @@ class Enclave:
         except WorkerError as error:
             failure = self._disposed(error)
             result = ExecutionResult(failure.status, error=failure) if run is None else run.failed(failure)
+        if coverage and run is not None:
+            result = replace(result, lines=run.ran.lines)
+        if dry_run and isinstance(result.value, dict):
+            told = cast("dict[str, object]", result.value)
+            cleaned = await Turns().of(clean_value, told["findings"], self._sanitization)
+            result = replace(result, value={**told, "findings": cleaned})
         return await self._cleaned(result)
 
     def _preparation(self) -> wire.Prepare:
@@ -239,6 +255,7 @@ class Enclave:
     async def _cleaned(self, result: ExecutionResult) -> ExecutionResult:
         turns = Turns()
         if result.error is not None:
+            advise(result.error)
             await turns.clean_error(result.error, self._sanitization)
         if result.warnings:
             result = replace(result, warnings=await turns.of(self._cleaned_warnings, result.warnings))

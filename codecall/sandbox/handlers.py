@@ -5,15 +5,29 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, cast
 
 import anyio.to_thread
 import msgspec
 
-from codecall.errors import NOT_FOUND, AccessDeniedError, Called, CodeCallError, SelfReferenceError, ToolCallError
+from codecall.contracts import breaches, problems
+from codecall.errors import (
+    NOT_FOUND,
+    AccessDeniedError,
+    Called,
+    CodeCallError,
+    InvalidInputError,
+    SelfReferenceError,
+    ToolCallError,
+    ToolNotFoundError,
+)
+from codecall.inputs import explain
+from codecall.namespaces import Lookup, Namespaces
 from codecall.options import SanitizationOptions
 from codecall.sandbox.agentscript.policy import is_meta_tool
+from codecall.sandbox.known import Mistake
 from codecall.sanitizing import Turns
 
 ToolHandler = Callable[[str, dict[str, Any]], Any]
@@ -22,6 +36,9 @@ thread."""
 
 ResourceHandler = Callable[[str], Any]
 """Reads a script's resources: `(uri) -> value`, sync or async. A sync one runs in a thread."""
+
+MAX_COMPARED = 200
+"""Names that one is compared with to find near ones, and characters of it: the time grows with both."""
 
 
 class HandlerBroker:
@@ -53,6 +70,8 @@ class HandlerBroker:
         self._allowed = None if allowed is None else tuple(allowed)
         self._sanitization = sanitization
         self._turns = Turns()
+        self._spaces: Namespaces | None = None
+        self._lookup = Lookup(self._may_call, _near)
 
     async def prepare(self) -> None:
         """Nothing to read ahead."""
@@ -77,6 +96,48 @@ class HandlerBroker:
             return None
         return {key: tool.get(key) for key in ("name", "description", "inputSchema", "outputSchema")}
 
+    async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
+        """What the tool's `inputSchema` is sure to refuse. See `ToolBroker.foresee`."""
+        schema = None if self._tools is None else self._tools.get(name, {}).get("inputSchema")
+        if self._handler is None or not isinstance(schema, dict) or not self._may_call(name):
+            return None
+        plain = cast("dict[str, object]", schema)
+        if not (found := breaches(known, plain)):
+            return None
+        told, paths = problems(found, plain), tuple(item.path for item in found)
+        return Mistake(InvalidInputError.code, explain(name, told, plain), problems=tuple(told), paths=paths)
+
+    async def unreachable(self, name: str) -> Mistake | None:
+        """Why the handler would not be asked. See `ToolBroker.unreachable`."""
+        if (missing := self._lookup.missing(name)) is not None:
+            return Mistake(ToolNotFoundError.code, *missing)
+        if self._handler is None or (self._tools is not None and name not in self._tools):
+            near = " or ".join(f"'{other}'" for other in _near(name, [*(self._tools or ())]) if self._may_call(other))
+            hint = f"Did you mean {near}?" if near else None
+            return Mistake(ToolNotFoundError.code, f"Tool '{name}' was not found", hint)
+        if not self._may_call(name):
+            return Mistake(AccessDeniedError.code, f"Tool '{name}' is not among the allowed tools")
+        return None
+
+    async def space(self, path: str) -> dict[str, object]:
+        """The namespaces of the listed tools; of tools that nobody has listed any. See `ToolBroker.space`."""
+        if self._tools is not None:
+            return self._lookup.space(await self._namespaces(self._tools), path)
+        return {"near": []} if self._handler is None else {"members": {}, "listed": False}
+
+    async def member(self, path: str, member: str) -> dict[str, object]:
+        """The listed tool, or else the name with a colon. See `ToolBroker.member`."""
+        if self._tools is None:
+            return {"tool": f"{path}:{member}" if path else member}
+        spaces = await self._namespaces(self._tools)
+        return self._lookup.member(spaces, path, member, exists=member in self._tools).told()
+
+    async def _namespaces(self, tools: Mapping[str, Mapping[str, Any]]) -> Namespaces:
+        if self._spaces is None:
+            named = [(name, str(tool.get("appId") or "")) for name, tool in tools.items()]
+            self._spaces = await anyio.to_thread.run_sync(Namespaces.of, named)
+        return self._spaces
+
     async def _answer(
         self, called: Called, handler: Callable[..., Any] | None, name: str, *arguments: dict[str, object]
     ) -> str:
@@ -84,7 +145,9 @@ class HandlerBroker:
             raise SelfReferenceError(name.strip())
         label = f"{called.capitalize()} '{name}'"
         if handler is None:
-            raise NOT_FOUND[called](f"{label} was not found", tool_name=name, called=called)
+            missing = self._lookup.missing(name) if called == "tool" else None
+            message, hint = missing or (f"{label} was not found", None)
+            raise NOT_FOUND[called](message, tool_name=name, called=called, hint=hint)
         if not self._may_call(name):
             raise AccessDeniedError(f"{label} is not among the allowed tools", tool_name=name, called=called)
         try:
@@ -112,3 +175,7 @@ class HandlerBroker:
 
     def _may_call(self, name: str) -> bool:
         return self._allowed is None or any(fnmatchcase(name, pattern) for pattern in self._allowed)
+
+
+def _near(name: str, names: Sequence[str]) -> list[str]:
+    return get_close_matches(name[:MAX_COMPARED], names[:MAX_COMPARED], n=3)

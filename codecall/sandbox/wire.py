@@ -11,7 +11,7 @@ Strict turns. The server writes only while the worker waits, the worker writes o
     worker  Ready                             once, when everything is loaded and the jail is shut; its layers
     server  Start                             gives the turn and one script
     worker  Ask      -> server Described      any number of times within a turn (getTool is synchronous)
-    worker  Plan     -> server Planned        at most once, in the first turn, before the script runs
+    worker  Plan     -> server Planned        at most once, before any Calls: before the script runs
     worker  Calls                             ends the turn: new tool calls (possibly none) while others are pending
     server  Answers                           gives the turn back: at least one answer, in the order they came in
     worker  Done                              ends the turn and the script; the worker waits for the next Start
@@ -46,6 +46,12 @@ template, which takes time that grows faster than the URI."""
 MAX_SITES = 500
 """Most calls of one script that are looked at before it runs."""
 
+MAX_PLAN_CHARS = 256 * 1024
+"""Characters of what is known of their input: four times the longest script, which the marks in it can take."""
+
+MAX_LISTED = 1_000
+"""Most calls, and most loops, of one script that a dry run lists."""
+
 CALLS_BUDGET = 8 * 1024 * 1024
 """Bytes of names and input of calls a worker sends in one frame; what is beyond waits for the next, in which answers
 have come."""
@@ -64,6 +70,8 @@ _Notes = Annotated[list[str], msgspec.Meta(max_length=2_000)]
 _Text = Annotated[str, msgspec.Meta(max_length=200_000)]
 """A message about a script. It may quote the script, of which 64 KiB are read."""
 _Place = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+_Offset = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+"""Characters from the start of the script."""
 _Ran = Annotated[list[_Place], msgspec.Meta(max_length=65_536)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
@@ -122,7 +130,7 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     context: str | None = None
     """`codecallContext` as JSON text."""
     dry_run: bool = False
-    """Only look at it: the result is what was found, as JSON text."""
+    """Only look at it: the result is a `Report`."""
     coverage: bool = False
     """Say which lines ran."""
 
@@ -172,19 +180,77 @@ class Ask(msgspec.Struct, tag="ask", frozen=True, forbid_unknown_fields=True):
 
 
 class Site(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A call in the script whose name is a literal."""
+    """A call of a tool in the script, with a literal for its name and another for its input."""
 
-    name: str
-    input: str
-    """JSON text of an object: what is known of its input."""
-    line: _Place
-    column: _Place
+    name: Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)]
+    input: Annotated[str, msgspec.Meta(max_length=MAX_PLAN_CHARS)]
+    """JSON text: what is known of its input, as `known.py` has it."""
+    start: _Offset
 
 
 class Plan(msgspec.Struct, tag="plan", frozen=True, forbid_unknown_fields=True):
-    """Worker: the script will not be anything but these calls, as far as they can be read beforehand; may it run?"""
+    """Worker: the script makes these calls, if it comes to them; may it run? A dry run names calls that it may recover
+    from too, and ends all the same."""
 
     sites: Annotated[list[Site], msgspec.Meta(max_length=MAX_SITES)]
+
+
+FindingCode = Literal["SYNTAX_ERROR", "VALIDATION_ERROR", "SELF_REFERENCE_BLOCKED"]
+"""Codes of what keeps a script from running."""
+
+FindingKind = Literal[
+    "IllegalBuiltinAccess",
+    "DisallowedGlobal",
+    "DisallowedSyntax",
+    "DisallowedMember",
+    "DisallowedLoop",
+    "ReservedPrefix",
+    "UnsafeSource",
+    "SelfReference",
+]
+"""Why it is not AgentScript."""
+
+
+class Found(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Something in a script that keeps it from running."""
+
+    code: FindingCode
+    kind: FindingKind | None
+    message: _Text
+    line: _Place
+    column: _Place
+    hint: _Text | None
+
+
+class Named(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A call with a literal for its name."""
+
+    kind: Literal["tool", "resource", "prompt"]
+    name: Annotated[str, msgspec.Meta(max_length=MAX_URI_LENGTH)]
+    start: _Offset
+    space: Annotated[str, msgspec.Meta(max_length=MAX_URI_LENGTH)] | None = None
+    """The namespace that has a tool of that name; empty for `tools`. None: the name is the tool's own."""
+
+
+class Loop(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A loop."""
+
+    kind: Literal["for", "for…of", "for…in", "for await…of", "while", "do…while"]
+    start: _Offset
+
+
+class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a script is made of: what a dry run gives, as JSON text, in place of a result."""
+
+    findings: Annotated[list[Found], msgspec.Meta(max_length=200)]
+    calls: Annotated[list[Named], msgspec.Meta(max_length=MAX_LISTED)]
+    loops: Annotated[list[Loop], msgspec.Meta(max_length=MAX_LISTED)]
+    computed: bool
+    """Whether there are calls whose names are no literals."""
+    parsed: bool
+    """Whether the rest could be found out."""
+    more_calls: _Count = 0
+    more_loops: _Count = 0
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -232,19 +298,7 @@ class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "TOOL",
     ]
     message: _Text = ""
-    kind: (
-        Literal[
-            "IllegalBuiltinAccess",
-            "DisallowedGlobal",
-            "DisallowedSyntax",
-            "DisallowedMember",
-            "DisallowedLoop",
-            "ReservedPrefix",
-            "UnsafeSource",
-            "SelfReference",
-        ]
-        | None
-    ) = None
+    kind: FindingKind | None = None
     name: _Text | None = None
     """Name of the thrown error, for EXECUTION_ERROR."""
     line: _Place | None = None
@@ -271,6 +325,14 @@ class Done(msgspec.Struct, tag="done", frozen=True, forbid_unknown_fields=True):
     reusable: bool = True
     """False when the worker wants to be replaced, as after an exhausted heap."""
 
+
+def report_json(report: Report) -> str:
+    """The JSON text of `report`."""
+    return msgspec.json.encode(report).decode()
+
+
+read_report = msgspec.json.Decoder(Report).decode
+"""The `Report` in a JSON text; raises `InvalidMessage` where it is none."""
 
 ServerMessage = Prepare | Start | Answers | Described | Planned
 WorkerMessage = Ready | Ask | Plan | Calls | Done

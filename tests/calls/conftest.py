@@ -34,6 +34,9 @@ class ListedView:
             return None
         return CatalogEntry(tool.name, self._server.name, tool.description or "", tool.parameters, tool.output_schema)
 
+    async def reached(self, name: str) -> None:
+        return None
+
     async def exists(self, name: str) -> bool:
         return name in await self._tools()
 

@@ -305,7 +305,8 @@ async def test_invalid_input_names_each_field_and_the_parameters(mcp: FastMCP[An
     assert set(fields) == {"stage", "owner", "limt", "where.min_value"}
     assert fields["stage"]["expected"] == "one of 'open', 'won'"
     assert fields["owner"]["expected"] == "integer"
-    assert "Valid parameters (* = required): stage* ('open' | 'won'), owner*, where, q." in error.message
+    listed = "stage* ('open' | 'won'), owner* (integer), where (object | null), q (string)."
+    assert f"Valid parameters (* = required): {listed}" in error.message
     assert "closed" not in json.dumps(error.details)
 
 

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from codecall.calls.inputs import (
+from codecall.calls.inputs import MAX_READ_ERRORS, problems_of
+from codecall.inputs import (
     MAX_CHOICES,
     MAX_FIELDS,
     MAX_PARAMETERS,
-    MAX_READ_ERRORS,
     explain,
     mismatches,
     parameter_names,
     parameters,
-    problems_of,
 )
 
 SCHEMA: dict[str, Any] = {
@@ -43,7 +42,8 @@ def failing(model: type[BaseModel], **values: object) -> ValidationError:
 
 def test_parameters_show_required_and_choices() -> None:
     assert parameters(SCHEMA) == (
-        "Valid parameters (* = required): stage* ('open' | 'won'), owner, tags, note, version (2), either."
+        "Valid parameters (* = required): stage* ('open' | 'won'), owner (integer), tags (array), "
+        "note (string | null), version (2), either (string | null)."
     )
     assert parameters({}) == "The tool takes no parameters."
     assert parameter_names(SCHEMA)[:2] == ["stage", "owner"]
@@ -130,3 +130,34 @@ def test_very_many_errors_are_counted_not_read() -> None:
     many = problems_of(failure, {})
     assert time.thread_time() - started < 0.005
     assert many == [{"field": "input", "message": "50,000 values are not valid"}]
+
+
+NULLABLE: dict[str, Any] = {
+    "properties": {
+        "stage": {"anyOf": [{"$ref": "#/$defs/Stage"}, {"type": "null"}]},
+        "open": {"anyOf": [{"enum": ["a"]}, {"type": "string"}]},
+        "created_since": {"type": "string"},
+        "flag": {"enum": [True, None, 1.5]},
+    },
+    "$defs": {"Stage": {"enum": ["open", "won"]}},
+}
+
+
+def test_choices_are_seen_in_alternatives() -> None:
+    assert parameters(NULLABLE).endswith(
+        "stage ('open' | 'won' | null), open (string), created_since (string), flag (true | null | 1.5)."
+    )
+    (problem,) = mismatches({"stage": "lost", "open": "b"}, NULLABLE)
+    assert problem == {
+        "field": "stage",
+        "message": "Not one of the allowed values",
+        "expected": "one of 'open', 'won', null",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("createdSince", "created_since"), ("creatd_since", "created_since"), ("limit", None)]
+)
+def test_a_parameter_that_is_none_may_be_another_one(name: str, meant: str | None) -> None:
+    (problem,) = mismatches({name: "x"}, {**NULLABLE, "additionalProperties": False})
+    assert problem["message"] == "Unknown parameter" + (f"; did you mean '{meant}'?" if meant else "")

@@ -10,6 +10,7 @@ import pytest
 
 from codecall import CodeCallPlugin
 from codecall.options import PRESET_NAMES, load_preset
+from codecall.sandbox.agentscript.policy import RUNTIME_NAMES
 
 MAX_CHARACTERS = 350 * 4
 """350 tokens at four characters each, which is what English and code come to."""
@@ -40,6 +41,13 @@ def test_the_limits_told_are_those_in_force(preset: str) -> None:
         f"result {mib:g} MiB" if mib >= 1 else f"result {limits.max_result_bytes // 1024} KiB",
     ):
         assert said in text
+
+
+@pytest.mark.parametrize("preset", PRESET_NAMES)
+def test_every_name_of_the_runtime_is_told(preset: str) -> None:
+    text = descriptions(vm={"preset": preset})["codecall:execute"]
+    for name in RUNTIME_NAMES - ({"console"} if not load_preset(preset).allow_console else set()):
+        assert name in text, name
 
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)

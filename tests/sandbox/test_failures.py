@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from codecall.advice import ADVICE
 from codecall.envelopes import ExecutionResult
 from codecall.errors import (
     AccessDeniedError,
@@ -42,7 +43,8 @@ async def fails(enclave: Enclave, script: str, **options: Any) -> CodeCallError:
 async def test_syntax_error(enclave: Enclave, script: str, line: int, column: int) -> None:
     error = await fails(enclave, script)
     assert (error.status, error.code) == ("syntax_error", "SYNTAX_ERROR")
-    assert error.as_dict()["location"] == {"line": line, "column": column}
+    text = script.splitlines()[line - 1].strip()
+    assert error.as_dict()["location"] == {"line": line, "column": column, "text": text}
 
 
 async def test_refused_before_anything_runs(enclave: Enclave) -> None:
@@ -52,7 +54,7 @@ async def test_refused_before_anything_runs(enclave: Enclave) -> None:
     )
     assert isinstance(error, IllegalAccess)
     assert error.message == "Identifier 'eval' is not allowed in AgentScript"
-    assert error.as_dict()["location"] == {"line": 2, "column": 3}
+    assert error.as_dict()["location"] == {"line": 2, "column": 3, "text": "eval('1')"}
     assert (error.kind, error.code, called) == ("IllegalBuiltinAccess", "VALIDATION_ERROR", [])
 
 
@@ -63,8 +65,9 @@ async def test_refused_before_anything_runs(enclave: Enclave) -> None:
         ("throw new RangeError('out')", "RangeError", "out", (1, 11)),
         ("function f() {\n  throw new Error('deep')\n}\nconst g = () => f();\ng()", "Error", "deep", (2, 13)),
         ("for (const a of [1]) { if (a) null.b }", "TypeError", "cannot read property 'b' of null", (1, 31)),
-        ("throw 'text'", "Error", "text", None),
-        ("throw {code: 5}", "Error", '{"code":5}', None),
+        ("throw 'text'", "Error", "text", (1, 1)),
+        ("throw {code: 5}", "Error", '{"code":5}', (1, 1)),
+        ("if (codecallContext.x) throw 'text'; else throw {code: 5}", "Error", '{"code":5}', None),
         ("await Promise.reject(new Error('r'))", "Error", "r", (1, 26)),
     ],
 )
@@ -81,13 +84,16 @@ async def test_a_tool_error_nobody_catches(enclave: Enclave) -> None:
     def handler(name: str, arguments: dict[str, Any]) -> Any:
         raise ToolCallError("No such user", tool_name=name, code="NOT_FOUND", details={"id": 5})
 
-    error = await fails(enclave, "return await callTool('users:get', {id: 5})", tool_handler=handler)
+    script = "return await callTool('users:get', {id: 5})"
+    error = await fails(enclave, script, tool_handler=handler)
     assert error.as_dict() == {
         "code": "NOT_FOUND",
         "source": "tool",
         "message": "No such user",
         "toolName": "users:get",
         "details": {"id": 5},
+        "location": {"line": 1, "column": 14, "text": script},
+        "hint": ADVICE["TOOL_EXECUTION_ERROR"],
     }
 
 

@@ -199,4 +199,4 @@ async def test_shortened_results_say_so() -> None:
 async def test_an_unawaited_call_that_fails_is_reported(enclave: Enclave) -> None:
     result = await enclave.execute("callTool('fails', {}); return 1", tool_handler=answer)
     assert result.value == 1
-    assert "upstream is down" in result.warnings[0]
+    assert any("upstream is down" in warning for warning in result.warnings)

@@ -7,6 +7,7 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
+from codecall.advice import ADVICE
 from codecall.envelopes import EXECUTE_SCHEMA
 from codecall.errors import (
     AccessDeniedError,
@@ -67,6 +68,8 @@ async def test_a_failure_says_what_was_asked_for(enclave: Enclave) -> None:
         "message": "cannot read [path]",
         "toolName": "data://bad",
         "resource": "data://bad",
+        "location": {"line": 1, "column": 14, "text": "return await readResource('data://bad')"},
+        "hint": ADVICE["TOOL_EXECUTION_ERROR"],
     }
     assert {"resource", "prompt"} <= EXECUTE_SCHEMA["properties"]["error"]["properties"].keys()  # type: ignore[index]
 

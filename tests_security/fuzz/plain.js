@@ -7,6 +7,30 @@
   const { stringify } = JSON;
   const toStringOf = Object.prototype.toString, regExpText = RegExp.prototype.toString;
 
+  // A promise has `then`, `catch` and `finally`: who reads anything else of one, or spreads it, forgot to await it
+  const { getPrototypeOf, setPrototypeOf } = Object, promisePrototype = Promise.prototype;
+  const forgotten = (use) => { throw new TypeError(`a promise was not awaited: ${use}`); };
+  const uses = new Map([[Symbol.toPrimitive, 'it was used as a text or a number'], ['toJSON', 'it was written as JSON'],
+    [Symbol.iterator, 'it was iterated over'], [Symbol.asyncIterator, 'it was iterated over']]);
+  setPrototypeOf(promisePrototype, new Proxy({}, {
+    get(_, key) {
+      if (key === Symbol.isConcatSpreadable) return undefined;
+      return forgotten(uses.get(key) ?? (typeof key === 'string' ? `its property '${key}' was read` : 'it was used as a value'));
+    },
+    has(_, key) { return forgotten(`${typeof key === 'string' ? `'${key}'` : 'a symbol'} was looked for in it`); },
+  }));
+  const spread = (value, tested) => {
+    const isPromise = typeof value === 'object' && value !== null && getPrototypeOf(value) === promisePrototype;
+    return isPromise ? forgotten(tested ? 'it was tested or compared' : 'its properties were taken') : value;
+  };
+  globalThis.data = spread;
+  for (const name of ['entries', 'getOwnPropertyNames', 'keys', 'values']) {
+    const native = Object[name];
+    Object[name] = (object) => native(spread(object));
+  }
+  const { assign } = Object;
+  Object.assign = (target, ...sources) => { sources.forEach((source) => { spread(source); }); return assign(target, ...sources); };
+
   // JSON data of `value`; promises in it are put into `pending`
   function data(value, open, pending) {
     switch (typeof value) {
@@ -31,7 +55,7 @@
       return shown;
     };
     if (Array.isArray(value)) { const shown = []; for (let i = 0; i < value.length; i++) shown.push(each(value[i])); return shown; }
-    if (value instanceof Promise) { pending.push(value); return null; }
+    if (value instanceof Promise) { pending.push(value); return '[a promise: not awaited]'; }
     if (value instanceof Date) return Number.isNaN(value.getTime()) ? null : value.toISOString();
     if (value instanceof RegExp) return regExpText.call(value);
     if (value instanceof Set) return [...value].map(each);
@@ -56,6 +80,15 @@
     if (typeof value !== 'object' || value === null) return value;
     if (value instanceof Promise) return resolved(await value, seen);
     if (seen.has(value)) return seen.get(value);
+    if (value instanceof Map || value instanceof Set) {
+      const copy = value instanceof Map ? new Map() : new Set();
+      seen.set(value, copy);
+      for (const [key, item] of value.entries()) {
+        const settled = await resolved(item, seen);
+        if (copy instanceof Map) copy.set(key, settled); else copy.add(settled);
+      }
+      return copy;
+    }
     const isArray = Array.isArray(value);
     if (!isArray && toStringOf.call(value) !== '[object Object]') return value;
     const copy = isArray ? [] : {};
@@ -77,6 +110,7 @@
   function failure(error) {
     if (error instanceof Error) return ['error', `${error.name}`, `${error.message}`];
     // Anything can be thrown; the contract shows it as text
+    if (error instanceof Promise) return ['error', 'Error', '[a promise: not awaited]'];
     return ['error', 'Error', typeof error === 'object' && error !== null ? stringify(data(error, [], [])) : keyText(error)];
   }
   globalThis.settled = null;

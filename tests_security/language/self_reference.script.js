@@ -34,6 +34,26 @@ return callTool(`code${'call'}:execute`, {}); //! SelfReference Cannot call Code
 return callTool('codecall:' + 'execute', {}); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:execute
 --- strings and templates mixed
 return callTool('code' + (`call` + ':') + `ex${'ecute'}`, {}); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:execute
+--- by the table of all tools
+return tools['codecall:execute']({ script: '1' }); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:execute
+--- by the table, in other spellings
+return [tools.codecall_search, tools[`Codecall:${'invoke'}`], tools?.[' codecall:x ']]; //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall_search
+//! ^ SelfReference Cannot call CodeCall tools from within AgentScript: Codecall:invoke
+//! ^ SelfReference Cannot call CodeCall tools from within AgentScript: codecall:x
+--- taken out of the table
+const { 'codecall:execute': run, codecall_describe } = tools; return run; //! SelfReference Cannot call CodeCall tools from within AgentScript
+--- by their namespace
+return codecall.execute({ script: '1' }); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:execute
+--- by their namespace, in brackets
+return codecall['sea' + 'rch']({}); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:search
+--- by their namespace in the table
+return tools.codecall.execute({ script: '1' }); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:execute
+--- by their namespace in the table, in parentheses and brackets
+return ((tools)['codecall'])['execute']({ script: '1' }); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:execute
+--- a variable of that name is the script's own
+const codecall = { execute: () => 1 }, tools = { 'codecall:execute': () => 2 };
+return [codecall.execute(), tools['codecall:execute']()];
+//= [1, 2]
 --- escapes in the string
 return callTool('\u0063odecall\x3aexecute', {}); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:execute
 --- behind an optional call

@@ -47,8 +47,8 @@ const [f] = [__safe_parallel];
 Object.assign(f, { secret: 1 });
 //~ EXECUTION_ERROR
 --- the functions of the runtime are frozen
-return [callTool, getTool, __safe_parallel, console, console.log, structuredClone, codecallContext].map((x) => Object.isFrozen(x));
-//= [true, true, true, true, true, true, true]
+return [callTool, getTool, __safe_parallel, console, console.log, structuredClone, codecallContext, tools].map((x) => Object.isFrozen(x));
+//= [true, true, true, true, true, true, true, true]
 --- so are those that read and prompt
 return [readResource, getPrompt].map((f) => [Object.isFrozen(f), Object.keys(f).length, String(f)]);
 //= [[true, 0, "function () { [native code] }"], [true, 0, "function () { [native code] }"]]

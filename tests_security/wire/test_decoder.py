@@ -42,7 +42,7 @@ VALID: list[wire.WorkerMessage] = [
     wire.Ready([], failure="landlock"),
     wire.Ask("users:list"),
     wire.Ask("users", "member", "list"),
-    wire.Plan([wire.Site("users:list", "{}", 1, 7)]),
+    wire.Plan([wire.Site("users:list", '[1,{"limit":[30,5]}]', 7)]),
     wire.Calls([], [], 0, 0.0),
     wire.Calls([wire.Call(1, "a", "{}"), wire.Call(2, "é", '{"a":[1,2]}')], ["one", "two"], 17, 1.25),
     wire.Calls([wire.Call(1, "data://é", "{}", "resource"), wire.Call(2, "p", "{}", "prompt")], [], 1, 0.5),

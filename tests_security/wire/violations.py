@@ -57,6 +57,7 @@ STARTING = [
 """Before there is a script."""
 
 FRAMES = [
+    Violation("tells lines that nobody asked for", "begin(); done(value='1', lines=[1]); wait()", INVALID),
     Violation("an empty frame", "begin(); s.sendall(frame(b''))", INVALID),
     Violation("four bytes of text", "begin(); s.sendall(frame(b'abcd'))", INVALID),
     Violation("JSON instead of MessagePack", "begin(); s.sendall(frame(b'{\"type\":\"done\"}'))", INVALID),
@@ -150,6 +151,38 @@ TURNS = [
     ),
     Violation("asks without end", "begin()\nwhile True: ask('a'); receive()", FLOOD),
     Violation("asks for a long name", "begin(); ask('a' * 257)", INVALID),
+    Violation(
+        "asks for a long member",
+        "begin(); send({'type': 'ask', 'name': 'a', 'about': 'member', 'member': 'a' * 257})",
+        INVALID,
+    ),
+    Violation("asks about what there is not", "begin(); send({'type': 'ask', 'name': 'a', 'about': 'x'})", INVALID),
+    Violation(
+        "asks for namespaces without end",
+        "begin()\nwhile True: send({'type': 'ask', 'name': 'a', 'about': 'space'}); receive()",
+        FLOOD,
+    ),
+    Violation("plans twice", "begin(); plan(); receive(); plan()", INVALID),
+    Violation("plans when the script runs", "begin(); calls([1, 'a', '{}']); receive(); plan()", INVALID),
+    Violation("plans before there is a script", "receive(); plan(); wait()", "WORKER_STARTUP_FAILED"),
+    Violation("plans 501 calls", "begin(); plan(*[['a', '[1,{}]', 0]] * 501)", INVALID),
+    Violation("plans a place behind the script", "begin(); plan(['a', '[1,{}]', 9])", INVALID),
+    Violation("plans a place before the script", "begin(); plan(['a', '[1,{}]', -1])", INVALID),
+    Violation("plans a name of 257 characters", "begin(); plan(['a' * 257, '[1,{}]', 0])", INVALID),
+    Violation("plans a call without a place", "begin(); plan(['a', '[1,{}]'])", INVALID),
+    Violation("plans input that is no JSON", "begin(); plan(['a', '[1,', 0])", INVALID),
+    Violation("plans input without its mark", "begin(); plan(['a', '{}', 0])", INVALID),
+    Violation("plans input that is a list", "begin(); plan(['a', '[3,[]]', 0])", INVALID),
+    Violation("plans a member without a place", "begin(); plan(['a', '[1,{\"a\":5}]', 0])", INVALID),
+    Violation("plans input nested 80 deep", "begin(); plan(['a', '[3,[' * 80 + ']]' * 80, 0])", INVALID),
+    Violation("plans input nested 5000 deep", "begin(); plan(['a', '[' * 5000 + ']' * 5000, 0])", INVALID),
+    Violation("plans input of a megabyte", "begin(); plan(['a', '[1,{\"a\":[0,\"' + 'x' * (1 << 20) + '\"]}]', 0])",
+              INVALID),
+    Violation(
+        "plans input of a megabyte in pieces",
+        "begin(); plan(*[['a', '[1,{\"a\":[0,\"' + 'x' * 20000 + '\"]}]', 0]] * 50)",
+        INVALID,
+    ),
     Violation("asks for a huge name", "begin(); ask('a' * 3000000)", INVALID),
     Violation("the same call again", "begin(); calls([1, 'a', '{}']); receive(); calls([1, 'a', '{}'])", INVALID),
     Violation(

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 
 import msgspec
 
-from codecall.sandbox.agentscript.policy import GLOBALS, META_TOOLS, RUNTIME_NAMES, Rules, allowed_members, inherited
+from codecall.sandbox.agentscript.policy import (
+    GLOBALS,
+    META_TOOLS,
+    NEVER_MEMBERS,
+    RUNTIME_NAMES,
+    Rules,
+    allowed_members,
+    inherited,
+)
 from codecall.sandbox.wire import MAX_NAME_LENGTH, MAX_URI_LENGTH, Limits
 
 _CONFIGURATIONS: dict[Limits, str] = {}
@@ -39,6 +47,7 @@ def configuration(limits: Limits, overflow_message: str) -> str:
                 "globals": {name: _set(_kept_of(name, rules)) for name in kept},
                 "prototypes": {name: _set(names) for name, names in inherited(rules).items()},
                 "metaTools": folded,
+                "neverMembers": _set(NEVER_MEMBERS),
                 "overflowMessage": overflow_message,
                 "clock": limits.allow_clock,
                 "regex": limits.allow_regex,

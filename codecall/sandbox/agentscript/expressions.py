@@ -8,7 +8,7 @@ from typing import Final
 
 from codecall.sandbox.agentscript.findings import Mark
 from codecall.sandbox.agentscript.grammar import Node
-from codecall.sandbox.agentscript.names import never_name, text_of
+from codecall.sandbox.agentscript.names import never_name, plain_key, self_reference, text_of
 from codecall.sandbox.agentscript.policy import (
     MAX_REGEX_LENGTH,
     METHOD_KINDS,
@@ -18,26 +18,25 @@ from codecall.sandbox.agentscript.policy import (
     PROPERTY_KINDS,
     SOURCE,
     VARIANTS,
-    bare,
     is_meta_tool,
 )
 from codecall.sandbox.agentscript.scopes import Scope
 from codecall.sandbox.agentscript.sites import FunctionSite
 from codecall.sandbox.agentscript.vocabulary import refused
-from codecall.sandbox.agentscript.walk import SHIFT, Handler, Walk, path, plain_key
+from codecall.sandbox.agentscript.walk import SHIFT, Handler, Walk, path
 
 CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
     "ArrayExpression": ("elements",),
     "AwaitExpression": ("argument",),
     "ChainExpression": ("expression",),
-    "ConditionalExpression": ("test", "consequent", "alternate"),
     "SequenceExpression": ("expressions",),
     "SpreadElement": ("argument",),
     "Super": (),
-    "TaggedTemplateExpression": ("tag", "quasi"),
     "TemplateLiteral": ("expressions",),
     "YieldExpression": ("argument",),
 }
+
+_COMPARES: Final = frozenset({"===", "!==", "==", "!="})
 
 # From the last parameter to the arrow there is nothing but blanks, comments, commas and a parenthesis
 _TO_ARROW = re.compile(r"(?:[^/=]|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+=>")
@@ -84,12 +83,14 @@ def _member(walk: Walk, node: Node, scope: Scope) -> None:
         walk.marks.append(never_name(text, name.range[0] - SHIFT, "Member", path(node)))
     elif owner.type == "Identifier":
         walk.member(owner.name, text, node)
+    walk.owners.add(owner, text)
     walk.push(owner, scope)
 
 
 def _call(walk: Walk, node: Node, scope: Scope) -> None:
     callee: Node = node.callee
     arguments: list[Node | None] = node.arguments
+    walk.calls.append(node)
     if callee.type == "Identifier":
         if callee.name in NAMES_A_CALL and arguments:
             _tool_name(walk, arguments[0])
@@ -107,10 +108,15 @@ def _tool_name(walk: Walk, argument: Node) -> None:
     """A literal tool name: it may not be a meta-tool's. Computed ones meet the broker."""
     name = text_of(argument)
     if name is not None and is_meta_tool(name):
-        row = VARIANTS["self reference"]
-        message = f"Cannot call CodeCall tools from within AgentScript: {bare(name)}"
-        offset = argument.range[0] - SHIFT
-        walk.marks.append(Mark(offset, row.kind, message, row.instead, "SELF_REFERENCE_BLOCKED"))
+        walk.marks.append(self_reference(name, argument.range[0] - SHIFT))
+
+
+def _tagged(walk: Walk, node: Node, scope: Scope) -> None:
+    tag: Node = node.tag
+    if tag.type in {"Literal", "TemplateLiteral"}:
+        walk.refuse(VARIANTS["called text"], node)
+    walk.push(tag, scope)
+    walk.push(node.quasi, scope)
 
 
 def _new(walk: Walk, node: Node, scope: Scope) -> None:
@@ -130,7 +136,14 @@ def _unary(walk: Walk, node: Node, scope: Scope) -> None:
         if target.type == "MemberExpression":
             walk.assign(target, scope)
             return
+    elif node.operator == "!":
+        walk.data(argument, tested=True)
     walk.push(argument, scope)
+
+
+def _conditional(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.data(node.test, tested=True)
+    walk.push_all([node.test, node.consequent, node.alternate], scope)
 
 
 def _update(walk: Walk, node: Node, scope: Scope) -> None:
@@ -140,6 +153,9 @@ def _update(walk: Walk, node: Node, scope: Scope) -> None:
 
 def _binary(walk: Walk, node: Node, scope: Scope) -> None:
     walk.operator(node)
+    if node.operator in _COMPARES:
+        walk.data(node.left, tested=True)
+        walk.data(node.right, tested=True)
     walk.push(node.left, scope)
     walk.push(node.right, scope)
 
@@ -154,6 +170,7 @@ def _assignment(walk: Walk, node: Node, scope: Scope) -> None:
 def _object(walk: Walk, node: Node, scope: Scope) -> None:
     for item in node.properties:
         if item.type != "Property":
+            walk.data(item.argument)
             walk.push(item, scope)
             continue
         if item.kind not in PROPERTY_KINDS:
@@ -256,6 +273,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "BinaryExpression": _binary,
     "CallExpression": _call,
     "ClassExpression": _class_expression,
+    "ConditionalExpression": _conditional,
     "FunctionExpression": _function,
     "Identifier": _identifier,
     "Literal": _literal,
@@ -264,6 +282,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "NewExpression": _new,
     "ObjectExpression": _object,
     "PrivateIdentifier": _private,
+    "TaggedTemplateExpression": _tagged,
     "ThisExpression": _this,
     "UnaryExpression": _unary,
     "UpdateExpression": _update,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from codecall.sandbox.agentscript.policy import FindingKind
+from codecall.sandbox.agentscript.sites import Outline
 
 MAX_FINDINGS: Final = 100
 """Most findings one refusal carries; the first ones in the script. Keeps a refusal readable and its frame small."""
@@ -37,9 +38,11 @@ class Finding:
 class Refused(Exception):  # noqa: N818 - reads as the verdict it is
     """The script will not run. `findings` says why: in the script's order, at least one, at most `MAX_FINDINGS`."""
 
-    def __init__(self, findings: list[Finding]) -> None:
+    def __init__(self, findings: list[Finding], outline: Outline | None = None) -> None:
         super().__init__(findings[0].message)
         self.findings = findings
+        self.outline = outline
+        """What it is made of, if it can be parsed."""
 
     @property
     def first(self) -> Finding:
@@ -59,7 +62,7 @@ class Mark:
     code: FindingCode = "VALIDATION_ERROR"
 
 
-def refusal(script: str, marks: Iterable[Mark]) -> Refused:
+def refusal(script: str, marks: Iterable[Mark], outline: Outline | None = None) -> Refused:
     """The refusal that reports `marks`: sorted by place, one for each place and message, the first `MAX_FINDINGS`."""
     unique = {(mark.offset, mark.message): mark for mark in sorted(marks, key=lambda mark: mark.offset)}
     starts = [0, *(end.end() for end in _LINE_END.finditer(script))]
@@ -68,4 +71,4 @@ def refusal(script: str, marks: Iterable[Mark]) -> Refused:
         offset = min(max(mark.offset, 0), len(script))
         line = bisect_right(starts, offset)
         findings.append(Finding(mark.kind, mark.code, mark.message, line, offset - starts[line - 1] + 1, mark.hint))
-    return Refused(findings)
+    return Refused(findings, outline)

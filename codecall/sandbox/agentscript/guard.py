@@ -10,14 +10,17 @@ is for clear errors and depth of defence; what keeps the server safe is the proc
 
 from __future__ import annotations
 
+from codecall.sandbox.agentscript.callsites import outline_of
 from codecall.sandbox.agentscript.expressions import CHILDREN as _EXPRESSION_CHILDREN
 from codecall.sandbox.agentscript.expressions import HANDLERS as _EXPRESSION_HANDLERS
 from codecall.sandbox.agentscript.findings import MAX_FINDINGS, Finding, Mark, Refused, refusal
 from codecall.sandbox.agentscript.grammar import Node
+from codecall.sandbox.agentscript.lines import statement_sites
 from codecall.sandbox.agentscript.parsing import parse
 from codecall.sandbox.agentscript.policy import VARIANTS, Rules
 from codecall.sandbox.agentscript.prescan import prescan
 from codecall.sandbox.agentscript.sites import CatchSite, Checked, FunctionSite, LoopSite, ScriptForm
+from codecall.sandbox.agentscript.spaces import FindSpaces, no_spaces
 from codecall.sandbox.agentscript.statements import CHILDREN as _STATEMENT_CHILDREN
 from codecall.sandbox.agentscript.statements import HANDLERS as _STATEMENT_HANDLERS
 from codecall.sandbox.agentscript.vocabulary import vocabulary
@@ -39,8 +42,14 @@ _HANDLERS = {**_EXPRESSION_HANDLERS, **_STATEMENT_HANDLERS}
 _CHILDREN = {**_EXPRESSION_CHILDREN, **_STATEMENT_CHILDREN}
 
 
-def check(script: str, rules: Rules) -> Checked:
+def check(script: str, rules: Rules, *, coverage: bool = False, spaces: FindSpaces = no_spaces) -> Checked:
     """Judge `script` under `rules`. For any text, ends in one of two ways.
+
+    Args:
+        script: what is to run.
+        rules: the language it may use.
+        coverage: look for its statements too, so that it can be said which lines ran.
+        spaces: finds namespaces; asked once, and only about names that are not declared.
 
     Returns:
         Where the realm counts, catches and returns.
@@ -53,15 +62,28 @@ def check(script: str, rules: Rules) -> Checked:
         raise refusal(script, marks)
     statements, escapes = parse(script)
     walk = Walk(script, vocabulary(rules))
-    uses = walk.run(statements, _HANDLERS, _CHILDREN)
+    names = walk.run(statements, _HANDLERS, _CHILDREN, spaces)
     marks = walk.marks
     if escapes:
         row = VARIANTS["escape"]
         marks.extend(Mark(offset, row.kind, f"Script has a {row.name}", row.instead) for offset in escapes)
+    outline = outline_of(statements, walk, names.spaces)
     if marks:
-        raise refusal(script, marks)
+        raise refusal(script, marks, outline)
     form, last_start = _form(statements, returns=walk.returns)
-    return Checked(form, last_start, walk.loops, walk.functions, walk.catches, uses)
+    sites = statement_sites(statements, SHIFT) if coverage else None
+    return Checked(
+        form,
+        last_start,
+        walk.loops,
+        walk.functions,
+        walk.catches,
+        names.runtime,
+        outline,
+        sites,
+        names.spaces,
+        walk.data_sites,
+    )
 
 
 def _form(statements: list[Node], *, returns: bool) -> tuple[ScriptForm, int | None]:

@@ -6,6 +6,13 @@ inserted before the script's end, so lines stay what they were; `Program.origina
     functions   ++__ag_s>__ag_n&&(__ag_n=__ag_t(__ag_s,__ag_p));   at each entry: steps, and now and then the clock
     loops       {let __ag_i3=0;for(…){…;++__ag_i3>MAX&&__ag_l();…}}    turns of this loop since it was entered
     catch       __ag_c(error);            a limit passes through; a `try` with only `finally` gets a clause for it
+    data        {...__ag_d((x))}          a promise has no properties to spread: it was not awaited
+                if (__ag_d((f()),1))      nor is it true or false
+
+Where it is to be said which lines ran, one more call stands at each statement, and before the value of each function
+without braces; it tells the line when it runs for the first time.
+
+    statements  __ag_r[7]||(__ag_v(7),__ag_r[7]=1);
 """
 
 from __future__ import annotations
@@ -14,6 +21,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from codecall.sandbox.agentscript.guard import CatchSite, Checked, FunctionSite, LoopSite
+from codecall.sandbox.agentscript.lines import Lines
+from codecall.sandbox.agentscript.sites import StatementSite
 
 FIRST_LINE = 1000
 """Where the script begins in what the engine sees: below the prelude's lines, so that frames tell the two apart."""
@@ -21,12 +30,15 @@ FIRST_LINE = 1000
 _TICK = "++__ag_s>__ag_n&&(__ag_n=__ag_t(__ag_s,__ag_p))"
 _PADDING = "\n" * (FIRST_LINE - 1)
 # The function inside has no arguments: `arguments` of a script, which the guard refuses, would be empty too.
-_RUNTIME = '((__ag_t,__ag_l,__ag_c)=>(function(){"use strict";let __ag_s=0,__ag_n=0,__ag_p;'
-_HEAD = _RUNTIME + "return[()=>__ag_s,()=>{__ag_n=-1},()=>__ag_p,async()=>{"
+_RUNTIME = '((__ag_t,__ag_l,__ag_c,__ag_d)=>(function(){"use strict";let __ag_s=0,__ag_n=0,__ag_p;'
+_BODY = "return[()=>__ag_s,()=>{__ag_n=-1},()=>__ag_p,async()=>{"
+_HEAD = _RUNTIME + _BODY
+_COVERAGE_HEAD = _RUNTIME.replace("__ag_d)", "__ag_d,__ag_v)", 1) + "const __ag_r={__proto__:null};" + _BODY
 _TAIL = "\n}]})())"
 
 # Order of texts inserted at one place: closing before opening; the inner closes first, the outer opens first.
 _CLOSE, _OPEN = 0, 1
+_FOREMOST = -(2**62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +47,21 @@ class Program:
 
     text: str
     """What the engine evaluates: a function that gives the step counter, its poison, and the script's body."""
-    _script: str
+    script: str
+    """The script as it was checked."""
     _offsets: tuple[int, ...]
     _lengths: tuple[int, ...]
+    _head: int = len(_HEAD)
 
     def original(self, line: int, column: int) -> tuple[int, int] | None:
         """The place in the script as sent for a line and column (from 1) of `text`; None when it lies outside."""
         line -= FIRST_LINE - 1
-        lines = self._script.split("\n")
+        lines = self.script.split("\n")
         if not 1 <= line <= len(lines):
             return None
         start = sum(len(text) + 1 for text in lines[: line - 1])
         end = start + len(lines[line - 1])
-        wanted = column - 1 - (len(_HEAD) if line == 1 else 0)
+        wanted = column - 1 - (self._head if line == 1 else 0)
         first = bisect_right(self._offsets, start - 1)
         shift = 0
         for offset, length in zip(self._offsets[first:], self._lengths[first:], strict=True):
@@ -61,34 +75,40 @@ class _Inserts:
     """Texts to insert, kept with what decides their order where several share one offset."""
 
     def __init__(self) -> None:
-        self.items: list[tuple[int, int, int, str]] = []
+        self.items: list[tuple[int, int, int, int, str]] = []
 
-    def first(self, offset: int, text: str) -> None:
-        """Text right at `offset`, ahead of whatever opens there."""
-        self.items.append((offset, _OPEN, -(2**62), text))
+    def first(self, offset: int, text: str, rank: int = 0) -> None:
+        """Text right at `offset`, ahead of whatever opens there; a lower rank comes first."""
+        self.items.append((offset, _OPEN, _FOREMOST, rank, text))
 
-    def around(self, start: int, end: int, opening: str, closing: str) -> None:
-        """Text around a span; spans that share an edge nest by their size."""
-        self.items.append((start, _OPEN, -end, opening))
-        self.items.append((end, _CLOSE, -start, closing))
+    def around(self, start: int, end: int, opening: str, closing: str, rank: int = 0) -> None:
+        """Text around a span; spans that share an edge nest by their size, equal ones by their rank."""
+        self.items.append((start, _OPEN, -end, rank, opening))
+        self.items.append((end, _CLOSE, -start, 0, closing))
 
 
 def instrument(script: str, checked: Checked, *, max_iterations: int) -> Program:
     """The program for a checked script. `max_iterations` is the limit for the turns of any one loop."""
     inserts = _Inserts()
+    marks = _Marks(script, checked.statements)
     for number, loop in enumerate(checked.loops):
-        _loop(inserts, loop, number, max_iterations)
+        _loop(inserts, loop, number, max_iterations, marks)
     for function in checked.functions:
-        _function(inserts, function)
+        _function(inserts, function, marks)
+    for statement in checked.statements or ():
+        _statement(inserts, statement, marks)
     for clause in checked.catches:
         _catch(inserts, clause)
+    for site in checked.data_sites:
+        inserts.around(site.start, site.end, "__ag_d((", "),1)" if site.tested else "))")
     if checked.form != "statements" and checked.last_start is not None:
-        inserts.items.append((checked.last_start, _OPEN, -len(script) - 1, "return "))
+        inserts.items.append((checked.last_start, _OPEN, -len(script) - 1, 0, "return "))
     inserts.items.sort()
 
-    pieces: list[str] = [_PADDING, _HEAD]
+    head = _HEAD if checked.statements is None else _COVERAGE_HEAD
+    pieces: list[str] = [_PADDING, head]
     at = 0
-    for offset, _, _, text in inserts.items:
+    for offset, _, _, _, text in inserts.items:
         pieces.append(script[at:offset])
         pieces.append(text)
         at = offset
@@ -98,22 +118,54 @@ def instrument(script: str, checked: Checked, *, max_iterations: int) -> Program
         "".join(pieces),
         script,
         tuple(item[0] for item in inserts.items),
-        tuple(len(item[3]) for item in inserts.items),
+        tuple(len(item[4]) for item in inserts.items),
+        len(head),
     )
 
 
-def _loop(inserts: _Inserts, loop: LoopSite, number: int, limit: int) -> None:
+class _Marks:
+    """The calls that tell which lines ran; no text at all where nobody wants to know."""
+
+    def __init__(self, script: str, statements: list[StatementSite] | None) -> None:
+        self._lines = None if statements is None else Lines(script)
+        self._bodies = {site.start for site in statements or () if site.place == "loop"}
+
+    def at(self, offset: int, end: str = ";") -> str:
+        """The call for the line of `offset`, and what ends it."""
+        if self._lines is None:
+            return ""
+        line = self._lines.at(offset)
+        return f"__ag_r[{line}]||(__ag_v({line}),__ag_r[{line}]=1){end}"
+
+    def of_body(self, offset: int) -> str:
+        """The call for a loop's body without braces that begins at `offset`, if it is a statement that runs."""
+        return self.at(offset) if offset in self._bodies else ""
+
+
+def _statement(inserts: _Inserts, site: StatementSite, marks: _Marks) -> None:
+    match site.place:
+        case "list":
+            inserts.first(site.start, marks.at(site.start), rank=1)
+        case "branch":
+            inserts.around(site.start, site.end, "{" + marks.at(site.start), "}")
+        case "test":
+            inserts.first(site.test_start, marks.at(site.start, ","), rank=1)
+        case "loop":
+            pass  # within the braces that the loop's body gets anyway
+
+
+def _loop(inserts: _Inserts, loop: LoopSite, number: int, limit: int, marks: _Marks) -> None:
     count = f"{_TICK};++__ag_i{number}>{limit}&&__ag_l();"
-    inserts.around(loop.start, loop.end, f"{{let __ag_i{number}=0;", "}")
+    inserts.around(loop.start, loop.end, f"{{let __ag_i{number}=0;", "}", rank=1)
     if loop.body_is_block:
         inserts.first(loop.body_start + 1, count)
     else:
-        inserts.around(loop.body_start, loop.body_end, "{" + count, "}")
+        inserts.around(loop.body_start, loop.body_end, "{" + count + marks.of_body(loop.body_start), "}")
 
 
-def _function(inserts: _Inserts, site: FunctionSite) -> None:
+def _function(inserts: _Inserts, site: FunctionSite, marks: _Marks) -> None:
     if site.is_expression:
-        inserts.around(site.body_start, site.body_end, f"({_TICK},", ")")
+        inserts.around(site.body_start, site.body_end, f"({_TICK},{marks.at(site.body_start, ',')}", ")")
     else:
         inserts.first(site.body_start + 1, f"{_TICK};")
 
@@ -135,6 +187,6 @@ def _catch(inserts: _Inserts, clause: CatchSite) -> None:
     else:
         # catch({message}){…}  ->  catch(__ag_e){__ag_c(__ag_e);let {message}=(__ag_e);{…}}
         inserts.first(clause.param_start, f"__ag_e){{{_caught('__ag_e')}let ")
-        inserts.items.append((clause.param_end, _CLOSE, -clause.param_start, "=(__ag_e"))
+        inserts.items.append((clause.param_end, _CLOSE, -clause.param_start, 0, "=(__ag_e"))
         inserts.first(clause.body_start, ";")
-        inserts.items.append((clause.body_end, _CLOSE, -clause.body_start, "}"))
+        inserts.items.append((clause.body_end, _CLOSE, -clause.body_start, 0, "}"))

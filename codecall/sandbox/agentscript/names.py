@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple, cast
 
 from codecall.sandbox.agentscript.findings import Mark
 from codecall.sandbox.agentscript.grammar import Node
-from codecall.sandbox.agentscript.policy import GLOBALS, NEVER_NAMES, PREFIXES, RUNTIME_NAMES, VARIANTS, Row
+from codecall.sandbox.agentscript.policy import (
+    GLOBALS,
+    META_TOOLS,
+    NEVER_NAMES,
+    PREFIXES,
+    RUNTIME_NAMES,
+    VARIANTS,
+    Row,
+    bare,
+    is_meta_tool,
+)
 from codecall.sandbox.agentscript.scopes import Scope
-from codecall.sandbox.agentscript.vocabulary import Vocabulary, name_hint, refused, shown
+from codecall.sandbox.agentscript.spaces import MAX_ASKED, FindSpaces, Space
+from codecall.sandbox.agentscript.vocabulary import Vocabulary, name_hint, near_name, refused, shown
 
 _MAX_FOLDS: Final = 32
 """Parts of a concatenation of literals that are put together; longer ones are left to the realm."""
@@ -93,31 +105,131 @@ def assigned(name: str, offset: int) -> Mark:
     return Mark(offset, row.kind, f"Assigning to '{shown(name)}' is not allowed in AgentScript", row.instead)
 
 
-def judge(uses: list[NameUse], words: Vocabulary, marks: list[Mark]) -> frozenset[str]:
-    """Add a finding for each use of a name that is not allowed; gives the runtime names in use."""
+class Judged(NamedTuple):
+    """What the names of a script are."""
+
+    runtime: frozenset[str]
+    """The runtime names in use."""
+    spaces: dict[str, dict[str, str]]
+    """The namespaces in use, with what is known of their members."""
+
+
+class Owners:
+    """The names that stand before a member: those that nobody declares may be namespaces."""
+
+    def __init__(self, shift: int) -> None:
+        """`shift` is where the script begins in the parsed text."""
+        self.names: set[str] = set()
+        self._shift = shift
+        self._meta: dict[int, str] = {}
+        """Where `tools` or `codecall` stands before the name of a meta-tool: the name."""
+
+    def add(self, owner: Node, member: str | None) -> None:
+        """`member` of `owner` is named; None: a computed one."""
+        inner = ""
+        if owner.type == "MemberExpression":
+            inner = (text_of(owner.property) if owner.computed else plain_key(owner.property)) or ""
+            owner = owner.object
+        if owner.type != "Identifier":
+            return
+        name: str = owner.name
+        if not inner:
+            self.names.add(name)
+        if member is None or name not in {"tools", "codecall"}:
+            return
+        within = bare(inner if name == "tools" else name).casefold() == "codecall"
+        tool = f"codecall:{member}" if within else member
+        if name == "codecall":
+            leads = not inner and tool.casefold() in META_TOOLS
+        else:
+            leads = (within or not inner) and is_meta_tool(tool)
+        if leads:
+            self._meta[owner.range[0] - self._shift] = tool
+
+    def meta_tool(self, use: NameUse) -> Mark | None:
+        """The finding about a use of `tools` or `codecall` that leads to a meta-tool."""
+        tool = self._meta.get(use.offset)
+        return None if tool is None else self_reference(tool, use.offset)
+
+
+def plain_key(node: Node) -> str | None:
+    """The text of a key that is not computed."""
+    match node.type:
+        case "Identifier":
+            return node.name
+        case "PrivateIdentifier":
+            return node.name[1:]
+        case _:
+            return node.value if isinstance(node.value, str) else None
+
+
+def self_reference(tool: str, offset: int) -> Mark:
+    """The finding about a call of a meta-tool."""
+    row = VARIANTS["self reference"]
+    message = f"Cannot call CodeCall tools from within AgentScript: {bare(tool)}"
+    return Mark(offset, row.kind, message, row.instead, "SELF_REFERENCE_BLOCKED")
+
+
+def judge(uses: list[NameUse], owners: Owners, words: Vocabulary, marks: list[Mark], find: FindSpaces) -> Judged:
+    """Add a finding for each use of a name that is not allowed; `find` is asked once about those that nobody knows."""
     runtime: set[str] = set()
-    guesses = 0
-    for name, offset, scope, is_target in uses:
-        if name in words.globals:
+    unknown: list[NameUse] = []
+    for use in uses:
+        name, offset, scope, is_target = use
+        if name in words.globals and not (name not in words.owned and scope.home(name)):
             if is_target:
                 marks.append(assigned(name, offset))
             if name in RUNTIME_NAMES:
                 runtime.add(name)
+            if (mark := owners.meta_tool(use)) is not None:
+                marks.append(mark)
         elif name in NEVER_NAMES:
             marks.append(never_name(name, offset, "Identifier"))
-        elif scope.home(name) is not None or (name == "arguments" and scope.arguments):
-            continue
+        elif (home := scope.home(name)) is not None or (name == "arguments" and scope.arguments):
+            if home is not None and home.unready(name, offset, scope):
+                row = VARIANTS["own value"]
+                marks.append(Mark(offset, row.kind, f"'{shown(name)}' is used in the value it is given", row.instead))
         else:
             row = reserved(name) or GLOBALS.get(name)
             if row is not None:
-                marks.append(Mark(offset, row.kind, refused("Identifier", name), row.instead))
-                continue
-            row = VARIANTS["unknown identifier"]
-            guesses += 1
-            guess = guesses <= _MAX_GUESSES and len(name) <= _MAX_GUESSED
-            hint = name_hint(name, _in_reach(scope), words) if guess else row.instead
-            marks.append(Mark(offset, row.kind, refused("Identifier", name), hint))
-    return frozenset(runtime)
+                marks.append(owners.meta_tool(use) or Mark(offset, row.kind, refused("Identifier", name), row.instead))
+            else:
+                unknown.append(use)
+    return Judged(frozenset(runtime), _spaces(unknown, owners, words, marks, find) if unknown else {})
+
+
+def _spaces(
+    unknown: list[NameUse], owners: Owners, words: Vocabulary, marks: list[Mark], find: FindSpaces
+) -> dict[str, dict[str, str]]:
+    """The namespaces among names that nobody declares; the others are findings."""
+    unknown.sort(key=lambda use: use.offset)
+    asked = dict.fromkeys(use.name for use in unknown if use.name in owners.names and len(use.name) <= _MAX_GUESSED)
+    told: Mapping[str, Space] = find(list(asked)[:MAX_ASKED]) if asked else {}
+    spaces: dict[str, dict[str, str]] = {}
+    guesses = 0
+    for name, offset, scope, is_target in unknown:
+        space = told.get(name, Space())
+        if name in spaces or (space.members is not None and (space.listed or not _slip(name, scope, words))):
+            spaces[name] = space.members or {}
+            if is_target:
+                marks.append(assigned(name, offset))
+            continue
+        row = VARIANTS["unknown identifier"]
+        guesses += 1
+        guess = guesses <= _MAX_GUESSES and len(name) <= _MAX_GUESSED
+        hint = name_hint(name, _in_reach(scope), words) if guess else row.instead
+        if space.tools:
+            hint = f"It is no namespace; call tools by their names: `await tools['{space.tools[0]}']({{…}})`."
+        elif space.near and hint == row.instead:
+            hint = f"Did you mean the namespace `{space.near[0]}`? {hint}"
+        marks.append(Mark(offset, row.kind, refused("Identifier", name), hint))
+    return spaces
+
+
+def _slip(name: str, scope: Scope, words: Vocabulary) -> bool:
+    """Whether a name, where any would do for a namespace, rather is another one misspelled: `user` is not `users`."""
+    near = near_name(name, _in_reach(scope), words)
+    return near is not None and near not in (f"{name}s", name.removesuffix("s"))
 
 
 def _in_reach(scope: Scope) -> list[str]:

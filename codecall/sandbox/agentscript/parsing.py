@@ -9,6 +9,7 @@ from typing import Final
 
 from codecall.sandbox.agentscript.findings import Mark, refusal
 from codecall.sandbox.agentscript.grammar import Node, NotParseable, tree
+from codecall.sandbox.agentscript.habits import syntax_remedy
 from codecall.sandbox.agentscript.policy import SOURCE
 from codecall.sandbox.agentscript.prescan import source_mark
 from codecall.sandbox.agentscript.unsafe import UnsafeText
@@ -21,7 +22,11 @@ _MAX_FRAMES: Final = 12_000
 rest is for nesting without brackets, such as long `else if` chains (some thousands)."""
 
 _AWAIT = re.compile(r"\bawait\s+$")
-_AFTER_NAME = re.compile(r"[\w)]\s*$")
+
+_MAX_LINE: Final = 500
+"""Characters of a line that are looked at for a hint."""
+# What stands between quotes, and comments: words of people
+_TEXTS = re.compile(r"""(?P<quote>["'`])(?:(?!(?P=quote))[^\\\n]|\\.)*+(?P=quote)|//.*""")
 
 
 def parse(script: str) -> tuple[list[Node], list[int]]:
@@ -57,14 +62,18 @@ def parse(script: str) -> tuple[list[Node], list[int]]:
 
 def _syntax_error(script: str, offset: int, message: str) -> Mark:
     """A syntax error in words that fit the script as sent: the parser's own speak of the wrapped text."""
-    hint = None
     offset = min(max(offset, 0), len(script))
     if offset == len(script) and message.startswith("Unexpected"):
         message = "Unexpected end of input"
-        hint = "Something is left open: close every bracket, string and template."
-    elif _AWAIT.search(script, max(0, offset - 50), offset):
-        hint = "`await` works at top level and in async functions: mark the function around it `async`."
-    elif script.startswith(":", offset) and _AFTER_NAME.search(script, max(0, offset - 50), offset):
-        hint = "Write plain JavaScript, without types."
     line = script.count("\n", 0, offset) + 1
+    hint = _syntax_hint(script, offset, message)
     return Mark(offset, None, f"{message.rstrip('.')} at line {line}", hint, "SYNTAX_ERROR")
+
+
+def _syntax_hint(script: str, offset: int, message: str) -> str | None:
+    """What to do about it, by what stands before the place, else by what the line looks like, else by the message."""
+    if _AWAIT.search(script, max(0, offset - 50), offset):
+        return "`await` works at top level and in async functions: mark the function around it `async`."
+    start, end = script.rfind("\n", 0, offset) + 1, script.find("\n", offset)
+    line = _TEXTS.sub('""', script[start : end if end >= 0 else None][:_MAX_LINE])
+    return syntax_remedy(message, line)

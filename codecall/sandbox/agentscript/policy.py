@@ -151,6 +151,7 @@ def _by_name(rows: Iterable[_R]) -> Mapping[str, _R]:
 # Syntax, by the type of AST node the parser emits
 
 _NO_MODULES = "Scripts have no modules. Everything outside is a tool: `await callTool(name, input)`."
+_NOT_LOADED = "A script cannot load code: what it may use is what its table of globals holds."
 _NO_EXPORT = "Leave `export` out; `return` the value the script is for."
 _SELF_REFERENCE = "Call the tools themselves with callTool(name, input); search and describe before writing the script."
 _BOUNDED = "Write a bounded loop: `for (let i = 0; i < n; i++) { … }` or `for (const x of items) { … }`."
@@ -161,8 +162,7 @@ def _allowed(types: str) -> dict[str, Row]:
 
 
 def _import(node_type: str, probe: str) -> dict[str, Row]:
-    reason = "A script cannot load code: what it may use is what its table of globals holds."
-    return {node_type: Row("import", "refused", reason=reason, instead=_NO_MODULES, probe=probe)}
+    return {node_type: Row("import", "refused", reason=_NOT_LOADED, instead=_NO_MODULES, probe=probe)}
 
 
 def _export(node_type: str, probe: str) -> dict[str, Row]:
@@ -288,6 +288,13 @@ VARIANTS: Final[Mapping[str, Row]] = MappingProxyType(
         "operator": Row(
             "operator", "refused", reason="Not an operator this table knows.", instead="Use another operator."
         ),
+        "called text": Row(
+            "text before a template",
+            "refused",
+            reason="A text cannot be called; a code fence in a script looks like that.",
+            instead="Send one script and nothing else: no other text, and at most one code fence, around all of it.",
+            probe="`a``b`",
+        ),
         "extends": Row(
             "extends",
             "refused",
@@ -363,6 +370,13 @@ VARIANTS: Final[Mapping[str, Row]] = MappingProxyType(
             reason="A built-in means the same everywhere in a script.",
             instead="This is the name of a built-in: choose another.",
             probe="const Map = 1",
+        ),
+        "own value": Row(
+            "variable in its own value",
+            "refused",
+            reason="It has no value yet: what should be called there, a namespace of tools say, cannot be seen.",
+            instead="The name means the new variable here, which has no value yet: give the variable another name.",
+            probe="const a = a.b",
         ),
         "escape": Row(
             "unicode escape in a name",
@@ -472,7 +486,7 @@ _META_SPELLINGS: Final = frozenset(META_TOOLS) | frozenset(name.replace(":", "_"
 _BLANKS: Final = "\ufeff\u200b\u200c\u200d\u2060\x00"
 
 RUNTIME_NAMES: Final = frozenset(
-    {"callTool", "readResource", "getPrompt", "getTool", "codecallContext", "__safe_parallel", "console"}
+    {"callTool", "readResource", "getPrompt", "getTool", "tools", "codecallContext", "__safe_parallel", "console"}
 )
 """What CodeCall itself puts into the realm."""
 
@@ -525,6 +539,7 @@ GLOBALS: Final[Mapping[str, GlobalRow]] = _by_name(
         _has("getPrompt"),
         _has("getTool"),
         _has("__safe_parallel"),
+        GlobalRow("tools", "allowed", members=None, declarable=True),
         GlobalRow("codecallContext", "allowed", members=None),
         GlobalRow(
             "console",
@@ -647,7 +662,7 @@ GLOBALS: Final[Mapping[str, GlobalRow]] = _by_name(
         *_absent("Iterator", "Use arrays, or a generator function."),
         *_absent("escape unescape", "Use `encodeURIComponent` and `decodeURIComponent`."),
         *_absent("sleep delay", "There are no timers: call tools directly and `await` them."),
-        *_absent("call_tool tools codecall", "Call a tool so: `await callTool('name', { … })`."),
+        *_absent("call_tool codecall", "Call a tool so: `await callTool('name', { … })`."),
         *_absent("get_tool describe", "Look a tool up so: `getTool('name')`."),
     ]
 )
@@ -1009,9 +1024,208 @@ SOURCE: Final[Mapping[str, Row]] = _by_name(
 """Limits on the script as text; see the contract, section 4.1."""
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# TypeScript: what becomes of it before the guard looks
+
+Erasure = Literal["kept", "erased", "removed", "unwrapped", "inside", "refused"]
+"""What becomes of a node of the TypeScript parser's.
+
+kept        it is JavaScript, and so are its parts unless they say otherwise
+erased      blanks take its place
+removed     the same, with a semicolon first: it is a statement or a member of a class, and what stands before it must
+            not run on into what comes behind
+unwrapped   the expression in it is kept, the rest is blanks
+inside      it stands in types only: nobody looks at it. Anywhere else it is refused
+refused     it is code that JavaScript does not have
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeScriptRow(Row):
+    """One kind of node of the TypeScript parser's."""
+
+    erasure: Erasure = "refused"
+
+
+def _typescript(erasure: Erasure, kinds: str) -> dict[str, TypeScriptRow]:
+    return {kind: TypeScriptRow(kind, "allowed", erasure=erasure) for kind in kinds.split()}
+
+
+def _untyped(name: str, reason: str, instead: str, probe: str) -> TypeScriptRow:
+    return TypeScriptRow(name, "refused", reason=reason, instead=instead, probe=probe)
+
+
+_MAKES_CODE = "It makes code, and code that nobody sees is not added."
+_NAMESPACE = _untyped(
+    "namespace",
+    _MAKES_CODE,
+    "Put what it holds at top level, or into an object: `const Shapes = { area(x) { … } };`.",
+    "namespace A { export const b = 1 }",
+)
+_PARAMETER_PROPERTY = _untyped(
+    "parameter property",
+    _MAKES_CODE,
+    "Declare the field and assign it: `name; constructor(name) { this.name = name; }`.",
+    "class A { constructor(private a: string) {} }",
+)
+
+TYPESCRIPT: Final[Mapping[str, TypeScriptRow]] = MappingProxyType(
+    {
+        # JavaScript's own
+        **_typescript(
+            "kept",
+            "program comment html_comment hash_bang_line "
+            "expression_statement variable_declaration lexical_declaration variable_declarator statement_block "
+            "if_statement else_clause switch_statement switch_body switch_case switch_default for_statement "
+            "for_in_statement while_statement do_statement try_statement catch_clause finally_clause with_statement "
+            "break_statement continue_statement debugger_statement return_statement throw_statement empty_statement "
+            "labeled_statement statement_identifier "
+            "identifier property_identifier private_property_identifier shorthand_property_identifier "
+            "shorthand_property_identifier_pattern type_identifier this super true false null undefined number string "
+            "string_fragment escape_sequence template_string template_substitution regex regex_pattern regex_flags "
+            "array object pair spread_element computed_property_name "
+            "array_pattern object_pattern pair_pattern assignment_pattern object_assignment_pattern rest_pattern "
+            "parenthesized_expression sequence_expression member_expression subscript_expression optional_chain "
+            "call_expression new_expression arguments import await_expression yield_expression unary_expression "
+            "update_expression binary_expression ternary_expression assignment_expression "
+            "augmented_assignment_expression meta_property "
+            "arrow_function function_expression function_declaration generator_function "
+            "generator_function_declaration formal_parameters required_parameter optional_parameter "
+            "class class_declaration abstract_class_declaration class_heritage extends_clause class_body "
+            "class_static_block method_definition public_field_definition",
+        ),
+        # Types, wherever they stand beside code
+        **_typescript(
+            "erased",
+            "type_annotation asserts_annotation type_predicate_annotation type_parameters type_arguments "
+            "implements_clause accessibility_modifier override_modifier",
+        ),
+        **_typescript(
+            "removed",
+            "interface_declaration type_alias_declaration ambient_declaration function_signature index_signature "
+            "method_signature abstract_method_signature",
+        ),
+        **_typescript(
+            "unwrapped",
+            "as_expression satisfies_expression non_null_expression instantiation_expression type_assertion",
+        ),
+        # Types within types
+        **_typescript(
+            "inside",
+            "adding_type_annotation array_type asserts call_signature conditional_type constraint construct_signature "
+            "constructor_type default_type existential_type extends_type_clause flow_maybe_type function_type "
+            "generic_type index_type_query infer_type interface_body intersection_type literal_type lookup_type "
+            "mapped_type_clause nested_identifier nested_type_identifier object_type omitting_type_annotation "
+            "opting_type_annotation optional_type parenthesized_type predefined_type property_signature readonly_type "
+            "rest_type template_literal_type template_type this_type tuple_type type_parameter type_predicate "
+            "type_query union_type enum_body enum_assignment jsx_text "
+            "import_clause import_specifier import_attribute namespace_import named_imports namespace_export "
+            "export_clause export_specifier",
+        ),
+        # Code that JavaScript does not have
+        "enum_declaration": _untyped(
+            "enum",
+            _MAKES_CODE,
+            "Write an object: `const Color = { Red: 'red', Blue: 'blue' } as const;`.",
+            "enum Color { Red, Blue }",
+        ),
+        "internal_module": _NAMESPACE,
+        "module": _NAMESPACE,
+        "decorator": _untyped(
+            "decorator",
+            "The engine does not know it.",
+            "Call the function yourself: `const wrapped = decorate(original);`.",
+            "@a class B {}",
+        ),
+        "import_alias": _untyped(
+            "import",
+            "A script is no module.",
+            "Write `const A = B.C;`, and for a type `type A = B.C;`.",
+            "import A = B.C",
+        ),
+        "import_require_clause": TypeScriptRow(
+            "import", "refused", reason=_NOT_LOADED, instead=_NO_MODULES, probe="import a = require('a')"
+        ),
+        "import_statement": TypeScriptRow(
+            "import", "refused", reason=_NOT_LOADED, instead=_NO_MODULES, probe="import { type A, b } from 'a'"
+        ),
+        "export_statement": TypeScriptRow(
+            "export", "refused", reason="A script is no module.", instead=_NO_EXPORT, probe="export const a: number = 1"
+        ),
+        # Variants that hide inside a node that is kept: `parent.node`, or `parent.word`
+        "required_parameter.accessibility_modifier": _PARAMETER_PROPERTY,
+        "required_parameter.override_modifier": _PARAMETER_PROPERTY,
+        "required_parameter.readonly": _PARAMETER_PROPERTY,
+        "optional_parameter.accessibility_modifier": _PARAMETER_PROPERTY,
+        "optional_parameter.override_modifier": _PARAMETER_PROPERTY,
+        "optional_parameter.readonly": _PARAMETER_PROPERTY,
+        "public_field_definition.accessor": _untyped(
+            "accessor",
+            "The engine does not know it.",
+            "Write a plain field, or `get name() { … }` and `set name(value) { … }`.",
+            "class A { accessor b: number = 1 }",
+        ),
+        "public_field_definition.declare": TypeScriptRow("declared field", "allowed", erasure="removed"),
+        "public_field_definition.abstract": TypeScriptRow("abstract field", "allowed", erasure="removed"),
+        **_typescript(
+            "erased",
+            "public_field_definition.readonly public_field_definition.? public_field_definition.! "
+            "method_definition.readonly method_definition.? variable_declarator.! optional_parameter.? "
+            "abstract_class_declaration.abstract",
+        ),
+        **_typescript("removed", "import_statement.type export_statement.type"),
+        "ternary_expression.?": TypeScriptRow("?", "allowed", erasure="kept"),
+        "unary_expression.!": TypeScriptRow("!", "allowed", erasure="kept"),
+    }
+)
+"""Every kind of node of the TypeScript parser's (a test compares), by its name in the grammar; where it depends on what
+it is part of, behind the name of that. What has no row is refused."""
+
+WORDS_OF_JAVASCRIPT: Final = _names(
+    "as async await break case catch class const continue debugger default delete do else extends finally for function "
+    "get if import in instanceof let meta new of return set static switch target throw try typeof using var void while "
+    "with yield ( ) [ ] { } ${ . , ; : => ... ?. @ \" ' ` = += -= *= /= %= **= <<= >>= >>>= &= |= ^= &&= ||= ??= "
+    "+ - * / % ** == != === !== < > <= >= << >> >>> & | ^ ~ && || ?? ++ --"
+)
+"""Words and signs that are kept in a node that is kept. Others need a row of `TYPESCRIPT`, behind the name of the node
+they are part of."""
+
+TYPE_PLACES: Final[Mapping[str, Row]] = _by_name(
+    [
+        _untyped(
+            "type in the way",
+            "Without it the code around it would mean something else.",
+            "Put the expression and its type in parentheses of their own: `(x as T)`.",
+            "const a = 1 + 2 as number * 3",
+        ),
+        _untyped(
+            "type at the end of a line",
+            "The next line would be read as a part of it.",
+            "End the line before with a semicolon.",
+            "let a = 1 as any\n[1]",
+        ),
+    ]
+)
+"""Places where a type cannot be taken out although there is a row for it."""
+
+
+NEVER_MEMBERS: Final = frozenset({"then", "toJSON"}) | PROTOTYPES["Object.prototype"].allowed | frozenset(NEVER_NAMES)
+"""What the engine and its own functions read of any object, and call: no tool goes by it in a namespace."""
+
+
 def all_rows() -> tuple[Row, ...]:
     """Every row of every table, for documentation and tests."""
-    tables: tuple[Mapping[str, Row], ...] = (NODES, VARIANTS, NEVER_NAMES, PREFIXES, GLOBALS, MEMBERS, SOURCE)
+    tables: tuple[Mapping[str, Row], ...] = (
+        NODES,
+        VARIANTS,
+        NEVER_NAMES,
+        PREFIXES,
+        GLOBALS,
+        MEMBERS,
+        SOURCE,
+        TYPESCRIPT,
+        TYPE_PLACES,
+    )
     return tuple(row for table in tables for row in table.values())
 
 
@@ -1069,8 +1283,6 @@ def language_summary(rules: Rules) -> str:
     missing.append("the names " + ", ".join(name for name in NEVER_NAMES if not name.endswith("ter__")))
     console = ", console.log" if rules.allow_console else ""
     return (
-        "AgentScript: strict modern JavaScript, top-level await and return. "
-        "Available: callTool, readResource, getPrompt, getTool, codecallContext, "
-        f"__safe_parallel{console}; {', '.join(offered)}, Error. "
-        f"Not available: {'; '.join(missing)}."
+        "AgentScript: strict modern JavaScript or TypeScript (types are erased), top-level await and return. "
+        f"Built-ins: {', '.join(offered)}, Error{console}. Not available: {'; '.join(missing)}."
     )

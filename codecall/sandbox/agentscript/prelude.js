@@ -1,17 +1,18 @@
 // The runtime of AgentScript: the only JavaScript CodeCall ships. Runs once in every fresh engine, before the script.
 //
 // Called by realm.py with a JSON configuration; the host's functions are globals `$post`, `$ask`, `$log`, `$stop`,
-// `$checkpoint`, `$finish`, `$fail`, `$exhausted` until this function takes them away. Everything used later is captured
+// `$checkpoint`, `$finish`, `$fail`, `$exhausted`, `$ran` until this function takes them away. Everything used later is captured
 // here first: nothing a script does to the objects it can reach changes what this file does. What it calls of a script's
 // it calls plainly, without a `this`. Returns, as one function, the operations realm.py needs: op(name, a, b, c).
 (function (configuration) {
   'use strict';
   const config = JSON.parse(configuration);
   const world = globalThis;
-  const { $post, $ask, $log, $stop, $checkpoint, $finish, $fail, $exhausted } = world;
+  const { $post, $ask, $log, $stop, $checkpoint, $finish, $fail, $exhausted, $ran } = world;
 
   // ---- captured built-ins -------------------------------------------------------------------------------------
   const { apply, construct, getPrototypeOf, ownKeys, getOwnPropertyDescriptor, defineProperty, deleteProperty } = Reflect;
+  const { setPrototypeOf } = Reflect;
   const { freeze, isFrozen } = Object;
   const uncurry = (method) => (self, ...args) => apply(method, self, args);
   const parse = JSON.parse;
@@ -21,7 +22,7 @@
   const floor = Math.floor;
   const toText = String;
   const GlobalDate = Date, GlobalError = Error, GlobalMap = Map, GlobalSet = Set;
-  const GlobalPromise = Promise, GlobalTypeError = TypeError, GlobalRangeError = RangeError, GlobalWeakMap = WeakMap;
+  const GlobalPromise = Promise, GlobalProxy = Proxy, GlobalTypeError = TypeError, GlobalRangeError = RangeError, GlobalWeakMap = WeakMap;
   const then = uncurry(Promise.prototype.then);
   const promiseResolve = Promise.resolve.bind(Promise);
   const dateToIso = uncurry(Date.prototype.toISOString);
@@ -69,6 +70,8 @@
   let stepsSoFar = () => 0;
   let pendingFault = () => {};
   const signal = freeze(new GlobalError('The script was stopped'));
+  // Where the script stands. With the stack or the heap exhausted there may be no room to ask.
+  const standing = () => { try { return stackOf(new GlobalError()); } catch { return ''; } };
 
   // Ends the script. What is thrown can be caught, but every loop turn, function entry and runtime call throws again,
   // and the host runs no further job.
@@ -76,7 +79,7 @@
     if (!stopped) {
       stopped = true;
       poison();
-      $stop(code, detail === undefined ? '""' : stringify(toWellFormed(toText(detail))));
+      $stop(code, detail === undefined ? '""' : stringify(toWellFormed(toText(detail))), standing());
     }
     throw signal;
   }
@@ -176,6 +179,11 @@
       }
     }
     function compound(value, depth) {
+      const space = weakGet(spaces, value);
+      if (space !== undefined) {
+        if (strict) throw new GlobalTypeError(`The input contains ${space}, which is a namespace of tools and no data`);
+        return text(`[namespace ${space}]`);
+      }
       if (isArray(value)) return list(value.length, (index) => value[index], depth);
       switch (kindOf(value)) {
         case 'Date': { const time = dateTime(value); return isFinite(time) ? dateToIso(value) : null; }
@@ -204,7 +212,7 @@
         }
         case 'Promise':
           append(pending, value);
-          return null;
+          return `[${promiseOf(value)}: not awaited]`;
         case 'Binary': return `[Binary ${byteLength(value)} bytes]`;
         default: {
           const keys = ownKeys(value);
@@ -243,6 +251,12 @@
   const errorPrototype = Error.prototype, promisePrototype = Promise.prototype;
   const isPromise = (value) => chainHas(value, promisePrototype);
   const isError = (value) => chainHas(value, errorPrototype);
+  // A promise as what it is the promise of: `callTool('users:list')`.
+  const origins = new GlobalWeakMap();
+  function promiseOf(promise) {
+    const origin = weakGet(origins, promise);
+    return origin === undefined ? 'a promise' : `${origin.does}('${bounded(origin.name, 100)}')`;
+  }
   function chainHas(value, prototype) {
     for (let link = getPrototypeOf(value), depth = 0; link !== null && depth < 100; link = getPrototypeOf(link), depth++) {
       if (link === prototype) return true;
@@ -271,7 +285,7 @@
       case 'undefined': return 'undefined';
       case 'symbol': return 'Symbol()';
       case 'function': return '[Function]';
-      default: return value === null ? 'null' : jsonOf(value);
+      default: return value === null ? 'null' : isPromise(value) ? `[${promiseOf(value)}: not awaited]` : jsonOf(value);
     }
   }
   function jsonOf(value) {
@@ -312,7 +326,7 @@
   // What scripts get is made of arrow functions: nothing hangs from them, and none is a constructor.
   function request({ kind, does, what, maxName }, name, input, options) {
     guardStopped();
-    return new GlobalPromise((resolve, reject) => {
+    const promise = new GlobalPromise((resolve, reject) => {
       if (typeof name !== 'string') {
         throw new GlobalTypeError(`${does} needs ${what} as text, got ${name === null ? 'null' : typeof name}`);
       }
@@ -335,10 +349,13 @@
         throw new GlobalTypeError(`The input of ${does}('${name}', …) has ${json.length} characters; the limit is ${config.maxInput}`);
       }
       if (calls >= config.maxToolCalls) stop('TOOL_CALL_LIMIT');
+      const place = standing();
       const call = ++calls;
       mapSet(waiting, call, { __proto__: null, resolve, reject, throwOnError });
-      $post(call, kind, stringify(toWellFormed(name)), json);
+      $post(call, kind, json, stringify({ __proto__: null, name: toWellFormed(name), stack: place, wrapped: !throwOnError }));
     });
+    if (typeof name === 'string') weakSet(origins, promise, { __proto__: null, does, name });
+    return promise;
   }
   const TOOL = { kind: 'tool', does: 'callTool', what: 'a tool name', maxName: config.maxName };
   const RESOURCE = { kind: 'resource', does: 'readResource', what: 'a URI', maxName: config.maxUri };
@@ -367,11 +384,54 @@
     guardStopped();
     if (typeof name !== 'string' || name.length > config.maxName) return undefined;
     if (isMetaTool(name)) stop('SELF_REFERENCE_BLOCKED', trim(name));
-    if (!mapHas(described, name)) mapSet(described, name, $ask(stringify(toWellFormed(name))));
+    if (!mapHas(described, name)) mapSet(described, name, $ask(stringify(toWellFormed(name)), 'tool', '""'));
     guardStopped();
     const json = mapGet(described, name);
     return json === null ? undefined : parse(json);
   };
+  // ---- namespaces -----------------------------------------------------------------------------------------------
+  // `users.list` stands for the tool `users:list`, `tools['any name']` for every tool: `tools` is the namespace without a
+  // name. What a member is, the host is asked when it is first read. `neverMembers` are what the engine reads of any object.
+  const caller = (name) => freeze((input, options) => request(TOOL, name, input, options));
+  function memberOf(path, key) {
+    if (isMetaTool(path === '' ? key : `${path}:${key}`)) stop('SELF_REFERENCE_BLOCKED', path === '' ? trim(key) : `${path}:${key}`);
+    const own = path === '' ? key : `${path}.${key}`;
+    if (own.length > config.maxName) return { exists: false, value: caller(own) };
+    const answer = parse($ask(stringify(toWellFormed(path)), 'member', stringify(toWellFormed(key)))) || {};
+    if (hasOwn(answer, 'tool')) return { exists: true, value: caller(answer.tool) };
+    if (hasOwn(answer, 'space')) {
+      const { members } = parse($ask(stringify(answer.space), 'space', '""')) || {};
+      return { exists: true, value: namespace(answer.space, members || {}) };
+    }
+    if (lower(trim(own)) === 'codecall') return { exists: true, value: namespace('codecall', {}) };
+    return { exists: false, value: caller(hasOwn(answer, 'missing') ? answer.missing : own) };
+  }
+  const spaces = new GlobalWeakMap();
+  // `table` has the members that are known beforehand, with their tools.
+  function namespace(path, table) {
+    const members = new GlobalMap();
+    const listed = { __proto__: null };
+    const names = ownKeys(table);
+    for (let index = 0; index < names.length; index++) {
+      if (hasOwn(config.neverMembers, names[index])) continue;
+      const value = caller(table[names[index]]);
+      mapSet(members, names[index], { exists: true, value });
+      put(listed, names[index], value);
+    }
+    const read = (key) => {
+      guardStopped();
+      if (typeof key !== 'string' || hasOwn(config.neverMembers, key)) return { exists: false };
+      if (!mapHas(members, key)) mapSet(members, key, memberOf(path, key));
+      return mapGet(members, key);
+    };
+    const space = new GlobalProxy(freeze(listed), freeze({
+      __proto__: null,
+      get(target, key) { return read(key).value; },
+      has(target, key) { return read(key).exists; },
+    }));
+    weakSet(spaces, space, path === '' ? 'tools' : path);
+    return space;
+  }
   const safeParallel = async (functions, options) => {
     guardStopped();
     if (!isArray(functions)) throw new GlobalTypeError('__safe_parallel needs an array of functions');
@@ -447,7 +507,8 @@
       case 'Map': { const copy = remember(new GlobalMap()); mapForEach(value, (item, key) => mapSet(copy, clone(key, seen), clone(item, seen))); return copy; }
       case 'Set': { const copy = remember(new GlobalSet()); setForEach(value, (item) => setAdd(copy, clone(item, seen))); return copy; }
       case 'Error': { const copy = remember(new GlobalError(ownText(value, 'message'))); put(copy, 'name', ownText(value, 'name')); return copy; }
-      case 'Promise': case 'Binary': case 'RegExp': throw new GlobalTypeError('This kind of object cannot be cloned');
+      case 'Promise': return unawaited(value, 'it was cloned');
+      case 'Binary': case 'RegExp': throw new GlobalTypeError('This kind of object cannot be cloned');
       default: {
         const copy = remember({});
         const keys = ownKeys(value);
@@ -463,13 +524,14 @@
   // ---- the run ------------------------------------------------------------------------------------------------
   function fail(error) {
     if (stopped) return;
-    const report = { kind: 'script', name: 'Error', message: '', stack: '' };
+    const report = { kind: 'value', name: 'Error', message: '', stack: '' };
     if (isEngineFault(error)) report.kind = 'memory';
     if (typeof error === 'object' && error !== null) {
       const call = weakGet(toolErrors, error);
       if (call !== undefined) { report.kind = 'tool'; report.call = call; }
       else if (isOverflow(error)) report.kind = 'stack';
       if (isError(error)) {
+        if (report.kind === 'value') report.kind = 'script';
         report.name = bounded(ownText(error, 'name') || 'Error', 100);
         report.message = bounded(ownText(error, 'message'), 3900);
         report.stack = bounded(textOf(stackOf(error)), 8000);
@@ -511,7 +573,20 @@
       for (let index = 0; index < value.length; index++) append(copy, await resolved(value[index], seen));
       return copy;
     }
-    if (kindOf(value) !== 'Object') return value;
+    const kind = kindOf(value);
+    if (kind === 'Map' || kind === 'Set') {
+      const copy = kind === 'Map' ? new GlobalMap() : new GlobalSet();
+      mapSet(seen, value, copy);
+      const entries = [];
+      (kind === 'Map' ? mapForEach : setForEach)(value, (item, key) => append(entries, [key, item]));
+      for (let index = 0; index < entries.length; index++) {
+        const item = await resolved(entries[index][1], seen);
+        if (kind === 'Map') mapSet(copy, entries[index][0], item);
+        else setAdd(copy, item);
+      }
+      return copy;
+    }
+    if (kind !== 'Object') return value;
     const copy = {};
     mapSet(seen, value, copy);
     const keys = ownKeys(value);
@@ -522,7 +597,7 @@
     return copy;
   }
   function run(program) {
-    const [steps, poisonSteps, pending, main] = program(tick, loopLimit, caught);
+    const [steps, poisonSteps, pending, main] = program(tick, loopLimit, caught, awaited, $ran);
     poison = poisonSteps;
     pendingFault = pending;
     stepsSoFar = steps;
@@ -568,6 +643,29 @@
     __proto__: null, value, writable: false, enumerable: false, configurable: false });
   const show = (name, value) => install(world, name, typeof value === 'function' ? freeze(value) : value);
 
+  // A promise has `then`, `catch` and `finally`, and they are found before this is asked: whatever else is read from one
+  // is meant for what it will give. Nobody can come to the Proxy itself: promises inherit from it, and scripts see no
+  // prototypes.
+  const USES = new GlobalMap([[Symbol.toPrimitive, 'it was used as a text or a number'], ['toJSON', 'it was written as JSON'],
+    [Symbol.iterator, 'it was iterated over'], [Symbol.asyncIterator, 'it was iterated over']]);
+  const { isConcatSpreadable } = Symbol;
+  function unawaited(promise, use) {
+    guardStopped();
+    throw new GlobalTypeError(`${promiseOf(promise)} was not awaited: ${use}`);
+  }
+  const readOf = (key) => mapGet(USES, key) || (typeof key === 'string' ? `its property '${bounded(key, 100)}' was read` : 'it was used as a value');
+  const promiseTraps = freeze({
+    __proto__: null,
+    get(target, key, promise) { return key === isConcatSpreadable ? undefined : unawaited(promise, readOf(key)); },
+    has(target, key) { guardStopped(); throw new GlobalTypeError(`a promise was not awaited: ${typeof key === 'string' ? `'${bounded(key, 100)}'` : 'a symbol'} was looked for in it`); },
+  });
+  function awaited(value, tested) {
+    if (typeof value === 'object' && value !== null && getPrototypeOf(value) === promisePrototype) {
+      unawaited(value, tested ? 'it was tested or compared' : 'its properties were taken');
+    }
+    return value;
+  }
+
   // Names that data commonly uses (an error's `name`) become accessors that define an own property on assignment:
   // plain read-only properties would make `this.name = …` in a class throw.
   const OVERRIDABLE = ['name', 'message', 'stack', 'toString', 'valueOf', 'toLocaleString', 'hasOwnProperty'];
@@ -606,6 +704,16 @@
       const native = GlobalPromise[name];
       install(GlobalPromise, name, freeze((...args) => apply(native, GlobalPromise, args)));
     }
+    // What takes the properties of an object finds none in a promise.
+    for (const name of ['entries', 'getOwnPropertyNames', 'keys', 'values']) {
+      const native = Object[name];
+      install(Object, name, freeze((object) => native(awaited(object))));
+    }
+    const nativeAssign = Object.assign;
+    install(Object, 'assign', freeze((target, ...sources) => {
+      for (let index = 0; index < sources.length; index++) awaited(sources[index]);
+      return nativeAssign(target, ...sources);
+    }));
     install(GlobalPromise, 'try', freeze((task, ...args) => new GlobalPromise((resolve) => {
       try {
         resolve(task(...args));
@@ -649,6 +757,7 @@
   }
   function build() {
     replaceBuiltIns();
+    setPrototypeOf(promisePrototype, new GlobalProxy(freeze({}), promiseTraps));
     for (const name of ownKeys(config.prototypes)) {
       const prototype = hidden[name] || world[slice(name, 0, -'.prototype'.length)].prototype;
       keepOnly(prototype, config.prototypes[name]);
@@ -667,6 +776,7 @@
     show('getPrompt', getPrompt);
     show('getTool', getTool);
     show('__safe_parallel', safeParallel);
+    show('tools', namespace('', {}));
     show('structuredClone', (value) => clone(value, new GlobalMap()));
     if (config.console) {
       freeze(write);
@@ -674,13 +784,19 @@
     }
   }
 
+  function showSpaces(spaces) {
+    const names = ownKeys(spaces);
+    for (let index = 0; index < names.length; index++) show(names[index], namespace(names[index], spaces[names[index]]));
+  }
+
   build();
 
-  return function operate(operation, a, b, c) {
+  return function operate(operation, a, b, c, d) {
     switch (operation) {
       case 'run':
         config.form = c;
         show('codecallContext', deepFreeze(parse(b)));
+        showSpaces(parse(d));
         freeze(world);
         running = true;
         return run(a);

@@ -8,7 +8,7 @@ what runs is decided here, job by job.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,10 +20,12 @@ import _quickjs as quickjs  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
 from codecall.sandbox.agentscript.configuration import configuration
-from codecall.sandbox.agentscript.failing import Report, script_failure, syntax_failure
+from codecall.sandbox.agentscript.failing import Autopsy, Report
 from codecall.sandbox.agentscript.heap import HeapMark, give_back
 from codecall.sandbox.agentscript.instrument import Program
-from codecall.sandbox.agentscript.stops import stop_failure
+from codecall.sandbox.agentscript.journal import Journal, Made
+from codecall.sandbox.agentscript.spaces import About, Ask
+from codecall.sandbox.agentscript.stops import Progress
 from codecall.sandbox.wire import MAX_CALLS_PER_FRAME, Answer, Call, Failure, Limits
 
 
@@ -51,7 +53,7 @@ JOBS_PER_LOOK = 256
 
 # The engine compiles it for every script: what is there for readers is taken out first. No text of it spans lines.
 _PRELUDE = re.sub(r"(?m)^\s*(?://.*)?\n?", "", (Path(__file__).parent / "prelude.js").read_text(encoding="utf-8"))
-_HOST_FUNCTIONS = ("$post", "$ask", "$log", "$stop", "$checkpoint", "$finish", "$fail", "$exhausted")
+_HOST_FUNCTIONS = ("$post", "$ask", "$log", "$stop", "$checkpoint", "$finish", "$fail", "$exhausted", "$ran")
 
 _decode_json = msgspec.json.decode
 
@@ -73,18 +75,21 @@ class Realm:
 
     Args:
         limits: The preset's numbers.
-        ask: Answers `getTool(name)` with JSON text or None; may block.
+        ask: Answers with JSON text or None: what `getTool(name)` gives, or about namespaces; may block.
         clock: Milliseconds of the script's own time so far, counting from the first turn.
     """
 
-    def __init__(self, limits: Limits, ask: Callable[[str], str | None], clock: Callable[[], float]) -> None:
+    def __init__(self, limits: Limits, ask: Ask, clock: Callable[[], float]) -> None:
         self._limits = limits
-        self._ask = ask
+        self.ask = ask
+        """Asks whoever knows the tools."""
         self._clock = clock
         self.calls: list[Call] = []
         """Tool calls made since they were last taken away."""
         self.logs: list[str] = []
         """Console lines since they were last taken away."""
+        self.lines: list[int] = []
+        """Lines that ran, each told once, since they were last taken away; only of a program that tells."""
         self.outcome: Outcome | None = None
         """Set once the script has ended."""
         self.pending = 0
@@ -93,6 +98,7 @@ class Realm:
         """Loop turns and function entries at the last look."""
         self._console_calls = 0
         self._console_bytes = 0
+        self._journal = Journal()
         self._program: Program | None = None
         self._engine, self._operate = self._build()
         self._heap = HeapMark()
@@ -102,9 +108,9 @@ class Realm:
         """What it was built for."""
         return self._limits
 
-    def attend(self, ask: Callable[[str], str | None], clock: Callable[[], float]) -> None:
+    def attend(self, ask: Ask, clock: Callable[[], float]) -> None:
         """Ask and count elsewhere from now on: for an engine that was built in the process this one was forked from."""
-        self._ask, self._clock, self._heap = ask, clock, HeapMark()
+        self.ask, self._clock, self._heap = ask, clock, HeapMark()
 
     # ------------------------------------------------------------------------------------------------ building
 
@@ -119,8 +125,11 @@ class Realm:
 
     # ------------------------------------------------------------------------------------------------- running
 
-    def start(self, program: Program, *, form: str, context: str | None) -> None:
-        """Run the script until it waits, settles or is stopped. `context` is JSON text of an object."""
+    def start(
+        self, program: Program, *, form: str, context: str | None, spaces: Mapping[str, Mapping[str, str]] | None = None
+    ) -> None:
+        """Run the script until it waits, settles or is stopped. `context` is JSON text of an object, `spaces` are the
+        namespaces it uses, with the members that are known of them."""
         self._program = program
         self._heap = HeapMark()
         try:
@@ -128,11 +137,11 @@ class Realm:
         except _EngineError as error:
             # The binding tells the kind of an error by its text alone.
             if str(error).startswith("SyntaxError"):
-                self._end(Outcome(failure=syntax_failure(str(error), program)))
+                self._end(Outcome(failure=self._autopsy().unreadable(str(error))))
             else:
                 self._stop("WORKER_MEMORY_EXCEEDED")
             return
-        self._turn("run", body, context or "{}", form)
+        self._turn("run", body, context or "{}", form, msgspec.json.encode(spaces or {}).decode())
 
     def resume(self, answers: list[Answer]) -> None:
         """Give the script the answers to its calls and run it until it waits again."""
@@ -140,8 +149,9 @@ class Realm:
             self.pending -= 1
             if self._stopped():
                 continue
+            self._journal.answered(answer)
             if self.outcome is not None and not answer.ok:
-                self.outcome.warnings.append(f"A tool call that the script did not await failed: {answer.payload:.500}")
+                self.outcome.warnings.append(self._autopsy().lost(answer.call))
             self._turn("settle", answer.call, answer.ok, answer.payload)
 
     def take_calls(self, budget: int) -> list[Call]:
@@ -190,8 +200,12 @@ class Realm:
         if self.outcome is None or (self.outcome.failure is None and outcome.failure is not None):
             self.outcome = outcome
 
-    def _stop(self, code: str, detail: object = "") -> None:
-        failure = stop_failure(code, self._limits, detail)
+    def _autopsy(self) -> Autopsy:
+        return Autopsy(self._program, self._limits, self._journal, self._limits.timeout_ms - self._clock())
+
+    def _stop(self, code: str, detail: object = "", stack: str = "") -> None:
+        progress = Progress(self.steps, self._console_calls, self._console_bytes)
+        failure = self._autopsy().stopped(code, progress, detail, stack)
         self._end(Outcome(failure=failure, reusable=code != "WORKER_MEMORY_EXCEEDED"))
 
     def _never_settles(self) -> None:
@@ -201,12 +215,14 @@ class Realm:
     # -------------------------------------------------------------------------------- called by the prelude
     # The binding turns an exception raised here into a crash of the interpreter, so none of these may raise.
 
-    def _host_post(self, call: int, kind: Literal["tool", "resource", "prompt"], name: str, arguments: str) -> None:
-        self.calls.append(Call(call, _decode_json(name), arguments, kind))
+    def _host_post(self, call: int, kind: Literal["tool", "resource", "prompt"], arguments: str, made: str) -> None:
+        told = _decode_json(made, type=Made)
+        self.calls.append(Call(call, told.name, arguments, kind))
+        self._journal.made(int(call), told)
         self.pending += 1
 
-    def _host_ask(self, name: str) -> str | None:
-        return self._ask(_decode_json(name))
+    def _host_ask(self, name: str, about: About, member: str) -> str | None:
+        return self.ask(_decode_json(name), about, _decode_json(member))
 
     def _host_log(self, line: str) -> bool:
         text = str(_decode_json(line))
@@ -226,22 +242,25 @@ class Realm:
             return -2
         return min(self.steps + CHECKPOINT_STEPS, self._limits.max_steps)
 
-    def _host_stop(self, code: str, detail: str) -> None:
-        self._stop(code, _decode_json(detail))
+    def _host_stop(self, code: str, detail: str, stack: str) -> None:
+        self._stop(code, _decode_json(detail), stack)
 
     def _host_finish(self, value: str, notes: str) -> None:
         size = len(value.encode())
         if size > self._limits.max_result_bytes:
             self._stop("OUTPUT_LIMIT", size)
         else:
-            self._end(Outcome(value=value, warnings=_decode_json(notes)))
+            self._end(Outcome(value=value, warnings=[*_decode_json(notes), *self._autopsy().unfinished()]))
 
     def _host_fail(self, report: str) -> None:
         told = _decode_json(report, type=Report)
         if told.kind == "memory":
             self._stop("WORKER_MEMORY_EXCEEDED")
         else:
-            self._end(Outcome(failure=script_failure(told, self._program, self._limits)))
+            self._end(Outcome(failure=self._autopsy().thrown(told)))
+
+    def _host_ran(self, line: int) -> None:
+        self.lines.append(int(line))
 
     def _host_exhausted(self) -> bool:
         return self._heap.grew_by(self._limits.memory_mb * 1024 * 1024)

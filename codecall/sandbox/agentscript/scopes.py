@@ -6,7 +6,7 @@ from __future__ import annotations
 class Scope:
     """One scope: its names, and what `this`, `arguments` and `return` mean in it."""
 
-    __slots__ = ("arguments", "classes", "depth", "names", "parent", "this", "top", "variables")
+    __slots__ = ("arguments", "classes", "depth", "names", "parent", "this", "top", "values", "variables")
 
     def __init__(self, parent: Scope | None = None) -> None:
         """A block in `parent`, or the top level."""
@@ -14,6 +14,8 @@ class Scope:
         self.names: set[str] = set()
         self.classes: set[str] | None = None
         """Those names that are classes of the script; None while there are none."""
+        self.values: dict[str, tuple[int, int]] | None = None
+        """Where the values of those names stand that have none before; None while there are none."""
         self.depth: int = 0 if parent is None else parent.depth + 1
         if parent is None:
             self.variables = self
@@ -58,3 +60,15 @@ class Scope:
         while scope is not None and name not in scope.names:
             scope = scope.parent
         return scope
+
+    def gives(self, name: str, start: int, end: int) -> None:
+        """What stands from `start` to `end` is the value of `name`, a variable of this scope that has none before."""
+        if self.values is None:
+            self.values = {}
+        self.values[name] = (start, end)
+
+    def unready(self, name: str, offset: int, inner: Scope) -> bool:
+        """Whether `name`, used at `offset` in the scope `inner`, is sure to be used before it has a value."""
+        start, end = (self.values or {}).get(name, (0, 0))
+        # What a function inside uses, it uses when it is called.
+        return start <= offset < end and inner.variables is self.variables

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 ScriptForm = Literal["statements", "expression", "function"]
@@ -18,6 +19,8 @@ class LoopSite:
     body_start: int
     body_end: int
     body_is_block: bool
+    kind: str
+    """Its type of node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,59 @@ class CatchSite:
 
 
 @dataclass(frozen=True, slots=True)
+class StatementSite:
+    """A statement at which a line can be seen to run."""
+
+    start: int
+    end: int
+    place: Literal["list", "branch", "test", "loop"]
+    """`list`: others may stand beside it; `branch`, `loop`: it is the branch of an `if` or the body of a loop, without
+    braces; `test`: it is an `if` behind an `else`."""
+    test_start: int = -1
+    """For `test`: of its condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSite:
+    """An expression whose value is used as data without being read: a promise there would go unnoticed. Spread into an
+    object or taken apart with `...rest`; or a call of a tool that is tested or compared. Without the parentheses
+    around it."""
+
+    start: int
+    end: int
+    tested: bool
+
+
+CallKind = Literal["tool", "resource", "prompt"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A call whose name is a literal."""
+
+    kind: CallKind
+    name: str
+    """Of a tool or a prompt; the URI of a resource."""
+    space: str | None
+    """The namespace that knows which tool it is; empty for `tools`. None: the name is the tool's own."""
+    start: int
+    known: str | None
+    """What is known of a tool's input, as JSON text (`sandbox/known.py`); None where it is no literal."""
+    sure: bool
+    """Whether a wrong input is sure to be the script's failure, should the call be made (`callsites.py`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a script that can be parsed is made of, whether it may run or not."""
+
+    loops: list[LoopSite]
+    calls: list[CallSite]
+    computed: bool
+    """Whether there are calls whose names are no literals."""
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """A script that may run."""
 
@@ -61,3 +117,9 @@ class Checked:
     catches: list[CatchSite]
     uses: frozenset[str]
     """The names of the runtime it uses; `policy.RUNTIME_NAMES` has them all."""
+    outline: Outline
+    statements: list[StatementSite] | None = None
+    """For a check that looked for them."""
+    spaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """The namespaces it uses, with the members that are known of them and the tools these stand for."""
+    data_sites: list[DataSite] = field(default_factory=list["DataSite"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from codecall.sandbox.agentscript.expressions import class_parts, declare_class, function
@@ -17,7 +17,6 @@ CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
     "ContinueStatement": (),
     "EmptyStatement": (),
     "ExpressionStatement": ("expression",),
-    "IfStatement": ("test", "consequent", "alternate"),
     "SwitchCase": ("test", "consequent"),
     "ThrowStatement": ("argument",),
     "WithStatement": ("object", "body"),
@@ -26,6 +25,11 @@ CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
 LOOPS: Final = frozenset(
     {"DoWhileStatement", "ForAwaitStatement", "ForInStatement", "ForOfStatement", "ForStatement", "WhileStatement"}
 )
+
+
+def _if(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.data(node.test, tested=True)
+    walk.push_all([node.test, node.consequent, node.alternate], scope)
 
 
 def _block(walk: Walk, node: Node, scope: Scope) -> None:
@@ -49,7 +53,29 @@ def _variables(walk: Walk, node: Node, scope: Scope) -> None:
         else:
             walk.declare(name, target, scope)
             walk.taken_apart(name, value)
+        if kind != "var":
+            _gives(name, value, target)
         walk.push(value, scope)
+
+
+def _gives(pattern: Node, value: Node, scope: Scope) -> None:
+    """The variables that `pattern` declares have no value before `value` is known."""
+    start, end = value.range
+    for name in _bound(pattern):
+        scope.gives(name, start - SHIFT, end - SHIFT)
+
+
+def _bound(pattern: Node) -> Iterator[str]:
+    """The names a pattern declares, those of patterns inside left out."""
+    parts: list[Node | None] = [pattern]
+    if pattern.type == "ObjectPattern":
+        parts = [item.value if item.type == "Property" else item.argument for item in pattern.properties]
+    elif pattern.type == "ArrayPattern":
+        parts = pattern.elements
+    for part in parts:
+        name: Node = part.left if part is not None and part.type == "AssignmentPattern" else part
+        if name is not None and name.type == "Identifier":
+            yield name.name
 
 
 def _function_declaration(walk: Walk, node: Node, scope: Scope) -> None:
@@ -70,7 +96,7 @@ def _site(walk: Walk, node: Node) -> None:
     body: Node = node.body
     first, last = body.range
     is_block = body.type == "BlockStatement"
-    walk.loops.append(LoopSite(start - SHIFT, node.range[1] - SHIFT, first - SHIFT, last - SHIFT, is_block))
+    walk.loops.append(LoopSite(start - SHIFT, node.range[1] - SHIFT, first - SHIFT, last - SHIFT, is_block, node.type))
 
 
 def _for(walk: Walk, node: Node, scope: Scope) -> None:
@@ -87,6 +113,8 @@ def _for_each(walk: Walk, node: Node, scope: Scope) -> None:
     inner = Scope(scope)
     if node.left.type == "VariableDeclaration":
         walk.push(node.left, inner)
+        if node.left.kind != "var":
+            _gives(node.left.declarations[0].id, node.right, inner)
     else:
         walk.assign(node.left, inner)
     walk.push(node.right, inner)
@@ -154,6 +182,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "ForInStatement": _for_each,
     "ForOfStatement": _for_each,
     "ForStatement": _for,
+    "IfStatement": _if,
     "FunctionDeclaration": _function_declaration,
     "LabeledStatement": _labeled,
     "ReturnStatement": _return,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 
+from codecall.sandbox.agentscript.habits import NAMES
 from codecall.sandbox.agentscript.policy import GLOBALS, MEMBERS, NODES, VARIANTS, Row, Rules, allowed_members
 
 _MAX_LISTED = 12
@@ -70,6 +71,16 @@ def member_hint(owner: str, member: str, words: Vocabulary) -> str:
 
 def name_hint(name: str, declared: Iterable[str], words: Vocabulary) -> str:
     """What to write instead of an identifier that means nothing."""
-    near = get_close_matches(name, [*declared, *words.globals], n=1, cutoff=0.75)
+    declared = list(declared)
     hint = VARIANTS["unknown identifier"].instead
-    return f"Did you mean `{near[0]}`? {hint}" if near else hint
+    # What the script itself calls so, or nearly so, is nearer than another language.
+    if name in NAMES and not get_close_matches(name, declared, n=1, cutoff=0.75):
+        return NAMES[name]
+    near = near_name(name, declared, words)
+    return f"Did you mean `{near}`? {hint}" if near else hint
+
+
+def near_name(name: str, declared: Iterable[str], words: Vocabulary) -> str | None:
+    """The name that an identifier that means nothing may have been meant for."""
+    near = get_close_matches(name, [*declared, *words.globals], n=1, cutoff=0.75)
+    return near[0] if near else None

@@ -12,13 +12,25 @@ from typing import Final, TypeAlias, cast
 
 from codecall.sandbox.agentscript.findings import Mark
 from codecall.sandbox.agentscript.grammar import Node
-from codecall.sandbox.agentscript.names import NameUse, assigned, declared, judge, never_name, reserved, text_of
+from codecall.sandbox.agentscript.names import (
+    Judged,
+    NameUse,
+    Owners,
+    assigned,
+    declared,
+    judge,
+    never_name,
+    plain_key,
+    reserved,
+    text_of,
+)
 from codecall.sandbox.agentscript.parsing import PREFIX
 from codecall.sandbox.agentscript.policy import (
     ERROR_KINDS,
     MAX_REGEXES,
     MAX_SCOPES,
     MEMBERS,
+    NAMES_A_CALL,
     NEVER_NAMES,
     OPERATORS,
     PROPERTY_KINDS,
@@ -27,7 +39,8 @@ from codecall.sandbox.agentscript.policy import (
     Row,
 )
 from codecall.sandbox.agentscript.scopes import Scope
-from codecall.sandbox.agentscript.sites import CatchSite, FunctionSite, LoopSite
+from codecall.sandbox.agentscript.sites import CatchSite, DataSite, FunctionSite, LoopSite
+from codecall.sandbox.agentscript.spaces import FindSpaces
 from codecall.sandbox.agentscript.vocabulary import Vocabulary, member_hint, refused
 
 SHIFT: Final = len(PREFIX)
@@ -49,20 +62,27 @@ class Walk:
         self.loops: list[LoopSite] = []
         self.functions: list[FunctionSite] = []
         self.catches: list[CatchSite] = []
+        self.data_sites: list[DataSite] = []
         self.returns = False
         """Whether there is a `return` at top level."""
         self.regexes: list[int] = []
         """Where regular expressions begin."""
+        self.calls: list[Node] = []
         self.superclasses: list[tuple[Node, Scope]] = []
         self.label_starts: dict[int, int] = {}
         """Start of the outermost label of a statement, by the identity of the statement."""
         self.uses: list[NameUse] = []
+        self.owners = Owners(SHIFT)
         self.stack: list[tuple[Node, Scope]] = []
 
     def run(
-        self, statements: list[Node], handlers: Mapping[str, Handler], children: Mapping[str, tuple[str, ...]]
-    ) -> frozenset[str]:
-        """Walk the script's statements; gives the runtime names it uses."""
+        self,
+        statements: list[Node],
+        handlers: Mapping[str, Handler],
+        children: Mapping[str, tuple[str, ...]],
+        find: FindSpaces,
+    ) -> Judged:
+        """Walk the script's statements; gives the runtime names and the namespaces it uses."""
         top = Scope()
         stack = self.stack
         stack.extend((statement, top) for statement in statements)
@@ -73,7 +93,7 @@ class Walk:
             if scope.depth > MAX_SCOPES:
                 row = SOURCE["scope nesting"]
                 self.marks.append(Mark(node.range[0] - SHIFT, row.kind, "Script is nested too deeply", row.instead))
-                return frozenset()
+                return Judged(frozenset(), {})
             if kind in refused_nodes:
                 self.refuse_node(node, refused_nodes[kind])
             handler = handlers.get(kind)
@@ -93,7 +113,7 @@ class Walk:
                     stack.append((child, scope))
         self._judge_superclasses()
         self._count_regexes()
-        return judge(self.uses, self.words, self.marks)
+        return judge(self.uses, self.owners, self.words, self.marks, find)
 
     # What handlers do with children
 
@@ -107,6 +127,13 @@ class Walk:
         for node in nodes:
             if node is not None:
                 self.stack.append((node, scope))
+
+    def data(self, node: Node, *, tested: bool = False) -> None:
+        """The value of `node` is used as data here. A function of the script's, which is tested, may give a promise that
+        is kept for later; what `callTool` gives is a new one."""
+        called = node.callee.name if node.type == "CallExpression" and node.callee.type == "Identifier" else None
+        if not tested or called in NAMES_A_CALL:
+            self.data_sites.append(DataSite(node.range[0] - SHIFT, node.range[1] - SHIFT, tested))
 
     def use(self, node: Node, scope: Scope, *, assigned: bool = False) -> None:
         """An identifier stands for a value here."""
@@ -157,12 +184,17 @@ class Walk:
 
     def taken_apart(self, pattern: Node, value: Node | None) -> None:
         """Look at a pattern that takes members out of a built-in: `const { floor } = Math`."""
-        if value is None or value.type != "Identifier" or pattern.type != "ObjectPattern":
+        if value is None or pattern.type != "ObjectPattern":
+            return
+        if any(item.type == "RestElement" for item in pattern.properties):
+            self.data(value)
+        if value.type != "Identifier":
             return
         for item in pattern.properties:
             if item.type == "Property":
                 text = text_of(item.key) if item.computed else plain_key(item.key)
                 self.member(value.name, text, item)
+                self.owners.add(value, text)
 
     def label(self, node: Node) -> None:
         """Look at the name of a label."""
@@ -244,17 +276,6 @@ class Walk:
 
 Handler: TypeAlias = Callable[[Walk, Node, Scope], None]
 """What is special about a type of node. It pushes the children that are to be walked."""
-
-
-def plain_key(node: Node) -> str | None:
-    """The text of a key that is not computed."""
-    match node.type:
-        case "Identifier":
-            return node.name
-        case "PrivateIdentifier":
-            return node.name[1:]
-        case _:
-            return node.value if isinstance(node.value, str) else None
 
 
 def path(node: Node) -> str | None:

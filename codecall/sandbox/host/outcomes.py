@@ -20,14 +20,13 @@ from codecall.errors import (
     ToolCallError,
     WorkerMemoryError,
 )
+from codecall.sandbox.host.excerpts import excerpt
 from codecall.sandbox.wire import Failure
 
 MAX_ERROR_NAME = 200
 """Longest name of a thrown error, in characters; more is cut with a mark."""
 
 logger = logging.getLogger("codecall")
-
-_TIMEOUT_HINT = "Do less in one script: page, filter with the tools' own parameters, or split the work."
 
 
 def error_of(failure: Failure, tool_errors: Mapping[int, ToolCallError], script: str) -> CodeCallError:
@@ -44,25 +43,27 @@ def error_of(failure: Failure, tool_errors: Mapping[int, ToolCallError], script:
     error: CodeCallError
     match failure.code:
         case "SYNTAX_ERROR":
-            error = ScriptSyntaxError(message, location=location, hint=hint)
+            error = ScriptSyntaxError(message, hint=hint)
         case "SELF_REFERENCE_BLOCKED":
             # The guard sends the finished text, the runtime the bare name.
-            error = SelfReferenceError(message.removeprefix(SelfReferenceError.PREFIX), location=location)
+            error = SelfReferenceError(message.removeprefix(SelfReferenceError.PREFIX))
         case "VALIDATION_ERROR":
             if failure.kind is None:
                 raise MessageValidationError("The worker refused a script without saying why")
-            error = IllegalAccess(message, kind=failure.kind, location=location, hint=hint)
+            error = IllegalAccess(message, kind=failure.kind, hint=hint)
         case "EXECUTION_ERROR":
             name = _shortened(failure.name or "Error", MAX_ERROR_NAME)
-            error = ScriptError(message, name=name, location=location, hint=hint)
+            error = ScriptError(message, name=name, hint=hint)
         case "TIMEOUT":
-            error = ScriptTimeoutError(message, hint=_TIMEOUT_HINT)
+            error = ScriptTimeoutError(message, hint=hint)
         case "WORKER_MEMORY_EXCEEDED":
             error = WorkerMemoryError(message, hint=hint)
         case "TOOL":
             error = _told_to_the_worker(failure.call, tool_errors)
         case _:
-            error = LimitExceeded(message, code=failure.code, location=location, hint=hint)
+            error = LimitExceeded(message, code=failure.code, hint=hint)
+    if location is not None:
+        error.location, error.excerpt = location, excerpt(script, location)
     return error
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from codecall.errors import CodeCallError, MessageFloodError, MessageValidationError
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
+from codecall.sandbox.host.foresight import Foresight
 from codecall.sandbox.host.outcomes import unexpected
 from codecall.sandbox.host.payloads import json_text
 
 MAX_QUESTIONS = 10_000
 """Most questions of one script; the runtime asks once per name."""
+
+MAX_SPACES = 200
+"""Most namespaces that one script asks for."""
 
 
 class Questions:
@@ -21,7 +25,10 @@ class Questions:
 
     def __init__(self, broker: ToolBroker) -> None:
         self._broker = broker
+        self.foresight: Foresight | None = None
+        """What looks at the script before it runs; None as soon as it may be running."""
         self._asked = 0
+        self._spaces = 0
 
     async def answer(self, question: wire.Ask | wire.Plan) -> wire.ServerMessage:
         """The answer to `question`.
@@ -33,13 +40,28 @@ class Questions:
         if self._asked > MAX_QUESTIONS:
             raise MessageFloodError(f"The worker asked more than {MAX_QUESTIONS} questions")
         if isinstance(question, wire.Plan):
-            return wire.Planned(go=True)
-        if len(question.name) > wire.MAX_NAME_LENGTH:
+            foresight = self.foresight
+            if foresight is None or foresight.asked:
+                raise MessageValidationError("The worker planned a script that it may be running")
+            return wire.Planned(go=await foresight.look(question))
+        if max(len(question.name), len(question.member)) > wire.MAX_NAME_LENGTH:
             raise MessageValidationError("The worker asked for a tool name longer than scripts may use")
         try:
-            described = await self._broker.describe(question.name)
+            described = await self._asked_about(question)
         except CodeCallError:
             raise
         except Exception as failure:
             raise unexpected(question.name, failure) from failure
         return wire.Described(None if described is None else json_text(described))
+
+    async def _asked_about(self, question: wire.Ask) -> dict[str, object] | None:
+        match question.about:
+            case "tool":
+                return await self._broker.describe(question.name)
+            case "member":
+                return await self._broker.member(question.name, question.member)
+            case "space":
+                self._spaces += 1
+                if self._spaces > MAX_SPACES:
+                    raise MessageFloodError(f"The script uses more than {MAX_SPACES} namespaces")
+                return await self._broker.space(question.name)

@@ -15,6 +15,7 @@ from typing import cast
 
 import anyio
 
+from codecall.advice import advise
 from codecall.envelopes import ExecutionResult, Stats
 from codecall.errors import (
     CodeCallError,
@@ -30,11 +31,16 @@ from codecall.errors import (
 )
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
+from codecall.sandbox.host.dry_run import checked
+from codecall.sandbox.host.foresight import Foresight
 from codecall.sandbox.host.lanes import Lanes
+from codecall.sandbox.host.ledger import Ledger
 from codecall.sandbox.host.outcomes import error_of, told, unexpected
 from codecall.sandbox.host.payloads import Bounds, NotJson, TooManyContainers, decode_json, json_text, utf8_length
 from codecall.sandbox.host.process import WorkerProcess
 from codecall.sandbox.host.questions import Questions
+from codecall.sandbox.host.ran import Ran
+from codecall.sandbox.host.results import text_of, value_of, warnings_of
 
 WATCHDOG_GRACE_MS = 150
 """How long after its deadline a worker may still report by itself before it is killed, in milliseconds."""
@@ -51,9 +57,6 @@ LATENCY_MS = 150
 """What of each turn, as the server measures it, is not held against the script, in milliseconds: the worker's frame may
 wait for the event loop, and the server's for the processor."""
 
-MAX_WARNINGS = 50
-"""Most warnings of one script; a last one says how many more there were."""
-
 
 @dataclass(slots=True)
 class Run:
@@ -69,6 +72,9 @@ class Run:
     calls: int = 0
     tool_errors: dict[int, ToolCallError] = field(default_factory=dict[int, ToolCallError])
     started: float = field(default_factory=time.perf_counter)
+    ledger: Ledger = field(default_factory=Ledger)
+    """What became of its calls."""
+    ran: Ran = field(default_factory=Ran)
     questions: Questions = field(init=False)
     """What it may ask before a tool is called."""
     _turns_ms: float = 0.0
@@ -82,8 +88,10 @@ class Run:
         duration_ms = (time.perf_counter() - self.started) * 1000.0
         return Stats(duration_ms, min(self.script_ms, duration_ms), self.calls, self.steps)
 
-    def failed(self, error: CodeCallError) -> ExecutionResult:
-        """The result of a run that ended with `error`; what the script had said so far survives."""
+    def failed(self, error: CodeCallError, told: int | None = None) -> ExecutionResult:
+        """The result of a run that ended with `error`, that of call `told` if it is one's; what the script had said so
+        far survives, and what its calls came to is told."""
+        advise(error, self.ledger.summary(self.calls, told))
         return ExecutionResult(error.status, error=error, logs=tuple(self.logs), stats=self.stats())
 
     async def execute(self, start: wire.Start) -> ExecutionResult:
@@ -93,12 +101,17 @@ class Run:
             WorkerError: the worker broke the protocol, died or had to be given up; the caller reports it with `failed`.
         """
         self.worker.pipe.longest_frame = wire.longest_frame(self.limits)
+        self.ran.expect(start)
+        self.questions.foresight = foresight = Foresight(self.broker, start)
         with anyio.move_on_after(self.max_duration_ms / 1000):
             try:
                 await self._send(start)
                 if "callTool" in start.script:
                     await self._prepare()
                 message = await self._turn()
+                if start.dry_run or foresight.mistakes:
+                    return await self._not_run(message, start, foresight)
+                self.questions.foresight = None
                 while isinstance(message, wire.Calls):
                     message = await self._perform(message)
                 return await self._finished(message, start.script)
@@ -111,7 +124,7 @@ class Run:
         return self.failed(
             ScriptTimeoutError(
                 f"Script exceeded the total duration limit of {self.max_duration_ms}ms",
-                hint="Make fewer or faster tool calls, run them concurrently, or split the work.",
+                hint="Make fewer or faster tool calls, run them side by side with `Promise.all`, or split the work.",
             )
         )
 
@@ -145,10 +158,7 @@ class Run:
             self._account(message)
             return message
         self.worker.retired = True
-        raise WorkerTimeoutError(
-            f"Script execution timed out after {self.limits.timeout_ms}ms",
-            hint="The script was stuck in one long operation and its worker was stopped: use smaller pieces of data.",
-        )
+        raise WorkerTimeoutError(f"Script execution timed out after {self.limits.timeout_ms}ms")
 
     async def _send(self, message: wire.ServerMessage) -> None:
         """Write to a worker that waits."""
@@ -162,6 +172,7 @@ class Run:
             raise MessageValidationError("The worker sent counters that cannot be")
         self.steps = max(self.steps, message.steps)
         self.script_ms = max(self.script_ms, message.script_ms)
+        self.ran.add(message.lines)
         if message.logs:
             self._log_bytes += sum(utf8_length(line) for line in message.logs)
             limits = self.limits
@@ -214,11 +225,13 @@ class Run:
         return frame.calls
 
     async def _call(self, call: wire.Call) -> wire.Answer:
+        entry = self.ledger.start(call.call, call.kind, call.name)
         try:
-            return wire.Answer(call.call, ok=True, payload=await self._value(call))
+            payload = await self._value(call)
         except ToolCallError as error:
             failure = error
-        except CodeCallError:
+        except CodeCallError as error:
+            entry.end(error.code)
             raise
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
@@ -228,6 +241,10 @@ class Run:
             failure = ToolCallError(message, tool_name=call.name, called=call.kind)
         except Exception as error:
             failure = unexpected(call.name, error, call.kind)
+        else:
+            entry.end()
+            return wire.Answer(call.call, ok=True, payload=payload)
+        entry.end(failure.code)
         self.tool_errors[call.call] = failure
         return wire.Answer(call.call, ok=False, payload=json_text(told(failure)))
 
@@ -255,30 +272,27 @@ class Run:
 
     # ---------------------------------------------------------------------------------------------------- end
 
+    async def _not_run(
+        self, message: wire.Calls | wire.Done, start: wire.Start, foresight: Foresight
+    ) -> ExecutionResult:
+        """The end of a script that was only looked at."""
+        if isinstance(message, wire.Calls):
+            raise MessageValidationError("The worker ran a script that was not to run")
+        self.worker.retired |= not message.reusable
+        if start.dry_run and message.failure is None:
+            value = await checked(text_of(message, self.limits), start, foresight, self.broker)
+            return ExecutionResult("ok", value=value, stats=self.stats())
+        refusal = foresight.verdict()
+        return await self._finished(message, start.script) if start.dry_run or refusal is None else self.failed(refusal)
+
     async def _finished(self, done: wire.Done, script: str) -> ExecutionResult:
         if not done.reusable:
             self.worker.retired = True
         if done.failure is not None:
-            return self.failed(error_of(done.failure, self.tool_errors, script))
-        if done.value is None:
-            raise MessageValidationError("The worker ended a script without a result")
-        # A compromised worker may send more than the runtime in it would.
-        if utf8_length(done.value) > self.limits.max_result_bytes:
-            raise MessageValidationError("The worker sent a result larger than its preset allows")
-        bounds = Bounds.of(self.limits)
+            return self.failed(error_of(done.failure, self.tool_errors, script), told=done.failure.call)
         try:
-            value = await decode_json(done.value, bounds)
-        except NotJson:
-            raise MessageValidationError("The worker sent a result that is not JSON") from None
-        except TooManyContainers as failure:
-            return self.failed(
-                LimitExceeded(
-                    f"The result has {failure.count} objects and arrays; the limit is {bounds.containers}",
-                    code="OUTPUT_LIMIT",
-                    hint="Return less: filter, aggregate, or return rows as text.",
-                )
-            )
-        warnings = tuple(done.warnings[:MAX_WARNINGS])
-        if more := len(done.warnings) - len(warnings):
-            warnings += (f"{more} more warnings were left out",)
+            value = await value_of(done, self.limits)
+        except LimitExceeded as error:
+            return self.failed(error)
+        warnings = warnings_of(done)
         return ExecutionResult("ok", value=value, logs=tuple(self.logs), stats=self.stats(), warnings=warnings)

@@ -16,6 +16,7 @@ from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.realm import Realm
+from codecall.sandbox.agentscript.spaces import nobody
 from codecall.sandbox.fate import BORN, DIED, FATE, STILLBORN
 from codecall.sandbox.worker import jail
 from codecall.sandbox.worker.serve import Engines, run, settle_in
@@ -58,7 +59,7 @@ def _engines(prepare: wire.Prepare) -> Engines | None:
     """
     if prepare.runs > 1 or prepare.limits.allow_clock:
         return None
-    return Engines(*(Realm(prepare.limits, lambda _: None, lambda: 0.0) for _ in range(2)))
+    return Engines(*(Realm(prepare.limits, nobody, lambda: 0.0) for _ in range(2)))
 
 
 def _serve(control: socket.socket, template: _Template) -> None:

@@ -7,13 +7,19 @@ import itertools
 import os
 import signal
 import socket
+from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.guard import Refused, check
+from codecall.sandbox.agentscript.findings import Finding
+from codecall.sandbox.agentscript.guard import Refused
 from codecall.sandbox.agentscript.instrument import instrument
+from codecall.sandbox.agentscript.outlining import plan_of, report_of
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.realm import Outcome, Realm
+from codecall.sandbox.agentscript.sites import Outline
+from codecall.sandbox.agentscript.sources import read
+from codecall.sandbox.agentscript.spaces import About, spaces_of
 from codecall.sandbox.worker import jail
 from codecall.sandbox.worker.engines import REST_S, SPARE_ENGINES, Spares
 from codecall.sandbox.worker.pipe import Pipe
@@ -77,9 +83,9 @@ def _serve(pipe: Pipe, shared: jail.Shared, engines: Engines | None) -> NoReturn
         pipe.send(wire.Ready(layers, failure=", ".join(missing)))
         os._exit(0)
 
-    def ask(name: str) -> str | None:
+    def ask(name: str, about: About = "tool", member: str = "") -> str | None:
         with watchdog.paused():
-            pipe.send(wire.Ask(name))
+            pipe.send(wire.Ask(name, about, member))
             answer = pipe.receive()
         if not isinstance(answer, wire.Described):
             os._exit(2)
@@ -120,16 +126,22 @@ def _run(pipe: Pipe, watchdog: Watchdog, realm: Realm, start: wire.Start) -> wir
     watchdog.begin(limits)
     with watchdog.turn(realm):
         try:
-            checked = check(start.script, Rules.of(limits))
+            text, checked = read(start.script, Rules.of(limits), coverage=start.coverage, spaces=spaces_of(realm.ask))
         except Refused as refused:
+            if start.dry_run:
+                return _reported(pipe, watchdog, realm, refused.outline, refused.findings)
             return _done(watchdog, realm, Outcome(failure=_refusal(refused)))
-        program = instrument(start.script, checked, max_iterations=limits.max_iterations)
-        realm.start(program, form=checked.form, context=start.context)
+        if start.dry_run:
+            return _reported(pipe, watchdog, realm, checked.outline)
+        if not _agreed(pipe, watchdog, plan_of(checked.outline)):
+            return _done(watchdog, realm, Outcome())
+        program = instrument(text, checked, max_iterations=limits.max_iterations)
+        realm.start(program, form=checked.form, context=start.context, spaces=checked.spaces)
         realm.count_steps()
     while realm.pending and (realm.outcome is None or realm.outcome.failure is None):
-        calls, logs = realm.take_calls(wire.CALLS_BUDGET), realm.logs
-        realm.logs = []
-        pipe.send(wire.Calls(calls, logs, realm.steps, watchdog.used_ms))
+        calls, logs, lines = realm.take_calls(wire.CALLS_BUDGET), realm.logs, realm.lines
+        realm.logs, realm.lines = [], []
+        pipe.send(wire.Calls(calls, logs, realm.steps, watchdog.used_ms, lines))
         answers = pipe.receive()
         if not isinstance(answers, wire.Answers):
             os._exit(2)
@@ -141,6 +153,27 @@ def _run(pipe: Pipe, watchdog: Watchdog, realm: Realm, start: wire.Start) -> wir
     return _done(watchdog, realm, realm.outcome)
 
 
+def _agreed(pipe: Pipe, watchdog: Watchdog, plan: wire.Plan | None) -> bool:
+    """Whether the script may run, after a look at what it will call."""
+    if plan is None:
+        return True
+    with watchdog.paused():
+        pipe.send(plan)
+        answer = pipe.receive()
+    if not isinstance(answer, wire.Planned):
+        os._exit(2)
+    return answer.go
+
+
+def _reported(
+    pipe: Pipe, watchdog: Watchdog, realm: Realm, outline: Outline | None, findings: Sequence[Finding] = ()
+) -> wire.Done:
+    """The end of a dry run."""
+    if outline is not None:
+        _agreed(pipe, watchdog, plan_of(outline, dry_run=True))
+    return _done(watchdog, realm, Outcome(value=report_of(outline, findings)))
+
+
 def _done(watchdog: Watchdog, realm: Realm, outcome: Outcome) -> wire.Done:
     return wire.Done(
         logs=realm.logs,
@@ -149,6 +182,7 @@ def _done(watchdog: Watchdog, realm: Realm, outcome: Outcome) -> wire.Done:
         value=outcome.value,
         failure=outcome.failure,
         warnings=outcome.warnings,
+        lines=realm.lines,
         reusable=outcome.reusable,
     )
 

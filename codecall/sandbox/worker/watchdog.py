@@ -100,6 +100,7 @@ class Watchdog:
                         steps=realm.steps if realm else 0,
                         script_ms=self.script_ms(),
                         failure=self._verdict,
+                        lines=list(realm.lines) if realm else [],
                         reusable=False,
                     )
                 )

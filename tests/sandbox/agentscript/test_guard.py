@@ -143,7 +143,6 @@ def test_syntax_errors(script: str, line: int, column: int, message: str):
 
 def test_syntax_errors_have_hints_where_the_cause_is_plain():
     assert "async" in (findings("xs.map(x => await f(x))")[0].hint or "")
-    assert "types" in (findings("const x: string = 'a'")[0].hint or "")
     assert "open" in (findings("f(")[0].hint or "")
 
 

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from codecall.sandbox.agentscript.guard import check
 from codecall.sandbox.agentscript.instrument import FIRST_LINE, Program, instrument
+from codecall.sandbox.agentscript.lines import runnable_lines
 from codecall.sandbox.agentscript.policy import Rules
 
 ALL = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 MANY = 2**31 - 1
 
 
-def instrumented(script: str) -> Program:
-    return instrument(script, check(script, ALL), max_iterations=MANY)
+def instrumented(script: str, *, coverage: bool = False) -> Program:
+    return instrument(script, check(script, ALL, coverage=coverage), max_iterations=MANY)
 
 
 def finish(engine: Any) -> Any:
@@ -41,12 +42,25 @@ def run_plain(script: str) -> Any:
     return finish(engine)
 
 
-def run_counted(script: str) -> tuple[Any, int]:
+def run_counted(script: str, *, coverage: bool = False) -> tuple[Any, int]:
     engine = quickjs.Context()
     engine.eval("var settled = null; var parts")
     engine.eval("tick = s => s + 10; limit = () => { throw new Error('limit') }; caught = () => {}")
-    engine.eval(f"parts = {instrumented(script).text}(tick, limit, caught); parts[3](){SETTLE}")
+    engine.eval("lines = []; ran = line => { lines.push(line) }")
+    program = instrumented(script, coverage=coverage)
+    engine.eval(f"parts = {program.text}(tick, limit, caught, x => x, ran); parts[3](){SETTLE}")
     return finish(engine), engine.eval("parts[0]()")
+
+
+def lines_that_ran(script: str) -> list[int]:
+    engine = quickjs.Context()
+    engine.eval("var settled = null; lines = []; tick = s => s + 10; caught = () => {}")
+    program = instrumented(script, coverage=True)
+    engine.eval(
+        f"parts = {program.text}(tick, tick, caught, x => x, line => {{ lines.push(line) }}); parts[3](){SETTLE}"
+    )
+    finish(engine)
+    return json.loads(engine.eval("JSON.stringify(lines)"))
 
 
 PROGRAMS = [
@@ -83,11 +97,12 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.parametrize("coverage", [False, True], ids=["counted", "covered"])
 @pytest.mark.parametrize("script", PROGRAMS)
-def test_same_result(script: str) -> None:
+def test_same_result(script: str, coverage: bool) -> None:
     form = check(script, ALL).form
     plain = script if form == "statements" else script[: _last(script)] + "return " + script[_last(script) :]
-    counted, steps = run_counted(script)
+    counted, steps = run_counted(script, coverage=coverage)
     assert counted == run_plain(plain)
     assert counted[0] == "ok"
     assert steps >= 0
@@ -132,18 +147,18 @@ STATEMENTS = st.recursive(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(STATEMENTS, max_size=4))
-def test_same_result_for_any_program(body: list[str]) -> None:
+@given(st.lists(STATEMENTS, max_size=4), st.booleans())
+def test_same_result_for_any_program(body: list[str], coverage: bool) -> None:
     script = "let n = 0; const out = []; function f(x) { return x }\n" + "\n".join(body) + "\nreturn [n, out]"
-    counted, _ = run_counted(script)
+    counted, _ = run_counted(script, coverage=coverage)
     assert counted == run_plain(script)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(STATEMENTS, max_size=4), st.sampled_from(["", "/* é😀 */ ", "\t"]))
-def test_every_place_maps_back(body: list[str], lead: str) -> None:
+@given(st.lists(STATEMENTS, max_size=4), st.sampled_from(["", "/* é😀 */ ", "\t"]), st.booleans())
+def test_every_place_maps_back(body: list[str], lead: str, coverage: bool) -> None:
     script = lead + "let n = 0; const out = []; function f(x) { return x }\n" + "\n".join(body) + "\nreturn [n, out]"
-    program = instrumented(script)
+    program = instrumented(script, coverage=coverage)
     shown = program.text.split("\n")[FIRST_LINE - 1 :]
     for number, line in enumerate(script.split("\n"), start=1):
         at = 0
@@ -172,3 +187,96 @@ def test_loops_count_anew_each_time_they_are_entered() -> None:
     program = instrument(script, check(script, ALL), max_iterations=3)
     engine.eval(f"parts = {program.text}(tick, limit); parts[3](){SETTLE}")
     assert finish(engine) == ["no", "Error: limit"]
+
+
+def test_nothing_tells_lines_where_nobody_asks() -> None:
+    for script in PROGRAMS:
+        assert "__ag_r" not in instrumented(script).text
+        assert "__ag_v" not in instrumented(script).text
+
+
+COVERED = """
+const list = [1, 2];                        // ran
+let n = 0;                                  // ran
+function never() {
+  n = 100;                                  // can
+}
+function once(x) {
+  return x;                                 // ran
+}
+for (const item of list)                    // ran
+  if (item > 1)                             // ran
+    n += once(item);                        // ran
+  else if (item > 5)                        // ran
+    n = 5;                                  // can
+  else n += 0;                              // ran
+here: while (true) {                        // ran
+  if (n) break here;                        // ran
+  n = 7;                                    // can
+}
+const late = () =>                          // ran
+  n + 1;                                    // can
+const now = [1].map((x) => {                // ran
+  const y = x;                              // ran
+  return y;                                 // ran
+});
+try {                                       // ran
+  throw new Error("x");                     // ran
+  n = 8;                                    // can
+} catch {
+  n++;                                      // ran
+} finally {
+  n++;                                      // ran
+}
+switch (n) {                                // ran
+  case 4: n = 5; break;                     // ran
+  case 5:
+    n = 6;                                  // can
+  default:
+    n = 9;                                  // can
+}
+class A {                                   // ran
+  x =
+    n;                                      // ran
+  m() {
+    return 1;                               // can
+  }
+  static {
+    n = 10;                                 // ran
+  }
+}
+do n++; while (n < 12);                     // ran
+;
+{
+  n++;                                      // ran
+}
+var v;                                      // ran
+return new A();                             // ran
+n = 11;                                     // can
+"""
+
+
+def test_lines_that_can_run_and_lines_that_ran() -> None:
+    lines = COVERED.split("\n")
+    ran = {number for number, line in enumerate(lines, 1) if line.endswith("// ran")}
+    can = {number for number, line in enumerate(lines, 1) if line.endswith("// can")}
+    told = lines_that_ran(COVERED)
+    assert sorted(told) == sorted(ran)
+    assert runnable_lines(COVERED, check(COVERED, ALL, coverage=True)) == ran | can
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(STATEMENTS, max_size=4))
+def test_each_line_that_ran_can_run_and_is_told_once(body: list[str]) -> None:
+    script = "let n = 0; const out = []; function f(x) { return x }\n" + "\n".join(body) + "\nreturn [n, out]"
+    told = lines_that_ran(script)
+    assert len(set(told)) == len(told)
+    assert set(told) <= runnable_lines(script, check(script, ALL, coverage=True))
+    assert {1, script.count("\n") + 1} <= set(told)
+
+
+def test_a_long_chain_of_else_if_does_not_nest() -> None:
+    script = (
+        "let n = 0;\n" + "else ".join(f"if (n === -{number})\n n = 1;\n" for number in range(1, 2_001)) + "return n"
+    )
+    assert len(lines_that_ran(script)) == 2_002

@@ -1,0 +1,211 @@
+"""What is wrong with a tool's input by its JSON Schema, said so that a model can mend it: each bad field, and the valid
+parameters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final, cast
+
+JsonObject = dict[str, object]
+
+MAX_FIELDS: Final = 20
+"""Bad fields one error names; it says how many more there are."""
+
+MAX_PARAMETERS: Final = 40
+"""Parameters the message lists; it says how many more there are."""
+
+MAX_CHOICES: Final = 12
+"""Values of one enumeration that are listed; it says how many more there are."""
+
+MAX_CHOICE_CHARS: Final = 60
+
+Problem = dict[str, str]
+"""One bad field: `field`, `message`, and `expected` where the schema says what."""
+
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int, float),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+"""What a decoded JSON value of each JSON Schema type is in Python."""
+
+
+def mismatches(arguments: Mapping[str, object], schema: JsonObject) -> list[Problem]:
+    """How `arguments` plainly disagree with `schema` at the top level: missing, unknown, of another type, not a choice.
+
+    A shallow check on purpose. It explains a failure that has happened; it never refuses a call.
+    """
+    properties = _object(schema.get("properties"))
+    required = schema.get("required")
+    names = cast("list[object]", required) if isinstance(required, list) else []
+    found = [(str(name), "Field required") for name in names if str(name) not in arguments]
+    if schema.get("additionalProperties") is False:
+        found += [(name, "Unknown parameter") for name in arguments if name not in properties]
+    for name, value in arguments.items():
+        field = resolve(_object(properties.get(name)), schema)
+        choices = _choices(field, schema)
+        if choices and value not in choices:
+            found.append((name, "Not one of the allowed values"))
+        elif not _has_type(value, field.get("type")):
+            found.append((name, "Wrong type"))
+    return with_rest([problem([name], message, schema) for name, message in found[:MAX_FIELDS]], len(found))
+
+
+def explain(name: str, problems: Sequence[Problem], schema: JsonObject) -> str:
+    """The message of INVALID_INPUT: each bad field, then the valid parameters."""
+    said = "; ".join(_sentence(problem) for problem in problems) or "the tool refused it"
+    return f"Invalid input for '{name}': {said}. {parameters(schema)}"
+
+
+def parameters(schema: JsonObject) -> str:
+    """The parameters of a tool in one line: `*` for required, types or the choices of enumerations in brackets."""
+    properties = _object(schema.get("properties"))
+    if not properties:
+        return "The tool takes no parameters."
+    required = schema.get("required")
+    needed = set(map(str, cast("list[object]", required))) if isinstance(required, list) else set[str]()
+    listed: list[str] = []
+    for name in list(properties)[:MAX_PARAMETERS]:
+        field = resolve(_object(properties[name]), schema)
+        choices = _choices(field, schema)
+        said = _written(choices, " | ") if choices else " | ".join(_types(field, schema))
+        mark = "*" if name in needed else ""
+        listed.append(f"{name}{mark} ({said})" if said else f"{name}{mark}")
+    rest = len(properties) - len(listed)
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"Valid parameters (* = required): {', '.join(listed)}{more}."
+
+
+def parameter_names(schema: JsonObject) -> list[str]:
+    """The names of a tool's parameters."""
+    return list(_object(schema.get("properties")))
+
+
+def _sentence(problem: Problem) -> str:
+    expected = problem.get("expected")
+    said = f"{problem['field']}: {problem['message']}"
+    return f"{said} (expected {expected})" if expected else said
+
+
+def with_rest(problems: list[Problem], total: int) -> list[Problem]:
+    """The problems told of `total`, with a last one for the rest."""
+    if total > len(problems):
+        problems.append({"field": "…", "message": f"and {total - len(problems)} more bad fields"})
+    return problems
+
+
+def problem(path: Sequence[str], message: str, schema: JsonObject) -> Problem:
+    """What is wrong with the field at `path`, and what `schema` expects there."""
+    told = {"field": ".".join(path) or "input", "message": message}
+    if near := _meant(path, schema):
+        told["message"] = f"{message}; did you mean '{near}'?"
+    expected = _expected(path, schema)
+    if expected:
+        told["expected"] = expected
+    return told
+
+
+def _meant(path: Sequence[str], schema: JsonObject) -> str | None:
+    """The parameter that one which does not exist is spelled like."""
+    known = _object(schema.get("properties"))
+    if len(path) != 1 or path[0] in known or len(path[0]) > MAX_CHOICE_CHARS:
+        return None
+    folded = {name.replace("_", "").casefold(): name for name in list(known)[:MAX_PARAMETERS]}
+    near = get_close_matches(path[0].replace("_", "").casefold(), folded, n=1, cutoff=0.75)
+    return folded[near[0]] if near else None
+
+
+def _expected(path: Sequence[str], schema: JsonObject) -> str:
+    """What the schema wants at `path`; empty when it does not say."""
+    if not path:
+        return ""
+    place = schema
+    for part in path:
+        place = resolve(place, schema)
+        known = _object(place.get("properties"))
+        below = known.get(part) if part in known else place.get("items") if part.isdigit() else None
+        if not isinstance(below, dict):
+            return ""
+        place = cast("JsonObject", below)
+    place = resolve(place, schema)
+    choices = _choices(place, schema)
+    if choices:
+        return f"one of {_written(choices, ', ')}"
+    named = _types(place, schema)
+    return " or ".join(named)
+
+
+def _types(field: JsonObject, schema: JsonObject) -> list[str]:
+    kind = field.get("type")
+    if isinstance(kind, str):
+        return [kind]
+    if isinstance(kind, list):
+        return [str(item) for item in cast("list[object]", kind)]
+    named = [name for item in _members(field, schema) if "anyOf" not in item for name in _types(item, schema)]
+    return list(dict.fromkeys(named))
+
+
+def _choices(field: JsonObject, schema: JsonObject) -> list[object]:
+    """All values that there are for a field; empty where there are others."""
+    if "const" in field:
+        return [field["const"]]
+    choices = field.get("enum")
+    if isinstance(choices, list):
+        return cast("list[object]", choices)
+    found: list[object] = []
+    for item in _members(field, schema):
+        nothing: list[object] = [None] if item.get("type") == "null" else []
+        some = nothing or ([] if "anyOf" in item else _choices(item, schema))
+        if not some:
+            return []
+        found += some
+    return found
+
+
+def _members(field: JsonObject, schema: JsonObject) -> list[JsonObject]:
+    """The alternatives of a field."""
+    either = field.get("anyOf")
+    items = cast("list[object]", either)[:MAX_CHOICES] if isinstance(either, list) else []
+    return [resolve(_object(item), schema) for item in items]
+
+
+def _written(choices: Sequence[object], between: str) -> str:
+    said = [_value(choice)[:MAX_CHOICE_CHARS] for choice in choices[:MAX_CHOICES]]
+    if len(choices) > MAX_CHOICES:
+        said.append(f"… {len(choices) - MAX_CHOICES} more")
+    return between.join(said)
+
+
+def _value(choice: object) -> str:
+    return repr(choice) if isinstance(choice, str) else json.dumps(choice, default=repr)
+
+
+def _has_type(value: object, kind: object) -> bool:
+    if not isinstance(kind, str) or kind not in _PYTHON_TYPES:
+        return True
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if kind == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _PYTHON_TYPES[kind])
+
+
+def resolve(field: JsonObject, schema: JsonObject) -> JsonObject:
+    """`field`, or what its `$ref` into the schema's own definitions names."""
+    reference = field.get("$ref")
+    if not isinstance(reference, str):
+        return field
+    place: object = schema
+    for part in reference.removeprefix("#/").split("/"):
+        place = _object(place).get(part)
+    return _object(place)
+
+
+def _object(value: object) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}

@@ -1,0 +1,89 @@
+"""What is found out of a script that has ended, and how little it takes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from codecall.options import load_preset
+from codecall.sandbox.agentscript.failing import CHARS_PER_MS, Autopsy, Report
+from codecall.sandbox.agentscript.guard import check
+from codecall.sandbox.agentscript.instrument import FIRST_LINE, instrument
+from codecall.sandbox.agentscript.journal import MAX_KEPT_CHARS, MAX_SITES, Journal, Made
+from codecall.sandbox.agentscript.policy import Rules
+from codecall.sandbox.wire import Answer, Limits
+
+PRESET = load_preset("secure")
+LIMITS = Limits(**{name: getattr(PRESET, name) for name in Limits.__struct_fields__})
+
+
+def made(name: str = "users", stack: str = "") -> Made:
+    return Made(name, stack, wrapped=False)
+
+
+def autopsy(script: str, journal: Journal | None = None, room_ms: float = 1e9) -> Autopsy:
+    program = instrument(script, check(script, Rules(allow_regex=True)), max_iterations=10)
+    return Autopsy(program, LIMITS, journal or Journal(), room_ms)
+
+
+def frame(line: int, column: int) -> str:
+    """A frame of a stack in the script, on any line but the first."""
+    return f"    at <anonymous> (<input>:{FIRST_LINE - 1 + line}:{column})\n"
+
+
+SCRIPT = "const r = await callTool('users');\nreturn r.items.length"
+READ = Report("script", "TypeError", "cannot read property 'length' of undefined", frame(2, 8))
+
+
+def test_a_script_is_parsed_again_only_when_there_is_time_for_it():
+    enough = len(SCRIPT) / CHARS_PER_MS
+    assert (autopsy(SCRIPT, room_ms=enough).thrown(READ).hint or "").startswith("`r.items` is undefined")
+    failure = autopsy(SCRIPT, room_ms=enough * 0.9).thrown(READ)
+    assert (failure.hint or "").startswith("What stands before `.length` is undefined")
+    assert (failure.line, failure.column) == (2, 8)
+
+
+def test_an_answer_that_cannot_be_read_costs_no_more_than_the_hint():
+    journal = Journal()
+    journal.made(1, made(stack=frame(1, 150)))
+    journal.answered(Answer(1, ok=True, payload="[" * 400_000))
+    failure = autopsy("\n" + SCRIPT, journal).thrown(msgspec.structs.replace(READ, stack=frame(3, 8)))
+    assert (failure.code, failure.message, failure.line) == ("EXECUTION_ERROR", READ.message, 3)
+    assert failure.hint
+
+
+def test_places_are_those_of_the_script_alone():
+    stack = "    at throw (<input>:12:3)\n    at f (<input>:99999:1)\n    at (evil (<input>:1:1)) (native)\n"
+    failure = autopsy(SCRIPT).thrown(msgspec.structs.replace(READ, stack=stack + frame(2, 9)))
+    assert (failure.line, failure.column) == (2, 9)
+    assert autopsy(SCRIPT).thrown(msgspec.structs.replace(READ, stack=stack)).line is None
+
+
+def test_the_journal_keeps_the_last_answer_of_each_place():
+    journal = Journal()
+    for number in range(1, 3 * MAX_SITES):
+        journal.made(number, made(stack=f"place {number % (MAX_SITES + 4)}"))
+        journal.answered(Answer(number, ok=True, payload=str(number)))
+    assert len(journal.kept) == MAX_SITES
+    assert [call.number for call in journal.kept.values()] == list(range(2 * MAX_SITES, 3 * MAX_SITES))
+    assert journal.chars == sum(len(call.payload or "") for call in journal.kept.values())
+    assert journal.open == {}
+
+
+def test_the_journal_is_bounded_in_characters():
+    journal = Journal()
+    for number in range(1, 9):
+        journal.made(number, made(stack=f"place {number}"))
+        journal.answered(Answer(number, ok=True, payload="x" * (MAX_KEPT_CHARS // 3)))
+        assert journal.chars <= MAX_KEPT_CHARS
+    assert len(journal.kept) == 3
+    journal.made(9, made(stack="place 8"))
+    journal.answered(Answer(9, ok=True, payload="x" * (MAX_KEPT_CHARS + 1)))
+    assert [call.number for call in journal.kept.values()] == [6, 7]
+
+
+def test_a_call_that_failed_stays_with_its_place():
+    journal = Journal()
+    journal.made(1, made("gone", frame(2, 14)))
+    journal.answered(Answer(1, ok=False, payload='{"code": "X", "message": "no"}'))
+    failure = autopsy("\nawait callTool('gone')", journal).thrown(Report("tool", "ToolError", "no", "", call=1))
+    assert (failure.code, failure.call, failure.line) == ("TOOL", 1, 2)

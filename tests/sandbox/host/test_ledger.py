@@ -1,0 +1,121 @@
+"""What is said of a script's calls when it fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from codecall.errors import CodeCallError
+from codecall.sandbox.enclave import Enclave
+from codecall.sandbox.host.ledger import MAX_NAMES, MAX_SUMMARY, Ledger
+
+
+def test_nothing_to_tell() -> None:
+    assert Ledger().summary(0) == ""
+    ledger = Ledger()
+    ledger.start(1, "tool", "a").end("INVALID_INPUT")
+    assert ledger.summary(1, told=1) == ""
+
+
+def test_each_outcome_is_told_with_its_names() -> None:
+    ledger = Ledger()
+    for number, name in enumerate(["users:list", "orders:get", "orders:get"], start=1):
+        ledger.start(number, "tool", name).end()
+    ledger.start(4, "resource", "data://a").end("TOOL_TIMEOUT")
+    running = ledger.start(5, "tool", "slow")
+    running.started -= 2.5
+    summary = ledger.summary(7)
+    assert summary == (
+        "3 tool calls had completed and are not undone: users:list, 2 of orders:get; "
+        "1 tool call had failed: data://a (TOOL_TIMEOUT); "
+        "1 tool call was still running and may have taken effect: slow for 2.5 s; 2 tool calls were never started."
+    )
+
+
+def test_a_summary_is_bounded_and_says_how_many_more() -> None:
+    ledger = Ledger()
+    for number in range(1, 41):
+        ledger.start(number, "tool", f"tool {number}").end()
+    assert f"tool {MAX_NAMES} and {40 - MAX_NAMES} more names." in ledger.summary(40)
+    for number in range(41, 900):
+        ledger.start(number, "tool", f"{number} {'n' * 300}")
+    summary = ledger.summary(900)
+    assert len(summary) == MAX_SUMMARY
+    assert summary.endswith("…")
+
+
+def one(name: str, value: dict[str, Any]) -> int:
+    return 1
+
+
+async def fails(enclave: Enclave, script: str, handler: Any, **config: Any) -> CodeCallError:
+    result = await enclave.execute(script, tool_handler=handler, config=config)
+    assert result.error is not None
+    return result.error
+
+
+async def test_a_script_that_fails_after_calls_says_which(enclave: Enclave) -> None:
+    script = "await callTool('a'); await callTool('b'); await callTool('b'); throw new Error('x')"
+    error = await fails(enclave, script, one)
+    assert error.hint
+    assert error.hint.endswith("3 tool calls had completed and are not undone: a, 2 of b.")
+
+
+async def test_the_limit_of_calls_says_how_far_it_came(enclave: Enclave) -> None:
+    error = await fails(enclave, "for (const id of [1, 2, 3]) await callTool('a', { id })", one, max_tool_calls=2)
+    assert (error.code, error.message) == ("TOOL_CALL_LIMIT", "Script exceeded the limit of 2 tool calls")
+    assert error.hint
+    assert error.hint.endswith("2 tool calls had completed and are not undone: 2 of a.")
+    assert error.location == (1, 35)
+
+
+async def test_the_total_duration_says_what_was_running() -> None:
+    async def handler(name: str, value: dict[str, Any]) -> int:
+        if name == "slow":
+            await anyio.sleep_forever()
+        return 1
+
+    async with Enclave("secure", max_duration_ms=300) as enclave:
+        error = await fails(enclave, "await callTool('a'); await callTool('slow')", handler)
+    assert error.message == "Script exceeded the total duration limit of 300ms"
+    assert error.hint is not None
+    assert "1 tool call had completed and is not undone: a; 1 tool call was still running" in error.hint
+    assert "may have taken effect: slow for 0." in error.hint
+
+
+async def test_a_script_that_fails_while_calls_are_pending_says_so(enclave: Enclave) -> None:
+    started = anyio.Event()
+
+    async def handler(name: str, value: dict[str, Any]) -> int:
+        if name == "slow":
+            started.set()
+            await anyio.sleep_forever()
+        await started.wait()
+        return 1
+
+    error = await fails(enclave, "callTool('slow'); await callTool('a'); throw new Error('x')", handler)
+    assert error.hint is not None
+    assert "1 tool call was still running and may have taken effect: slow for" in error.hint
+
+
+async def test_a_failed_call_is_not_told_twice(enclave: Enclave) -> None:
+    def handler(name: str, value: dict[str, Any]) -> int:
+        if name == "bad":
+            raise ValueError("no")
+        return 1
+
+    error = await fails(enclave, "await callTool('a'); await callTool('bad')", handler)
+    assert error.hint
+    assert error.hint.endswith("1 tool call had completed and is not undone: a.")
+    error = await fails(enclave, "try { await callTool('bad') } catch {} throw new Error('x')", handler)
+    assert error.hint
+    assert error.hint.endswith("1 tool call had failed: bad (TOOL_EXECUTION_ERROR).")
+
+
+@pytest.mark.parametrize("script", ["return 1 +", "while (true) {}", "null.x"])
+async def test_a_script_without_calls_says_nothing_of_them(script: str, enclave: Enclave) -> None:
+    error = await fails(enclave, script, None)
+    assert error.hint
+    assert "tool call" not in error.hint

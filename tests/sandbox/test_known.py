@@ -1,0 +1,79 @@
+"""What is known of an input, as it comes from a worker."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codecall.sandbox.known import MAX_NESTING, Gap, Known, NotKnown, Partial, Some, has_gaps
+
+
+def test_all_of_it() -> None:
+    data = [1, {"a": [4, 5], "b": [9, [2, {"c": [12, []]}]], "d": [20, [3, [1, [0], [4, ["x"]]]]]}]
+    known = Known.read(data)
+    assert known.value == {"a": 5, "b": Partial(c=Gap.PERHAPS), "d": [1, Gap.PRESENT, Some(["x"])]}
+    assert isinstance(known.value["b"], Partial)
+    assert dict(known.places) == {("a",): 4, ("b",): 9, ("b", "c"): 12, ("d",): 20}
+
+
+def test_places() -> None:
+    known = Known.read([1, {"a": [4, [1, {"b": [6, 1]}]], "c": [9, [3, [1, 2]]]}])
+    assert known.place([("a", "b")]) == 6
+    assert known.place([("x",), ("c",)]) == 9
+    assert known.place([("c", 1, "z")]) == 9
+    assert known.place([("a", "y", "z")]) == 4
+    assert known.place([("x",)]) is None
+    assert known.place([()]) is None
+    assert known.place([]) is None
+
+
+WRONG: list[object] = [
+    None, 5, "a", {}, {"a": 1}, [], [0], [1], [5, {}], [3, []], [1, []], [3, {}], [1, {"a": 1}], [1, {"a": [1]}],
+    [1, {"a": [-1, 1]}], [1, {"a": ["1", 1]}], [1, {"a": [True, 1]}], [1, {"a": [1, {}]}], [1, {"a": [1, [7]]}],
+    [1, {"a": [1, [3, {"b": 1}]]}], [1, {}, 1], [True, {}, {}],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("data", WRONG, ids=str)
+def test_what_no_worker_sends(data: object) -> None:
+    with pytest.raises(NotKnown):
+        Known.read(data)
+
+
+def test_nesting_is_bounded() -> None:
+    data: object = 1
+    for _ in range(MAX_NESTING + 5):
+        data = [3, [data]]
+    with pytest.raises(NotKnown):
+        Known.read([1, {"a": [0, data]}])
+
+
+SOME_JSON = st.recursive(
+    st.none() | st.integers(-1, 5) | st.text(max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+)
+
+
+@given(SOME_JSON)
+def test_anything_is_read_or_refused(data: object) -> None:
+    try:
+        known = Known.read(data)
+    except NotKnown:
+        return
+    assert isinstance(known.value, dict)
+
+
+@pytest.mark.parametrize(
+    ("value", "gaps"),
+    [
+        ({"a": [1, {"b": None}]}, False),
+        ({"a": [1, {"b": Gap.PRESENT}]}, True),
+        ([Partial()], True),
+        ({"a": Some()}, True),
+        (Gap.PERHAPS, True),
+    ],
+    ids=str,
+)
+def test_gaps(value: object, gaps: bool) -> None:
+    assert has_gaps(value) is gaps

@@ -1,0 +1,369 @@
+"""Every row of the tables of hints has a script that comes to it: a row without one fails."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from codecall.advice import MAX_HINT
+from codecall.envelopes import ExecutionResult
+from codecall.sandbox.agentscript import habits, mending
+from codecall.sandbox.agentscript.mending import NO_ERROR, REMEDIES, Remedy
+from codecall.sandbox.enclave import Enclave
+
+USERS = [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob", "email": "bob@example.org"}]
+SHAPE = "{users: [{id: number, name: string, email?: string}], next: null}"
+
+
+def tools(name: str, arguments: dict[str, Any]) -> Any:
+    """The tools of the probes; see `Remedy.probe`."""
+    match name:
+        case "users":
+            return {"users": USERS, "next": None}
+        case "count":
+            return 2
+        case "nothing":
+            return None
+        case "say":
+            return "hello"
+        case "echo":
+            return arguments
+        case _:
+            raise ValueError(f"no {name} today")
+
+
+async def fails(enclave: Enclave, script: str) -> dict[str, Any]:
+    """The `error` of the envelope that a script ends in."""
+    result: ExecutionResult = await enclave.execute(script, tool_handler=tools, context={"a": 1})
+    assert result.error is not None, result.value
+    return result.error.as_dict()
+
+
+def pattern_of(template: str) -> str:
+    """A regular expression for the hints that a template makes."""
+    parts = re.split(r"\{\{|\}\}|\{\w+\}", template)
+    marks = re.findall(r"\{\{|\}\}|\{\w+\}", template)
+    said = [{"{{": r"\{", "}}": r"\}"}.get(mark, ".*") for mark in marks]
+    return "".join(re.escape(part) + mark for part, mark in zip(parts, [*said, ""], strict=True))
+
+
+@pytest.mark.parametrize("row", REMEDIES, ids=lambda row: row.cause)
+async def test_the_probe_comes_to_its_row(row: Remedy, enclave: Enclave) -> None:
+    error = await fails(enclave, row.probe)
+    assert error["code"] in {"EXECUTION_ERROR", "TOOL_EXECUTION_ERROR"}
+    assert re.match(pattern_of(row.hint), error["hint"], re.DOTALL), (error["message"], error["hint"])
+    earlier = [other.cause for other in REMEDIES[: REMEDIES.index(row)] if other.hint == row.hint]
+    assert earlier == [] or row.cause.startswith("no such property")
+    place: dict[str, Any] = error["location"]
+    assert place["text"] == row.probe
+
+
+def test_causes_are_named_once() -> None:
+    assert len({row.cause for row in REMEDIES}) == len(REMEDIES)
+
+
+@pytest.mark.parametrize("name", habits.NAMES)
+async def test_a_name_from_elsewhere_is_said_to_be_one(name: str, enclave: Enclave) -> None:
+    error = await fails(enclave, f"return [{name}]")
+    assert error["code"] == "VALIDATION_ERROR"
+    assert error["hint"] == habits.NAMES[name]
+
+
+async def test_a_name_of_the_script_is_nearer_than_another_language(enclave: Enclave) -> None:
+    assert "Did you mean `inputs_`" in (await fails(enclave, "const inputs_ = 1; return inputs"))["hint"]
+
+
+@pytest.mark.parametrize("method", habits.METHODS)
+async def test_a_method_from_elsewhere_is_said_to_be_one(method: str, enclave: Enclave) -> None:
+    hint = (await fails(enclave, f"const o = {{}}; return o.{method}(1)"))["hint"]
+    assert hint == f"`o.{method}` is no function: instead of `{method}` write `{habits.METHODS[method]}`."
+
+
+SYNTAX_PROBES = {
+    "name = async": "def total(x):\n    return x",
+    "for (const x of items)": "for user in users:\n    print(user)",
+    "items.map": "names = [user for user in users]",
+    "try {": "try:\n    x = 1\nexcept KeyError:\n    pass",
+    "if (x)": "if total > 1:\n    return 1",
+    "nothing to import": "from datetime import date",
+    "throw new Error": "raise ValueError",
+    "arrow function": "items = sorted(items, key=lambda x: x)",
+    "values in it": 'const s = f"hello {name}"',
+    "several lines": 'x = """long"""',
+    "&&": "return a and b",
+    "comment": "# the total\nreturn 1",
+    "SQL": "SELECT name FROM users",
+    "command line": "curl https://example.org",
+    "markup": "<table><tr></tr></table>",
+    "return { … }": '{ "tool": "users", "input": {} }',
+    "without words": "Here is the script you asked for:\nreturn 1",
+}
+
+
+@pytest.mark.parametrize("row", habits.SYNTAX, ids=lambda row: row[1][-40:])
+async def test_text_that_is_no_javascript_is_said_to_be_what_it_is(row: tuple[str, str], enclave: Enclave) -> None:
+    words = [words for words in SYNTAX_PROBES if words in row[1]]
+    assert len(words) == 1, "a row without a probe"
+    error = await fails(enclave, SYNTAX_PROBES[words[0]])
+    assert (error["code"], error["hint"]) == ("SYNTAX_ERROR", row[1])
+
+
+MESSAGE_PROBES = (
+    ("Missing initializer", "const a;\nreturn 1"),
+    ("redefinition", "const a = 1; const a = 2"),
+    ("Unterminated", "return 'abc"),
+    ("Unexpected (?:string", "return f('a' 'b')"),
+    ("Unexpected (?:identifier", "const a = {b: 1\nconst c = 2"),
+    ("Invalid regular", "return /(/.test('a')"),
+    ("end of input", "return f(1, [2"),
+    ("Illegal", "[1].forEach((x) => { continue; })"),
+    ("Invalid (?:left", "if (f() = 1) {}"),
+)
+
+
+@pytest.mark.parametrize("row", habits.SYNTAX_MESSAGES, ids=lambda row: row[0][:30])
+async def test_what_the_parser_says_has_a_way_out(row: tuple[str, str], enclave: Enclave) -> None:
+    probes = [script for words, script in MESSAGE_PROBES if words in row[0]]
+    assert len(probes) == 1, "a row without a probe"
+    error = await fails(enclave, probes[0])
+    assert (error["code"], error["hint"]) == ("SYNTAX_ERROR", row[1])
+
+
+VALUES = [
+    # What was misread, and what the hint must say
+    ("const r = await callTool('users'); return r.items.length", f"`r.items` is undefined: users returned {SHAPE}."),
+    ("const r = await callTool('users'); return r.items.length", "The list is `r.users`."),
+    ("const r = await callTool('users');\nreturn r.user.map(x => x)", "Did you mean `r.users`?"),
+    ("const { items } = await callTool('users'); return items.map(x => x)", "`items` is undefined"),
+    ("const r = await callTool('users'); return r.content[0].text", "leave `.content` out"),
+    ("const r = await callTool('users'); return r.data.users", "leave `.data` out"),
+    ("const r = await callTool('users'); return r.users[5].name", "`r.users[5]` is undefined"),
+    (
+        "const r = await callTool('users'); return r.users.map(u => u.email.trim())",
+        "`u.email` is undefined for some items",
+    ),
+    (
+        "const { users } = await callTool('users'); for (const u of users) u.email.trim()",
+        "`u.email` is undefined for some",
+    ),
+    (
+        "const { users } = await callTool('users'); for (const { email } of users) email.trim()",
+        "`email` is undefined for",
+    ),
+    ("const { users } = await callTool('users'); return users.find(u => u.id === 9).name", "Nothing was found"),
+    ("const r = await callTool('users', {}, { throwOnError: false }); return r.users.length", "the value is `r.data`"),
+    (
+        "const [a, b] = await Promise.all([callTool('say'), callTool('users')]); return b.rows.length",
+        "users returned {",
+    ),
+    ("const all = await Promise.all([1].map(() => callTool('users'))); return all[0].rows.length", "users returned {"),
+    (
+        "const all = await Promise.all([1].map(async (n) => { return callTool('users') })); return all[0].a.b",
+        "`all[0].a`",
+    ),
+    ("const get = (name) => callTool(name); const r = await get('users'); return r.rows.length", "users returned {"),
+    ("let r; if (true) { r = await callTool('users') } return r.rows.length", "`r.rows` is undefined: users returned"),
+    ("return (await callTool('users')).rows.length", "`(await callTool('users')).rows` is undefined"),
+    ("return await callTool('users').then(r => r.rows.length)", "`r.rows` is undefined: users returned"),
+    ("const r = await callTool('nothing'); return r.length", "`r` is null: nothing returned null."),
+    ("const r = await callTool('users'); r.next.page = 1", "`r.next` is null: users returned"),
+    ("const r = await callTool('users'); return Object.keys(r.items)", "`r.items` is undefined: users returned"),
+    (
+        "const r = await callTool('users'); return r.map(u => u.id)",
+        f"`r` is an object and has no `map()`: users returned {SHAPE}",
+    ),
+    ("const r = await callTool('users'); return await r.json()", "use `r` itself"),
+    ("const r = await callTool('count'); return r.map(u => u.id)", "`r` is a number and has no `map()`"),
+    ("const r = await callTool('say'); return r.map(u => u.id)", "`r` is a string and has no `map()`"),
+    ("const r = await callTool('users'); return r.users.size()", "Write `length` for it."),
+    ("const r = await callTool('users'); for (const u of r) {}", "`r` is an object, no list: users returned"),
+    ("const r = await callTool('users'); return [...r.next]", "`r.next` is null, no list"),
+    ("const [first] = await callTool('users'); return first", "The list is `(await callTool('users')).users`."),
+    ("const r = await callTool('echo', { a: 1 }); return new Map(r)", "`Object.entries(r)`"),
+    ("const r = await callTool('users'); return JSON.parse(r)", "parsed already"),
+    ("const r = await callTool('say'); return JSON.parse(r)", "`r` is no JSON text"),
+]
+
+
+@pytest.mark.parametrize(("script", "said"), VALUES, ids=[f"{said[:30]}-{script[:60]}" for script, said in VALUES])
+async def test_a_misread_answer_is_shown_as_it_was(script: str, said: str, enclave: Enclave) -> None:
+    error = await fails(enclave, script)
+    assert said in error["hint"], error
+
+
+NOT_FROM_AN_ANSWER = [
+    # The same name elsewhere, a value of the script's own, an answer that has what was read
+    "const r = await callTool('users'); { const r = {}; r.items.length }",
+    "const r = await callTool('users'); const f = (r) => r.items.length; f({})",
+    "let r = await callTool('users'); r = {}; return r.users.length",
+    "const r = await callTool('users'); r.users = undefined; return r.users.length",
+    "const { users = null } = await callTool('echo'); return users.length",
+]
+
+
+@pytest.mark.parametrize("script", NOT_FROM_AN_ANSWER)
+async def test_nothing_is_said_of_an_answer_that_was_not_the_cause(script: str, enclave: Enclave) -> None:
+    assert "returned" not in (await fails(enclave, script))["hint"]
+
+
+NOT_AWAITED = {
+    "return callTool('users').users": "its property 'users' was read",
+    "const { users } = callTool('users'); return users": "its property 'users' was read",
+    "const { ...all } = callTool('users'); return all": "its properties were taken",
+    "return { ...callTool('users') }": "its properties were taken",
+    "return Object.keys(callTool('users'))": "its properties were taken",
+    "return Object.assign({}, callTool('users'))": "its properties were taken",
+    "for (const u of callTool('users')) {}": "it was iterated over",
+    "return [...callTool('users')]": "it was iterated over",
+    "return await Promise.all(callTool('users'))": "it was iterated over",
+    "return `${callTool('users')}`": "it was used as a text or a number",
+    "return callTool('count') + 1": "it was used as a text or a number",
+    "return callTool('count') > 1": "it was used as a text or a number",
+    "return Math.max(callTool('count'))": "it was used as a text or a number",
+    "return ['a', callTool('say')].join()": "it was used as a text or a number",
+    "return JSON.stringify({ a: callTool('users') })": "it was written as JSON",
+    "return structuredClone({ a: callTool('users') })": "it was cloned",
+    "if (callTool('users')[0]) {}": "its property '0' was read",
+    "if (callTool('count')) return 1": "it was tested or compared",
+    "return !callTool('count')": "it was tested or compared",
+    "return callTool('count') ? 1 : 2": "it was tested or compared",
+    "return callTool('count') === 2": "it was tested or compared",
+    "return 'hello' != (callTool('say'))": "it was tested or compared",
+}
+
+
+@pytest.mark.parametrize("script", NOT_AWAITED)
+async def test_a_promise_used_as_data_says_which_call_was_not_awaited(script: str, enclave: Enclave) -> None:
+    error = await fails(enclave, script)
+    assert error["name"] == "TypeError"
+    assert re.fullmatch(rf"callTool\('\w+'\) was not awaited: {re.escape(NOT_AWAITED[script])}", error["message"])
+    assert "Write `await` in front of it" in error["hint"]
+    assert error["location"]["text"] == script
+
+
+async def test_promises_of_functions_and_of_other_requests_are_seen_too(enclave: Enclave) -> None:
+    assert (await fails(enclave, "return (async () => 1)().a"))["message"].startswith("a promise was not awaited")
+    assert (await fails(enclave, "return readResource('a://b').a"))["message"].startswith("readResource('a://b') was")
+    assert (await fails(enclave, "return 'a' in callTool('users')"))["message"].startswith("a promise was not awaited")
+
+
+PROMISES = [
+    # What may be done with a promise
+    (
+        "const p = callTool('count'); return [typeof p, p instanceof Promise, p instanceof Object, await p]",
+        ["object", True, True, 2],
+    ),
+    ("return await callTool('count').then((n) => n + 1).catch(() => 0).finally(() => 9)", 3),
+    ("const p = callTool('count'); p.tag = 1; return [p.tag, await p]", [1, 2]),
+    ("const list = [callTool('count')].concat(callTool('say')); return (await Promise.all(list)).length", 2),
+    ("return typeof (async () => 1)().then", "function"),
+    ("let p; const kept = () => p; if (!kept()) p = callTool('count'); return kept() ? await kept() : 0", 2),
+    ("const f = () => 1; return [f() === 1, !f(), f() ? 'a' : 'b']", [True, False, "a"]),
+    (
+        "return { m: new Map([['a', callTool('count')]]), s: new Set([callTool('say')]), a: [callTool('count')] }",
+        {"m": {"a": 2}, "s": ["hello"], "a": [2]},
+    ),
+    (
+        "const { ...rest } = { a: 1, b: 2 }; return { ...rest, ...null, ...(1, { c: 3 }), ...[4] }",
+        {"0": 4, "a": 1, "b": 2, "c": 3},
+    ),
+]
+
+
+@pytest.mark.parametrize(("script", "value"), PROMISES, ids=[script[:60] for script, _ in PROMISES])
+async def test_promises_work_as_promises(script: str, value: object, enclave: Enclave) -> None:
+    result = await enclave.execute(script, tool_handler=tools)
+    assert result.error is None, result.error and result.error.as_dict()
+    assert result.value == value
+    assert result.warnings == ()
+
+
+async def test_the_console_shows_a_promise_as_one(enclave: Enclave) -> None:
+    result = await enclave.execute(
+        "const p = callTool('count'); console.log(p, { p }); return await p", tool_handler=tools
+    )
+    assert result.logs == ("[callTool('count'): not awaited] {\"p\":\"[callTool('count'): not awaited]\"}",)
+
+
+FORGOTTEN = [
+    ("callTool('fail'); await callTool('say'); return 1", "fail (line 1) was not awaited, and failed: no fail today"),
+    ("\ncallTool('fail'); return 1", "fail (line 2) was not awaited, and failed: no fail today"),
+    ("callTool('say'); return 1", "The script ended without the values of say (line 1): not awaited."),
+    ("for (let i = 0; i < 9; i++) callTool('say'); return 1", "say (line 1) and 4 more: not awaited."),
+]
+
+
+@pytest.mark.parametrize(("script", "warning"), FORGOTTEN)
+async def test_a_call_that_nobody_awaits_is_told(script: str, warning: str, enclave: Enclave) -> None:
+    result = await enclave.execute(script, tool_handler=tools)
+    assert result.value == 1
+    assert any(warning in said for said in result.warnings), result.warnings
+    assert all("Write `await` in front" in said for said in result.warnings)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "try { await callTool('fail') } catch { } return 1",
+        "await callTool('fail').catch(() => 0); return 1",
+        "const p = callTool('fail'); try { await p } catch { } return 1",
+        "await Promise.allSettled([callTool('fail'),\ncallTool('fail')]); return 1",
+    ],
+)
+async def test_a_failure_that_was_caught_is_not_told(script: str, enclave: Enclave) -> None:
+    result = await enclave.execute(script, tool_handler=tools)
+    assert (result.value, result.warnings) == (1, ())
+
+
+THROWN = [
+    ("throw 'a'", "a", 1),
+    ("const x = 1;\nthrow { code: 1 }", '{"code":1}', 2),
+    ("await Promise.reject()", "undefined", 1),
+]
+
+
+@pytest.mark.parametrize(("script", "message", "line"), THROWN)
+async def test_what_is_no_error_is_found_where_it_is_thrown(
+    script: str, message: str, line: int, enclave: Enclave
+) -> None:
+    error = await fails(enclave, script)
+    assert (error["message"], error["hint"], error["location"]["line"]) == (message, NO_ERROR, line)
+
+
+async def test_a_failed_tool_says_where_it_was_called(enclave: Enclave) -> None:
+    error = await fails(enclave, "const a = 1;\n  const b = await callTool('fail', { a });")
+    assert (error["location"]["line"], error["location"]["text"]) == (2, "const b = await callTool('fail', { a });")
+    assert "try { … }" in error["hint"]
+
+
+async def test_no_hint_is_longer_than_it_may_be(enclave: Enclave) -> None:
+    name = "x" * 200
+    wide = {f"{'k' * 50}{index}": [{name: [[name]]}] for index in range(200)}
+
+    def wide_tool(called: str, arguments: dict[str, Any]) -> Any:
+        return wide
+
+    script = f"const r = await callTool('{name}'); await callTool('a'); return r.{name}.{name}"
+    result = await enclave.execute(script, tool_handler=wide_tool)
+    hint = (result.error and result.error.hint) or ""
+    assert "is undefined" in hint
+    assert len(hint) <= MAX_HINT
+    assert mending.MAX_HINT < MAX_HINT
+
+
+async def test_a_hostile_answer_costs_a_hint_and_no_more(enclave: Enclave) -> None:
+    deep: Any = 1
+    for _ in range(400):
+        deep = {"a": deep}
+    answers: dict[str, Any] = {"deep": deep, "wide": list(range(200_000)), "keys": {"__proto__": 1, "{what}": "{use}"}}
+    for name in answers:
+        script = f"const r = await callTool('{name}'); return r.nope.nope"
+        result = await enclave.execute(script, tool_handler=lambda called, _: answers[called])
+        assert result.error is not None
+        assert (result.error.code, result.error.message) == (
+            "EXECUTION_ERROR",
+            "cannot read property 'nope' of undefined",
+        )
+        assert result.error.hint

@@ -1,0 +1,119 @@
+"""What is sure to be wrong with an input by a JSON Schema alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codecall.contracts import MAX_STEPS, RULES, breaches, missing, problems
+from codecall.sandbox.known import Gap, Partial, Some
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "stage": {"$ref": "#/$defs/Stage"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "filter": {"type": "object", "properties": {"min": {"type": "number"}}, "required": ["min"]},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "limit": {"type": "integer", "default": 5},
+        "level": {"enum": [1, 2.5, None]},
+        "odd": {"type": "string", "if": {}},
+    },
+    "required": ["id", "limit"],
+    "additionalProperties": False,
+    "$defs": {"Stage": {"enum": ["open", "won"], "type": "string"}},
+}
+
+WRONG: list[tuple[str, dict[str, object], list[tuple[str, str]]]] = [
+    ("missing", {}, [("id", "Field required")]),
+    ("unknown", {"id": 1, "idd": 2}, [("idd", "Unknown parameter")]),
+    ("unknown", {"id": 1, "idd": Gap.PRESENT}, [("idd", "Unknown parameter")]),
+    ("type", {"id": {}}, [("id", "Wrong type")]),
+    ("type", {"id": []}, [("id", "Wrong type")]),
+    ("type", {"id": 1, "tags": 5}, [("tags", "Wrong type")]),
+    ("type", {"id": 1, "tags": ["a", {}]}, [("tags.1", "Wrong type")]),
+    ("type", {"id": 1, "filter": True}, [("filter", "Wrong type")]),
+    ("type", {"id": 1, "note": []}, [("note", "Fits none of the forms this may have")]),
+    ("missing", {"id": 1, "filter": {}}, [("filter.min", "Field required")]),
+    ("choice", {"id": 1, "stage": "lost"}, [("stage", "Not one of the allowed values")]),
+    ("choice", {"id": 1, "level": 3}, [("level", "Not one of the allowed values")]),
+]
+"""The rule, the input, the places and what is said."""
+
+
+@pytest.mark.parametrize(("rule", "given", "said"), WRONG, ids=[str(given) for _, given, _ in WRONG])
+def test_what_is_wrong(rule: str, given: dict[str, object], said: list[tuple[str, str]]) -> None:
+    assert rule in RULES
+    assert [(".".join(map(str, path)), message) for path, message in breaches(given, SCHEMA)] == said
+
+
+def test_every_rule_has_an_example() -> None:
+    assert {rule for rule, _, _ in WRONG} == set(RULES)
+
+
+OPEN: list[dict[str, object]] = [
+    {"id": 1},
+    {"id": "5"},
+    {"id": None},
+    {"id": True},
+    {"id": Gap.PERHAPS},
+    {"id": 1, "idd": Gap.PERHAPS},
+    Partial(),
+    Partial(stage="won"),
+    {"id": 1, "stage": " WON "},
+    {"id": 1, "tags": '["a"]'},
+    {"id": 1, "tags": {"0": "a"}},
+    {"id": 1, "tags": Some([Gap.PRESENT])},
+    {"id": 1, "filter": Partial()},
+    {"id": 1, "filter": []},
+    {"id": 1, "level": "2.5"},
+    {"id": 1, "level": 1},
+    {"id": 1, "odd": {}},
+]
+"""What some tool takes."""
+
+
+@pytest.mark.parametrize("given", OPEN, ids=str)
+def test_what_may_be_right(given: dict[str, object]) -> None:
+    assert breaches(given, SCHEMA) == []
+
+
+def test_an_unknown_parameter_may_be_the_missing_one() -> None:
+    schema = {**SCHEMA, "additionalProperties": True}
+    assert breaches({"idd": 1}, schema) == []
+    assert missing({"idd": 1}, SCHEMA) == []
+    assert [path for path, _ in missing({"stage": "lost"}, SCHEMA)] == [("id",)]
+    assert missing({}, {**SCHEMA, "allOf": []}) == []
+    assert missing(Partial(), SCHEMA) == []
+    assert missing({}, {"required": ["a"]}) == []
+
+
+def test_a_problem_says_what_is_expected() -> None:
+    assert problems(breaches({"stage": "lost"}, SCHEMA), SCHEMA) == [
+        {"field": "id", "message": "Field required", "expected": "integer"},
+        {"field": "stage", "message": "Not one of the allowed values", "expected": "one of 'open', 'won'"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": [{"$ref": "#"}]},
+        {"$ref": "#"},
+        {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}},
+        {"properties": {"a": {"$ref": "https://example.com/a"}}},
+        {"properties": {"a": 5}, "required": "a", "type": 5, "anyOf": 5},
+        {"properties": {"a": {"anyOf": []}}},
+        {"type": ["object", 5]},
+    ],
+)
+def test_schemas_without_sense_say_nothing(schema: dict[str, Any]) -> None:
+    assert breaches({"a": [{}] * 10}, schema) == []
+
+
+def test_only_so_much_is_looked_at() -> None:
+    schema = {"properties": {"a": {"items": {"type": "string"}}}}
+    assert breaches({"a": [{}] * 10}, schema)
+    assert breaches({"a": [{}] * MAX_STEPS}, schema) == []
