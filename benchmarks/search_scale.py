@@ -275,7 +275,7 @@ async def view(side: Side, rounds: int) -> float | None:
     if plugin is None:
         return None
     async with Context(fastmcp=side.server) as context:
-        times = [await timed(lambda: plugin._view(context).entries()) for _ in range(rounds)]
+        times = [await timed(lambda: plugin.view(context).entries()) for _ in range(rounds)]
     return statistics.median(times)
 
 

@@ -59,7 +59,7 @@ ADVICE: Final[Mapping[str, str]] = MappingProxyType(
         "QUEUE_FULL": f"{_AGAIN} in a moment; other scripts are running.",
         "QUEUE_TIMEOUT": f"{_AGAIN} in a moment; other scripts are running.",
         "EXECUTION_ABORTED": f"{_AGAIN} in a moment, after a look at what its calls have done already.",
-        "MESSAGE_FLOOD": "Log less and ask less; return the data instead.",
+        "MESSAGE_FLOOD": "Write less to the console; return the data instead.",
         "MESSAGE_INVALID": f"{_AGAIN}; if it ends so once more, say it in another way.",
     }
 )

@@ -290,8 +290,8 @@ class KeyValueStore(Protocol):
 
 
 class ObservedOutputOptions(Options):
-    """What is learned of the results of tools whose output schema is missing or says nothing: types and names of fields,
-    no values."""
+    """What is learned of the results of tools whose output schema is missing or says nothing: types and names of
+    fields, no values."""
 
     enabled: bool = True
     """False: nothing is learned, and nothing that was learned is shown."""

@@ -91,8 +91,8 @@ WRONG = [
     ("return await callTool('deals:list', { stage: 'won', limit: 'many' })", "limit", (2, 53)),
     ("return await callTool('deals:list', { stage: 'won', only: { minimum: 1, stages: ['x'] } })", "only", (2, 73)),
     ("return await callTool('deals:list', { ...codecallContext, limit: {} })", "limit", (2, 59)),
-    ("const ids = [1, 2];\nreturn await Promise.all(ids.map((id) => callTool('users_get', { ids: id, id: [] })))", "id",
-     (3, 75)),
+    ("const ids = [1, 2];\nreturn await Promise.all([1, callTool('users_get', { ids, id: [] })])", "id", (3, 59)),
+    ("async function main() {\nreturn await users.get({ id: [] });\n}\nreturn await main()", "id", (3, 26)),
     ("return await users.get({ id: {} })", "id", (2, 26)),
     ("return await tools['users_get']({})", "id", (2, 14)),
     ("return await callTool('remote_far', {})", "id", (2, 14)),
@@ -159,6 +159,11 @@ NOT_REACHED = [
     "const has = getTool('users_get').inputSchema.properties;\nif (has.id) return 1;\nreturn callTool('users_get', {})",
     "const has = getTool('users_get').inputSchema.properties;\nif (!has.all) return 1;\nreturn users.get({ all: 1 })",
     "async function later() { return await callTool('users_get', {}) }\nreturn 1",
+    "const some = [];\nif (some.length === 0) return 1;\nreturn await callTool('users_get', { idd: some[0].id })",
+    "for (const id of []) { await callTool('users_get', { idd: id }) }\nreturn 1",
+    "await Promise.all([].map((id) => callTool('users_get', { idd: id })));\nreturn 1",
+    "const mend = async () => callTool('users_get', {});\nif (codecallContext.beta) await mend();\nreturn 1",
+    "class A { async m() { return callTool('users_get', {}) } async n() { return 1 } }\nreturn await new A().n()",
 ]
 
 

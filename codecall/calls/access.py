@@ -207,8 +207,12 @@ class AccessPolicy:
         if self._allowed is None or self._allowed.given:
             await self._view.exists("")
 
-    async def admit(self, name: str) -> CatalogEntry:
+    async def admit(self, name: str, *, suggest: bool = True) -> CatalogEntry:
         """The tool of that name.
+
+        Args:
+            name: of the tool.
+            suggest: look for names like it where there is none.
 
         Raises:
             SelfReferenceError: it is a meta-tool.
@@ -222,7 +226,7 @@ class AccessPolicy:
             return entry
         if await self._view.exists(name):
             raise BY_CATALOGUE["visible"](asked, ())
-        raise await self.not_found("tool", name)
+        raise await self.not_found("tool", name) if suggest else BY_CATALOGUE["absent"](asked, ())
 
     async def admit_prompt(self, name: str) -> CatalogEntry:
         """The prompt of that name.

@@ -111,8 +111,8 @@ class Failures:
         if own is None:
             problems = mismatches(arguments, entry.input_schema)
             if problems:
-                said = text or explain(entry.name, problems, entry.input_schema)
-                message = f"{said} {parameters(entry.input_schema)}" if text else said
+                said = f" The tool said: {text}" if text else ""
+                message = f"{explain(entry.name, problems, entry.input_schema)}{said}"
                 return self._error(entry, message, InvalidInputError, details=problems)
         return self._told(entry, text, own)
 

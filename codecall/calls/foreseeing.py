@@ -6,6 +6,8 @@
 | a tool of another server (a proxy) | that a required parameter is missing: MCP has servers check that |
 | any other: OpenAPI, a transformed tool, a class of the author's | nothing |
 
+Finding out is bounded, for each call and for all calls of a script: what takes more steps is not certain.
+
 Nor is anything certain where middleware or an extension may change the arguments on their way, answer by itself, or
 make a success of a failure. FastMCP's own middleware does nothing of the kind.
 """
@@ -29,15 +31,22 @@ from pydantic_core import SchemaValidator
 
 from codecall.calls.access import AccessPolicy
 from codecall.calls.failures import Failures
+from codecall.calls.gaps import MAX_STEPS, Steps, refusal
 from codecall.calls.inputs import MAX_READ_ERRORS, problems_of
 from codecall.calls.rates import RateLimitPlugin
-from codecall.calls.signatures import loosened, refusal
+from codecall.calls.signatures import loosened
 from codecall.catalog.entries import CatalogEntry
 from codecall.contracts import missing, problems
-from codecall.errors import CodeCallError
+from codecall.errors import CodeCallError, ToolNotFoundError
 from codecall.inputs import MAX_FIELDS, Problem
 from codecall.sandbox.known import Mistake, Path
 from codecall.sanitizing import MAX_QUICK_CHARS, Turns
+
+MAX_STEPS_IN_ALL: Final = 4 * MAX_STEPS
+"""Steps for all calls of one script, about 20 ms. Of a call for which none are left nothing is certain."""
+
+MAX_SUGGESTED: Final = 10
+"""Names of one script that lead nowhere for which names like them are looked for: 5 ms each, of 4,000 tools."""
 
 MAX_MOUNTS: Final = 20
 """Servers mounted in servers that are looked through for the function that answers."""
@@ -48,8 +57,8 @@ _HOOKS: Final = ("__call__", "_dispatch_handler", "on_message", "on_request", "o
 _OWN: Final = "fastmcp.server.middleware."
 """Where FastMCP's own middleware is: it passes on what it was given, refuses it, or repeats an answer it has seen."""
 
-Judge = Callable[[Mapping[str, object], CatalogEntry], "tuple[Sequence[Problem], Sequence[Path]] | None"]
-"""What is certain of an input of one tool: the problems, and where in the input they are."""
+Judge = Callable[[Mapping[str, object], CatalogEntry, Steps], "tuple[Sequence[Problem], Sequence[Path]] | None"]
+"""What is certain of an input of one tool, found in so many steps: the problems, and where in the input they are."""
 
 T = TypeVar("T")
 
@@ -69,6 +78,8 @@ class Foreseeing:
         self._failures = failures
         self._turns = Turns()
         self._judges: dict[str, Judge | None] = {}
+        self._steps = MAX_STEPS_IN_ALL
+        self._suggested = 0
 
     async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
         """See `ToolBroker.foresee`."""
@@ -79,7 +90,11 @@ class Foreseeing:
         if name not in self._judges:
             self._judges[name] = await _judge_of(self._server, entry.name, entry.version, tool)
         judge = self._judges[name]
-        found = None if judge is None else judge(known, entry)
+        if judge is None or self._steps <= 0:
+            return None
+        steps = Steps(most := min(MAX_STEPS, self._steps))
+        found = judge(known, entry, steps)
+        self._steps -= most - max(0, steps.left)
         if found is None:
             return None
         told, paths = found
@@ -93,8 +108,9 @@ class Foreseeing:
     async def unreachable(self, name: str) -> Mistake | None:
         """See `ToolBroker.unreachable`."""
         try:
-            await self._access.admit(name)
+            await self._access.admit(name, suggest=self._suggested < MAX_SUGGESTED)
         except CodeCallError as error:
+            self._suggested += isinstance(error, ToolNotFoundError)
             return Mistake(error.code, error.message, error.hint)
         return None
 
@@ -124,8 +140,10 @@ def _of_function(tool: FunctionTool, *, strict: bool) -> Judge | None:
     except Exception:  # a signature that cannot be read, a function that cannot be remembered
         return None
 
-    def judge(known: Mapping[str, object], entry: CatalogEntry) -> tuple[Sequence[Problem], Sequence[Path]] | None:
-        error = None if validator is None else refusal(validator, known)
+    def judge(
+        known: Mapping[str, object], entry: CatalogEntry, steps: Steps
+    ) -> tuple[Sequence[Problem], Sequence[Path]] | None:
+        error = None if validator is None else refusal(validator, known, steps)
         if error is None:
             return None
         few = error.error_count() <= MAX_READ_ERRORS
@@ -142,7 +160,9 @@ def _validator(function: Callable[..., Any], strict: bool) -> SchemaValidator | 
     return loosened(cast("Mapping[str, Any]", adapter.core_schema), strict=strict)
 
 
-def _by_contract(known: Mapping[str, object], entry: CatalogEntry) -> tuple[Sequence[Problem], Sequence[Path]] | None:
+def _by_contract(
+    known: Mapping[str, object], entry: CatalogEntry, _steps: Steps
+) -> tuple[Sequence[Problem], Sequence[Path]] | None:
     found = missing(known, entry.input_schema)
     return (problems(found, entry.input_schema), [item.path for item in found]) if found else None
 

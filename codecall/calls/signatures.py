@@ -12,9 +12,18 @@ from enum import Enum, EnumType
 from functools import partial
 from typing import Any, Final, cast
 
-from pydantic_core import SchemaError, SchemaValidator, ValidationError
+from pydantic_core import SchemaError, SchemaValidator
 
-from codecall.calls.gaps import Node, past_gaps, past_lists, past_mappings, past_object, past_sets, wrapped
+from codecall.calls.gaps import (
+    Node,
+    past_gaps,
+    past_lists,
+    past_mappings,
+    past_object,
+    past_sets,
+    wrapped,
+)
+from codecall.sandbox.known import Gap
 
 MAX_NODES: Final = 5_000
 """Nodes of the schema of one tool; a larger one is not looked at."""
@@ -49,17 +58,6 @@ def loosened(schema: Mapping[str, Any], *, strict: bool) -> SchemaValidator | No
         return SchemaValidator(cast("Any", _Loosening(strict=strict).function(dict(schema))))
     except (SchemaError, _TooLargeError, KeyError, TypeError, RecursionError):
         return None
-
-
-def refusal(validator: SchemaValidator, known: Mapping[str, object]) -> ValidationError | None:
-    """How the validator refuses an input; None where it does not."""
-    try:
-        validator.validate_python(known)
-    except ValidationError as error:
-        return error
-    except Exception:  # such as a choice that cannot be compared with
-        return None
-    return None
 
 
 class _Loosening:
@@ -145,7 +143,7 @@ class _Loosening:
 
     def default(self, schema: Node) -> Node:
         """A value that may be left out. The default itself is not looked at."""
-        loose: Node = {"type": "default", "schema": self.node(schema["schema"]), "default": None}
+        loose: Node = {"type": "default", "schema": self.node(schema["schema"]), "default": Gap.PERHAPS}
         if "on_error" in schema:
             loose["on_error"] = schema["on_error"]
         return loose
@@ -255,7 +253,8 @@ class _Loosening:
         return wrapped(partial(past_object, names), kept)
 
     def _config(self, config: Node) -> Node:
-        left_out = {"strict"} if self._strict else set[str]()
+        # What is put in for a default is nothing to look at
+        left_out = {"validate_default", "strict"} if self._strict else {"validate_default"}
         return {key: item for key, item in config.items() if key not in left_out}
 
     def _is_required(self, schema: Node) -> bool:

@@ -1,7 +1,8 @@
 """Which existing names somebody may have meant: the hint behind `notFound` and `TOOL_NOT_FOUND`.
 
 Found are other separators and letter case (`users_list`, `UsersList` for `users:list`), a missing or additional prefix
-(`list`, `crm_users_list`), words in another order or form (`list_user`), and typing errors (`users:lsit`).
+(`list`, `crm_users_list`), words in another order or form (`list_user`), another word for the same action
+(`fetchUsers`), and typing errors (`users:lsit`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 from heapq import nsmallest
 
+from codecall.catalog.synonyms import ACTIONS
 from codecall.catalog.text import name_parts, stem
 
 LONGEST_NAME = 128
@@ -28,6 +30,8 @@ _SAME_NAMESPACE = 0.7
 
 _PAIRS = 16
 """Pairs of letters of the name looked for: evenly spread over it when it has more."""
+
+_ACTIONS = [frozenset(map(stem, group.split())) for group in ACTIONS]
 
 _SEPARATORS = str.maketrans("", "", ":._-/ ")
 _NAMESPACE = re.compile(r"[^:./]+[:./]")
@@ -60,6 +64,14 @@ def near_names(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
     return [other for likeness, other in sorted(judged) if -likeness >= LEAST_LIKENESS][:limit]
 
 
+def _same_action(words: frozenset[str], others: frozenset[str]) -> bool:
+    """Whether two names differ in one word each, and these are words for the same action."""
+    mine, theirs = words - others, others - words
+    if len(mine) != 1 or len(theirs) != 1 or len(words) == 1:
+        return False
+    return any(mine <= group and theirs <= group for group in _ACTIONS)
+
+
 def _key(name: str) -> str:
     return name.casefold().translate(_SEPARATORS)
 
@@ -86,6 +98,8 @@ def _likeness(wanted: str, words: frozenset[str], other: str) -> float:
         common = len(words & other_words)
         if words == other_words:
             best = max(best, 0.95)
+        elif _same_action(words, other_words):
+            best = max(best, 0.85)
         elif common == len(words) or common == len(other_words):
             # All words of one stand in the other: a prefix is missing, or there is one too many.
             best = max(best, 0.75 + 0.2 * common / max(len(words), len(other_words)))

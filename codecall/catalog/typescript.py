@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.literals import quoted
+from codecall.catalog.schema import says_nothing
 from codecall.catalog.typescript_names import Names
 from codecall.catalog.typescript_notes import comment, doc, shortened
 from codecall.catalog.typescript_printing import Printed, printed
@@ -90,7 +91,8 @@ def _function(entry: CatalogEntry, head: str, observed: JsonObject | None, detai
     parameters = [f"{parameter}{'' if given.needed else '?'}: {given.printed.text}"]
     if entry.kind == "prompt":
         return _assembled(entry, head, parameters, _PROMPT, [*given.printed.named], left_out=given.left_out)
-    schema, remark = (entry.output_schema, "") if observed is None else (observed, "observed")
+    unsaid = observed is not None and says_nothing(entry.output_schema)
+    schema, remark = (observed, "observed") if unsaid else (entry.output_schema, "")
     if schema is None:
         return _assembled(entry, head, parameters, "unknown", [*given.printed.named], left_out=given.left_out)
     gives = _part(schema, detail, names, asked=False)

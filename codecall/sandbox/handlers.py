@@ -112,12 +112,17 @@ class HandlerBroker:
         if (missing := self._lookup.missing(name)) is not None:
             return Mistake(ToolNotFoundError.code, *missing)
         if self._handler is None or (self._tools is not None and name not in self._tools):
-            near = " or ".join(f"'{other}'" for other in _near(name, [*(self._tools or ())]) if self._may_call(other))
-            hint = f"Did you mean {near}?" if near else None
-            return Mistake(ToolNotFoundError.code, f"Tool '{name}' was not found", hint)
+            return Mistake(ToolNotFoundError.code, f"Tool '{name}' was not found", self._meant(name))
         if not self._may_call(name):
             return Mistake(AccessDeniedError.code, f"Tool '{name}' is not among the allowed tools")
         return None
+
+    def _meant(self, name: str) -> str | None:
+        """What a tool that is not there may have been meant for."""
+        if self._handler is None:
+            return "There are no tools here: whoever runs the script has given it no handler for them."
+        near = " or ".join(f"'{other}'" for other in _near(name, [*(self._tools or ())]) if self._may_call(other))
+        return f"Did you mean {near}?" if near else None
 
     async def space(self, path: str) -> dict[str, object]:
         """The namespaces of the listed tools; of tools that nobody has listed any. See `ToolBroker.space`."""
@@ -146,7 +151,7 @@ class HandlerBroker:
         label = f"{called.capitalize()} '{name}'"
         if handler is None:
             missing = self._lookup.missing(name) if called == "tool" else None
-            message, hint = missing or (f"{label} was not found", None)
+            message, hint = missing or (f"{label} was not found", self._meant(name) if called == "tool" else None)
             raise NOT_FOUND[called](message, tool_name=name, called=called, hint=hint)
         if not self._may_call(name):
             raise AccessDeniedError(f"{label} is not among the allowed tools", tool_name=name, called=called)

@@ -20,6 +20,9 @@ from typing import Final, NamedTuple, cast
 MAX_NESTING: Final = 70
 """Most objects and arrays within each other. A script may nest 64 brackets."""
 
+MAX_VALUES: Final = 2_000
+"""Most values in one input; of a larger one nothing is known beforehand."""
+
 Path = tuple[str | int, ...]
 """From an input to a value in it."""
 
@@ -72,11 +75,11 @@ class Known(NamedTuple):
         Raises:
             NotKnown: it is something else.
         """
-        places: dict[Path, int] = {}
-        value = _read(data, (), places)
+        reading = _Reading()
+        value = reading.value(data, ())
         if not isinstance(value, dict):
             raise NotKnown("an input is an object")
-        return cls(cast("dict[str, object]", value), places)
+        return cls(cast("dict[str, object]", value), reading.places)
 
     def place(self, paths: Sequence[Path]) -> int | None:
         """Where the first of `paths` leads, or else as far as one of them does; None where that is the whole input."""
@@ -96,31 +99,41 @@ def has_gaps(value: object) -> bool:
     return isinstance(value, Gap)
 
 
-def _read(data: object, path: Path, places: dict[Path, int]) -> object:
-    if not isinstance(data, list):
-        if isinstance(data, dict):
-            raise NotKnown("an object without its mark")
-        return data
-    if len(path) > MAX_NESTING:
-        raise NotKnown("nested too deeply")
-    parts = cast("list[object]", data)
-    if parts in ([], [0]):
-        return Gap.PRESENT if parts else Gap.PERHAPS
-    mark, inside = parts if len(parts) == 2 else (0, None)
-    if mark in (1, 2) and isinstance(inside, dict):
-        members = cast("dict[str, object]", inside).items()
-        value = {key: _member(member, (*path, key), places) for key, member in members}
-        return value if mark == 1 else Partial(value)
-    if mark in (3, 4) and isinstance(inside, list):
-        items = [_read(item, (*path, at), places) for at, item in enumerate(cast("list[object]", inside))]
-        return items if mark == 3 else Some(items)
-    raise NotKnown("an array without its mark")
+class _Reading:
+    """Reads one input."""
 
+    def __init__(self) -> None:
+        self.places: dict[Path, int] = {}
+        self._left = MAX_VALUES + 1
 
-def _member(data: object, path: Path, places: dict[Path, int]) -> object:
-    pair = cast("list[object]", data) if isinstance(data, list) else []
-    offset, value = pair if len(pair) == 2 else (None, None)
-    if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-        raise NotKnown("a member without its place")
-    places[path] = offset
-    return _read(value, path, places)
+    def value(self, data: object, path: Path) -> object:
+        """What stands at `path`."""
+        self._left -= 1
+        if self._left < 0:
+            raise NotKnown("too many values")
+        if not isinstance(data, list):
+            if isinstance(data, dict):
+                raise NotKnown("an object without its mark")
+            return data
+        if len(path) > MAX_NESTING:
+            raise NotKnown("nested too deeply")
+        parts = cast("list[object]", data)
+        if parts in ([], [0]):
+            return Gap.PRESENT if parts else Gap.PERHAPS
+        mark, inside = parts if len(parts) == 2 else (0, None)
+        if mark in (1, 2) and isinstance(inside, dict):
+            members = cast("dict[str, object]", inside).items()
+            value = {key: self._member(member, (*path, key)) for key, member in members}
+            return value if mark == 1 else Partial(value)
+        if mark in (3, 4) and isinstance(inside, list):
+            items = [self.value(item, (*path, at)) for at, item in enumerate(cast("list[object]", inside))]
+            return items if mark == 3 else Some(items)
+        raise NotKnown("an array without its mark")
+
+    def _member(self, data: object, path: Path) -> object:
+        pair = cast("list[object]", data) if isinstance(data, list) else []
+        offset, value = pair if len(pair) == 2 else (None, None)
+        if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+            raise NotKnown("a member without its place")
+        self.places[path] = offset
+        return self.value(value, path)

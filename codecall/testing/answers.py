@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
+import traceback
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sized
-from typing import Any, TypeGuard, cast
+from pathlib import Path
+from typing import Any, Final, TypeGuard, cast
 
 import anyio.to_thread
 import pytest
@@ -29,6 +31,8 @@ Answer = Callable[[object, BlockingPortal | None], Awaitable[object]]
 
 _CODE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
 
+_MAX_SAID: Final = 200
+"""Most characters that a report shows of an exception."""
 
 _BETWEEN = ("codecall", "anyio", "asyncio", "concurrent", "threading")
 """Modules between a test and its own callable, which its traceback leaves out."""
@@ -183,6 +187,19 @@ def own(failure: BaseException) -> BaseException:
     while trace is not None and str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
         trace = trace.tb_next
     return failure.with_traceback(trace)
+
+
+def told_by(failure: Exception) -> str | None:
+    """What a function of the test raised, and where in its file; None where there is no function of the test."""
+    between, place, file = True, "", ""
+    for frame, line in traceback.walk_tb(failure.__traceback__):
+        between = between and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN
+        if not between and file in ("", frame.f_code.co_filename):
+            file = frame.f_code.co_filename
+            place = f"{Path(file).name}:{line}"
+    said = f"{type(failure).__name__}: {failure}"
+    shown = said if len(said) <= _MAX_SAID else f"{said[:_MAX_SAID]}…"
+    return f"{shown} at {place}" if place else None
 
 
 def _is_exception(item: object) -> TypeGuard[BaseException | type[BaseException]]:

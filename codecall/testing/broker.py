@@ -18,7 +18,7 @@ from codecall.inputs import explain
 from codecall.options import SanitizationOptions
 from codecall.sandbox.handlers import HandlerBroker, ToolHandler
 from codecall.sandbox.known import Mistake
-from codecall.testing.answers import Exhausted, TestFailed, giving, label, own
+from codecall.testing.answers import Exhausted, TestFailed, giving, label, own, told_by
 from codecall.testing.calls import Call, short
 from codecall.testing.declared import sentence
 from codecall.testing.ledger import listed
@@ -167,7 +167,12 @@ class StubBroker(HandlerBroker):
                 f"{label(call.kind, name)} failed in the test", tool_name=name, called=call.kind
             ) from None
         except Exhausted:
-            raise self._undeclared(call, f"no answer is left of the side_effect of {name!r}") from None
+            raise self._undeclared(
+                call, "but no answer is left of its side_effect", "Expect more: another answer in side_effect"
+            ) from None
+        except Exception as failure:
+            call.raised = told_by(failure)
+            raise
         raise ToolTimeoutError(
             f"{label(call.kind, name)} did not answer within {self._timeout_ms}ms", tool_name=name, called=call.kind
         )
@@ -187,7 +192,8 @@ class StubBroker(HandlerBroker):
             return stub
         if self._otherwise is not None and call.kind == "tool":
             return None
-        raise self._undeclared(call, self._why(call, named))
+        spent = bool(named) and all(stub.spent for stub in named)
+        raise self._undeclared(call, self._why(call, named), self._more(named) if spent else None)
 
     async def _unstubbed(self, call: Call, arguments: dict[str, Any]) -> object:
         behind = self._stubs.behind
@@ -215,13 +221,18 @@ class StubBroker(HandlerBroker):
             return f"which is declared for {total} call{'s' * (total > 1)}; this is one more"
         return f"and no stub of that name takes this input or has an answer left: {'; '.join(map(repr, named))}"
 
-    def _undeclared(self, call: Call, why: str) -> ToolCallError:
+    def _more(self, named: Sequence[Stub]) -> str:
+        """What to do where all stubs of that name are used up."""
+        made = sum(len(stub.answered) for stub in named)
+        return f"Expect more: {self._wording.more.replace('{times}', str(made + 1))}"
+
+    def _undeclared(self, call: Call, why: str, advice: str | None = None) -> ToolCallError:
         error = NOT_FOUND[call.kind]
         shown = "" if call.kind == "resource" else f" with {short(call.input)}"
         self._stubs.ledger.note(
             "undeclared",
             f"{self._script} {_CALLED[call.kind]} {call.name!r}{shown}, {why}",
-            f"  Declare it: {self._wording.declare}\n  Or allow it: {self._wording.undeclared}".format(
+            f"  {advice or f'Declare it: {self._wording.declare}'}\n  Or allow it: {self._wording.undeclared}".format(
                 kind=call.kind, name=call.name, code=error.code
             ),
         )

@@ -42,6 +42,8 @@ class Call:
     """What the script got, as JSON data; None when the call failed."""
     error: CodeCallError | None = None
     """What the call failed with."""
+    raised: str | None = None
+    """What a function of the test raised, and where: its type, message, file and line."""
 
     def overlaps(self, other: Call) -> bool:
         """Whether both ran at the same time, for a while at least."""
@@ -56,7 +58,8 @@ class Call:
 
     def __repr__(self) -> str:
         shown = "" if self.kind == "resource" else short(self.input)
-        ended = short(self.value) if self.outcome == "ok" else self.outcome
+        raised = f" ({self.raised})" if self.raised else ""
+        ended = short(self.value) if self.outcome == "ok" else f"{self.outcome}{raised}"
         return f"{self.name}({shown}) -> {ended}"
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import pytest
 
 from codecall.errors import NOT_FOUND, Location
-from codecall.options import Preset
+from codecall.options import OptionsError, Preset
 from codecall.sandbox.agentscript.findings import Finding
 from codecall.testing.ledger import Wrong, told
 from codecall.testing.plugin import chosen_preset, sandboxes_of, shown_path
@@ -75,7 +75,7 @@ class ScriptItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The report alone: a traceback would be one of this module."""
-        if isinstance(excinfo.value, ProgramFailed):
+        if isinstance(excinfo.value, (ProgramFailed, OptionsError)):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 

@@ -10,9 +10,10 @@ from typing import Final, Literal
 from codecall.errors import Called
 from codecall.testing.calls import Call, Calls
 
-Wrong = Literal["undeclared", "invalid_input", "unused", "answer", "recording"]
+Wrong = Literal["undeclared", "invalid_input", "unused", "answer", "recording", "failed"]
 """What fails a test: a call without a stub; input the schema refuses; a stub used too rarely; a stub that could not
-answer; a call that is not as recorded. The first three can be allowed."""
+answer; a call that is not as recorded; a script that failed while nobody looked. The first three and the last can be
+allowed."""
 
 _MAX_LISTED: Final = 10
 """Names that one line lists."""

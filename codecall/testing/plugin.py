@@ -10,26 +10,24 @@ import os
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
 if TYPE_CHECKING:
     from codecall.testing.collecting import ScriptFile
+    from codecall.testing.ledger import Problem
     from codecall.testing.running import Script, ScriptEnclave
     from codecall.testing.sandboxes import Sandboxes
     from codecall.testing.stubs import Stub, Stubs
 
 pytest_plugins = ["codecall.testing.recording_fixtures"]
 
-MARKER = "codecall"
-"""The marker with which a test chooses its preset, limits, and what it allows."""
-
-ALLOWANCES = ("allow_unused", "allow_undeclared", "allow_invalid_input")
-"""What of the marker is about stubs; the rest is preset values."""
-
-OTHER_KEYS = ("recording",)
-"""What of it other modules read."""
+_MARKER: Final = (
+    "codecall(preset=None, *, allow_unused=False, allow_undeclared=False, allow_invalid_input=False, "
+    "allow_failure=False, recording=None, **limits): preset and limits of the scripts this test runs, what does not "
+    "fail it, and the recording that answers them"
+)
 
 _MAX_REPORTS: Final = 5
 """Most scripts of which a failing test tells."""
@@ -64,12 +62,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
-    config.addinivalue_line(
-        "markers",
-        f"{MARKER}(preset=None, *, {', '.join(f'{name}=False' for name in ALLOWANCES)}, **limits): preset and limits "
-        "of the scripts this test runs, and what does not fail it",
-    )
+    """Register the marker, and refuse a preset that there is not."""
+    config.addinivalue_line("markers", _MARKER)
+    if (given := cast("str | None", config.getoption("codecall_preset", None))) is not None:
+        from codecall.options import OptionsError, load_preset
+
+        try:
+            load_preset(given)
+        except OptionsError as error:
+            raise pytest.UsageError(f"--codecall-preset: {str(error).removeprefix('vm.preset: ')}") from None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -93,7 +94,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """A test that passed fails for what is wrong with its stubs; one that failed says what its scripts did."""
+    """A test that passed fails for what is wrong with its stubs, and for a script that failed unnoticed; one that
+    failed says what its scripts did."""
     try:
         outcome = yield
     except pytest.skip.Exception:
@@ -101,8 +103,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     except BaseException:
         _explain(item)
         raise
-    stubs = item.stash.get(_stubs, None)
-    if stubs is not None and (problems := stubs.failures()):
+    if problems := _problems(item):
         from codecall.testing.ledger import told
 
         _explain(item)
@@ -128,6 +129,8 @@ def codecall_preset(request: pytest.FixtureRequest) -> str | None:
     From the marker, the command line, the configuration file, or `CODECALL_VM_PRESET`, in this order. May be
     parametrized: `@pytest.mark.parametrize("codecall_preset", ["secure", "balanced"])`.
     """
+    from codecall.testing.marker import marked
+
     return marked(request.node).preset or chosen_preset(request.config)
 
 
@@ -135,6 +138,7 @@ def codecall_preset(request: pytest.FixtureRequest) -> str | None:
 def tool_stub(request: pytest.FixtureRequest) -> Stubs:
     """Declare what scripts of this test may call: `tool_stub("users:list", returns=[…])`; `tool_stub.calls` has the
     calls they made."""
+    from codecall.testing.marker import marked
     from codecall.testing.stubs import Stubs
 
     stubs = Stubs(lambda: sandboxes_of(request.config).portal)
@@ -159,13 +163,19 @@ def prompt_stub(tool_stub: Stubs) -> Callable[..., Stub]:
 @pytest.fixture
 def codecall_enclave(request: pytest.FixtureRequest, tool_stub: Stubs, codecall_preset: str | None) -> ScriptEnclave:
     """Run scripts: `codecall_enclave.run("return 1 + 1")`, or `await codecall_enclave.execute(…)`."""
+    from codecall.options import OptionsError
+    from codecall.testing.marker import marked
     from codecall.testing.running import ScriptEnclave
     from codecall.testing.sandboxes import Choice
 
     choice = Choice(codecall_preset, marked(request.node).limits)
-    enclave = ScriptEnclave(sandboxes_of(request.config), choice, tool_stub)
-    request.node.stash[_enclave] = enclave
-    return enclave
+    try:
+        enclave = request.node.stash[_enclave] = ScriptEnclave(sandboxes_of(request.config), choice, tool_stub)
+    except OptionsError as error:
+        wrong = str(error).replace("vm.", "")
+    else:
+        return enclave
+    return pytest.fail(f"what this test runs under is wrong: {wrong}", pytrace=False)
 
 
 @pytest.fixture
@@ -187,30 +197,6 @@ def script(
         return Script(found, shown_path(found, config.rootpath), codecall_enclave)
 
     return read
-
-
-class Marked(NamedTuple):
-    """What the markers of a test say, the nearest first."""
-
-    preset: str | None
-    allowances: tuple[str, ...]
-    limits: dict[str, object]
-
-
-def marked(node: pytest.Item) -> Marked:
-    """What `@pytest.mark.codecall(...)` says for a test; the marker nearest to it decides, key by key."""
-    said: dict[str, object] = {}
-    for mark in reversed([*node.iter_markers(MARKER)]):
-        if len(mark.args) > 1:
-            raise pytest.UsageError(f"@pytest.mark.{MARKER} takes one preset and keywords, got {mark.args!r}")
-        said |= {**({"preset": mark.args[0]} if mark.args else {}), **mark.kwargs}
-    preset = said.pop("preset", None)
-    if not isinstance(preset, str | None):
-        raise pytest.UsageError(f"@pytest.mark.{MARKER}: preset is a name or a path, got {preset!r}")
-    allowances = tuple(name for name in ALLOWANCES if said.pop(name, False))
-    for name in OTHER_KEYS:
-        said.pop(name, None)
-    return Marked(preset, allowances, said)
 
 
 def chosen_preset(config: pytest.Config) -> str | None:
@@ -251,6 +237,14 @@ def _found(path: Path, folders: list[Path]) -> Path:
         f"there is no script {str(path)!r} in{looked}{meant}\n"
         "Other folders: `codecall_scripts` in the configuration of pytest"
     )
+
+
+def _problems(item: pytest.Item) -> list[Problem]:
+    """What fails a test that has passed."""
+    stubs, enclave = item.stash.get(_stubs, None), item.stash.get(_enclave, None)
+    failed = enclave.overlooked() if enclave else []
+    # Of a script that failed, that it did not come to all of its calls says nothing
+    return [*failed, *(one for one in (stubs.failures() if stubs else ()) if not failed or one.kind != "unused")]
 
 
 def _has_programs(path: Path) -> bool:

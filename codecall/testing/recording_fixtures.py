@@ -6,10 +6,7 @@ records or replays is imported by the first test that does.
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import os
-import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
     from codecall.testing.stubs import Stubs
 
 _MARKER: Final = "codecall"
-_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 _tape = pytest.StashKey["Tape"]()
 _written = pytest.StashKey[dict[Path, "Written"]]()
@@ -127,11 +123,12 @@ def codecall_server(request: pytest.FixtureRequest) -> object:
     fixture to make one. Asked for only while recording."""
     named: str = request.config.getini("codecall_server")
     if not named:
-        raise pytest.UsageError(
-            "--codecall-record: which server? Name it in the configuration of pytest, "
-            'codecall_server = "package.module:name" or a URL, or define a fixture `codecall_server`'
+        pytest.fail(
+            "--codecall-record: which server? Name it in the configuration of pytest, `codecall_server`, as "
+            "package.module:name or a URL; or define a fixture `codecall_server`",
+            pytrace=False,
         )
-    return _server(named, request.config.rootpath)
+    return _server(named, request.config.rootpath, "codecall_server")
 
 
 @pytest.fixture
@@ -145,7 +142,7 @@ def recording(
 
     Args:
         path: The file.
-        server: Records with this server instead of `codecall_server`.
+        server: Records with this server instead of `codecall_server`; a text as there, or the server itself.
         ordered: Let calls be made only in the order of the recording. By default each is answered whenever it is made.
         mask: Names, or globs, of further values to mask.
     """
@@ -156,7 +153,7 @@ def recording(
     ) -> Tape:
         __tracebackhide__ = True
         if tool_stub.behind is not None:
-            raise pytest.UsageError("a test has one recording, or one `tool_stub.behind`")
+            pytest.fail("a test has one recording, or one `tool_stub.behind`")
         file = request.path.parent / path
         shown = file.relative_to(request.config.rootpath).as_posix() if _below(file, request.config.rootpath) else file
         names = (*mask, *request.config.getini("codecall_mask"))
@@ -168,6 +165,8 @@ def recording(
             from codecall.testing.recording_live import LiveServer
 
             target = request.getfixturevalue("codecall_server") if server is None else server
+            if isinstance(server, str):
+                target = _server(server, request.config.rootpath, "recording(server=…)")
             live = LiveServer(target, codecall_enclave.preset, partial(tool_stub.ledger.note, "recording"))
             opened.append(lambda: codecall_enclave.run_in_loop(live.close))
             tool_stub.behind = RecordingBroker(live, tape.entries)
@@ -185,7 +184,7 @@ def codecall_marked_recording(request: pytest.FixtureRequest, recording: Callabl
     """The recording that the marker of this test names."""
     path = _marked(request.node)
     if not isinstance(path, (str, os.PathLike)):
-        raise pytest.UsageError(f"@pytest.mark.{_MARKER}: recording is a path, got {path!r}")
+        pytest.fail(f"@pytest.mark.{_MARKER}: recording is a path, got {path!r}", pytrace=False)
     return recording(path)
 
 
@@ -196,12 +195,16 @@ def _replaying(tape: Tape, tool_stub: Stubs, item: pytest.Item) -> Any:
     from codecall.testing.recording_brokers import ReplayBroker
     from codecall.testing.recording_mismatch import surplus
 
+    entries: list[Entry] = []
+    wrong = ""
     try:
         entries = read_recording(tape.path)
     except FileNotFoundError:
-        pytest.fail(f"there is no recording {tape.name}\n{_again(item, 'Make it')}", pytrace=False)
+        wrong = f"there is no recording {tape.name}\n{_again(item, 'Make it')}"
     except RecordingFileError as failure:
-        pytest.fail(f"{failure}\n{_again(item)}", pytrace=False)
+        wrong = f"{failure}\n{_again(item)}"
+    if wrong:  # told here, where nothing else is being handled of which pytest would tell
+        pytest.fail(wrong, pytrace=False)
     replay = tape.replay = Replay(entries, names=tape.names, ordered=tape.ordered)
 
     def note(made: Entry) -> None:
@@ -254,30 +257,13 @@ def _below(path: Path, root: Path) -> bool:
     return path.resolve().is_relative_to(root.resolve())
 
 
-def _server(named: str, root: Path) -> object:
-    """What `codecall_server` names."""
-    if "://" in named:
-        return named
-    if (root / named).suffix == ".json" and (root / named).is_file():
-        import json
+def _server(named: str, root: Path, where: str) -> object:
+    """The server that a text names; `where` is where it stands."""
+    __tracebackhide__ = True
+    from codecall.testing.named_servers import ServerNameError, named_server
 
-        return json.loads((root / named).read_text(encoding="utf-8"))
-    if (root / named).is_file():
-        return str(root / named)
-    if not _OBJECT.fullmatch(named):
-        raise pytest.UsageError(f"codecall_server: {named!r} is no `module:name`, no URL and no file")
-    module, _, name = named.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as failure:
-        raise pytest.UsageError(f"codecall_server: {named!r} cannot be imported: {failure}") from failure
-    # A server is no function; what makes one may be a coroutine function, as with `fastmcp run`.
-    made: object = found() if inspect.isroutine(found) else found
-    if inspect.isawaitable(made):
-        import anyio
-
-        async def awaited() -> object:
-            return await made
-
-        return anyio.run(awaited)
-    return made
+        return named_server(named, root)
+    except ServerNameError as failure:
+        why = str(failure)
+    return pytest.fail(f"{where}: {why}", pytrace=False)

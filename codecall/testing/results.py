@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final, cast
 
 import pytest
 
+from codecall.advice import ADVICE
 from codecall.envelopes import ExecutionResult, JsonObject, Stats
-from codecall.errors import CodeCallError, IllegalAccess, Location, Status, ToolCallError
+from codecall.errors import NOT_FOUND, CodeCallError, IllegalAccess, Location, Status, ToolCallError
 from codecall.testing.calls import Calls, short
 
 _MAX_LINE: Final = 160
 """Characters shown of a script's line."""
 
 _MEMBER = re.compile(r"([A-Za-z_$][\w$]*)\.([A-Za-z_$][\w$]*)")
+
+_SOUGHT: Final = frozenset(error.code for error in NOT_FOUND.values())
 
 _MAX_LOGS: Final = 20
 """Lines of the console that a report shows."""
@@ -24,6 +28,8 @@ class ScriptResult:
     """How a script ended.
 
     `value` is for scripts that ended well: asked of one that failed, it fails the test and tells how the script ended.
+    A test that asks a script that failed for none of `value`, `status`, `success`, `error`, `code`, `execution`,
+    `envelope()` and `raise_for_status()` fails, too.
 
     Args:
         execution: What the enclave gave.
@@ -33,8 +39,8 @@ class ScriptResult:
     """
 
     def __init__(self, execution: ExecutionResult, *, name: str, source: str, calls: Calls) -> None:
-        self.execution = execution
-        """The result as the enclave gave it."""
+        self._execution = execution
+        self._seen = False
         self.name = name
         """What the script is called."""
         self.source = source
@@ -43,6 +49,22 @@ class ScriptResult:
         """The calls it made to stubs."""
         self.reported = False
         """Whether `report` has been asked for: a failing test tells of every script once."""
+
+    @property
+    def execution(self) -> ExecutionResult:
+        """The result as the enclave gave it."""
+        self._seen = True
+        return self._execution
+
+    @property
+    def overlooked(self) -> bool:
+        """Whether the script failed and nobody has asked how it ended."""
+        return self._execution.error is not None and not self._seen
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """The lines that ran, where that is measured."""
+        return self._execution.lines
 
     @property
     def status(self) -> Status:
@@ -75,17 +97,17 @@ class ScriptResult:
     @property
     def logs(self) -> list[str]:
         """Console lines in order; also those of a script that failed."""
-        return list(self.execution.logs)
+        return list(self._execution.logs)
 
     @property
     def warnings(self) -> list[str]:
         """What was shortened or lost on the way out."""
-        return list(self.execution.warnings)
+        return list(self._execution.warnings)
 
     @property
     def stats(self) -> Stats:
         """What it used: `tool_calls`, `steps`, `script_ms`, `duration_ms`."""
-        return self.execution.stats
+        return self._execution.stats
 
     def raise_for_status(self) -> ScriptResult:
         """Raise `error` if there is one, else return self."""
@@ -99,15 +121,15 @@ class ScriptResult:
     def report(self) -> str:
         """How it ended, for a person: status, error, the line it is about, hint, console and calls."""
         self.reported = True
-        return "\n".join(report_lines(self.execution, self.name, self.source, self.calls))
+        return "\n".join(report_lines(self._execution, self.name, self.source, self.calls))
 
     def __repr__(self) -> str:
-        error = self.error
+        error = self._execution.error
         if error is None:
-            return f"<{self.name}: ok, {short(self.execution.value)}>"
+            return f"<{self.name}: ok, {short(self._execution.value)}>"
         location = location_of(error)
         place = f":{location.line}" if location else ""
-        return f"<{self.name}{place}: {self.status}, {error.code} {error.message}>"
+        return f"<{self.name}{place}: {self._execution.status}, {error.code} {error.message}>"
 
 
 def location_of(error: CodeCallError) -> Location | None:
@@ -136,8 +158,8 @@ def outcome_lines(result: ExecutionResult, calls: Calls) -> list[str]:
     lines: list[str] = []
     if isinstance(result.error, ToolCallError) and result.error.details is not None:
         lines.append(f"  details: {short(result.error.details)}")
-    if result.error is not None and result.error.hint:
-        lines.append(f"  hint: {result.error.hint}")
+    if result.error is not None and (hint := _hint(result.error)):
+        lines.append(f"  hint: {hint}")
     lines += [f"  warning: {warning}" for warning in result.warnings]
     if result.logs:
         lines += ["  console:", *(f"    {line}" for line in result.logs[:_MAX_LOGS])]
@@ -146,6 +168,12 @@ def outcome_lines(result: ExecutionResult, calls: Calls) -> list[str]:
     if calls:
         lines += ["  calls:", *(f"  {line}" for line in calls.lines())]
     return lines
+
+
+def _hint(error: CodeCallError) -> str:
+    """What to do about it; without what is of use on a server only, where a script finds tools."""
+    hint = error.hint or ""
+    return hint.removeprefix(ADVICE[error.code]).strip() if error.code in _SOUGHT else hint
 
 
 def namespace_lines(error: CodeCallError, source: str) -> list[str]:
@@ -177,7 +205,8 @@ def place_lines(location: Location | None, name: str, source: str) -> list[str]:
         return [place]
     text = lines[0]
     start = max(0, location.column - 1 - _MAX_LINE // 2)
-    shown = text[start : start + _MAX_LINE]
+    shown = ("…" if start else "") + text[start : start + _MAX_LINE] + ("…" if text[start + _MAX_LINE :] else "")
+    start -= bool(start)
     # Tabs stay tabs, so that the mark stands below what it is about
     before = "".join("\t" if character == "\t" else " " for character in shown[: location.column - 1 - start])
     number = f"  {location.line} | "

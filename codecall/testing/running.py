@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from codecall.options import Preset
+from codecall.options import OptionsError, Preset
 from codecall.sandbox.broker import ToolBroker
 from codecall.sandbox.handlers import ToolHandler
 from codecall.testing import coverage_data
 from codecall.testing.broker import StubBroker
-from codecall.testing.calls import Calls
-from codecall.testing.ledger import told
+from codecall.testing.calls import Calls, short
+from codecall.testing.keywords import refuse_unknown
+from codecall.testing.ledger import Problem, told
 from codecall.testing.results import ScriptResult
 from codecall.testing.sandboxes import Choice, Job, Sandboxes
 from codecall.testing.stubs import Stubs
@@ -53,6 +55,22 @@ class RunOptions(TypedDict, total=False):
     """Answers all calls instead of the stubs; its calls are not recorded."""
 
 
+_OPTIONS: Final = tuple(RunOptions.__annotations__)
+
+_UNSEEN: Final = (
+    "  Look at `result.code` if this is expected, or at `result.value` if it is not\n"
+    "  Or allow it: tool_stub.allow_failure(), or @pytest.mark.codecall(allow_failure=True)"
+)
+
+
+def _meant(options: RunOptions) -> dict[str, str]:
+    """Where what is no option belongs: limits to `config`, else what the script reads to `context`."""
+    places = {name: "config" if name in Preset.model_fields else "context" for name in options}
+    plain = dict[str, object](options)
+    near = {name for name in plain if get_close_matches(name, _OPTIONS, n=1)}
+    return {name: f"{place}={short({name: plain[name]})}" for name, place in places.items() if name not in near}
+
+
 class ScriptEnclave:
     """Runs scripts against the stubs of a test. The fixture `codecall_enclave` is one.
 
@@ -71,6 +89,7 @@ class ScriptEnclave:
         self._stubs = stubs
         self.results: list[ScriptResult] = []
         """How the scripts of the test ended so far."""
+        self._given: list[ScriptResult] = []
 
     @property
     def preset(self) -> Preset:
@@ -87,7 +106,7 @@ class ScriptEnclave:
 
         Raises:
             OptionsError: `config` is wrong.
-            TypeError: `context` is not JSON data.
+            TypeError: `context` is not JSON data; an option is unknown.
         """
         return self._judged(self.attempt(script, origin=origin, **options))
 
@@ -106,6 +125,18 @@ class ScriptEnclave:
         job, origin = self._job(script, origin, options)
         return self._noted(self._sandboxes.wait(job), origin)
 
+    def overlooked(self) -> list[Problem]:
+        """What fails the test: scripts that failed and were given to it, and it did not ask how they ended."""
+        if "failed" in self._stubs.ledger.allowed:
+            return []
+        return [
+            Problem(
+                "failed", f"{result.name} failed, and the test did not look at its result\n{result.report()}", _UNSEEN
+            )
+            for result in self._given
+            if result.overlooked
+        ]
+
     def run_in_loop(self, function: Callable[..., Awaitable[T]], *args: object) -> T:
         """Await `function(*args)` on the event loop of the workers, and wait for it."""
         return self._sandboxes.portal.call(function, *args)
@@ -115,9 +146,14 @@ class ScriptEnclave:
 
         Raises:
             OptionsError: `config` is wrong.
+            TypeError: an option is unknown.
         """
+        refuse_unknown("run", options, _OPTIONS, _meant(options))
         config = options.get("config")
-        preset = self._preset.replaced(config) if config else self._preset
+        try:
+            preset = self._preset.replaced(config) if config else self._preset
+        except OptionsError as error:
+            raise OptionsError(error.message.replace("vm.", "config.")) from None
         origin = origin or Origin()
         stubs = self._stubs
         covered = origin.path is not None and coverage_data.wanted(origin.path)
@@ -141,8 +177,8 @@ class ScriptEnclave:
 
     def _noted(self, result: ScriptResult, origin: Origin) -> ScriptResult:
         self.results.append(result)
-        if origin.path is not None and result.execution.lines:
-            coverage_data.add_lines(origin.path, result.execution.lines, origin.first_line)
+        if origin.path is not None and result.lines:
+            coverage_data.add_lines(origin.path, result.lines, origin.first_line)
         return result
 
     def _judged(self, result: ScriptResult) -> ScriptResult:
@@ -153,6 +189,7 @@ class ScriptEnclave:
             raise cause
         if problems:
             pytest.fail(f"{told(problems)}\n\n{result.report()}")
+        self._given.append(result)
         return result
 
 

@@ -47,6 +47,7 @@ from codecall.testing.stub_lines import read_stub, read_value
 _LABELS: Final = frozenset((*get_args(FindingKind), *get_args(FindingCode)))
 _SETTINGS: Final = ("preset", "hint", "context", "allowed")
 _STUBS: Final = ("tool", "resource", "prompt")
+_KNOWN: Final = ", ".join([*(f"`{name}:`" for name in _SETTINGS), *(f"`{name}:` or `{name}?:`" for name in _STUBS)])
 
 # Lines end as the guard counts them
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -219,7 +220,7 @@ class _Reader:
         setting = _SETTING.fullmatch(text)
         known = (*_SETTINGS, *_STUBS)
         if setting is None or setting[1] not in known or (setting[2] and setting[1] not in _STUBS):
-            self.fail(number, f"`//@` takes {', '.join(f'`{name}:`' for name in known)} and a text, not {text!r}")
+            self.fail(number, f"`//@` takes {_KNOWN} and a text, not {text!r}")
         name, optional, said = setting.groups()
         if self.began:
             self.fail(number, "`//@` comes first")

@@ -17,6 +17,8 @@ class Wording:
     """A stub, as it is written."""
     declare: str
     """How to declare what a script called."""
+    more: str
+    """How to declare that a stub answers more calls than it does; `{times}` is how many there were."""
     undeclared: str
     """How to allow calls without a stub."""
     invalid_input: str
@@ -30,6 +32,7 @@ class Wording:
 IN_TESTS: Final = Wording(
     stub='{kind}_stub("{name}"',
     declare='{kind}_stub("{name}", returns=…)',
+    more="times={times}, or another answer in side_effect",
     undeclared="tool_stub.allow_undeclared(), or @pytest.mark.codecall(allow_undeclared=True); scripts then get {code}",
     invalid_input="tool_stub.allow_invalid_input(), or @pytest.mark.codecall(allow_invalid_input=True); scripts then "
     "get INVALID_INPUT",
@@ -42,6 +45,7 @@ IN_TESTS: Final = Wording(
 IN_FILES: Final = Wording(
     stub="//@ {kind}: {name}",
     declare="//@ {kind}: {name} VALUE",
+    more="another line `//@ {kind}: {name} VALUE`",
     undeclared="state the outcome `//~ {code}`",
     invalid_input="state the outcome `//~ INVALID_INPUT`",
     unused="`//@ {kind}?:` instead of `//@ {kind}:`",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -19,6 +20,7 @@ from fastmcp.tools import FunctionTool, Tool
 from fastmcp.tools.base import ToolResult
 from pydantic import BaseModel, BeforeValidator, Field
 
+from codecall.calls.foreseeing import MAX_SUGGESTED
 from codecall.calls.rates import RateLimitPlugin
 from codecall.errors import InvalidInputError
 from codecall.sandbox.known import Gap, Mistake, Partial
@@ -29,6 +31,16 @@ Look = Callable[..., Any]
 class Item(BaseModel):
     sku: str
     count: Annotated[int, Field(ge=1)] = 1
+
+
+class And(BaseModel):
+    inner: And | Or | None = None
+    a: int
+
+
+class Or(BaseModel):
+    inner: And | Or | None = None
+    b: int
 
 
 def order(items: list[Item], stage: Literal["open", "won"] = "open", *, ctx: Context) -> str:
@@ -73,6 +85,49 @@ async def test_what_may_be_right_is_left(mcp: FastMCP[Any], look: Look) -> None:
     assert await look("number", Partial()) is None
     assert await look("order", {"items": [{"sku": "a", "count": "2"}]}) is None
     assert await look("order", {"items": [Partial()]}) is None
+
+
+def nested(levels: int) -> dict[str, object]:
+    """What a recursive union takes long to refuse."""
+    inside: dict[str, object] = {}
+    for _ in range(levels):
+        inside = {"inner": inside}
+    return {"chosen": inside}
+
+
+def choose(chosen: And | Or) -> str:
+    """A tool with a recursive union."""
+    raise AssertionError("nothing runs")
+
+
+async def test_finding_out_is_bounded_for_a_call_and_for_a_script(mcp: FastMCP[Any], caller: Any) -> None:
+    mcp.tool(choose)
+
+    async def look(broker: Any) -> list[bool]:
+        inputs = [nested(1), *[nested(40)] * 3, nested(1), *[nested(40)] * 100, nested(1)]
+        began = time.thread_time()
+        found = [await broker.foresee("choose", known) is not None for known in inputs]
+        took.append(time.thread_time() - began)
+        return found
+
+    took: list[float] = []
+    found = await caller.run(look)
+    assert (found[0], found[4], any(found[1:4]), any(found[5:])) == (True, True, False, False)
+    again = await caller.run(look)
+    assert again == found
+    assert took[1] < 0.5
+
+
+async def test_names_like_those_that_lead_nowhere_are_bounded(mcp: FastMCP[Any], caller: Any) -> None:
+    mcp.tool(number)
+
+    async def look(broker: Any) -> list[Mistake]:
+        return [await broker.unreachable(f"number{n}") for n in range(MAX_SUGGESTED + 5)]
+
+    found = await caller.run(look)
+    assert {mistake.code for mistake in found} == {"TOOL_NOT_FOUND"}
+    assert ["Did you mean" in mistake.hint for mistake in found] == [True] * MAX_SUGGESTED + [False] * 5
+    assert all(mistake.hint for mistake in found)
 
 
 async def test_a_name_that_may_not_be_called_says_nothing(mcp: FastMCP[Any], look: Look, caller: Any) -> None:

@@ -8,6 +8,7 @@ import datetime
 import enum
 import os
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -43,10 +44,12 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_core import SchemaValidator
 from typing_extensions import TypedDict
 
-from codecall.calls.signatures import loosened, refusal
+from codecall.calls.gaps import MAX_STEPS, Steps, refusal
+from codecall.calls.signatures import loosened
 from codecall.sandbox.known import Gap, Partial, Some
 
 ran: list[str] = []
@@ -81,6 +84,33 @@ class Plain(BaseModel):
     name: str
     count: int = 1
     inner: Plain | None = None
+
+
+class Firm(BaseModel):
+    model_config = ConfigDict(validate_default=True)
+    a: int
+    limit: int = 10
+
+
+class FirmTyped(TypedDict):
+    __pydantic_config__ = ConfigDict(validate_default=True)  # type: ignore[misc]
+    a: Firm
+
+
+@pydantic_dataclass(config=ConfigDict(validate_default=True))
+class FirmData:
+    a: int
+    limit: int = 10
+
+
+class And(BaseModel):
+    inner: And | Or | None = None
+    a: int
+
+
+class Or(BaseModel):
+    inner: And | Or | None = None
+    b: int
 
 
 class Closed(BaseModel):
@@ -224,6 +254,11 @@ SIGNATURES: dict[str, Any] = {
     "model": Plain,
     "closed model": Closed,
     "camel": Camel,
+    "validated defaults": Firm,
+    "validated defaults of a dictionary": FirmTyped,
+    "validated defaults of a dataclass": FirmData,
+    "validated default": Annotated[int, Field(validate_default=True)],
+    "recursive union": And | Or,
     "by name": ByName,
     "alias choices": Choices,
     "before model": Mended,
@@ -405,6 +440,9 @@ OPEN: list[tuple[str, dict[str, object]]] = [
     ("before model", {"value": "anything"}),
     ("lenient enum", {"value": "anything"}),
     ("iterable", {"value": {"a": 1}}),
+    ("validated defaults", {"value": {"a": 1}}),
+    ("validated defaults of a dictionary", {"value": {"a": {"a": 1}}}),
+    ("validated defaults of a dataclass", {"value": {"a": 1}}),
     ("another schema", {"value": "text"}),
     ("compiled pattern", {"value": "b"}),
 ]
@@ -435,3 +473,51 @@ def test_a_schema_without_end_is_left() -> None:
         strict=False,
     )  # fmt: skip
     assert validator is None
+
+
+def _nested(levels: int) -> dict[str, object]:
+    inside: dict[str, object] = {}
+    for _ in range(levels):
+        inside = {"inner": inside}
+    return inside
+
+
+class Wide(BaseModel):
+    """Many fields that are required."""
+
+    __annotations__ = {f"field_{number}": int for number in range(1_000)}
+
+
+EXPENSIVE: list[tuple[Any, object]] = [
+    (And | Or, _nested(60)),
+    (list[And | Or], [_nested(5)] * 300),
+    (list[Wide], [{}] * 1_900),
+    (list[Wide | Plain], [{}] * 1_900),
+    (list[int], ["x"] * 1_900),
+    (set[frozenset[int]] | list[list[int]] | list[str], [[1] * 40] * 40),
+    (list[Literal[tuple(f"choice {number}" for number in range(2_000))]], ["x"] * 1_900),
+]
+"""A type, and a value of which it would take long to say all that is wrong."""
+
+
+@pytest.mark.parametrize(("hint", "value"), EXPENSIVE, ids=[str(hint)[:40] for hint, _ in EXPENSIVE])
+def test_what_takes_long_to_find_out_is_left(hint: Any, value: object) -> None:
+    validator = made(function(hint), strict=False)[1]
+    assert validator is not None
+    took: list[float] = []
+    for _ in range(3):
+        began = time.thread_time()
+        refusal(validator, {"value": value})
+        took.append(time.thread_time() - began)
+    assert min(took) < 0.03
+
+
+def test_steps_are_counted() -> None:
+    validator = made(TOOLS["recursive union"], strict=False)[1]
+    assert validator is not None
+    assert certain(TOOLS["recursive union"], {"value": _nested(2)})
+    assert refusal(validator, {"value": _nested(20)}) is None
+    steps = Steps(MAX_STEPS)
+    assert refusal(validator, {"value": {}}, steps) is not None
+    assert 0 < MAX_STEPS - steps.left < 50
+    assert refusal(validator, {"value": {}}, Steps(1)) is None

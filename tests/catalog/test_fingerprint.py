@@ -53,7 +53,7 @@ class Seen:
     async def look(self, ctx: Context) -> list[str]:
         """The names CodeCall shows; fails where FastMCP would list anything else."""
         listed = await self.plugin.get_tool_catalog(ctx)
-        view = self.plugin._view(ctx)
+        view = self.plugin.view(ctx)
         self.entries = await view.entries()
         self.listing = view._listing
         assert [said(each) for each in self.entries] == [said(each) for each in listed]
@@ -169,7 +169,7 @@ async def test_the_output_schema_and_the_metadata_of_a_tool_that_get_another_val
 async def plain(seen: Seen) -> tuple[CatalogEntry, ...]:
     """The entries alone, where CodeCall's own metadata makes them differ from FastMCP's tools."""
     async with Context(fastmcp=seen.root) as context:
-        return await seen.plugin._view(context).entries()
+        return await seen.plugin.view(context).entries()
 
 
 IN_PLACE: dict[str, tuple[dict[str, Any], Callable[[Tool], None]]] = {
@@ -617,7 +617,7 @@ async def test_what_changes_while_fastmcp_lists_is_not_kept() -> None:
                 root.add_tool(tool("during"))
             return listed
 
-        view = seen.plugin._view(context)
+        view = seen.plugin.view(context)
         view._read = read
         # What was read first is out of date, so FastMCP was asked again.
         assert [entry.name for entry in await view.entries()] == ["one", "look", "during"]
@@ -639,7 +639,7 @@ async def test_requests_at_the_same_time_share_one_look_at_the_server() -> None:
                 reads += 1
                 return await usual(context)
 
-            view = seen.plugin._view(context)
+            view = seen.plugin.view(context)
             view._read = read
             return await view.entries()
 
@@ -664,7 +664,7 @@ async def test_a_request_never_uses_a_look_that_began_before_it() -> None:
                 await asyncio.sleep(0)
             return listed
 
-        view = seen.plugin._view(context)
+        view = seen.plugin.view(context)
         view._read = read
         await view.entries()
     assert await late[0] == []
@@ -687,7 +687,7 @@ def test_a_server_that_is_gone_is_forgotten() -> None:
         root = server(f"root_{number}", "one")
         plugin.install(root)
         async with Context(fastmcp=root) as context:
-            assert len(await plugin._view(context).entries()) == 1
+            assert len(await plugin.view(context).entries()) == 1
 
     for number in range(3):
         asyncio.run(use(number))

@@ -182,7 +182,7 @@ class Tree(RuleBasedStateMachine):
 
     async def _compare(self) -> None:
         async with Context(fastmcp=self.servers[0]) as context:
-            view = self.codecall._view(context)
+            view = self.codecall.view(context)
             entries = await view.entries()
             listed = await self.codecall.get_tool_catalog(context)
             assert [shown(entry) for entry in entries] == [shown(tool) for tool in listed]
@@ -191,7 +191,7 @@ class Tree(RuleBasedStateMachine):
                 found = await view.find(entry.name)
                 assert found is not None
                 assert shown(found) == shown(entry)
-            assert await self.codecall._view(context).entries() is entries
+            assert await self.codecall.view(context).entries() is entries
 
 
 TestTree = Tree.TestCase
@@ -299,7 +299,7 @@ async def test_the_filter_of_the_user_is_asked_once_a_tool_in_every_request(prov
 
     async def entries() -> tuple[CatalogEntry, ...]:
         async with Context(fastmcp=server) as context:
-            view = plugin._view(context)
+            view = plugin.view(context)
             await view.find("b")
             found = await view.entries()
             assert await view.entries() is found

@@ -282,3 +282,40 @@ async def test_broken_text_in_a_tools_description_is_replaced():
         )
     assert result.error is None
     assert result.value == ["an \ufffd half", ["\ufffd"]]
+
+
+HALF_A_PAIR: list[tuple[str, str]] = [
+    (r"await callTool('\ud800', {})", "TOOL_NOT_FOUND"),
+    (r"await tools['\ud800']({})", "TOOL_NOT_FOUND"),
+    (r"foo\u{d800}()", "VALIDATION_ERROR"),
+    (r"foo\u{d800}.bar()", "VALIDATION_ERROR"),
+    (r"return Math['\ud800']", "VALIDATION_ERROR"),
+    (r"const o = { ['\ud800']: () => { for (let i = 0; i < 1e5; i++) {} } }; o['\ud800']()", "ITERATION_LIMIT"),
+    (r"const o = { ['\ud800']: () => { null.x } }; o['\ud800']()", "EXECUTION_ERROR"),
+    (r"const o = { ['\ud800']: () => callTool('fail') }; await o['\ud800']()", "TOOL_NOT_FOUND"),
+]
+
+
+@pytest.mark.parametrize(("script", "code"), HALF_A_PAIR)
+async def test_half_a_surrogate_pair_in_a_name(enclave: Enclave, script: str, code: str) -> None:
+    error = await fails(enclave, script, tool_handler=lambda n, a: 1, tools=[{"name": "a"}])
+    assert error.code == code
+    rehearsed = await enclave.execute(script, tool_handler=lambda n, a: 1, tools=[{"name": "a"}], dry_run=True)
+    assert rehearsed.error is None
+
+
+async def test_half_a_surrogate_pair_in_the_name_of_a_function_that_calls(enclave: Enclave) -> None:
+    script = r"const o = { ['\ud800']: () => callTool('a', {}) }; return await o['\ud800']()"
+    assert (await enclave.execute(script, tool_handler=lambda n, a: 1)).value == 1
+
+
+FORGED = r"\n    at f (<input>:1:1)"
+
+
+@pytest.mark.parametrize("name", ["'x'.repeat(12e6)", f"'{FORGED}'.repeat(40000)"], ids=["long", "frames"])
+async def test_the_name_of_a_function_costs_little_wherever_it_is_told(enclave: Enclave, name: str) -> None:
+    calls = f"const n = {name}; const o = {{ [n]: () => callTool('a', {{}}) }}; "
+    script = f"{calls}for (let i = 0; i < 20; i++) await o[n](); return 1{chr(10) * 30_000}"
+    assert (await enclave.execute(script, tool_handler=lambda n, a: 1)).value == 1
+    loops = f"const n = {name}; const o = {{ [n]: () => {{ for (;;) {{}} }} }}; o[n](){chr(10) * 30_000}"
+    assert (await fails(enclave, loops)).code == "ITERATION_LIMIT"

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from codecall.envelopes import ExecutionResult
-from codecall.errors import AccessDeniedError, IllegalAccess, ScriptError, SelfReferenceError, ToolNotFoundError
+from codecall.errors import (
+    AccessDeniedError,
+    IllegalAccess,
+    MessageFloodError,
+    ScriptError,
+    SelfReferenceError,
+    ToolNotFoundError,
+)
 from codecall.sandbox.enclave import Enclave
 
 NAMES = ("users:list", "users:get", "users:find-all", "users:then", "github/issues/create", "process:run", "any thing")
@@ -55,6 +62,9 @@ async def run(enclave: Enclave, script: str, **options: Any) -> ExecutionResult:
             [True, False, True, True],
         ),
         ("users.get; return Object.keys(users)", ["list", "get", "find_all"]),
+        ("return 'list' in users", True),
+        ("return Object.keys(users)", ["list", "get", "find_all"]),
+        ("return Object.entries(crm).map(([name, tool]) => [name, typeof tool])", [["ping", "function"]]),
         ("return [typeof users, typeof users.list, typeof users.nothing]", ["object", "function", "function"]),
         ("users.get; return JSON.stringify([users, { ...users }])", "[{},{}]"),
         ("users.get; return [users, { tools }]", ["[namespace users]", {"tools": "[namespace tools]"}]),
@@ -75,6 +85,25 @@ async def test_what_a_namespace_is(enclave: Enclave, script: str, value: object)
     result = await run(enclave, script)
     assert result.error is None
     assert result.value == value
+
+
+@pytest.mark.parametrize("script", ["return 'list' in usres", "return Object.keys(usres)"])
+@pytest.mark.parametrize("tools", [TOOLS, None])
+async def test_what_is_asked_for_its_members_is_a_namespace_of_tools(
+    enclave: Enclave, script: str, tools: list[dict[str, Any]] | None
+) -> None:
+    result = await run(enclave, script, tools=tools)
+    assert isinstance(result.error, IllegalAccess)
+    assert result.error.message == "Identifier 'usres' is not allowed in AgentScript"
+
+
+async def test_too_many_questions_are_told_as_what_they_are(enclave: Enclave) -> None:
+    script = (
+        "const n = (s) => Array.from({ length: 4000 }, (_, i) => (s + i) in tools); return [n('x'), n('y'), n('z')]"
+    )
+    result = await run(enclave, script)
+    assert isinstance(result.error, MessageFloodError)
+    assert "looked for in a namespace" in (result.error.hint or "")
 
 
 async def test_a_missing_member_says_which_there_are(enclave: Enclave) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +21,7 @@ QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
 REPOSITORY = Path(__file__).parent.parent.parent
 
 STRICT = """
+import asyncio
 import pytest
 
 CALL = "return await callTool('users:list', { limit: 5 })"
@@ -49,6 +52,46 @@ def test_exhausted(codecall_enclave, tool_stub):
 def test_no_answer_left(codecall_enclave, tool_stub):
     tool_stub("users:list", side_effect=[1, 2])
     codecall_enclave.run("for (let i = 0; i < 3; i++) await callTool('users:list', {})")
+
+def test_no_item_left(codecall_enclave, tool_stub):
+    tool_stub("users:list", side_effect=iter([1]))
+    codecall_enclave.run("for (let i = 0; i < 2; i++) await callTool('users:list', {})")
+
+def test_used_up_and_others(codecall_enclave, tool_stub):
+    tool_stub("users:list", times=1)
+    tool_stub("users:list", when={"limit": 6}, optional=True)
+    codecall_enclave.run("for (let i = 0; i < 2; i++) await callTool('users:list', {})")
+
+def test_failed_unnoticed(codecall_enclave, tool_stub):
+    tool_stub("users:list", returns=[])
+    tool_stub("users:get")
+    codecall_enclave.run("await callTool('users:list', {}); null.x; await callTool('users:get', {})")
+    assert tool_stub.calls == [("users:list", {})]
+
+def test_failed_unnoticed_in_a_coroutine(codecall_enclave):
+    asyncio.run(codecall_enclave.execute("null.x"))
+
+def test_looked_at_what_tells_nothing(codecall_enclave):
+    result = codecall_enclave.run("console.log(1); null.x")
+    assert (result.logs, result.calls, result.warnings, result.stats.tool_calls) == (["1"], [], [], 0)
+    assert "EXECUTION_ERROR" in repr(result)
+
+@pytest.mark.parametrize("name", ["status", "success", "error", "code", "execution"])
+def test_failed_and_noticed(codecall_enclave, name):
+    getattr(codecall_enclave.run("null.x"), name)
+
+def test_failed_and_noticed_otherwise(codecall_enclave):
+    codecall_enclave.run("null.x").envelope()
+    with pytest.raises(Exception, match="null"):
+        codecall_enclave.run("null.x").raise_for_status()
+
+@pytest.mark.codecall(allow_failure=True)
+def test_failure_allowed(codecall_enclave):
+    codecall_enclave.run("null.x")
+
+def test_failure_allowed_by_the_test(codecall_enclave, tool_stub):
+    codecall_enclave.run("null.x")
+    tool_stub.allow_failure()
 
 def test_other_input(codecall_enclave, tool_stub):
     tool_stub("users:list", when={"limit": 6})
@@ -127,8 +170,21 @@ SAID = {
     "test_undeclared_but_caught_by_the_script": ["which has no stub", '<script> ended ok with "caught"'],
     "test_undeclared_and_swallowed_by_the_test": ["<script> called the tool 'users:list' with {}, which has no stub"],
     "test_near": ["which has no stub; did it mean users:lists?"],
-    "test_exhausted": ["with {}, which is declared for 1 call; this is one more"],
-    "test_no_answer_left": ["which is declared for 2 calls; this is one more"],
+    "test_exhausted": [
+        "with {}, which is declared for 1 call; this is one more",
+        "  Expect more: times=2, or another answer in side_effect",
+        "  hint: 1 tool call had completed and is not undone: users:list.",
+    ],
+    "test_no_answer_left": ["which is declared for 2 calls; this is one more", "  Expect more: times=3"],
+    "test_no_item_left": ["with {}, but no answer is left of its", "  Expect more: another answer in side_effect"],
+    "test_used_up_and_others": ["no stub of that name takes this input", "  Declare it: "],
+    "test_failed_unnoticed": [
+        "<script> failed, and the test did not look at its result\n<script> ended with runtime_error: EXECUTION_ERROR",
+        "  Look at `result.code` if this is expected",
+        "  Or allow it: tool_stub.allow_failure(), or @pytest.mark.codecall(allow_failure=True)",
+    ],
+    "test_failed_unnoticed_in_a_coroutine": ["the test did not look at its result"],
+    "test_looked_at_what_tells_nothing": ["the test did not look at its result"],
     "test_other_input": ['no stub of that name takes this input or has an answer left: tool_stub("users:list", when={'],
     "test_invalid_input": ["which its input schema refuses: limit: 5 is not of type 'string'", "allow_invalid_input()"],
     "test_input_wrong_beforehand": [
@@ -169,7 +225,9 @@ def test_strict_by_default(pytester: pytest.Pytester):
             assert text in said[name], f"{name}:\n{said[name]}"
     assert said.keys() == SAID.keys()
     assert not any("/anyio/" in text or "/codecall/" in text for text in said.values()), result.stdout.str()
-    result.assert_outcomes(failed=len(SAID), xfailed=1, skipped=1, passed=1)
+    assert "codecall:search" not in result.stdout.str()
+    assert "users:get" not in said["test_failed_unnoticed"].partition("Look at")[2], "no word of unused stubs"
+    result.assert_outcomes(failed=len(SAID), xfailed=1, skipped=1, passed=9)
 
 
 RESULTS = """
@@ -196,6 +254,21 @@ def test_error_without_a_stub(codecall_enclave, tool_stub):
 def test_no_such_file(script):
     script("broke.js")
 
+def test_a_function_that_raises(codecall_enclave, tool_stub):
+    def answer(given):
+        return look_up(given["name"])
+    def look_up(name):
+        return {}[name]
+    tool_stub("a", side_effect=answer)
+    tool_stub("b", raises=KeyError("none of the test's functions"))
+    assert codecall_enclave.run('''
+        await callTool('b', {}, { throwOnError: false });
+        await callTool('a', { name: 'x' });
+    ''').success
+
+def test_a_long_line(codecall_enclave):
+    assert codecall_enclave.run(f"return ['{'x' * 90}', nothing, '{'y' * 90}']").success
+
 def test_no_such_namespace(codecall_enclave, tool_stub):
     tool_stub("users:list", returns=1)
     assert codecall_enclave.run("return [await users.list(), await orders.list()]").success
@@ -206,8 +279,18 @@ def test_failures_tell_of_the_script(pytester: pytest.Pytester):
     pytester.makepyfile(test_results=RESULTS)
     pytester.makefile(".js", broken="const a = null;\nreturn a.b;\n")
     result = pytester.runpytest_inprocess(*QUIET)
-    result.assert_outcomes(failed=7)
+    result.assert_outcomes(failed=9)
     said = sections(result.stdout.str())
+    raised = said["test_a_function_that_raises"]
+    assert 'a({"name": "x"}) -> TOOL_EXECUTION_ERROR (KeyError: \'x\' at test_results.py:' in raised
+    assert "b({}) -> TOOL_EXECUTION_ERROR\n" in raised
+    text, mark = next(
+        (line, following)
+        for line, following in itertools.pairwise(said["test_a_long_line"].splitlines())
+        if line.startswith("  1 | ")
+    )
+    assert (text[6], text[-1]) == ("…", "…")
+    assert text[mark.index("^") :].startswith("nothing, 'yyy")
     value = said["test_value_of_a_failed_script"]
     assert ">       assert result.value == 1" in value
     assert "the script has no value, because it failed" in value
@@ -324,8 +407,14 @@ def test_a_preset_file_is_below_the_root(pytester: pytest.Pytester):
     [
         ('"secure", "balanced"', "takes one preset and keywords, got ('secure', 'balanced')"),
         ("5", "preset is a name or a path, got 5"),
-        ('"lax"', "unknown preset 'lax'"),
-        ("alow_unused=True", "alow_unused"),
+        ('"lax"', "what this test runs under is wrong: preset: unknown preset 'lax'; known: "),
+        ('preset="lax"', "what this test runs under is wrong: preset: unknown preset 'lax'; known: "),
+        (
+            "alow_unused=True",
+            "@pytest.mark.codecall takes no 'alow_unused'; did you mean allow_unused? Known: preset, recording, "
+            "allow_unused, allow_undeclared, allow_invalid_input, allow_failure, timeout_ms, ",
+        ),
+        ("timeout=5", "@pytest.mark.codecall takes no 'timeout'; did you mean timeout_ms? Known: "),
         ("timeout_ms=-1", "timeout_ms"),
     ],
 )
@@ -334,6 +423,45 @@ def test_markers_that_are_wrong(pytester: pytest.Pytester, marker: str, said: st
     result = pytester.runpytest_inprocess(*QUIET)
     result.assert_outcomes(errors=1)
     assert said in result.stdout.str()
+    assert not re.search(r"\.py:\d+: |During handling", result.stdout.str()), "no traceback"
+
+
+def test_a_marker_is_read_whatever_a_test_uses(pytester: pytest.Pytester):
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.codecall(allow_unusd=True)\ndef test_it(tool_stub): pass\n"
+        "@pytest.mark.codecall(timeoutMs=500)\ndef test_both_spellings(tool_stub): pass\n"
+    )
+    result = pytester.runpytest_inprocess(*QUIET)
+    result.assert_outcomes(errors=1, passed=1)
+    assert "did you mean allow_unused?" in result.stdout.str()
+
+
+def test_a_preset_of_the_command_line_that_there_is_not(pytester: pytest.Pytester):
+    result = pytester.runpytest_inprocess(*QUIET, "--codecall-preset=lax")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = result.stderr.str().splitlines()
+    assert [line for line in said if line] == [
+        "ERROR: --codecall-preset: unknown preset 'lax'; known: locked_down, secure, balanced, experimental, or the "
+        "path of a .toml file"
+    ]
+
+
+def test_a_preset_of_the_configuration_that_there_is_not(pytester: pytest.Pytester):
+    pytester.makeini("[pytest]\ncodecall_preset = lax\n")
+    pytester.makefile(".script.js", a="--- one\nreturn 1\n")
+    result = pytester.runpytest_inprocess(*QUIET)
+    result.assert_outcomes(failed=1)
+    assert "unknown preset 'lax'" in result.stdout.str()
+    assert "Traceback" not in result.stdout.str()
+    assert "options.py" not in result.stdout.str()
+
+
+def test_a_limit_of_one_run_that_there_is_not(pytester: pytest.Pytester):
+    pytester.makepyfile("def test_it(codecall_enclave): codecall_enclave.run('return 1', config={'timeoutms': 1})\n")
+    result = pytester.runpytest_inprocess(*QUIET)
+    result.assert_outcomes(failed=1)
+    assert "config.timeoutms: unknown option; known here: timeout_ms, " in result.stdout.str()
+    assert "options.py" not in result.stdout.str()
 
 
 ANY_LOOP = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,53 @@ def test_more_names_to_mask() -> None:
     (one,) = told(call("get", {"EMail": "ann@x.example", "phones": ["1", "2"]}), names=["email", "phone*"])
     assert one["value"] == {"EMail": "masked-credential-1", "phones": ["masked-credential-2", "masked-credential-3"]}
     assert one["masked"] == ["value.EMail", "value.phones[0]", "value.phones[1]"]
+
+
+def test_a_text_that_is_json_stays_json() -> None:
+    text = json.dumps({"user": "bob", "password": "s3cr3tpw!", "inner": json.dumps([{"tokens": ["tk_9f8e7d"]}])})
+    (one,) = told(call("get", {"text": text, "same": '{ "a": 1 }', "twice": '{"token": "a-1234567", "token": 5}'}))
+    value = one["value"]
+    assert json.loads(value["text"]) == {
+        "user": "bob",
+        "password": "masked-credential-1",
+        "inner": '[{"tokens": ["masked-credential-2"]}]',
+    }
+    assert value["same"] == '{ "a": 1 }'
+    assert json.loads(value["twice"]) == {"token": 5}
+    assert not any(secret in str(one) for secret in ("s3cr3tpw", "tk_9f8e7d", "a-1234567"))
+    assert one["masked"] == ["value.text", "value.twice"]
+
+
+def test_json_within_a_text_keeps_its_quotes() -> None:
+    (one,) = told(call("get", 'It said {"user": "ann", "api_key": "k-9876543"}, and db_password=hunter2, too.'))
+    assert one["value"] == (
+        'It said {"user": "ann", "api_key": "masked-credential-1"}, and db_password=masked-credential-2, too.'
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "masked"),
+    [
+        ({"tokens": ["tk_9f8e7d6c5b4a"], "tokensUsed": "12"}, {"tokens": ["M"], "tokensUsed": "12"}),
+        ({"api_keys": {"prod": "9f8e7d6c5b4a", "kind": "live"}}, {"api_keys": {"prod": "M", "kind": "live"}}),
+        ({"passwords": ["hunter2!"], "pass": "x", "passing": "y"}, {"passwords": ["M"], "pass": "M", "passing": "y"}),
+        (
+            {"session_id": "9f8e7d", "sessionId": "1", "session": "s"},
+            {"session_id": "M", "sessionId": "M", "session": "s"},
+        ),
+        ({"secrets": [{"of": "db", "is": ["abcd-1234"]}]}, {"secrets": [{"of": "db", "is": ["M"]}]}),
+        ("Authorization header: Bearer abcdefghijklmnopqrst", "Authorization header: Bearer M"),
+    ],
+)
+def test_what_stands_under_related_names_and_further_down(value: object, masked: object) -> None:
+    (one,) = told(call("get", value))
+    assert json.loads(re.sub(r"masked-credential-\d+", "M", json.dumps(one["value"]))) == masked
+
+
+def test_a_schema_under_a_telling_name_stays() -> None:
+    schema = {"password": {"type": "string", "description": "At least 8 characters", "pattern": "[a-z0-9]{8,}"}}
+    (one,) = told(call("describe", schema))
+    assert one["value"] == schema
 
 
 def test_uris_are_masked() -> None:

@@ -78,6 +78,7 @@ def record(project: pytest.Pytester) -> None:
 def test_record_once_and_replay_without_the_server(project: pytest.Pytester) -> None:
     result = run(project)
     result.assert_outcomes(failed=1)
+    assert "During handling" not in result.stdout.str()
     result.stdout.fnmatch_lines(
         ["there is no recording recorded/stock.json", "*Make it: pytest --codecall-record test_stock.py::test_stock"]
     )
@@ -169,21 +170,55 @@ def test_a_broken_file_says_so(project: pytest.Pytester) -> None:
     ("server", "message"),
     [
         ("", "--codecall-record: which server?*"),
-        ("shop:nothing", "codecall_server: 'shop:nothing' cannot be imported*"),
+        ("shop:mpc", "codecall_server: 'shop:mpc' cannot be imported: shop has no 'mpc'; did you mean shop:mcp[?]"),
+        ("shoop:mcp", "cannot be imported: No module named 'shoop'; is its folder on `pythonpath`[?]"),
+        ("broken:mcp", "'broken:mcp' cannot be imported: ZeroDivisionError: division by zero (broken.py:1)"),
+        (
+            "lacking:mcp",
+            "'lacking:mcp' cannot be imported: ModuleNotFoundError: No module named 'absent' (lacking.py:1)",
+        ),
         ("nowhere.py", "codecall_server: 'nowhere.py' is no `module:name`, no URL and no file"),
         ("http://127.0.0.1:9/mcp", "*the server to record, 'http://127.0.0.1:9/mcp', cannot be opened*"),
     ],
 )
 def test_a_server_that_is_none(project: pytest.Pytester, server: str, message: str) -> None:
+    project.makepyfile(broken="mcp = 1 / 0", lacking="import absent")
     result = run(project, "--codecall-record", "-o", f"codecall_server={server}")
+    assert "/codecall/" not in result.stdout.str(), "no traceback of ours"
     assert sum(result.parseoutcomes().get(word, 0) for word in ("failed", "errors")) == 1
     result.stdout.fnmatch_lines([f"*{message}"])
     assert not recorded(project).exists()
 
 
-@pytest.mark.parametrize("server", ["shop:create", "shop:create_later"])
-def test_a_server_from_a_function(project: pytest.Pytester, server: str) -> None:
+@pytest.mark.parametrize("server", ["shop:create", "shop:create_later", '"shop:mcp"', "'shop:mcp'"])
+def test_a_server_from_a_function_or_in_quotes(project: pytest.Pytester, server: str) -> None:
     run(project, "--codecall-record", "-o", f"codecall_server={server}").assert_outcomes(passed=1)
+
+
+def test_a_server_at_the_root_without_pythonpath(project: pytest.Pytester) -> None:
+    (project.path / "pyproject.toml").unlink()
+    project.makeini("[pytest]\ncodecall_server = shop:mcp\n")
+    for name in ("tests", "tests/recorded"):
+        project.mkdir(name)
+    for name in ("test_stock.py", "stock.js"):
+        (project.path / name).rename(project.path / "tests" / name)
+    run(project, "--codecall-record").assert_outcomes(passed=1)
+    assert (project.path / "tests" / "recorded" / "stock.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ("shop:mcp", ""),
+        ("shop:nothing", "recording(server=…): 'shop:nothing' cannot be imported: shop has no 'nothing'"),
+    ],
+)
+def test_a_server_of_one_recording(project: pytest.Pytester, server: str, said: str) -> None:
+    project.makepyfile(test_stock=TESTS.replace('stock.json"', f'stock.json", server="{server}"'))
+    result = run(project, "--codecall-record", "-o", "codecall_server=")
+    result.assert_outcomes(passed=not said, failed=bool(said))
+    assert said in result.stdout.str()
+    assert recorded(project).exists() is not bool(said)
 
 
 def test_a_server_from_a_fixture_the_marker_stubs_and_masks(project: pytest.Pytester) -> None:
@@ -288,7 +323,7 @@ def test_calls_in_order_and_one_recording_a_test(project: pytest.Pytester) -> No
 
         def test_two(recording):
             recording("recorded/stock.json", server=None)
-            with pytest.raises(pytest.UsageError, match="a test has one recording"):
+            with pytest.raises(pytest.fail.Exception, match="a test has one recording"):
                 recording("recorded/other.json")
 
         ORDER = ["tea", "mug"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import re
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 from unittest.mock import ANY, AsyncMock
 
 import anyio
@@ -15,7 +17,7 @@ from fastmcp import FastMCP
 from pydantic import BaseModel
 
 from codecall import CodeCallPlugin, ToolCallError
-from codecall.testing import ScriptEnclave, Stub, Stubs
+from codecall.testing import Script, ScriptEnclave, Stub, Stubs
 from codecall.testing.failures import CODES
 
 CALL = "return await callTool('t', codecallContext.input ?? {})"
@@ -407,3 +409,54 @@ def test_a_run_from_within_a_run(codecall_enclave: ScriptEnclave, tool_stub: Stu
     tool_stub("inner", returns="inner")
     tool_stub("t", side_effect=lambda _: codecall_enclave.run("return await callTool('inner')").value)
     assert codecall_enclave.run(CALL).value == "inner"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"return_value": 1}, "tool_stub has no argument 'return_value'; did you mean returns?"),
+        ({"side_effects": [1]}, "did you mean side_effect?"),
+        ({"exception": "x"}, "did you mean raises?"),
+        ({"zzz": 1}, "has no argument 'zzz'. It takes name, returns, raises, "),
+    ],
+)
+def test_what_a_stub_does_not_take(tool_stub: Stubs, given: dict[str, Any], said: str):
+    with pytest.raises(TypeError, match=re.escape(said)):
+        tool_stub("t", **given)
+    assert tool_stub.stubs == []
+
+
+def test_what_stubs_of_resources_and_prompts_do_not_take(tool_stub: Stubs):
+    with pytest.raises(TypeError, match=r"resource_stub has no argument 'when'\. It takes uri, returns"):
+        cast("Any", tool_stub.resource)("a://b", when={})
+    with pytest.raises(TypeError, match=r"tool_stub takes a name and keywords: tool_stub\('t', returns=…\)"):
+        cast("Any", tool_stub)("t", {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"allow_tools": ["a"]}, "run has no argument 'allow_tools'; did you mean allowed_tools?"),
+        ({"contxt": {}}, "did you mean context?"),
+        ({"limit": 2}, "run has no argument 'limit'; did you mean context={\"limit\": 2}?"),
+        ({"timeout_ms": 2}, 'did you mean config={"timeout_ms": 2}?'),
+    ],
+)
+async def test_what_a_run_does_not_take(
+    codecall_enclave: ScriptEnclave,
+    script: Callable[[Path], Script],
+    tmp_path: Path,
+    given: dict[str, Any],
+    said: str,
+):
+    path = tmp_path / "one.js"
+    path.write_text("return 1", encoding="utf-8")
+    with pytest.raises(TypeError, match=re.escape(said)):
+        script(path).run(**given)
+    with pytest.raises(TypeError, match=re.escape(said)):
+        await script(path).execute(**given)
+    with pytest.raises(TypeError, match=re.escape(said)):
+        codecall_enclave.run("return 1", **given)
+    with pytest.raises(TypeError, match=re.escape(said)):
+        await codecall_enclave.execute("return 1", **given)
+    assert codecall_enclave.results == []

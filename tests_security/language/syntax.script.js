@@ -93,14 +93,11 @@ return typeof o.m();
 const o = { m() { super.__proto__ = 1; super['constructor'] = 2; super.x = 3 } }; //! DisallowedMember Member '__proto__'
 //! ^ DisallowedMember Member 'constructor'
 --- a decorator
-@eval class A { } //! SYNTAX_ERROR Unexpected token ILLEGAL
+@eval class A { } //! DisallowedSyntax Syntax 'decorator' is not allowed
 --- an accessor field
-class A { accessor x = 1 }
-//~ SYNTAX_ERROR expecting ';'
---- an enum, an interface, a type, a cast
-enum A { B } //! SYNTAX_ERROR Unexpected reserved word
---- a type annotation
-const x: Function = 1; //! SYNTAX_ERROR Missing initializer in const declaration
+class A { accessor x = 1 } //! DisallowedSyntax Syntax 'accessor' is not allowed
+--- an enum
+enum A { B } //! DisallowedSyntax Syntax 'enum' is not allowed
 --- a pipe, a bind operator, a do expression
 const f = x => x |> eval(%); //! SYNTAX_ERROR Unexpected token >
 --- a record and a tuple
@@ -193,7 +190,7 @@ undeclared = 1; //! DisallowedGlobal Identifier 'undeclared'
 --- an assignment to a name nobody declared, in a function
 (function () { undeclared = 1 })(); //! DisallowedGlobal Identifier 'undeclared'
 --- JSX
-return <div onClick={eval} />; //! SYNTAX_ERROR Unexpected token <
+return <div onClick={eval} />; //! SYNTAX_ERROR Unexpected token
 --- a comment of Python's
 # eval('1') //! SYNTAX_ERROR Unexpected token ILLEGAL
 --- optional chaining in new

@@ -71,7 +71,7 @@ return new Error('x').stack;
 --- CVE-2022-36067 SandBreak: a new global Error
 //@ hint: vm2 < 3.9.11; the script's own Error, with a prepareStackTrace, was taken for the global one
 globalThis.Error = { prepareStackTrace: (error, frames) => frames }; //! IllegalBuiltinAccess Identifier 'globalThis' is not allowed
-return (() => { const a = a })();
+return (() => { const a = a })(); //! DisallowedSyntax 'a' is used in the value it is given
 --- CVE-2022-36067 SandBreak: prepareStackTrace by a computed name
 //@ hint: vm2 < 3.9.11
 const name = ['prepare', 'StackTrace'].join('');

@@ -172,3 +172,60 @@ const c = ['constr', 'uctor'].join('');
 class B extends A { [c] = null; then = null }
 return new B(Promise.resolve(1));
 //~ EXECUTION_ERROR settles with a promise
+--- what a promise inherits from cannot be held
+const [O] = [Object];
+return [['get', 'PrototypeOf'], ['set', 'PrototypeOf']].map((name) => typeof O[name.join('')]);
+//= ["undefined", "undefined"]
+--- nor changed, through the prototype of promises
+const p = ['proto', 'type'].join('');
+const [P] = [Promise];
+P[p].users = 'mine';
+//~ EXECUTION_ERROR not extensible
+--- an object that inherits from it is no way around
+const p = ['proto', 'type'].join('');
+const [P] = [Promise];
+const own = Object.create(P[p]);
+return own.users;
+//~ EXECUTION_ERROR a promise was not awaited: its property 'users' was read
+--- what is set on a promise is its own, and on no other
+const one = Promise.resolve(1);
+one.toString = () => 'mine';
+one.users = [];
+let other = 'none';
+try { other = Promise.resolve(2).users; } catch (e) { other = e.name; }
+return [one.toString(), one.users, other, String({})];
+//= ["mine", [], "TypeError", "[object Object]"]
+--- fields of a class, put on a promise
+class A { constructor(o) { return o } }
+class B extends A { users = 1; then = undefined }
+return [new B(Promise.resolve(1)).users, 'done'];
+//= [1, "done"]
+--- reading what is not there does not get past the limit of turns
+const p = Promise.resolve();
+for (;;) { try { p.x; } catch { } }
+//~ ITERATION_LIMIT
+--- nor past the stack
+const p = Promise.resolve();
+const f = () => { try { p.x; } catch { } return f() + 1; };
+return f();
+//~ STACK_OVERFLOW
+--- the error shows nothing of the runtime
+try { Promise.resolve().x; } catch (e) { return [e.name, e.stack, Object.getOwnPropertyNames(e).sort()]; }
+//= ["TypeError", "", ["message"]]
+--- nor all of a long name
+try { Promise.resolve()['x'.repeat(100000)]; } catch (e) { return e.message.length < 300; }
+//= true
+--- nor a name that is no text
+const key = Symbol('k');
+return Promise.resolve()[key];
+//~ EXECUTION_ERROR a promise was not awaited: it was used as a value
+--- a tool's name in the error is shortened
+const name = 'n'.repeat(250);
+try { callTool(name).x; } catch (e) { return e.message.length < 300; }
+//= true
+--- a spread looks at a promise only, and runs nothing of the script's
+let asked = 0;
+const own = { get then() { asked += 1; }, a: 1 };
+const copy = { ...own };
+return [asked, copy.a];
+//= [1, 1]

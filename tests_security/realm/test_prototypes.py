@@ -149,10 +149,14 @@ def test_every_method_of_the_engine_has_a_verdict(prototype: str):
     assert unjudged == set(), "say in policy.PROTOTYPES whether scripts may use them"
 
 
+ADDED = {"BigInt.prototype": {"toLocaleString"}}
+"""What the engine lacks and the runtime brings."""
+
+
 @pytest.mark.parametrize("prototype", PROTOTYPES)
 def test_every_allowed_method_is_there(prototype: str):
     row = PROTOTYPES[prototype]
-    assert (row.allowed | row.regex) - set(ENGINE[prototype]) == set()
+    assert (row.allowed | row.regex) - set(ENGINE[prototype]) == ADDED.get(prototype, set())
     assert (row.allowed | row.regex) & row.removed.keys() == set()
     assert all(row.removed.values())
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from codecall.sandbox.agentscript.findings import Mark
 from codecall.sandbox.agentscript.policy import TYPE_PLACES, TYPESCRIPT, WORDS_OF_JAVASCRIPT, TypeScriptRow
-from codecall.sandbox.agentscript.typescript import Node
+from codecall.sandbox.agentscript.typescript import Node, holds_types
 from codecall.sandbox.agentscript.unsafe import token_start
 from codecall.sandbox.agentscript.vocabulary import refused
 
@@ -47,6 +48,16 @@ _OPENS_A_STATEMENT: Final = re.compile(r"\{|(?:function|class|let|async)\b")
 
 _TIGHT: Final = frozenset({"+", "-", "*", "/", "%", "**", "<<", ">>", ">>>"})
 """Operators that rank above `as`."""
+
+_WORDS: Final = frozenset(
+    {"abstract", "declare", "interface", "module", "namespace", "readonly", "type"}
+    | {"accessibility_modifier", "override_modifier"}
+)
+"""Before what stands on the next line they are names themselves; the parser does not always care."""
+
+_MEMBERS: Final = frozenset({"method_definition", "public_field_definition"})
+
+_NAMESPACES: Final = frozenset({"internal_module", "module"})
 
 _SAME: Final = {"abstract_class_declaration": "class_declaration", "optional_parameter": "required_parameter"}
 """What a kind of node is called when its types are gone."""
@@ -86,16 +97,17 @@ def blanked(script: str, spans: list[tuple[int, int]]) -> str:
     return "".join((*pieces, script[at:]))
 
 
-def non_null(root: Node) -> list[int]:
-    """Where the `!` of non-null assertions are."""
-    places: list[int] = []
-    stack = [root]
+def broken_lines(script: str, node: Node) -> Iterator[Mark]:
+    """Findings about types below `node` that go on over the end of their line."""
+    if "\n" not in script[node.start_byte : node.end_byte]:
+        return
+    stack = [node]
     while stack:
-        node = stack.pop()
-        stack.extend(node.children)
-        if node.type == "non_null_expression" and node.children[-1].type == "!":
-            places.append(node.children[-1].start_byte)
-    return places
+        part = stack.pop()
+        inside = part.children
+        stack.extend(inside)
+        if part.type in _ON_ITS_LINE and "\n" in script[inside[0].end_byte : inside[1].start_byte]:
+            yield misplaced(inside[1].start_byte, "type at the end of a line")
 
 
 class Eraser:
@@ -109,8 +121,6 @@ class Eraser:
         """Characters that stand for others, by their place."""
         self.marks: list[Mark] = []
         self.shape: Shape = []
-        self.compared: set[int] = set()
-        """Where the `<` of comparisons are."""
         self._erased_before: dict[int, int] = {}
         """Where an erased span begins, by where it ends."""
         self._borders: set[int] = set()
@@ -140,6 +150,8 @@ class Eraser:
         row = _row(node, parent)
         if kind in _GO_WITH_A_PART and any(_row(child, kind).erasure == "removed" for child in node.children):
             row = _REMOVED
+        if row.erasure == "removed" or kind in _MEMBERS:
+            self._look_for_names(node)
         match row.erasure:
             case "erased":
                 self._blank(node)
@@ -155,7 +167,7 @@ class Eraser:
                     self._prefixes.append(node.start_byte)
                 stack.append((inner, kind, -1))
             case "kept" if node.child_count == 0:
-                self._keep_word(node, parent)
+                self._keep_word(node)
             case "kept":
                 if kind in _CHAINS:
                     self._joints[node.children[0].end_byte] = node.children[1].start_byte
@@ -167,10 +179,8 @@ class Eraser:
                 message = refused("Syntax", row.name)
                 self.marks.append(Mark(node.start_byte, row.kind, message, row.instead or None))
 
-    def _keep_word(self, node: Node, parent: str) -> None:
+    def _keep_word(self, node: Node) -> None:
         kind = node.type
-        if kind == "<" and parent == "binary_expression":
-            self.compared.add(node.start_byte)
         if kind != ";":
             self.shape.append((kind, -1 if kind in "()" else node.start_byte))
 
@@ -187,18 +197,7 @@ class Eraser:
         self._erased_before[end] = start
         if start in self._borders:
             self.signs[start] = ";"
-        if "\n" in self.script[start:end]:
-            self._look_for_lines(node)
-
-    def _look_for_lines(self, node: Node) -> None:
-        """Look for a type that goes on over the end of its line."""
-        stack = [node]
-        while stack:
-            part = stack.pop()
-            inside = part.children
-            stack.extend(inside)
-            if part.type in _ON_ITS_LINE and "\n" in self.script[inside[0].end_byte : inside[1].start_byte]:
-                self.marks.append(misplaced(inside[1].start_byte, "type at the end of a line"))
+        self.marks.extend(broken_lines(self.script, node))
 
     def bared(self, text: str) -> Iterator[Mark]:
         """Findings about what of `text`, without types, would mean something else for where a type was."""
@@ -213,6 +212,12 @@ class Eraser:
             at_start = start in self._starts and _OPENS_A_STATEMENT.match(text, begin)
             if at_start or "\n" in text[start:begin]:
                 yield misplaced(start, "type in the way")
+
+    def _look_for_names(self, node: Node) -> None:
+        """Look for words that are names where a line ends behind them."""
+        for word, behind in pairwise(node.children):
+            if word.type in _WORDS and "\n" in self.script[word.end_byte : behind.start_byte]:
+                self.marks.append(misplaced(word.start_byte, "type at the end of a line"))
 
     def _parts(self, node: Node, parent: str) -> list[Node]:
         """The parts of a node that is kept, but for what has been erased of them."""
@@ -241,12 +246,9 @@ class Eraser:
 
     def _look_at_ranks(self, parts: list[Node]) -> None:
         """Look for operators that the parser ranks otherwise than everyone else does."""
-        left, sign, right = parts[0], parts[1].type, parts[-1]
+        left, sign = parts[0], parts[1].type
         if left.type == "await_expression" and sign in _TIGHT:
             self._awaited[left.end_byte] = left.start_byte
-        compares = left.type == "binary_expression" and left.children[1].type == "<"
-        if sign == ">" and compares and self.script.startswith("(", right.start_byte):
-            self.marks.append(misplaced(left.start_byte, "type in the way"))  # a < b<C>(d)
 
     def _close_ranks(self, node: Node) -> None:
         """Keep line ends in the types of an arrow function from where JavaScript can have none."""
@@ -276,6 +278,8 @@ class Eraser:
 def _row(node: Node, parent: str) -> TypeScriptRow:
     """What becomes of `node`, a part of a node of kind `parent`."""
     kind = node.type
+    if kind in _NAMESPACES and holds_types(node):
+        return _REMOVED
     row = TYPESCRIPT.get(f"{parent}.{kind}")
     if row is None:
         if node.is_named:

@@ -19,6 +19,8 @@ MAX_WHAT: Final = 80
 Fields: TypeAlias = Mapping[str, str]
 """What a hint's template names."""
 
+_ENDING: Final = re.compile("[\x00-\x1f\x7f-\x9f`\u2028\u2029]+")
+"""What would end a line, or a piece of code in a hint."""
 _PLAIN: Final = frozenset({"Identifier", "MemberExpression", "CallExpression", "ThisExpression"})
 
 
@@ -72,6 +74,6 @@ def short(text: str) -> str:
 
 
 def as_said(case: Case, said: Said) -> Fields:
-    """What the message itself says."""
+    """What the message itself says, in one line: what it names may be a key of an answer."""
     del case
-    return {name: short(text or "") for name, text in said.groupdict().items()}
+    return {name: short(_ENDING.sub(" ", text or "")) for name, text in said.groupdict().items()}

@@ -36,6 +36,21 @@ _LATIN = re.compile(
 _SUSPICIOUS = re.compile(f"[{_INVISIBLE}{_JOINERS}{_ALIKE}]")
 
 
+_SURROGATES: Final = re.compile("([\\ud800-\\udbff])([\\udc00-\\udfff])|[\\ud800-\\udfff]")
+
+
+def well_formed(text: str) -> str:
+    """`text` as it can be sent: both halves of a surrogate pair joined, a half without its other half U+FFFD. The
+    escapes of a literal can make either."""
+    # A worker in its jail can load no codec that would do it.
+    return text if text.isascii() else _SURROGATES.sub(_whole, text)
+
+
+def _whole(found: re.Match[str]) -> str:
+    high, low = found.groups()
+    return "\ufffd" if high is None else chr(0x10000 + ((ord(high) - 0xD800) << 10) + ord(low) - 0xDC00)
+
+
 def suspicious(text: str) -> bool:
     """Whether a closer look at `text` can find anything."""
     return _SUSPICIOUS.search(text) is not None

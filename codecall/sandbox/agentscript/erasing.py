@@ -19,15 +19,25 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from codecall.sandbox.agentscript.blanking import Eraser, Shape, blanked, misplaced, non_null
+from codecall.sandbox.agentscript.blanking import Eraser, Shape, blanked, broken_lines, misplaced
 from codecall.sandbox.agentscript.characters import ODD_SPACE, UNSEEN_IN_CODE, code_point
 from codecall.sandbox.agentscript.findings import Mark
 from codecall.sandbox.agentscript.prescan import source_mark
-from codecall.sandbox.agentscript.typescript import parse
+from codecall.sandbox.agentscript.typescript import comparisons, misranked, parse
 
-TYPE_ARGUMENTS: Final = re.compile(r"([\w$])<(?:[A-Z][\w$]*|null|undefined|[\s.,|&\[\]<>]){1,40}+(?<=>)\(")
+_IN_TYPES = r"[\s.|\[\]<>]|&(?!&)|\{[^{}()]*\}|\"[^\"\n]*\"|'[^'\n]*'"
+_SEVERAL = rf"<(?:[A-Z][\w$]*|null|undefined|true|false|,|{_IN_TYPES}){{1,40}}+(?<=>)(?=[(`])"
+_ONE = rf"<(?![<=])(?:[\w$]++|{_IN_TYPES}){{1,40}}?>(?=\s*[(`])"
+_FROM_SIGN: Final = re.compile(f"{_SEVERAL}|{_ONE}")
+TYPE_ARGUMENTS: Final = re.compile(rf"[\w$)\]](?:{_SEVERAL}|\s*{_ONE})")
 """What is a call with type arguments, or looks like one: `callTool<User>(…)`, `new Map<Key, Date[]>(…)`. To JavaScript
-they are comparisons, of names it may know. Other types need no suspicion: they are no names it knows."""
+they are comparisons, of names it may know. In a list of several, those that begin with small letters may be two honest
+comparisons: `f(a<b, c>(d))`."""
+
+_MAX_COMPARED: Final = 64
+"""Different texts that may be types, each of which is read for itself."""
+_MAX_ROUNDS: Final = 4
+"""Readings of a script in which the parser ranks operators wrongly."""
 
 
 class Erased(NamedTuple):
@@ -44,24 +54,57 @@ class Erased(NamedTuple):
 
 def erase(script: str) -> Erased | None:
     """Take the types out of `script`; None when there is nothing of TypeScript in it, or too much to read."""
-    before = script
-    if (reading := parse(script)) is not None and (asserted := non_null(reading.root)):
-        # The parser ranks `!` below all operators: without any, it reads the rest as everyone does
-        script = blanked(script, [(place, place + 1) for place in asserted])
-        reading = parse(script) if reading.sound else reading
+    before, marks = script, list[Mark]()
+    reading = parse(script)
+    for _ in range(_MAX_ROUNDS):
+        if reading is None:
+            return None
+        ranked = list(misranked(script, reading.root))
+        types = [(node.start_byte, node.end_byte) for node in ranked]
+        marks.extend(mark for node in ranked for mark in broken_lines(script, node))
+        if reading.sound:
+            types.extend(_read_as_types(script, comparisons(script, reading.root), marks))
+        if not types:
+            break
+        # Without what the parser ranks wrongly, it reads the rest as everyone does
+        marks.extend(_hidden(script, types))
+        script = blanked(script, types)
+        if not reading.sound:
+            break
+        reading = parse(script)
     if reading is None:
         return None
     eraser = Eraser(script)
     eraser.run(reading.root)
-    if not eraser.spans and not eraser.marks and script == before:
+    if not eraser.spans and not eraser.marks and not marks and script == before:
         return None
     text = eraser.text()
-    marks = [*eraser.marks, *_hidden(script, eraser.spans), *eraser.bared(text)]
-    calls = (found for found in TYPE_ARGUMENTS.finditer(text) if found.end(1) in eraser.compared)
-    marks.extend(misplaced(found.start(), "type in the way") for found in calls)  # comparisons to nobody but the parser
+    marks.extend((*eraser.marks, *_hidden(script, eraser.spans), *eraser.bared(text)))
     if reading.sound and not marks:
         marks.extend(_changed(text, eraser.shape))
     return Erased(text, marks, reading.sound)
+
+
+def _read_as_types(script: str, places: list[int], marks: list[Mark]) -> Iterator[tuple[int, int]]:
+    """What begins at one of the `places` of the sign `<`, and is a call's type arguments to everyone but the parser.
+    Where it takes too much to tell, there is a finding."""
+    known: dict[str, bool] = {}
+    read = 0
+    for place in places:
+        found = _FROM_SIGN.match(script, place) if place >= read else None
+        if found is None:
+            continue
+        types = found[0]
+        if types not in known:
+            if len(known) == _MAX_COMPARED:
+                marks.append(misplaced(place, "type arguments in the way"))
+                return
+            text = f"let a: A{types};"
+            reading = parse(text)
+            known[types] = reading is not None and reading.sound and not any(broken_lines(text, reading.root))
+        if known[types]:
+            read = found.end()
+            yield found.span()
 
 
 def _changed(text: str, wanted: Shape) -> list[Mark]:

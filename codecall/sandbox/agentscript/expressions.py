@@ -96,9 +96,10 @@ def _call(walk: Walk, node: Node, scope: Scope) -> None:
             _tool_name(walk, arguments[0])
         elif callee.name == "Date" and not walk.words.rules.allow_clock:
             walk.refuse(VARIANTS["Date()"], node)
-    elif callee.type == "MemberExpression" and not walk.words.rules.allow_regex:
+    elif callee.type == "MemberExpression":
+        walk.owners.called(callee, arguments)
         text = text_of(callee.property) if callee.computed else plain_key(callee.property)
-        if text in PATTERN_METHODS:
+        if text in PATTERN_METHODS and not walk.words.rules.allow_regex:
             walk.refuse(VARIANTS["pattern method"], callee.property, path(callee) or text)
     walk.push(callee, scope)
     walk.push_all(arguments, scope)
@@ -156,6 +157,8 @@ def _binary(walk: Walk, node: Node, scope: Scope) -> None:
     if node.operator in _COMPARES:
         walk.data(node.left, tested=True)
         walk.data(node.right, tested=True)
+    elif node.operator == "in":
+        walk.owners.asked(node.right)
     walk.push(node.left, scope)
     walk.push(node.right, scope)
 

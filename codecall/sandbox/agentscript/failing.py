@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from itertools import islice
 from typing import Final, TypeVar, cast
 
 import msgspec
@@ -31,6 +32,9 @@ MAX_LOOKED_AT: Final = 50
 
 MAX_LOST: Final = 300
 """Most characters of a failed call's message in a warning."""
+
+MAX_FRAMES: Final = 200
+"""Frames of a stack that are looked at. Names of functions stand in it, and may look like any number of frames."""
 
 _AWAIT_IT: Final = "Write `await` in front of a call whose value or failure matters."
 
@@ -131,6 +135,14 @@ class Autopsy:
             said.append(f"The script ended without the values of {names}{more}: not awaited. {_AWAIT_IT}")
         return said
 
+    def idle(self, value: str) -> list[str]:
+        """What is said of a script that only declares what it is for, and gives `value`, JSON text."""
+        name = self._program.uncalled if self._program else None
+        if name is None or value != "null" or self._journal.open or self._journal.kept:
+            return []
+        run = short(name)
+        return [f"Nothing was returned: `{run}` is declared but never called; end with `return {run}();`"]
+
     def _called(self, call: Made) -> str:
         place = self._place(call.stack)
         return f"{short(call.name)}{f' (line {place[0]})' if place else ''}"
@@ -151,7 +163,7 @@ class Autopsy:
     def _place(self, stack: str) -> Place | None:
         """The innermost place in the script that a stack names."""
         if self._program is not None:
-            for match in _FRAME.finditer(stack):
+            for match in islice(_FRAME.finditer(stack), MAX_FRAMES):
                 if (place := self._program.original(int(match[1]), int(match[2]))) is not None:
                     return place
         return None

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from codecall.sandbox.agentscript.characters import well_formed
 from codecall.sandbox.agentscript.policy import FindingKind
 from codecall.sandbox.agentscript.sites import Outline
 
@@ -70,5 +71,6 @@ def refusal(script: str, marks: Iterable[Mark], outline: Outline | None = None) 
     for mark in list(unique.values())[:MAX_FINDINGS]:
         offset = min(max(mark.offset, 0), len(script))
         line = bisect_right(starts, offset)
-        findings.append(Finding(mark.kind, mark.code, mark.message, line, offset - starts[line - 1] + 1, mark.hint))
+        message, hint = well_formed(mark.message), mark.hint and well_formed(mark.hint)
+        findings.append(Finding(mark.kind, mark.code, message, line, offset - starts[line - 1] + 1, hint))
     return Refused(findings, outline)

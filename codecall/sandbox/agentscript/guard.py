@@ -40,6 +40,7 @@ __all__ = [
 
 _HANDLERS = {**_EXPRESSION_HANDLERS, **_STATEMENT_HANDLERS}
 _CHILDREN = {**_EXPRESSION_CHILDREN, **_STATEMENT_CHILDREN}
+_FUNCTIONS = frozenset({"ArrowFunctionExpression", "FunctionExpression", "FunctionDeclaration"})
 
 
 def check(script: str, rules: Rules, *, coverage: bool = False, spaces: FindSpaces = no_spaces) -> Checked:
@@ -83,17 +84,35 @@ def check(script: str, rules: Rules, *, coverage: bool = False, spaces: FindSpac
         sites,
         names.spaces,
         walk.data_sites,
+        None if walk.returns or form == "function" else _uncalled(statements, {use.name for use in walk.uses}),
     )
+
+
+def _uncalled(statements: list[Node], used: set[str]) -> str | None:
+    """The first function at top level that nothing names."""
+    for statement in statements:
+        declared: list[Node] = []
+        if statement.type == "FunctionDeclaration":
+            declared = [statement.id]
+        elif statement.type == "VariableDeclaration":
+            declared = [one.id for one in statement.declarations if one.init and one.init.type in _FUNCTIONS]
+        for name in declared:
+            if name.type == "Identifier" and name.name not in used:
+                return name.name
+    return None
 
 
 def _form(statements: list[Node], *, returns: bool) -> tuple[ScriptForm, int | None]:
     """What the script's value is, and where the statement starts that gives it."""
     effective = [statement for statement in statements if statement.type != "EmptyStatement"]
-    if not effective or effective[-1].type != "ExpressionStatement":
+    if not effective or effective[-1].type not in {"ExpressionStatement", "FunctionDeclaration"}:
         return "statements", None
     last = effective[-1]
     start: int = last.range[0] - SHIFT
-    alone = all(statement.directive is not None for statement in effective[:-1])
-    if alone and last.expression.type == "ArrowFunctionExpression":
+    alone = all(getattr(statement, "directive", None) is not None for statement in effective[:-1])
+    function: Node = last if last.type == "FunctionDeclaration" else last.expression
+    if alone and function.type in _FUNCTIONS and not function.generator:
         return "function", start
+    if function is last:
+        return "statements", None
     return ("statements", None) if returns else ("expression", start)

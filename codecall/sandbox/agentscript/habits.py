@@ -159,11 +159,11 @@ SYNTAX_MESSAGES: Final = (
         "Put an operator or a comma before the text, `+` to join; escape quotes in it.",
     ),
     (
-        r"Unexpected (?:identifier|number|token)",
+        r"Unexpected (?:identifier|number|token)|expecting '[;,:=(]",
         "Something is left open or out before this place: look for a bracket, a comma or an operator.",
     ),
     (
-        r"Invalid regular expression|expecting '|nothing to repeat|invalid .*(?:group|class|escape|repeat)",
+        r"Invalid regular expression|expecting '[)}>]|nothing to repeat|invalid .*(?:group|class|escape|repeat)",
         "Write a backslash before what has a meaning of its own in a regular expression, such as brackets and `/`.",
     ),
     (r"Unexpected end of input", "Something is left open: close every bracket, string and template."),

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 from codecall.sandbox.agentscript.guard import CatchSite, Checked, FunctionSite, LoopSite
 from codecall.sandbox.agentscript.lines import Lines
@@ -41,7 +43,7 @@ _CLOSE, _OPEN = 0, 1
 _FOREMOST = -(2**62)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """A script ready for the engine."""
 
@@ -52,15 +54,20 @@ class Program:
     _offsets: tuple[int, ...]
     _lengths: tuple[int, ...]
     _head: int = len(_HEAD)
+    uncalled: str | None = None
+    """A function that is what the script is for, if it gives nothing (`Checked.uncalled`)."""
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where each line begins, and where one behind the last would."""
+        return [0, *accumulate(len(text) + 1 for text in self.script.split("\n"))]
 
     def original(self, line: int, column: int) -> tuple[int, int] | None:
         """The place in the script as sent for a line and column (from 1) of `text`; None when it lies outside."""
         line -= FIRST_LINE - 1
-        lines = self.script.split("\n")
-        if not 1 <= line <= len(lines):
+        if not 1 <= line < len(self._starts):
             return None
-        start = sum(len(text) + 1 for text in lines[: line - 1])
-        end = start + len(lines[line - 1])
+        start, end = self._starts[line - 1], self._starts[line] - 1
         wanted = column - 1 - (self._head if line == 1 else 0)
         first = bisect_right(self._offsets, start - 1)
         shift = 0
@@ -120,6 +127,7 @@ def instrument(script: str, checked: Checked, *, max_iterations: int) -> Program
         tuple(item[0] for item in inserts.items),
         tuple(len(item[4]) for item in inserts.items),
         len(head),
+        checked.uncalled,
     )
 
 

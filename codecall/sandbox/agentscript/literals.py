@@ -13,9 +13,7 @@ from typing import Final
 from codecall.sandbox.agentscript.grammar import Node
 from codecall.sandbox.agentscript.names import text_of
 from codecall.sandbox.agentscript.walk import SHIFT, plain_key
-
-MAX_VALUES: Final = 2_000
-"""Most values of one input that are read; a larger one is not looked at beforehand."""
+from codecall.sandbox.known import MAX_VALUES
 
 MAX_TEXT: Final = 10_000
 """Longest text that is known by its characters; what a preset allows is no less."""
@@ -67,6 +65,7 @@ class _Reader:
         members: dict[str, list[object]] = {}
         mark = _OBJECT
         for item in node.properties:
+            self._count()
             key = _key(item)
             if key is None or not _sendable(key):
                 # It may stand for any of those before it, and for none: `{ limit: 5, ...{ limit: undefined } }`.
@@ -79,10 +78,12 @@ class _Reader:
                 members[key] = [item.range[0] - SHIFT, value]
         return [mark, members]
 
-    def _value(self, node: Node) -> object:
+    def _count(self) -> None:
         self._left -= 1
         if self._left < 0:
             raise _TooMuchError
+
+    def _value(self, node: Node) -> object:
         kind: str = node.type
         match kind:
             case "Literal":
@@ -104,6 +105,7 @@ class _Reader:
     def _array(self, node: Node) -> list[object]:
         mark, items = _ARRAY, list[object]()
         for item in node.elements:
+            self._count()
             if item is not None and item.type == "SpreadElement":
                 mark = _SOME
                 continue

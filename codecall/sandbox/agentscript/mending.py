@@ -240,6 +240,20 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         "const a = {}; a.a = a; return JSON.stringify(a)",
     ),
     _row(
+        "no such locale",
+        r"RangeError: AgentScript knows no (?:locale|capitals of the locale) ",
+        "Leave the locale out, or write the text by hand: `n.toFixed(2)`, `String(n).padStart(2, '0')`, "
+        "`date.toISOString().slice(0, 10)`.",
+        "return (1.5).toLocaleString('de-DE')",
+    ),
+    _row(
+        "no such format",
+        r"RangeError: AgentScript knows no ",
+        "Leave the option out, or write the text by hand: `n.toFixed(2)`, `String(n).padStart(2, '0')`, "
+        "`date.toISOString().slice(0, 10)`.",
+        "return (1234).toLocaleString('en-US', { notation: 'compact' })",
+    ),
+    _row(
         "out of range",
         r"RangeError: ",
         "The number is outside of what this function takes; `Math.max` and `Math.min` keep it inside.",

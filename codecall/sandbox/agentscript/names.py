@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, cast
 
+from codecall.sandbox.agentscript.characters import well_formed
 from codecall.sandbox.agentscript.findings import Mark
 from codecall.sandbox.agentscript.grammar import Node
 from codecall.sandbox.agentscript.policy import (
@@ -27,6 +28,8 @@ _MAX_FOLDS: Final = 32
 
 _MAX_GUESSES: Final = 10
 """Unknown names for which a near name is looked up; the look-up compares with every name in reach."""
+_LISTS: Final = frozenset({"keys", "values", "entries", "getOwnPropertyNames"})
+"""Functions of `Object` that tell the members of their argument."""
 _MAX_CANDIDATES: Final = 400
 _MAX_GUESSED: Final = 60
 """Characters of a name that is looked up: comparing takes time that grows with the square of the lengths."""
@@ -120,6 +123,8 @@ class Owners:
     def __init__(self, shift: int) -> None:
         """`shift` is where the script begins in the parsed text."""
         self.names: set[str] = set()
+        self.whole: set[str] = set()
+        """Those that are asked for their members."""
         self._shift = shift
         self._meta: dict[int, str] = {}
         """Where `tools` or `codecall` stands before the name of a meta-tool: the name."""
@@ -145,6 +150,17 @@ class Owners:
             leads = (within or not inner) and is_meta_tool(tool)
         if leads:
             self._meta[owner.range[0] - self._shift] = tool
+
+    def asked(self, node: Node | None) -> None:
+        """`node` is asked for its members: `name in users`."""
+        if node is not None and node.type == "Identifier":
+            self.whole.add(node.name)
+
+    def called(self, callee: Node, arguments: list[Node | None]) -> None:
+        """A member is called with `arguments`; some ask for the members of one: `Object.keys(users)`."""
+        owner: Node = callee.object
+        if arguments and owner.type == "Identifier" and owner.name == "Object" and plain_key(callee.property) in _LISTS:
+            self.asked(arguments[0])
 
     def meta_tool(self, use: NameUse) -> Mark | None:
         """The finding about a use of `tools` or `codecall` that leads to a meta-tool."""
@@ -203,13 +219,17 @@ def _spaces(
 ) -> dict[str, dict[str, str]]:
     """The namespaces among names that nobody declares; the others are findings."""
     unknown.sort(key=lambda use: use.offset)
-    asked = dict.fromkeys(use.name for use in unknown if use.name in owners.names and len(use.name) <= _MAX_GUESSED)
-    told: Mapping[str, Space] = find(list(asked)[:MAX_ASKED]) if asked else {}
+    candidates = owners.names | owners.whole
+    named = dict.fromkeys(use.name for use in unknown if use.name in candidates and len(use.name) <= _MAX_GUESSED)
+    asked = [name for name in named if name == well_formed(name)]
+    told: Mapping[str, Space] = find(asked[:MAX_ASKED]) if asked else {}
     spaces: dict[str, dict[str, str]] = {}
     guesses = 0
     for name, offset, scope, is_target in unknown:
         space = told.get(name, Space())
-        if name in spaces or (space.members is not None and (space.listed or not _slip(name, scope, words))):
+        # Where nobody knows the tools, only reading a member makes a namespace of an unknown name.
+        meant = space.listed or (name in owners.names and not _slip(name, scope, words))
+        if name in spaces or (space.members is not None and meant):
             spaces[name] = space.members or {}
             if is_target:
                 marks.append(assigned(name, offset))

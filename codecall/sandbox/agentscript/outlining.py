@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from codecall.sandbox.agentscript.characters import well_formed
 from codecall.sandbox.agentscript.findings import Finding
 from codecall.sandbox.agentscript.sites import Outline
 from codecall.sandbox.wire import (
@@ -48,7 +49,7 @@ def plan_of(outline: Outline, *, dry_run: bool = False) -> Plan | None:
         room -= len(call.known)
         if room < 0 or len(sites) == MAX_SITES:
             break
-        sites.append(Site(call.name, call.known, call.start))
+        sites.append(Site(well_formed(call.name), call.known, call.start))
     return Plan(sites) if sites else None
 
 
@@ -67,7 +68,10 @@ def report_of(outline: Outline | None, findings: Sequence[Finding] = ()) -> str:
     loops = [] if outline is None else sorted(outline.loops, key=lambda loop: loop.start)
     report = Report(
         findings=[Found(item.code, item.kind, item.message, item.line, item.column, item.hint) for item in findings],
-        calls=[Named(call.kind, call.name, call.start, call.space) for call in calls[:MAX_LISTED]],
+        calls=[
+            Named(call.kind, well_formed(call.name), call.start, call.space and well_formed(call.space))
+            for call in calls[:MAX_LISTED]
+        ],
         loops=[Loop(_LOOPS[loop.kind], loop.start) for loop in loops[:MAX_LISTED]],
         computed=outline is not None and outline.computed,
         parsed=outline is not None,

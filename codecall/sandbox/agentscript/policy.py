@@ -152,9 +152,12 @@ def _by_name(rows: Iterable[_R]) -> Mapping[str, _R]:
 
 _NO_MODULES = "Scripts have no modules. Everything outside is a tool: `await callTool(name, input)`."
 _NOT_LOADED = "A script cannot load code: what it may use is what its table of globals holds."
-_NO_EXPORT = "Leave `export` out; `return` the value the script is for."
+_NO_EXPORT = "Leave `export` out, and end with `return run();` or the value the script is for."
 _SELF_REFERENCE = "Call the tools themselves with callTool(name, input); search and describe before writing the script."
-_BOUNDED = "Write a bounded loop: `for (let i = 0; i < n; i++) { … }` or `for (const x of items) { … }`."
+_BOUNDED = (
+    "Write a bounded loop: `for (let i = 0; i < n; i++) { … }` or `for (const x of items) { … }`; to page "
+    "`for (let at = 0; at !== null; at = page.next) { … }`."
+)
 
 
 def _allowed(types: str) -> dict[str, Row]:
@@ -856,7 +859,7 @@ PROTOTYPES: Final[Mapping[str, PrototypeRow]] = MappingProxyType(
             ),
             _inherits("Number.prototype", "toExponential toFixed toLocaleString toPrecision toString valueOf"),
             _inherits("Boolean.prototype", "toString valueOf"),
-            _inherits("BigInt.prototype", "toString valueOf @@toStringTag"),
+            _inherits("BigInt.prototype", "toLocaleString toString valueOf @@toStringTag"),
             _inherits("Symbol.prototype", "description toString valueOf @@toPrimitive @@toStringTag"),
             _inherits(
                 "Date.prototype",
@@ -1197,6 +1200,12 @@ TYPE_PLACES: Final[Mapping[str, Row]] = _by_name(
             "Without it the code around it would mean something else.",
             "Put the expression and its type in parentheses of their own: `(x as T)`.",
             "const a = 1 + 2 as number * 3",
+        ),
+        _untyped(
+            "type arguments in the way",
+            "Without them the call would be read otherwise; as JavaScript it is two comparisons.",
+            "Put the call in parentheses of its own: `(await callTool<T>(…))`.",
+            "const f = 1, A = [2]; return f<A\n[0]>(1)",
         ),
         _untyped(
             "type at the end of a line",

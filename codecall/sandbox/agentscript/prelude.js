@@ -1,9 +1,11 @@
-// The runtime of AgentScript: the only JavaScript CodeCall ships. Runs once in every fresh engine, before the script.
+// The runtime of AgentScript: with english.js the only JavaScript CodeCall ships. Runs once in every fresh engine, before
+// the script.
 //
-// Called by realm.py with a JSON configuration; the host's functions are globals `$post`, `$ask`, `$log`, `$stop`,
-// `$checkpoint`, `$finish`, `$fail`, `$exhausted`, `$ran` until this function takes them away. Everything used later is captured
-// here first: nothing a script does to the objects it can reach changes what this file does. What it calls of a script's
-// it calls plainly, without a `this`. Returns, as one function, the operations realm.py needs: op(name, a, b, c).
+// Called by realm.py with a JSON configuration and what english.js evaluates to; the host's functions are globals `$post`,
+// `$ask`, `$log`, `$stop`, `$checkpoint`, `$finish`, `$fail`, `$exhausted`, `$ran` until this function takes them away.
+// Everything used later is captured here first: nothing a script does to the objects it can reach changes what this file
+// does. What it calls of a script's it calls plainly, without a `this`. Returns, as one function, the operations realm.py
+// needs: op(name, a, b, c).
 (function (configuration) {
   'use strict';
   const config = JSON.parse(configuration);
@@ -70,8 +72,11 @@
   let stepsSoFar = () => 0;
   let pendingFault = () => {};
   const signal = freeze(new GlobalError('The script was stopped'));
+  // What the engine says of where an error was made, the innermost place first. The names of functions are in it, of any
+  // length and not always text: a script gives them.
+  const stackText = (error) => toWellFormed(slice(textOf(stackOf(error)), 0, 8000));
   // Where the script stands. With the stack or the heap exhausted there may be no room to ask.
-  const standing = () => { try { return stackOf(new GlobalError()); } catch { return ''; } };
+  const standing = () => { try { return stackText(new GlobalError()); } catch { return ''; } };
 
   // Ends the script. What is thrown can be caught, but every loop turn, function entry and runtime call throws again,
   // and the host runs no further job.
@@ -79,7 +84,7 @@
     if (!stopped) {
       stopped = true;
       poison();
-      $stop(code, detail === undefined ? '""' : stringify(toWellFormed(toText(detail))), standing());
+      $stop(code, detail === undefined ? '""' : stringify(toWellFormed(slice(toText(detail), 0, 1000))), standing());
     }
     throw signal;
   }
@@ -534,7 +539,7 @@
         if (report.kind === 'value') report.kind = 'script';
         report.name = bounded(ownText(error, 'name') || 'Error', 100);
         report.message = bounded(ownText(error, 'message'), 3900);
-        report.stack = bounded(textOf(stackOf(error)), 8000);
+        report.stack = stackText(error);
       } else {
         report.message = bounded(textOf(error), 3900);
       }
@@ -687,6 +692,14 @@
     }
   }
 
+  // Texts for people. Their code is as long as half of this, so it comes only to scripts that name one of them.
+  const ENGLISH = {
+    Number: ['toLocaleString'], BigInt: ['toLocaleString'], Array: ['toLocaleString'],
+    Date: ['toLocaleDateString', 'toLocaleTimeString', 'toLocaleString'],
+    String: ['localeCompare', 'toLocaleUpperCase', 'toLocaleLowerCase'],
+  };
+  let english, inEnglish;
+
   function replaceBuiltIns() {
     // Handlers of rejections are like `catch`: a limit passes through. `await` does not come this way; catch clauses
     // are counted in the source.
@@ -739,6 +752,22 @@
         try { return apply(nativeNormalize, text, [form]); } catch { return stop('WORKER_MEMORY_EXCEEDED'); }
       },
     }.normalize));
+    const nativeList = Array.prototype.toLocaleString;
+    inEnglish = {
+      apply, uncurry, toText, slice, lower, nativeList, look: () => tick(stepsSoFar()), normalize: (text) => {
+        try { return apply(nativeNormalize, text, ['NFD']); } catch { return stop('WORKER_MEMORY_EXCEEDED'); }
+      },
+    };
+    for (const kind of ownKeys(ENGLISH)) {
+      for (const name of ENGLISH[kind]) {
+        install(world[kind].prototype, name, freeze({
+          [name](...args) {
+            if (english === undefined) throw new GlobalTypeError(`Write the name '${name}' out where it is called`);
+            return apply(english[kind][name], this, args);
+          },
+        }[name]));
+      }
+    }
     // Its well-known symbols cannot be deleted, and with them a script would get between a built-in method and its result.
     const GlobalSymbol = Symbol;
     world.Symbol = (description) => GlobalSymbol(description);
@@ -801,6 +830,7 @@
         running = true;
         return run(a);
       case 'settle': return settle(a, b, c);
+      case 'english': english = a(inEnglish); return 0;
       default: return stepsSoFar();
     }
   };

@@ -52,7 +52,12 @@ JOBS_PER_LOOK = 256
 """Promise jobs between two looks at the clock: a chain of them need not run a line of the script's."""
 
 # The engine compiles it for every script: what is there for readers is taken out first. No text of it spans lines.
-_PRELUDE = re.sub(r"(?m)^\s*(?://.*)?\n?", "", (Path(__file__).parent / "prelude.js").read_text(encoding="utf-8"))
+_PRELUDE, _ENGLISH = (
+    re.sub(r"(?m)^\s*(?://.*)?\n?", "", (Path(__file__).parent / name).read_text(encoding="utf-8"))
+    for name in ("prelude.js", "english.js")
+)
+_OF_ENGLISH = re.compile("toLocale|localeCompare")
+"""What a script says that needs `english.js`. The guard has seen to it that names are written without escapes."""
 _HOST_FUNCTIONS = ("$post", "$ask", "$log", "$stop", "$checkpoint", "$finish", "$fail", "$exhausted", "$ran")
 
 _decode_json = msgspec.json.decode
@@ -133,6 +138,8 @@ class Realm:
         self._program = program
         self._heap = HeapMark()
         try:
+            if _OF_ENGLISH.search(program.text):
+                self._operate("english", self._engine.eval(_ENGLISH))
             body = self._engine.eval(program.text)
         except _EngineError as error:
             # The binding tells the kind of an error by its text alone.
@@ -250,7 +257,9 @@ class Realm:
         if size > self._limits.max_result_bytes:
             self._stop("OUTPUT_LIMIT", size)
         else:
-            self._end(Outcome(value=value, warnings=[*_decode_json(notes), *self._autopsy().unfinished()]))
+            autopsy = self._autopsy()
+            told = [*_decode_json(notes), *autopsy.unfinished(), *autopsy.idle(value)]
+            self._end(Outcome(value=value, warnings=told))
 
     def _host_fail(self, report: str) -> None:
         told = _decode_json(report, type=Report)

@@ -21,6 +21,7 @@ _MAX_VALUES: Final = 5_000
 """Values that are looked at in all: 5 ms."""
 _MAX_KEY: Final = 40
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$]*")
+_DECEIVING = re.compile("[\x00-\x1f\x7f-\x9f`\u2028-\u202e\u2066-\u2069]")
 _KINDS: Final[tuple[tuple[type, str], ...]] = (
     (dict, "object"),
     (list, "array"),
@@ -105,6 +106,20 @@ def shape_of(values: Sequence[object]) -> str:
 def kind_of(value: object) -> str:
     """The kind of a decoded JSON value: `object`, `array`, `string`, `number`, `boolean` or `null`."""
     return next((name for kind, name in _KINDS if isinstance(value, kind)), "null")
+
+
+def member(owner: str, key: str) -> str | None:
+    """What a script writes for `key` of an object: `r.users`, or `r["user list"]`.
+
+    `owner` is what stands before a plain name, the dot with it; empty for the key alone. None: the key is long, or
+    would pass for more than a key.
+    """
+    if len(key) > _MAX_KEY or _DECEIVING.search(key):
+        return None
+    if _PLAIN_KEY.fullmatch(key):
+        return f"{owner}{key}"
+    quoted = json.dumps(key, ensure_ascii=False)
+    return f"{owner.removesuffix('.')}[{quoted}]" if owner else quoted
 
 
 def _key(key: str) -> str:

@@ -90,7 +90,7 @@ class CallSite:
     known: str | None
     """What is known of a tool's input, as JSON text (`sandbox/known.py`); None where it is no literal."""
     sure: bool
-    """Whether a wrong input is sure to be the script's failure, should the call be made (`callsites.py`)."""
+    """Whether a wrong input is sure to be the script's failure: every run gets to it (`callsites.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Checked:
     """A script that may run."""
 
     form: ScriptForm
-    """`function`: it is one arrow function and nothing else, to be called; `expression`: it has no top-level `return`
+    """`function`: it is one function and nothing else, to be called; `expression`: it has no top-level `return`
     and its last statement is an expression, its value; `statements`: anything else."""
     last_start: int | None
     """Start of the statement that is its value; None for `statements`."""
@@ -123,3 +123,5 @@ class Checked:
     spaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, dict[str, str]])
     """The namespaces it uses, with the members that are known of them and the tools these stand for."""
     data_sites: list[DataSite] = field(default_factory=list["DataSite"])
+    uncalled: str | None = None
+    """The first function at top level that nothing names, in a script without a top-level `return`."""

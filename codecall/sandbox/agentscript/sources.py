@@ -13,6 +13,7 @@ import re
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from codecall.sandbox.agentscript.blanking import misplaced
 from codecall.sandbox.agentscript.erasing import TYPE_ARGUMENTS, erase
 from codecall.sandbox.agentscript.findings import Finding, Refused, refusal
 from codecall.sandbox.agentscript.guard import check
@@ -68,9 +69,13 @@ def read(script: str, rules: Rules, *, coverage: bool = False, spaces: FindSpace
     erased = erase(text)
     if erased is not None and erased.sound and not erased.marks:
         return Source(erased.text, check(erased.text, rules, coverage=coverage, spaces=spaces))
+    is_syntax = isinstance(javascript, Refused) and _is_syntax(javascript.first)
+    if erased is not None and erased.sound and not is_syntax and TYPE_ARGUMENTS.search(text) is not None:
+        # JavaScript takes the types of a call for comparisons, perhaps of names it does not know
+        raise refusal(text, [misplaced(erased.marks[0].offset, "type arguments in the way")])
     if isinstance(javascript, Checked):
         return Source(text, javascript)
-    if erased is None or not _is_syntax(javascript.first):
+    if erased is None or not is_syntax:
         raise _without_markdown(text, javascript)
     if erased.sound:
         raise refusal(text, erased.marks)

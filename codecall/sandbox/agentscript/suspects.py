@@ -6,7 +6,8 @@ from typing import Final
 
 from codecall.sandbox.agentscript.case import Case, Fields, Said, as_said
 from codecall.sandbox.agentscript.evidence import asks_outside
-from codecall.sandbox.agentscript.tracing import SHIFT, Reading, span, taken_apart
+from codecall.sandbox.agentscript.nodes import span
+from codecall.sandbox.agentscript.tracing import SHIFT, Reading, taken_apart
 
 _NO_ERRORS: Final = frozenset({"Literal", "TemplateLiteral", "ObjectExpression", "ArrayExpression", "BinaryExpression"})
 

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from typing import Final, cast
 
-from codecall.sandbox.agentscript.case import Case, Fields, Said, as_said, short
+from codecall.sandbox.agentscript.case import MAX_WHAT, Case, Fields, Said, as_said, short
 from codecall.sandbox.agentscript.evidence import UNDEFINED, Sight
 from codecall.sandbox.agentscript.grammar import Node
 from codecall.sandbox.agentscript.habits import LIST_MEMBERS, METHODS, WRAPPERS
+from codecall.sandbox.agentscript.nodes import member_of, span
 from codecall.sandbox.agentscript.policy import PROTOTYPES
 from codecall.sandbox.agentscript.shape import kind_of, shape_of
-from codecall.sandbox.agentscript.tracing import SHIFT, Path, Step, member_of, span, taken_apart
+from codecall.sandbox.agentscript.shape import member as written
+from codecall.sandbox.agentscript.tracing import SHIFT, Path, Step, taken_apart
+
+MAX_KEYS: Final = 100
+"""Keys among which one that is spelled like another is looked for."""
 
 _CALLS: Final = ("CallExpression", "NewExpression")
 _ITERATES: Final = frozenset({"all", "allSettled", "any", "race", "from", "fromEntries", "Map", "Set"})
@@ -97,11 +103,11 @@ def _meant(owner: str, sight: Sight, member: str) -> str:
     if not all(map(_is_nothing, sight.values)) or not isinstance(step, str):
         return " Test it first, or write `?.` behind it." if sight.path else ""
     parents = [cast("dict[str, object]", parent) for parent in sight.parents if isinstance(parent, dict)]
-    keys = dict.fromkeys(key for parent in parents for key in parent)
+    keys = {key: way for parent in parents for key in islice(parent, MAX_KEYS) if (way := written(owner, key))}
     if list(keys) == ["success", "data"]:
         return f" With `throwOnError: false` the value is `{owner}data`."
-    if near := get_close_matches(step, keys, n=1, cutoff=0.75):
-        return f" Did you mean `{owner}{short(near[0])}`?"
+    if near := get_close_matches(step[:MAX_WHAT], islice(keys, MAX_KEYS), n=1, cutoff=0.75):
+        return f" Did you mean `{keys[near[0]]}`?"
     if step in WRAPPERS and len(sight.path) == 1:
         return f" The value is not wrapped: leave `.{step}` out."
     return _list_in(owner, sight.parents) if member in LIST_MEMBERS else ""
@@ -111,7 +117,8 @@ def _list_in(owner: str, values: Sequence[object]) -> str:
     """The one list among the properties of objects, as advice that begins with a blank."""
     objects = [cast("dict[str, object]", value) for value in values if isinstance(value, dict)]
     lists = {key for value in objects for key, item in value.items() if isinstance(item, list)}
-    return f" The list is `{owner}{short(lists.pop())}`." if len(lists) == 1 else ""
+    list_is = written(owner, lists.pop()) if len(lists) == 1 else None
+    return f" The list is `{list_is}`." if list_is else ""
 
 
 def _is_nothing(value: object) -> bool:

@@ -13,12 +13,19 @@ from enum import Enum
 from typing import Final, TypeAlias, cast
 
 from codecall.sandbox.agentscript.grammar import Node
+from codecall.sandbox.agentscript.nodes import children, key_of, member_of, names_of, span
 from codecall.sandbox.agentscript.parsing import PREFIX, parse
 
 SHIFT: Final = len(PREFIX)
 
 MAX_DEPTH: Final = 16
 """Steps from an expression back to its call; what is further away is not found."""
+
+MAX_STEPS: Final = 500
+"""Expressions that are looked at on the way: variables may be assigned to one another without end."""
+
+MAX_TEXT: Final = 400
+"""Characters of an expression's source that are looked at."""
 
 _FUNCTIONS: Final = frozenset({"ArrowFunctionExpression", "FunctionExpression", "FunctionDeclaration"})
 _SCOPES: Final = _FUNCTIONS | {"BlockStatement", "ForStatement", "ForOfStatement", "CatchClause", "SwitchStatement"}
@@ -85,6 +92,7 @@ class Reading:
 
     def __init__(self, script: str) -> None:
         self.script = script
+        self._left = MAX_STEPS
         self.nodes: list[Node] = []
         self._bindings: dict[str, list[_Binding]] = {}
         self._declared: dict[str, list[tuple[int, int]]] = {}
@@ -100,9 +108,9 @@ class Reading:
             pending.extend((child, inner) for child in reversed(list(children(node))))
 
     def text(self, node: Node) -> str:
-        """The source of `node` in one line."""
+        """The source of `node` in one line, or its beginning."""
         start, end = span(node)
-        return " ".join(self.script[start - SHIFT : end - SHIFT].split())
+        return " ".join(self.script[start - SHIFT : min(end, start + MAX_TEXT) - SHIFT].split())
 
     def declares(self, name: str) -> bool:
         """Whether the script has a variable or function of that name anywhere."""
@@ -116,7 +124,8 @@ class Reading:
 
     def origins(self, node: Node | None, depth: int = 0) -> Iterator[Origin]:
         """The calls that the value of an expression may come from."""
-        if node is None or depth > MAX_DEPTH:
+        self._left = self._left - 1 if depth else MAX_STEPS
+        if node is None or depth > MAX_DEPTH or self._left < 0:
             return
         depth += 1
         match node.type:
@@ -221,7 +230,7 @@ class Reading:
             self._take_apart(param, call.callee.object, way, span(function))
 
     def _declare(self, pattern: Node, scope: tuple[int, int]) -> None:
-        for target in _names(pattern):
+        for target in names_of(pattern):
             self._declared.setdefault(target.name, []).append(scope)
 
     def _take_apart(self, pattern: Node, value: Node, path: Path, scope: tuple[int, int] | None) -> None:
@@ -242,48 +251,6 @@ def taken_apart(pattern: Node, path: Path = ()) -> Iterator[tuple[Node, Path]]:
             pending.extend((item.value, (*way, key_of(item.key))) for item in plain)
         elif node.type == "ArrayPattern":
             pending.extend((item, (*way, index)) for index, item in enumerate(node.elements) if item is not None)
-
-
-def _names(pattern: Node) -> Iterator[Node]:
-    """Every name that a pattern declares."""
-    pending = [pattern]
-    while pending:
-        node = pending.pop()
-        if node.type == "Identifier":
-            yield node
-        elif node.type == "Property":
-            pending.append(node.value)
-        elif node.type == "AssignmentPattern":
-            pending.append(node.left)
-        else:
-            pending.extend(children(node))
-
-
-def span(node: Node) -> tuple[int, int]:
-    """Start and end of a node in the parsed text."""
-    start, end = node.range
-    return start, end
-
-
-def children(node: Node) -> Iterator[Node]:
-    """The nodes right below a node."""
-    for value in cast("dict[str, object]", vars(node)).values():
-        for item in cast("list[Node]", value) if isinstance(value, list) else (cast("Node", value),):
-            if getattr(item, "range", None) is not None and hasattr(item, "type"):
-                yield item
-
-
-def member_of(node: Node) -> str | int | None:
-    """What a member expression names; None when that is computed."""
-    if not node.computed:
-        return key_of(node.property)
-    value = node.property.value if node.property.type == "Literal" else None
-    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
-
-
-def key_of(node: Node) -> str:
-    """The name that a key which is not computed stands for."""
-    return node.name if node.type in {"Identifier", "PrivateIdentifier"} else str(node.value)
 
 
 def _result(function: Node) -> Node | None:

@@ -32,6 +32,14 @@ _CHUNK: Final = 64 * 1024
 
 _LANGUAGE: Final = tree_sitter.Language(tree_sitter_typescript.language_typescript())
 
+_OPERATIONS: Final = frozenset(
+    {"await_expression", "binary_expression", "ternary_expression", "unary_expression", "yield_expression"}
+    | {"assignment_expression", "augmented_assignment_expression", "arrow_function", "update_expression"}
+)
+"""What is not called without parentheses around it."""
+
+_DECLARE_TYPES: Final = frozenset({"interface_declaration", "type_alias_declaration"})
+
 Node = tree_sitter.Node
 
 
@@ -74,3 +82,40 @@ def kinds() -> Iterator[tuple[str, bool]]:
         kind = _LANGUAGE.node_kind_for_id(number)
         if kind is not None and _LANGUAGE.node_kind_is_visible(number):
             yield kind, _LANGUAGE.node_kind_is_named(number)
+
+
+def misranked(script: str, root: Node) -> Iterator[Node]:
+    """What the parser ranks below all operators although it binds most tightly: the `!` of non-null assertions, and the
+    types of calls behind operators, as in `1 + f<T>(x)`."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        parts = node.children
+        stack.extend(parts)
+        if node.start_byte >= len(script):
+            continue
+        if node.type == "non_null_expression" and parts[-1].type == "!":
+            yield parts[-1]
+        elif node.type == "call_expression" and parts[0].type in _OPERATIONS:
+            yield from (part for part in parts if part.type == "type_arguments")
+
+
+def comparisons(script: str, root: Node) -> list[int]:
+    """Where the `<` of comparisons are, in their order."""
+    places: list[int] = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        parts = node.children
+        stack.extend(parts)
+        if node.type == "binary_expression" and node.start_byte < len(script):
+            places.extend(part.start_byte for part in parts if part.type == "<")
+    return sorted(places)
+
+
+def holds_types(namespace: Node) -> bool:
+    """Whether a namespace holds types and nothing else, so that it makes no code."""
+    body = namespace.child_by_field_name("body")
+    held = [child for child in body.named_children if child.type != "comment"] if body else []
+    said = [child.child_by_field_name("declaration") if child.type == "export_statement" else child for child in held]
+    return bool(held) and all(child is not None and child.type in _DECLARE_TYPES for child in said)

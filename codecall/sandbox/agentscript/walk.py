@@ -129,8 +129,8 @@ class Walk:
                 self.stack.append((node, scope))
 
     def data(self, node: Node, *, tested: bool = False) -> None:
-        """The value of `node` is used as data here. A function of the script's, which is tested, may give a promise that
-        is kept for later; what `callTool` gives is a new one."""
+        """The value of `node` is used as data here. A promise that is tested may be one that is kept for later; that of
+        `callTool` and its kin is a new one."""
         called = node.callee.name if node.type == "CallExpression" and node.callee.type == "Identifier" else None
         if not tested or called in NAMES_A_CALL:
             self.data_sites.append(DataSite(node.range[0] - SHIFT, node.range[1] - SHIFT, tested))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from codecall.errors import CodeCallError, MessageFloodError, MessageValidationError
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
@@ -14,6 +16,11 @@ MAX_QUESTIONS = 10_000
 
 MAX_SPACES = 200
 """Most namespaces that one script asks for."""
+
+_ASK_LESS: Final = (
+    "Each name counts that is given to `getTool`, or read from or looked for in a namespace or `tools`: ask for those "
+    "that are meant to be called."
+)
 
 
 class Questions:
@@ -38,7 +45,7 @@ class Questions:
         """
         self._asked += 1
         if self._asked > MAX_QUESTIONS:
-            raise MessageFloodError(f"The worker asked more than {MAX_QUESTIONS} questions")
+            raise MessageFloodError(f"The worker asked more than {MAX_QUESTIONS} questions", hint=_ASK_LESS)
         if isinstance(question, wire.Plan):
             foresight = self.foresight
             if foresight is None or foresight.asked:
@@ -63,5 +70,5 @@ class Questions:
             case "space":
                 self._spaces += 1
                 if self._spaces > MAX_SPACES:
-                    raise MessageFloodError(f"The script uses more than {MAX_SPACES} namespaces")
+                    raise MessageFloodError(f"The script uses more than {MAX_SPACES} namespaces", hint=_ASK_LESS)
                 return await self._broker.space(question.name)

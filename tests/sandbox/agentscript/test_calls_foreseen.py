@@ -9,12 +9,11 @@ from collections.abc import Sequence
 import pytest
 
 from codecall.sandbox.agentscript.guard import Refused, check
-from codecall.sandbox.agentscript.literals import MAX_VALUES
 from codecall.sandbox.agentscript.outlining import plan_of, report_of
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.sites import Outline
 from codecall.sandbox.agentscript.spaces import Space
-from codecall.sandbox.known import Gap, Known, Partial, Some
+from codecall.sandbox.known import MAX_VALUES, Gap, Known, NotKnown, Partial, Some
 from codecall.sandbox.wire import MAX_LISTED, MAX_SITES, read_report
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
@@ -69,6 +68,8 @@ VALUES: list[tuple[str, object]] = [
     ("new Map()", None),
     ("...x", None),
     ("{ a: [" + "1," * MAX_VALUES + "] }", None),
+    ("{ a: [" + "," * MAX_VALUES + "] }", None),
+    ("{ " + "get a() { return 1 },\n" * MAX_VALUES + " b: 1 }", None),
 ]  # fmt: skip
 
 
@@ -79,6 +80,15 @@ def test_what_is_known_of_an_input(literal: str, value: object) -> None:
     assert type(found) is type(value)
 
 
+def test_a_worker_knows_no_more_than_a_script_says() -> None:
+    gaps: list[list[int]] = [[]]
+    many: list[list[object]] = [[3, [0] * MAX_VALUES], [3, gaps * MAX_VALUES]]
+    for full in many:
+        with pytest.raises(NotKnown):
+            Known.read([1, {"a": [0, full]}])
+    assert Known.read([1, {"a": [0, [3, [0] * (MAX_VALUES - 1)]]}])
+
+
 SURE = [
     "return await callTool('t', {})",
     "await callTool('t', {}); return 1",
@@ -87,19 +97,31 @@ SURE = [
     "callTool('t', {})",
     "return await Promise.all([callTool('t', {}), 1])",
     "const [a] = await Promise.all([callTool('t', {})]); try { a.b() } catch { }",
-    "return await Promise.all([1, 2].map((n) => callTool('t', { n })))",
-    "for (const x of [1]) { await callTool('t', { x }) }",
     "async function main() { return await callTool('t', {}) }\nreturn main()",
     "const main = async () => callTool('t', {});\nreturn await main()",
     "async () => callTool('t', {})",
-    "return callTool('t', {}).then((x) => x)",
-    "return await __safe_parallel([() => callTool('t', {})])",
     "try { await x() } catch { }\nasync function x() {}\nreturn await callTool('t', {})",
-    "const users = [];\nif (users.length) { return 1 }\nreturn await callTool('t', {})",
     "return await tools['t']({})",
     "return await tools.t({})",
+    "const { a } = await callTool('t', {});\nif (a) { return 1 }\nreturn 2",
+    "return (await callTool('t', {})).items.map((item) => item.id)",
+    "const a = (await callTool('t', {}))?.a ?? [];\nreturn a",
+    "let a;\na = await callTool('t', {});\nreturn a",
+    "const a = { b: [await callTool('t', {})], ...rest };\nreturn a",
+    "for (const item of await callTool('t', {})) { console.log(item) }",
+    "if (await callTool('t', {})) { return 1 }",
+    "{ await callTool('t', {}) }\nreturn 1",
+    "return (async () => { await callTool('t', {}) })()",
+    "(async () => { return await callTool('t', {}) })()",
+    (
+        "async function get() { return callTool('t', {}) }\n"
+        "async function main() { const a = await get(); return a }\nmain()"
+    ),
+    "const helper = (x) => { if (x) { return 1 } throw new Error('no') };\nreturn await callTool('t', {})",
+    "return await Promise.all([main(), 1]);\nasync function main() { await callTool('t', {}) }",
+    "return codecallContext.f(await callTool('t', {}))",
 ]
-"""Where a wrong input is the script's failure, if the call is made."""
+"""Where every run gets to the call, and a wrong input is its failure."""
 
 NOT_SURE = [
     "try { return await callTool('t', {}) } catch { return 1 }",
@@ -137,8 +159,79 @@ NOT_SURE = [
     "[1].forEach(async () => { await callTool('t', {}) }); return 1",
     "const schema = getTool('t');\nreturn await callTool('t', {})",
     "if ('t' in tools) { await tools.t({}) }",
+    "const users = [];\nif (users.length) { return 1 }\nreturn await callTool('t', {})",
+    "return await __safe_parallel([() => callTool('t', {})])",
+    "return callTool('t', {}).then((x) => x)",
+    "for (const x of [1]) { await callTool('t', { x }) }",
+    "return await Promise.all([1, 2].map((n) => callTool('t', { n })))",
+    "class A { async m(){ return callTool('t', {}) } async n(){ return 3 } }; return await new A().n()",
+    "function* g(){ yield callTool('t', {}) } const it=g(); return 1",
+    "async function f(a, b=async()=>callTool('t', {})){ return 1 } return f()",
+    "const p = callTool('t', {}); console.log(typeof p); return 1",
+    "const p = callTool('t', {}); return typeof p",
+    "const p = [callTool('t', {})]; return p.length",
+    "let p; p = callTool('t', {}); return 1",
+    "const o={p:callTool('t', {})}; return Object.keys(o)",
+    "switch (1) { case 2: { await callTool('t', {}) } } return 1",
+    "a: { break a; } b: { if (true) break b; await callTool('t', {}) } return 1",
+    "const f=(callTool)=>callTool('t', {}); return f(()=>3)",
+    "return await Promise.all([callTool('t', {})]).then(x=>x, e=>1)",
+    "return await callTool('t', {}).then(x=>x).finally(()=>1)",
+    "const f = async () => { await callTool('t', {}) }; f(); return 1",
+    "const f = async () => { await callTool('t', {}) }; return typeof f",
+    "async function main(){ await callTool('t', {}) } main(); return 1",
+    "async function main(){ await callTool('t', {}); return 1 } return Promise.race([main(), 1])",
+    (
+        "async function main(){ await callTool('t', {}); return 1 } const r=await "
+        "__safe_parallel([main]).then(x=>x); return r"
+    ),
+    "return [1].includes(callTool('t', {}))",
+    "!callTool('t', {}); return 1",
+    "callTool('t', {}), 1; return 1",
+    "for (const x of [callTool('t', {})]) { break } return 1",
+    "const m=new Map(); m.set('a', callTool('t', {})); return m.size",
+    "const items=[]; items.push(callTool('t', {})); return items.length",
+    "async function* g(){ yield await callTool('t', {}) } for await (const x of g()) { } return 1",
+    "const f=async(n)=>{ if(n) return 1; return callTool('t', {}) }; return f(1)",
+    "class A { static x = 1; y = callTool('t', {}) } return A.x",
+    (
+        "const a = await other(); async function other() { return 1 } function idle() { return "
+        "callTool('t', {}) } return a"
+    ),
+    "if (codecallContext.a) { return 1 }\nawait callTool('t', {})",
+    "if (codecallContext.a) throw new Error('no');\nreturn await callTool('t', {})",
+    "for (const x of codecallContext.a) { if (x) { return x } }\nreturn await callTool('t', {})",
+    "{ if (codecallContext.a) { return 1 } }\nreturn await callTool('t', {})",
+    "{ if (codecallContext.a) { return 1 }\nawait callTool('t', {}) }",
+    "try { if (codecallContext.a) return 1 } catch { }\nreturn await callTool('t', {})",
+    (
+        "async function main() { if (codecallContext.a) { return 1 }\nreturn await callTool('t', {}) }\n"
+        "return await main()"
+    ),
+    "const main = async () => { for (const x of codecallContext.a) { await callTool('t', {}) } };\nawait main()",
+    (
+        "async function main() { return await callTool('t', {}) }\n"
+        "async function outer() { const main = async () => 1; return await main() }\nreturn await outer()"
+    ),
+    "let main = async () => callTool('t', {});\nmain = async () => 1;\nreturn await main()",
+    "async function main() { return callTool('t', {}) }\nmain = async () => 1;\nreturn await main()",
+    "async function main() { return callTool('t', {}) }\nvar main = async () => 1;\nreturn await main()",
+    "async function main() { return 1 }\nasync function main() { return callTool('t', {}) }\nreturn await main()",
+    "const more = await codecallContext.a?.(await callTool('t', {}))",
+    "const main = async () => callTool('t', {});\nawait main?.()",
+    "await codecallContext.f(() => callTool('t', {}))",
+    "const Promise2 = { all: () => 1 };\nreturn await Promise2.all([callTool('t', {})])",
+    "return [callTool('t', {})]",
+    "const a = callTool('t', {});\nreturn await a",
+    "async function* main() { await callTool('t', {}) }\nreturn await main()",
+    "return 1;\nasync function main() { return callTool('t', {}) }",
+    "'use strict';\nconst a = 1;\nasync () => callTool('t', {})",
+    "for (;;) { break }\nawait callTool('t', {})",
+    "while (codecallContext.a) { await callTool('t', {}) }",
+    "await Promise.all([() => callTool('t', {})])",
+    "(async () => { await callTool('t', {}) })();\nreturn 1",
 ]
-"""Where the script deals with the failure, or decides whether to call."""
+"""Where the script deals with the failure or does not wait for it, or decides whether to call."""
 
 
 @pytest.mark.parametrize("script", SURE)

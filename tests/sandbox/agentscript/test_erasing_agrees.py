@@ -187,6 +187,20 @@ type B = {\r
 }\r
 [a]
 ---
+const n = 2 * await f<number>(a), m = f<A>(1) + f<B[]>(2) * f<{ a: B }>(3), l = !f<A>(1) && -f<B>(2) < f<C>(3)
+const k = a < b<C>(d), j = f(a < b<C, D>(e)), i = typeof a < b<C.D | E>(f), h = 1 + f<T>`x`, g = x => 2 ** f<T>(x)
+const o = a ? 1 + b<C>(d) : 2 - e<F>(g), p = a in b<C>(d), q = { a: 1 + c<D>(e) }, r = 1 + new F<T>(1) + f<T>(2)!
+const t = a < b && c > (d), u = a < b | c > (d), v = a < b >> (c), w = a < b + c > (d)
+---
+a
+namespace N { interface A {} export type B = A }
+(b)
+---
+class A { a = null as any; b = 1 satisfies number }
+---
+class A { as = 1 as any; declare: string; type?: number; readonly
+ x = 3 as any }
+---
 const s = "é😀" as string, t: `😀${string}` = "😀x" as any; s!.length
 """.strip().split("\n---\n")
 

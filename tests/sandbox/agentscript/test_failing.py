@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 import msgspec
+import pytest
 
 from codecall.options import load_preset
 from codecall.sandbox.agentscript.failing import CHARS_PER_MS, Autopsy, Report
@@ -10,6 +14,7 @@ from codecall.sandbox.agentscript.guard import check
 from codecall.sandbox.agentscript.instrument import FIRST_LINE, instrument
 from codecall.sandbox.agentscript.journal import MAX_KEPT_CHARS, MAX_SITES, Journal, Made
 from codecall.sandbox.agentscript.policy import Rules
+from codecall.sandbox.agentscript.stops import Progress
 from codecall.sandbox.wire import Answer, Limits
 
 PRESET = load_preset("secure")
@@ -81,9 +86,45 @@ def test_the_journal_is_bounded_in_characters():
     assert [call.number for call in journal.kept.values()] == [6, 7]
 
 
+def test_a_stack_is_read_up_to_a_number_of_frames():
+    # What a script calls its functions stands in the stack: here something that looks like frames, of another's line.
+    forged = "\n    at f (<input>:1:1)"
+    many = autopsy(SCRIPT + "\n" * 30_000)
+    began = time.process_time()
+    place = many.thrown(msgspec.structs.replace(READ, stack=f"    at {forged * 40_000} (<input>:1:1)\n{frame(2, 8)}"))
+    assert time.process_time() - began < 0.2
+    assert place.line is None
+    few = autopsy(SCRIPT).thrown(msgspec.structs.replace(READ, stack=f"    at {forged * 20}\n{frame(2, 8)}"))
+    assert few.line == 2
+
+
 def test_a_call_that_failed_stays_with_its_place():
     journal = Journal()
     journal.made(1, made("gone", frame(2, 14)))
     journal.answered(Answer(1, ok=False, payload='{"code": "X", "message": "no"}'))
     failure = autopsy("\nawait callTool('gone')", journal).thrown(Report("tool", "ToolError", "no", "", call=1))
     assert (failure.code, failure.call, failure.line) == ("TOOL", 1, 2)
+
+
+HOSTILE = {
+    "two names in circles": "let r, b;\n" + "r = b; b = r;\n" * 8,
+    "assignments in circles": "let r, b, c;\n" + "r = b; b = c; c = r;\n" * 200,
+    "a chain of calls": "const r = [1]" + ".map((x) => x)\n" * 2_000 + ";",
+    "patterns": "const " + "{ a: " * 30 + "r" + " }" * 30 + " = await callTool('users');",
+    "functions in functions": "const f = (x) => g(x); const g = (x) => f(x); const r = f(1);",
+}
+
+
+@pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE)
+def test_no_script_makes_its_hint_expensive(script: str):
+    whole = f"{script}\nreturn r.items.length"
+    lines = whole.count("\n") + 1
+    journal = Journal()
+    journal.made(1, made(stack=frame(1, 1)))
+    journal.answered(Answer(1, ok=True, payload=json.dumps({f"{'k' * 90}{key}": [] for key in range(4_000)})))
+    dead = autopsy(whole, journal)
+    began = time.process_time()
+    failure = dead.thrown(msgspec.structs.replace(READ, stack=frame(lines, 8)))
+    assert failure.hint
+    assert dead.stopped("DEADLOCK", Progress(1, 1, 1)).hint
+    assert time.process_time() - began < 1.5

@@ -40,8 +40,11 @@ HONEST = [program.source for program in read_programs(Path(__file__).parent / "h
         ("'use strict'; async x => x", "function", "async x => x"),
         ("(async () => 1)()", "expression", "(async () => 1)()"),
         ("const a = 1; () => a", "expression", "() => a"),
-        ("async function main() { return 1 }", "statements", None),
-        ("(function () { return 1 })", "expression", "(function () { return 1 })"),
+        ("async function main() { return 1 }", "function", "async function main() { return 1 }"),
+        ("'use strict'; function main() { return 1 };", "function", "function main() { return 1 };"),
+        ("function main() { return 1 }\nconst a = 1", "statements", None),
+        ("function* main() { yield 1 }", "statements", None),
+        ("(function () { return 1 })", "function", "(function () { return 1 })"),
     ],
 )
 def test_form(script: str, form: str, value: str | None):

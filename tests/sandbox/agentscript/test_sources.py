@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.sandbox.agentscript.guard import Finding, Refused, check
-from codecall.sandbox.agentscript.policy import VARIANTS, Rules
+from codecall.sandbox.agentscript.policy import TYPE_PLACES, VARIANTS, Rules
 from codecall.sandbox.agentscript.sources import read
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import read_programs
@@ -97,6 +97,16 @@ def test_calls_with_types_that_javascript_would_compare():
         "return callTool<Map<String, Date>>('a')": "return callTool                   ('a')",
         "return callTool<undefined | null>('a')": "return callTool                  ('a')",
         "return new Set<string>(['a'])": "return new Set        (['a'])",
+        "return 2 * await callTool<Number>('a', {})": "return 2 * await callTool        ('a', {})",
+        "return 2 * await callTool<number>('a', {})": "return 2 * await callTool        ('a', {})",
+        "return !callTool<{ at: Date }>('a')": "return !callTool              ('a')",
+        "class user {}; return 1 + callTool<user>('a')": "class user {}; return 1 + callTool      ('a')",
+        "const f = x => x; return f<Number>(1) * 2 + f<Number>(2)": (
+            "const f = x => x; return f        (1) * 2 + f        (2)"
+        ),
+        "const f = Math.max, a = 1; return f(a < f<Date, Date>(1))": (
+            "const f = Math.max, a = 1; return f(a < f            (1))"
+        ),
     }.items():
         assert read(script, EVERYTHING).text == text
 
@@ -107,6 +117,12 @@ def test_calls_with_types_that_javascript_would_compare():
         "const a = 1, b = 2, c = 3; return [a < b, b > (c)]",
         "const a = 1, b = 2, c = 3; return Math.max(a<b, c>(b))",
         "const N = 3; for (let i = 0; i<N && N>(i); i++) {}",
+        "const a = 1, b = 2, c = 3, d = 4; return a < b && c > (d)",
+        "const n = 3, x = 1, y = 2; for (let i=0;i<n;i++) if (x > (y)) return i",
+        "const a = 1, b = 2, c = 3; return a < b ? a : b > (c)",
+        "const a = 1, b = 2, c = 3; return a < b + c === c > (a)",
+        "const a = 1, b = 2, c = 3; return a < b >> (c)",
+        "return 'f<Number>(1)'; // f<Number>(2)",
     ],
 )
 def test_comparisons_stay(script: str):
@@ -133,6 +149,37 @@ def test_errors_point_at_what_was_sent(script: str, line: int, column: int, said
     first = finding(script)
     assert (first.line, first.column) == (line, column), first
     assert first.message.startswith(said)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "const f = 1, A = [2]; return f<A\n[0]>(1)",
+        "const f = 1, A = [2]; return f<A\n[number]>(1)",
+    ],
+)
+def test_calls_with_types_never_run_as_comparisons(script: str):
+    assert finding(script).hint == TYPE_PLACES["type arguments in the way"].instead
+
+
+@pytest.mark.parametrize("field", ["a = null as any;", "a = 1 satisfies number", "static a = <any>1 as string; b = 2"])
+def test_fields_with_asserted_values(field: str):
+    source = read(f"class A {{ {field} }}", EVERYTHING)
+    assert "any" not in source.text
+    assert "satisfies" not in source.text
+
+
+@pytest.mark.parametrize("members", ["a = 1 b = 2", "a b", "static a b() {}", "#a b", "a = 1 #b", "a get b() {}"])
+def test_members_behind_a_field_need_a_semicolon_or_a_line(members: str):
+    first = finding(f"class A {{ {members} }}")
+    assert first.code == "SYNTAX_ERROR"
+    assert "regular expression" not in (first.hint or "")
+
+
+@pytest.mark.parametrize("members", ["a = 1\nb = 2", "a\nb", "a;b(){}", "static a\n#b\nc", "get\n*set(){}"])
+def test_members_behind_a_field(members: str):
+    script = f"class A {{ {members} }}"
+    assert read(script, EVERYTHING).text == script
 
 
 @settings(max_examples=200, deadline=None)

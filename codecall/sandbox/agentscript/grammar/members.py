@@ -52,7 +52,10 @@ class MemberParser(TokenReader):
 
     def parseClassElement(self, hasConstructor):  # noqa: N802, N803
         """A class inside an async function: its fields and blocks await nothing, and there `await /` divides."""
-        return self._not_async(lambda: self._class_element(hasConstructor))
+        element = self._not_async(lambda: self._class_element(hasConstructor))
+        if element.type == "FieldDefinition" and not self.match(";", "}") and not self.hasLineTerminator:
+            self.throwUnexpectedToken(self.lookahead)  # esprima takes `a = b as c` for three fields
+        return element
 
     def _class_element(self, hasConstructor):  # noqa: N803
         # async *name() { … } and async #name() { … }, static or not; fields named by a keyword

@@ -1,0 +1,118 @@
+"""What a client of a real server is told about scripts that fail: place, line, hint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+import anyio
+import jsonschema
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.server import create_proxy
+
+from codecall import CodeCallPlugin
+from codecall.advice import ADVICE, MAX_HINT
+from codecall.envelopes import EXECUTE_SCHEMA, INVOKE_SCHEMA
+
+
+def crm() -> FastMCP:
+    """A server with a few tools."""
+    server = FastMCP("crm")
+
+    @server.tool(name="users:list")
+    def users(stage: Literal["open", "won"] | None = None, limit: int = 10) -> dict[str, Any]:
+        """List the people who work here."""
+        return {"users": [{"id": 1, "name": "Ann"}][:limit], "next": None}
+
+    @server.tool(name="invoices:remove")
+    def remove(invoice_id: int) -> str:
+        """Delete an invoice for good."""
+        return f"removed {invoice_id}"
+
+    @server.tool(name="slow")
+    async def slow() -> None:
+        """Never answers."""
+        await anyio.sleep_forever()
+
+    return server
+
+
+@pytest.fixture(scope="module", params=["own", "proxied"])
+async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client[Any]]:
+    server = crm()
+    if request.param == "proxied":
+        server = create_proxy(server, name="proxy")
+    CodeCallPlugin.init(vm={"preset": "secure", "tool_call_timeout_ms": 300}).install(server)
+    async with Client(server) as client:
+        yield client
+
+
+async def error_of(client: Client[Any], script: str) -> dict[str, Any]:
+    body = (await client.call_tool("codecall:execute", {"script": script})).structured_content
+    assert body is not None
+    jsonschema.validate(json.loads(json.dumps(body)), EXECUTE_SCHEMA)
+    error = body["error"]
+    assert 0 < len(error["hint"]) <= MAX_HINT
+    line: int = error["location"]["line"]
+    assert error["location"]["text"] == script.splitlines()[line - 1].strip()
+    return error
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("user_list", "users:list"), ("getUsers", "users:list"), ("deleteInvoice", "invoices:remove")],
+)
+async def test_an_unknown_tool_is_found_by_its_letters_or_by_what_it_says(
+    name: str, meant: str, client: Client[Any]
+) -> None:
+    error = await error_of(client, f"const a = 1;\n  return await callTool('{name}', {{}})")
+    assert (error["code"], error["message"]) == ("TOOL_NOT_FOUND", f"Tool '{name}' was not found")
+    assert f"'{meant}'" in error["hint"]
+    assert error["location"]["line"] == 2
+
+
+async def test_a_name_that_is_like_nothing_leads_to_search(client: Client[Any]) -> None:
+    error = await error_of(client, "return await callTool('xyzzy', {})")
+    assert error["hint"] == "codecall:search finds tools by what they do."
+
+
+async def test_a_wrong_input_names_field_type_choices_and_parameters(client: Client[Any]) -> None:
+    script = "const size = ['many'][0]; await callTool('users:list', { stage: ['lost'].join(), limt: size })"
+    error = await error_of(client, script)
+    assert error["code"] == "INVALID_INPUT"
+    said = error["message"]
+    assert "did you mean 'limit'?" in said
+    assert "'open', 'won', null" in said
+    assert "Valid parameters (* = required): stage ('open' | 'won' | null), limit (integer)." in said
+    assert {problem["field"] for problem in error["details"]} == {"stage", "limt"}
+
+
+async def test_a_misread_answer(client: Client[Any]) -> None:
+    error = await error_of(client, "const r = await callTool('users:list');\nreturn r.items.map((user) => user.id)")
+    assert error["hint"] == (
+        "`r.items` is undefined: users:list returned {users: [{id: number, name: string}], next: null}. "
+        "The list is `r.users`. 1 tool call had completed and is not undone: users:list."
+    )
+    assert error["location"] == {"line": 2, "column": 8, "text": "return r.items.map((user) => user.id)"}
+
+
+async def test_a_tool_that_is_too_slow(client: Client[Any]) -> None:
+    error = await error_of(client, "await callTool('users:list'); await callTool('slow')")
+    assert error["code"] == "TOOL_TIMEOUT"
+    assert error["hint"].startswith("It may still have taken effect.")
+    assert error["hint"].endswith("1 tool call had completed and is not undone: users:list.")
+    assert error["location"]["column"] == 37
+
+
+async def test_a_direct_call_has_a_hint_and_no_place(client: Client[Any]) -> None:
+    body = (await client.call_tool("codecall:invoke", {"tool": "getUsers", "input": {}})).structured_content
+    assert body is not None
+    jsonschema.validate(json.loads(json.dumps(body)), INVOKE_SCHEMA)
+    assert "'users:list'" in body["error"]["hint"]
+    assert "location" not in body["error"]
+    arguments = {"tool": "users:list", "input": {"limit": "many"}}
+    body = (await client.call_tool("codecall:invoke", arguments)).structured_content
+    assert body is not None
+    assert body["error"]["hint"] == ADVICE["INVALID_INPUT"]
