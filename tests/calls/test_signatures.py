@@ -206,7 +206,7 @@ class Dog(BaseModel):
     barks: bool
 
 
-EXAMPLES = int(os.environ.get("CODECALL_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("CODECALL_EXAMPLES", "8"))
 """For each signature."""
 
 SIGNATURES: dict[str, Any] = {

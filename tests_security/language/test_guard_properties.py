@@ -58,26 +58,26 @@ ALL_CHARACTERS = st.characters(codec=None, exclude_categories=())
 LIKE_CODE = st.sampled_from([*HOSTILE, *(chr(code) for code in range(33, 127)), " ", "\n"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(ALL_CHARACTERS, max_size=60))
 def test_any_characters(text: str):
     judge(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(LIKE_CODE, ALL_CHARACTERS), max_size=40).map("".join))
 def test_any_pieces_of_code(text: str):
     judge(text)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
 @given(hostile_programs(), st.text(ALL_CHARACTERS, min_size=1, max_size=3), st.integers(0, 10_000))
 def test_programs_with_any_characters_in_them(script: str, text: str, at: int):
     judge(script)
     judge(script[: at % (len(script) + 1)] + text + script[at % (len(script) + 1) :])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
 @given(st.binary(max_size=200))
 def test_bytes_read_as_text(data: bytes):
     judge(data.decode("utf-8", "surrogateescape"))
@@ -404,7 +404,7 @@ def test_a_refused_name_is_refused_wherever_an_expression_stands(name: str):
     assert replaced > 20 or name == "this"
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=50, deadline=None, suppress_health_check=SLOW)
 @given(hostile_programs())
 def test_no_accepted_program_names_what_is_refused(script: str):
     try:

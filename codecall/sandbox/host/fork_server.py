@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from typing import Protocol
@@ -174,6 +175,8 @@ class ForkedProcess:
         self._process = -1
         self._status: int | None = None
         self._unwanted = False
+        # One thread may wait for its end while another sees to it, and whoever learns of the end closes the line.
+        self._turn = threading.RLock()
 
     @property
     def pid(self) -> int:
@@ -184,9 +187,10 @@ class ForkedProcess:
 
     def kill(self) -> None:
         """End it at once; one that is not born yet ends as soon as it is."""
-        self._unwanted = True
-        if self.poll() is None:
-            self._end()
+        with self._turn:
+            self._unwanted = True
+            if self.poll() is None:
+                self._end()
 
     def _end(self) -> None:
         if self._pid and self._process < 0:
@@ -198,6 +202,10 @@ class ForkedProcess:
 
     def poll(self) -> int | None:
         """Its exit status, negative for a signal; None while it runs or is being made."""
+        with self._turn:
+            return self._told()
+
+    def _told(self) -> int | None:
         while self._status is None:
             try:
                 record, descriptors, _, _ = socket.recv_fds(self._fate, FATE.size, 1)
@@ -230,8 +238,10 @@ class ForkedProcess:
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 raise subprocess.TimeoutExpired(FORK_SERVER_COMMAND, timeout or 0)
-            # What ends it shows on the process, and soon after on its fate.
-            _readable(self._fate.fileno(), left if self._process < 0 else min(0.01, left or 0.01))
+            # What ends it shows on the process, and soon after on its fate; another thread may close that meanwhile.
+            if (line := self._fate.fileno()) >= 0:
+                longest = 0.05 if self._process < 0 else 0.01
+                _readable(line, longest if left is None else min(longest, left))
         return status
 
     def _settle(self, status: int) -> None:
