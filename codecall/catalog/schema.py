@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import cast
 
+from codecall.catalog.references import pointed
 from codecall.sandbox.agentscript.policy import NEVER_NAMES, PREFIXES
 
 JsonObject = Mapping[str, object]
@@ -116,15 +117,8 @@ def _resolved(body: JsonObject, root: JsonObject) -> JsonObject:
 
 
 def _pointed(reference: str, root: JsonObject) -> JsonObject:
-    if not reference.startswith("#"):
-        return {}
-    target: JsonObject = root
-    for part in reference[1:].split("/")[1:]:
-        inner = target.get(part.replace("~1", "/").replace("~0", "~"))
-        if not isinstance(inner, Mapping):
-            return {}
-        target = cast(JsonObject, inner)
-    return target
+    found = pointed(reference, root)
+    return cast(JsonObject, found[1]) if found is not None and isinstance(found[1], Mapping) else {}
 
 
 def _merged(body: JsonObject, parts: list[JsonObject], root: JsonObject) -> JsonObject:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Final
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.typescript_references import title_of
+from codecall.catalog.references import title_of
 
 MAX_NAME = 60
 """Characters of an entry's name that stand in an alias; a longer one is shortened to a digest."""

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
+from codecall.catalog.references import is_document, pointed
 from codecall.catalog.typescript_keywords import agree, count, has, is_const, is_old, names_of
 from codecall.catalog.typescript_literals import choice, const
 from codecall.catalog.typescript_notes import note_of
-from codecall.catalog.typescript_references import is_document, pointed
 from codecall.catalog.typescript_types import (
     BOOLEAN,
     NEVER,

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from codecall.sandbox.agentscript.grammar import Node
 from codecall.sandbox.agentscript.literals import input_text
-from codecall.sandbox.agentscript.names import text_of
+from codecall.sandbox.agentscript.names import spelled, text_of
 from codecall.sandbox.agentscript.reaching import certain_calls
 from codecall.sandbox.agentscript.sites import CallKind, CallSite, Outline
-from codecall.sandbox.agentscript.walk import SHIFT, Walk, plain_key
+from codecall.sandbox.agentscript.walk import SHIFT, Walk
 
 CALLS: Final[dict[str, CallKind]] = {"callTool": "tool", "readResource": "resource", "getPrompt": "prompt"}
 """The runtime's functions that call something, and what."""
@@ -83,7 +83,7 @@ def _target(call: Node, free: Collection[int], spaces: Spaces) -> _Target | None
     path: list[str] = []
     node: Node = call.callee
     while node.type == "MemberExpression" and len(path) <= _MAX_PATH:
-        name = text_of(node.property) if node.computed else plain_key(node.property)
+        name = spelled(node.property, computed=node.computed)
         if name is None:
             return None
         path.append(name)

@@ -8,7 +8,7 @@ from typing import Final
 
 from codecall.sandbox.agentscript.findings import Mark
 from codecall.sandbox.agentscript.grammar import Node
-from codecall.sandbox.agentscript.names import never_name, plain_key, self_reference, text_of
+from codecall.sandbox.agentscript.names import never_name, self_reference, spelled, text_of
 from codecall.sandbox.agentscript.policy import (
     MAX_REGEX_LENGTH,
     METHOD_KINDS,
@@ -75,10 +75,8 @@ def _member(walk: Walk, node: Node, scope: Scope) -> None:
     owner: Node = node.object
     name: Node = node.property
     if node.computed:
-        text = text_of(name)
         walk.push(name, scope)
-    else:
-        text = plain_key(name)
+    text = spelled(name, computed=node.computed)
     if text is not None and text in NEVER_NAMES:
         walk.marks.append(never_name(text, name.range[0] - SHIFT, "Member", path(node)))
     elif owner.type == "Identifier":
@@ -98,7 +96,7 @@ def _call(walk: Walk, node: Node, scope: Scope) -> None:
             walk.refuse(VARIANTS["Date()"], node)
     elif callee.type == "MemberExpression":
         walk.owners.called(callee, arguments)
-        text = text_of(callee.property) if callee.computed else plain_key(callee.property)
+        text = spelled(callee.property, computed=callee.computed)
         if text in PATTERN_METHODS and not walk.words.rules.allow_regex:
             walk.refuse(VARIANTS["pattern method"], callee.property, path(callee) or text)
     walk.push(callee, scope)

@@ -16,6 +16,7 @@ from codecall.sandbox.agentscript.expressions import HANDLERS as _EXPRESSION_HAN
 from codecall.sandbox.agentscript.findings import MAX_FINDINGS, Finding, Mark, Refused, refusal
 from codecall.sandbox.agentscript.grammar import Node
 from codecall.sandbox.agentscript.lines import statement_sites
+from codecall.sandbox.agentscript.nodes import FUNCTIONS, lone_function
 from codecall.sandbox.agentscript.parsing import parse
 from codecall.sandbox.agentscript.policy import VARIANTS, Rules
 from codecall.sandbox.agentscript.prescan import prescan
@@ -40,7 +41,6 @@ __all__ = [
 
 _HANDLERS = {**_EXPRESSION_HANDLERS, **_STATEMENT_HANDLERS}
 _CHILDREN = {**_EXPRESSION_CHILDREN, **_STATEMENT_CHILDREN}
-_FUNCTIONS = frozenset({"ArrowFunctionExpression", "FunctionExpression", "FunctionDeclaration"})
 
 
 def check(script: str, rules: Rules, *, coverage: bool = False, spaces: FindSpaces = no_spaces) -> Checked:
@@ -95,7 +95,7 @@ def _uncalled(statements: list[Node], used: set[str]) -> str | None:
         if statement.type == "FunctionDeclaration":
             declared = [statement.id]
         elif statement.type == "VariableDeclaration":
-            declared = [one.id for one in statement.declarations if one.init and one.init.type in _FUNCTIONS]
+            declared = [one.id for one in statement.declarations if one.init and one.init.type in FUNCTIONS]
         for name in declared:
             if name.type == "Identifier" and name.name not in used:
                 return name.name
@@ -105,14 +105,10 @@ def _uncalled(statements: list[Node], used: set[str]) -> str | None:
 def _form(statements: list[Node], *, returns: bool) -> tuple[ScriptForm, int | None]:
     """What the script's value is, and where the statement starts that gives it."""
     effective = [statement for statement in statements if statement.type != "EmptyStatement"]
-    if not effective or effective[-1].type not in {"ExpressionStatement", "FunctionDeclaration"}:
+    if not effective:
         return "statements", None
     last = effective[-1]
     start: int = last.range[0] - SHIFT
-    alone = all(getattr(statement, "directive", None) is not None for statement in effective[:-1])
-    function: Node = last if last.type == "FunctionDeclaration" else last.expression
-    if alone and function.type in _FUNCTIONS and not function.generator:
+    if lone_function(effective) is not None:
         return "function", start
-    if function is last:
-        return "statements", None
-    return ("statements", None) if returns else ("expression", start)
+    return ("statements", None) if returns or last.type != "ExpressionStatement" else ("expression", start)

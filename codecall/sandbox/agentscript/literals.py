@@ -11,8 +11,8 @@ import math
 from typing import Final
 
 from codecall.sandbox.agentscript.grammar import Node
-from codecall.sandbox.agentscript.names import text_of
-from codecall.sandbox.agentscript.walk import SHIFT, plain_key
+from codecall.sandbox.agentscript.names import spelled, text_of
+from codecall.sandbox.agentscript.walk import SHIFT
 from codecall.sandbox.known import MAX_VALUES
 
 MAX_TEXT: Final = 10_000
@@ -118,7 +118,7 @@ def _key(item: Node) -> str | None:
     """The name of a member; None for a spread and for what is not known."""
     if item.type != "Property":
         return None
-    return text_of(item.key) if item.computed else plain_key(item.key)
+    return spelled(item.key, computed=item.computed)
 
 
 def _scalar(node: Node) -> object:

@@ -133,7 +133,7 @@ class Owners:
         """`member` of `owner` is named; None: a computed one."""
         inner = ""
         if owner.type == "MemberExpression":
-            inner = (text_of(owner.property) if owner.computed else plain_key(owner.property)) or ""
+            inner = spelled(owner.property, computed=owner.computed) or ""
             owner = owner.object
         if owner.type != "Identifier":
             return
@@ -177,6 +177,11 @@ def plain_key(node: Node) -> str | None:
             return node.name[1:]
         case _:
             return node.value if isinstance(node.value, str) else None
+
+
+def spelled(name: Node, *, computed: bool) -> str | None:
+    """The text of a key or a member's name, where literals say it."""
+    return text_of(name) if computed else plain_key(name)
 
 
 def self_reference(tool: str, offset: int) -> Mark:

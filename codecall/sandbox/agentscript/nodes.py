@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Iterator, Sequence
+from typing import Final, cast
 
 from codecall.sandbox.agentscript.grammar import Node
+
+FUNCTIONS: Final = frozenset({"ArrowFunctionExpression", "FunctionExpression", "FunctionDeclaration"})
+"""Types of nodes that are functions."""
+
+
+def lone_function(statements: Sequence[Node]) -> Node | None:
+    """The function that is all of a script, but for directives; the realm calls it. Generators are none."""
+    *before, last = [statement for statement in statements if statement.type != "EmptyStatement"] or [None]
+    if last is None or not all(getattr(statement, "directive", None) is not None for statement in before):
+        return None
+    node: Node = last.expression if last.type == "ExpressionStatement" else last
+    return node if node.type in FUNCTIONS and not node.generator else None
 
 
 def span(node: Node) -> tuple[int, int]:

@@ -19,9 +19,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, cast
 
 from codecall.sandbox.agentscript.grammar import Node
-from codecall.sandbox.agentscript.walk import SHIFT, Walk, plain_key
+from codecall.sandbox.agentscript.names import plain_key
+from codecall.sandbox.agentscript.nodes import FUNCTIONS, lone_function
+from codecall.sandbox.agentscript.walk import SHIFT, Walk
 
-_FUNCTIONS: Final = frozenset({"ArrowFunctionExpression", "FunctionDeclaration", "FunctionExpression"})
 _LEAVING: Final = frozenset({"ReturnStatement", "ThrowStatement", "BreakStatement", "ContinueStatement"})
 
 _STATEMENTS: Final = ("body", "consequent", "alternate", "block", "handler", "finalizer", "cases")
@@ -102,14 +103,10 @@ class _Reading:
         """The calls, by where they begin."""
         self._pending.extend(_straight(self._statements))
         last = self._statements[-1]
-        if last.type == "ExpressionStatement" and not self._returns:
-            value: Node = last.expression
-            if value.type == "ArrowFunctionExpression":
-                # The realm calls a script that is nothing but a function
-                if all(_field(statement, "directive") for statement in self._statements[:-1]):
-                    self._enter(value)
-            elif not any(map(_may_leave, self._statements)):
-                self._pending.append(_Evaluated(value, fails=True))
+        if (function := lone_function(self._statements)) is not None:
+            self._enter(function)
+        elif last.type == "ExpressionStatement" and not self._returns and not any(map(_may_leave, self._statements)):
+            self._pending.append(_Evaluated(last.expression, fails=True))
         while self._pending:
             self._read(*self._pending.pop())
         return self._certain
@@ -138,7 +135,7 @@ class _Reading:
         callee: Node = call.callee
         if self._calls.get(start) is call:
             self._certain.add(start)
-        elif callee.type in _FUNCTIONS:
+        elif callee.type in FUNCTIONS:
             self._enter(callee)
         elif callee.type == "Identifier" and callee.range[0] in self._own:
             self._enter(self._functions[self._own[callee.range[0]]])
@@ -183,7 +180,7 @@ def _functions(statements: list[Node], walk: Walk) -> dict[str, Node]:
                 found[name] = statement
         elif statement.type == "VariableDeclaration" and statement.kind == "const":
             named = [item for item in statement.declarations if item.id.type == "Identifier" and item.init is not None]
-            found |= {item.id.name: item.init for item in named if item.init.type in _FUNCTIONS}
+            found |= {item.id.name: item.init for item in named if item.init.type in FUNCTIONS}
     return {name: node for name, node in found.items() if name not in changed}
 
 
@@ -192,7 +189,7 @@ def _straight(statements: list[Node]) -> Iterator[_Evaluated]:
     for statement in statements:
         if statement.type == "BlockStatement":
             yield from _straight(statement.body)
-        elif statement.type not in _FUNCTIONS:
+        elif statement.type not in FUNCTIONS:
             yield _Evaluated(statement)
         if _may_leave(statement):
             return
@@ -205,7 +202,7 @@ def _may_leave(statement: Node) -> bool:
         node = pending.pop()
         if node.type in _LEAVING:
             return True
-        if node.type not in _FUNCTIONS and node.type != "ClassDeclaration":
+        if node.type not in FUNCTIONS and node.type != "ClassDeclaration":
             pending.extend(part for field in _STATEMENTS for part in _parts(node, field))
     return False
 

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Final, TypeAlias, cast
 
 from codecall.sandbox.agentscript.grammar import Node
-from codecall.sandbox.agentscript.nodes import children, key_of, member_of, names_of, span
+from codecall.sandbox.agentscript.nodes import FUNCTIONS, children, key_of, member_of, names_of, span
 from codecall.sandbox.agentscript.parsing import PREFIX, parse
 
 SHIFT: Final = len(PREFIX)
@@ -27,8 +27,7 @@ MAX_STEPS: Final = 500
 MAX_TEXT: Final = 400
 """Characters of an expression's source that are looked at."""
 
-_FUNCTIONS: Final = frozenset({"ArrowFunctionExpression", "FunctionExpression", "FunctionDeclaration"})
-_SCOPES: Final = _FUNCTIONS | {"BlockStatement", "ForStatement", "ForOfStatement", "CatchClause", "SwitchStatement"}
+_SCOPES: Final = FUNCTIONS | {"BlockStatement", "ForStatement", "ForOfStatement", "CatchClause", "SwitchStatement"}
 
 _SAME: Final = frozenset(
     {"filter", "slice", "sort", "reverse", "toSorted", "toReversed", "toSpliced", "concat", "splice"}
@@ -191,7 +190,7 @@ class Reading:
         return max((scope for scope in self._declared.get(name.name, ()) if scope[0] <= place < scope[1]), default=None)
 
     def _bind(self, node: Node, scope: tuple[int, int]) -> None:
-        if node.type in _FUNCTIONS:
+        if node.type in FUNCTIONS:
             for param in node.params:
                 self._declare(param, span(node))
         match node.type:
@@ -215,7 +214,7 @@ class Reading:
     def _bind_parameters(self, call: Node) -> None:
         """`items.map((item) => …)`: the parameter is one of the items; `then((value) => …)`: it is the value."""
         method, function = member_of(call.callee), call.arguments[0]
-        if function.type not in _FUNCTIONS:
+        if function.type not in FUNCTIONS:
             return
         params: list[Node] = function.params
         if method == "then":
@@ -255,7 +254,7 @@ def taken_apart(pattern: Node, path: Path = ()) -> Iterator[tuple[Node, Path]]:
 
 def _result(function: Node) -> Node | None:
     """The expression whose value a short function gives; None when that is not plain, or it is no function."""
-    if function.type not in _FUNCTIONS:
+    if function.type not in FUNCTIONS:
         return None
     body: Node = function.body
     if body.type != "BlockStatement":

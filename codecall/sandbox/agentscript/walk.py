@@ -20,9 +20,8 @@ from codecall.sandbox.agentscript.names import (
     declared,
     judge,
     never_name,
-    plain_key,
     reserved,
-    text_of,
+    spelled,
 )
 from codecall.sandbox.agentscript.parsing import PREFIX
 from codecall.sandbox.agentscript.policy import (
@@ -161,9 +160,7 @@ class Walk:
         """Look at the key of a property, method, field or pattern."""
         if computed:
             self.stack.append((node, scope))
-            text = text_of(node)
-        else:
-            text = plain_key(node)
+        text = spelled(node, computed=computed)
         if text is not None and text in NEVER_NAMES:
             self.marks.append(never_name(text, node.range[0] - SHIFT, "Member"))
 
@@ -192,7 +189,7 @@ class Walk:
             return
         for item in pattern.properties:
             if item.type == "Property":
-                text = text_of(item.key) if item.computed else plain_key(item.key)
+                text = spelled(item.key, computed=item.computed)
                 self.member(value.name, text, item)
                 self.owners.add(value, text)
 
@@ -282,7 +279,7 @@ def path(node: Node) -> str | None:
     """A member's dotted path from a variable or `this`, for messages; None when it is not that simple."""
     names: list[str] = []
     while node.type == "MemberExpression" and len(names) < _MAX_PATH:
-        text = text_of(node.property) if node.computed else plain_key(node.property)
+        text = spelled(node.property, computed=node.computed)
         if text is None:
             return None
         names.append(text)
