@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
+from typing import Final, Literal
 
-from codecall.errors import CodeCallError, Status
+from codecall.errors import Called, CodeCallError, Status
 
 JsonObject = dict[str, object]
 
@@ -32,6 +34,70 @@ class Stats:
         }
 
 
+MAX_INPUT_SHOWN: Final = 200
+"""Characters of a call's input that are kept for the list of calls of a failed run."""
+
+CallOutcome = Literal["ok", "error", "unfinished", "not_started"]
+"""What became of a call. `unfinished`: it was given up while it ran, and may have taken effect."""
+
+
+@dataclass(slots=True)
+class MadeCall:
+    """One call that a script made. Changes while the script runs, and no more after."""
+
+    number: int
+    """Counts from 1 within the script, whatever is called."""
+    called: Called
+    name: str
+    """The tool's or the prompt's name, or the URI of a resource."""
+    input: str = "{}"
+    """The beginning of its input, as JSON text; `MAX_INPUT_SHOWN` characters."""
+    input_chars: int = 2
+    """Characters of all of its input."""
+    started: float | None = None
+    """In seconds of `time.perf_counter`; None before it was."""
+    ended: float | None = None
+    """The same; None while it runs, and for good of a call that was given up."""
+    code: str | None = None
+    """The error's code, of a call that failed."""
+    result_chars: int = 0
+    """Characters of its value, as JSON text."""
+    reused: bool = False
+    """Answered from the record of an earlier run: nothing was called."""
+
+    def start(self) -> None:
+        """It begins."""
+        self.started = time.perf_counter()
+
+    def end(self, code: str | None = None) -> None:
+        """It has ended: well, or with an error of this code."""
+        self.ended, self.code = time.perf_counter(), code
+
+    @property
+    def outcome(self) -> CallOutcome:
+        """What became of it, so far."""
+        if self.started is None:
+            return "not_started"
+        if self.ended is None:
+            return "unfinished"
+        return "ok" if self.code is None else "error"
+
+    def as_dict(self) -> JsonObject:
+        """Its entry in `calls` of an envelope."""
+        key = self.called if self.called != "tool" else "toolName"
+        told: JsonObject = {key: self.name, "outcome": self.outcome}
+        if self.code is not None:
+            told["code"] = self.code
+        if self.input != "{}":
+            left_out = self.input_chars - len(self.input)
+            told["input"] = f"{self.input}…[{left_out} more characters]" if left_out else self.input
+        if self.started is not None and self.ended is not None:
+            told["durationMs"] = round((self.ended - self.started) * 1000, 3)
+        if self.reused:
+            told["reused"] = True
+        return told
+
+
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
     """How one script ended. Falsy questions are answered by `success`, never by the truth of `value`."""
@@ -50,6 +116,10 @@ class ExecutionResult:
     """What was shortened or lost on the way out; empty for most runs."""
     lines: tuple[int, ...] = ()
     """For a run with `coverage`: the lines of the script that ran, ascending. No part of the envelope."""
+    run_id: str = ""
+    """Names the run in records and for `resumeFrom`; empty for scripts that no server runs."""
+    calls: tuple[MadeCall, ...] = ()
+    """The calls it made, in order. In the envelope of a run that failed."""
 
     @property
     def success(self) -> bool:
@@ -74,8 +144,12 @@ class ExecutionResult:
             body["logs"] = list(self.logs)
         if self.warnings:
             body["warnings"] = list(self.warnings)
+        if self.error is not None and self.calls:
+            body["calls"] = [call.as_dict() for call in self.calls]
         if ran:
             body["stats"] = self.stats.as_dict()
+        if self.run_id:
+            body["runId"] = self.run_id
         return body
 
 
@@ -133,10 +207,12 @@ EXECUTE_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
         "status": {"enum": ["ok", "syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]},
+        "runId": _TEXT,
         "result": {},
         "error": _ERROR,
         "logs": _LINES,
         "warnings": _LINES,
+        "calls": {"type": "array", "items": {"type": "object"}},
         "stats": _STATS,
     },
     "required": ["status"],

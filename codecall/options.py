@@ -10,12 +10,14 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, Self, SupportsFloat, cast, runtime_checkable
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from codecall.configuring import KeyValueStore, Millis, Options, refuse_two_spellings
 from codecall.errors import OptionsError
+from codecall.operating import AuditOptions, ProgressOptions, ResultsOptions, ResumeOptions, ShutdownOptions
 
 PRESET_NAMES = ("locked_down", "secure", "balanced", "experimental")
 """The shipped presets, from strictest to most generous."""
@@ -26,71 +28,9 @@ SECURITY_LEVELS = {"STRICT": "locked_down", "SECURE": "secure", "STANDARD": "bal
 PRESET_ENVIRONMENT_VARIABLE = "CODECALL_VM_PRESET"
 """Sets the preset where the code names none, so that a test run can be repeated under another one."""
 
-Millis = Annotated[int, Field(ge=1, le=86_400_000)]
 Names = Annotated[tuple[str, ...] | None, Field(strict=False)]
 Word = Annotated[str, Field(pattern=r"^[^\W_]+$", max_length=64)]
 """A list or tuple of names; None stands for all."""
-
-
-class Options(BaseModel):
-    """Base of every option model: frozen, both spellings, nothing unknown."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        strict=True,
-        extra="forbid",
-        alias_generator=to_camel,
-        populate_by_name=True,
-        arbitrary_types_allowed=True,
-    )
-
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        """The options a caller may set here, in their Python spelling."""
-        return tuple(cls.model_fields)
-
-    @classmethod
-    def read(cls, values: Mapping[str, object], *, where: str) -> Self:
-        """Validate `values`; raises `OptionsError` naming each bad field under `where`."""
-        _refuse_two_spellings(cls, values, where)
-        try:
-            return cls.model_validate(dict(values))
-        except ValidationError as failure:
-            raise OptionsError(_explain(cls, failure, where)) from None
-
-
-def _refuse_two_spellings(model: type[Options], values: Mapping[str, object], where: str) -> None:
-    """Refuse an option given in both its spellings; which one counts would be a matter of chance."""
-    for name in model.model_fields:
-        if name in values and to_camel(name) in values and name != to_camel(name):
-            raise OptionsError(f"{_dotted(where, name)}: given twice, as {name} and as {to_camel(name)}")
-
-
-def _dotted(where: str, *parts: object) -> str:
-    return ".".join([*([where] if where else []), *map(str, parts)])
-
-
-def _explain(model: type[Options], failure: ValidationError, where: str) -> str:
-    lines: list[str] = []
-    for item in failure.errors(include_url=False):
-        path = _dotted(where, *item["loc"])
-        if item["type"] == "extra_forbidden":
-            lines.append(f"{path}: unknown option; known here: {', '.join(_model_at(model, item['loc']).names())}")
-        elif item["type"] == "missing":
-            lines.append(f"{path}: missing")
-        else:
-            lines.append(f"{path}: {item['msg']} (got {item['input']!r:.80})")
-    return "; ".join(lines)
-
-
-def _model_at(model: type[Options], path: Sequence[int | str]) -> type[Options]:
-    """The option model that the last part of `path` was looked for in."""
-    for part in path[:-1]:
-        for name, field in model.model_fields.items():
-            annotation = field.annotation
-            if part in (name, field.alias) and isinstance(annotation, type) and issubclass(annotation, Options):
-                model = annotation
-    return model
 
 
 class Preset(Options):
@@ -144,7 +84,7 @@ class Preset(Options):
         Raises:
             OptionsError: unknown field, wrong type, or out of range.
         """
-        _refuse_two_spellings(Preset, overrides, "vm")
+        refuse_two_spellings(Preset, overrides, "vm")
         aliases = {to_camel(field): field for field in Preset.model_fields}
         merged = self.model_dump() | {aliases.get(key, key): value for key, value in overrides.items()}
         return Preset.read(merged, where="vm")
@@ -273,22 +213,6 @@ class DirectCalls(Options):
     """Tool names or globs that `codecall:invoke` may call; None allows all that scripts may call."""
 
 
-@runtime_checkable
-class KeyValueStore(Protocol):
-    """Where something is kept for longer than a process lives: what is used of `AsyncKeyValue`, the interface of the
-    stores that FastMCP takes (`key_value.aio`: files, Redis and many more)."""
-
-    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
-        """What was put under `key`; None if there is nothing."""
-        ...
-
-    async def put(
-        self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
-    ) -> None:
-        """Keep `value` under `key`, for `ttl` seconds."""
-        ...
-
-
 class ObservedOutputOptions(Options):
     """What is learned of the results of tools whose output schema is missing or says nothing: types and names of
     fields, no values."""
@@ -340,6 +264,18 @@ class PluginOptions(Options):
     """What leaves in error messages."""
     pool: PoolOptions = PoolOptions()
     """The worker processes."""
+    audit: AuditOptions = AuditOptions()
+    """Records of what scripts did: where they go, and what they hold."""
+    resume: ResumeOptions | None = None
+    """Lets `codecall:execute` take up a run that failed (`resumeFrom`); None: it cannot."""
+    results: ResultsOptions = ResultsOptions()
+    """What becomes of results that are larger than `max_result_bytes`."""
+    progress: ProgressOptions = ProgressOptions()
+    """What clients hear while a script runs."""
+    shutdown: ShutdownOptions = ShutdownOptions()
+    """What becomes of running scripts when the server is to end."""
+    tasks: bool = False
+    """Let clients run `codecall:execute` as a background task of FastMCP (`fastmcp-tasks`, extra `tasks`)."""
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

@@ -48,12 +48,16 @@ POLICY = f"{SANDBOX}.agentscript.policy"
 WIRE = f"{SANDBOX}.wire"
 FATE = f"{SANDBOX}.fate"
 KNOWN = f"{SANDBOX}.known"
+SERVICES = f"{SANDBOX}.services"
 SHARED = (
     "codecall.advice",
     "codecall.decoding",
     "codecall.errors",
     "codecall.options",
+    "codecall.configuring",
+    "codecall.operating",
     "codecall.envelopes",
+    SERVICES,
     "codecall.namespaces",
     "codecall.sanitizing",
     "codecall.inputs",
@@ -106,7 +110,15 @@ HOUSE = [
     Area("codecall.errors", 2, (POLICY,)),
     Area("codecall.namespaces", 2, (POLICY,)),
     Area("codecall.envelopes", 2, (POLICY, "codecall.errors")),
-    Area("codecall.options", 2, (POLICY, "codecall.errors"), ("pydantic",)),
+    Area("codecall.configuring", 2, ("codecall.errors",), ("pydantic",)),
+    Area("codecall.operating", 2, ("codecall.configuring",), ("pydantic",)),
+    Area(
+        "codecall.options",
+        2,
+        (POLICY, "codecall.configuring", "codecall.errors", "codecall.operating"),
+        ("pydantic",),
+    ),
+    Area(SERVICES, 2, ("codecall.envelopes", "codecall.errors")),
     Area("codecall.sanitizing", 2, (POLICY, "codecall.errors", "codecall.options"), ("anyio",)),
     Area(f"{SANDBOX}.host", 2, (WIRE, FATE, BROKER_SIDE, *SHARED), ("anyio", "msgspec")),
     Area(

@@ -7,9 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from key_value.aio.stores.memory import MemoryStore
 from pydantic.alias_generators import to_camel
 
 from codecall.errors import OptionsError
+from codecall.operating import AuditOptions, ProgressOptions, ResultsOptions, ResumeOptions, ShutdownOptions
 from codecall.options import (
     PRESET_ENVIRONMENT_VARIABLE,
     DirectCalls,
@@ -54,7 +56,15 @@ def test_defaults():
     assert options.observed_output == ObservedOutputOptions(enabled=True, per_caller=False, store=None)
     assert options.sanitization == SanitizationOptions(remove_stack_traces=True, remove_file_paths=True)
     assert options.pool == PoolOptions()
+    assert options.audit == AuditOptions(sinks=(), include_arguments=False, include_results=False)
+    assert options.resume is None
+    assert options.results == ResultsOptions(enabled=True, store=None)
+    assert options.progress == ProgressOptions(enabled=True, heartbeat_s=10)
+    assert options.shutdown == ShutdownOptions(on_sigterm=True)
+    assert options.tasks is False
 
+
+STORE = MemoryStore()
 
 GIVEN: dict[str, tuple[object, object]] = {
     "mode": ("metadata_driven", "metadata_driven"),
@@ -68,6 +78,12 @@ GIVEN: dict[str, tuple[object, object]] = {
     "observed_output": ({"perCaller": True}, ObservedOutputOptions(per_caller=True)),
     "sanitization": ({"removeFilePaths": False}, SanitizationOptions(remove_file_paths=False)),
     "pool": ({"maxWorkers": 2}, PoolOptions(max_workers=2)),
+    "audit": ({"includeArguments": True}, AuditOptions(include_arguments=True)),
+    "resume": ({"store": STORE, "ttlS": 60}, ResumeOptions(store=STORE, ttl_s=60)),
+    "results": ({"maxCallerBytes": 4096}, ResultsOptions(max_caller_bytes=4096)),
+    "progress": ({"heartbeatS": 2.5}, ProgressOptions(heartbeat_s=2.5)),
+    "shutdown": ({"graceS": 0.0}, ShutdownOptions(grace_s=0)),
+    "tasks": (True, True),
 }
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from codecall.catalog.kept_shapes import Kept, as_data, read_kept
-from codecall.options import KeyValueStore
+from codecall.configuring import KeyValueStore
 
 logger = logging.getLogger("codecall")
 

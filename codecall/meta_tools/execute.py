@@ -11,16 +11,12 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from codecall.calls.broker import Broker
 from codecall.calls.names import MAX_GLOB_CHARS, is_glob
-from codecall.calls.rates import client_key
 from codecall.calls.unwrap import exceeds
-from codecall.catalog.offers import offers_of
 from codecall.envelopes import EXECUTE_SCHEMA
 from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
-from codecall.meta_tools.observing import watcher
+from codecall.meta_tools.running import Asked, run_script
 from codecall.meta_tools.wording import describe_execute
-from codecall.options import Preset
 
 MAX_CONTEXT_BYTES = 256 * 1024
 """Longest `context`, as JSON. It is input for a script, not a place for data: four times the longest script."""
@@ -30,9 +26,6 @@ MAX_ALLOWED_TOOLS = 1_000
 
 MAX_ALL_GLOBS_CHARS = 16 * 1024
 """Most characters all globs of `allowedTools` may have together: comparing a name with them takes at most 3 ms."""
-
-_MIB = 1024 * 1024
-
 
 Pattern = Annotated[str, Field(max_length=MAX_GLOB_CHARS), SENDABLE]
 
@@ -70,14 +63,6 @@ _INPUT: JsonObject = {
 }
 
 
-def max_value_bytes(preset: Preset) -> int:
-    """Longest JSON text of one tool's value that a script takes: a quarter of its heap, at most 16 MiB.
-
-    Parsed data takes several times its text's room, and four such values fit into one frame to the worker.
-    """
-    return min(preset.memory_mb * _MIB // 4, 16 * _MIB)
-
-
 class ExecuteTool(MetaTool):
     """Runs scripts."""
 
@@ -102,23 +87,15 @@ class ExecuteTool(MetaTool):
         given = read_arguments(ExecuteArguments, self.name, arguments)
         self._check_context(given.context)
         self._check_globs(given.allowed_tools or ())
-        options = self._wiring.options
         context, view = self._view()
-        broker = Broker(
-            context,
-            view,
-            allowed_tools=given.allowed_tools,
-            tool_call_timeout_ms=options.preset.tool_call_timeout_ms,
-            max_value_bytes=max_value_bytes(options.preset),
-            sanitization=options.sanitization,
-            offers=offers_of(context, options),
-            saw=watcher(self._wiring, context),
+        asked = Asked(
+            given.script,
+            given.context,
+            tuple(given.allowed_tools) if given.allowed_tools is not None else None,
+            bool(given.dry_run),
         )
-        async with self._wiring.enclaves.use(context) as enclave:
-            owner = "" if options.pool.share_workers else client_key(context)
-            dry_run = bool(given.dry_run)
-            result = await enclave.run(given.script, broker, context=given.context, owner=owner, dry_run=dry_run)
-        return answer(result.envelope(), is_error=options.mark_errors and not result.success)
+        result = await run_script(self._wiring, context, view, asked)
+        return answer(result.envelope(), is_error=self._wiring.options.mark_errors and not result.success)
 
     def _check_context(self, context: JsonObject | None) -> None:
         if not context:

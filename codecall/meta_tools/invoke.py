@@ -16,8 +16,8 @@ from codecall.decoding import read_json
 from codecall.envelopes import INVOKE_SCHEMA, invoke_error, invoke_ok
 from codecall.errors import CodeCallError
 from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
-from codecall.meta_tools.execute import max_value_bytes
 from codecall.meta_tools.observing import watcher
+from codecall.meta_tools.running import max_value_bytes
 from codecall.meta_tools.wording import describe_invoke
 from codecall.sanitizing import well_formed
 

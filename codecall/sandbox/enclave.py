@@ -33,6 +33,7 @@ from codecall.sandbox.host.pool import WorkerPool
 from codecall.sandbox.host.turns import Run
 from codecall.sandbox.host.waiting import Need
 from codecall.sandbox.report import SandboxReport, kernel_facts
+from codecall.sandbox.services import NOTHING, Services
 from codecall.sanitizing import Turns, clean_text, clean_value
 
 SPARE_CPU_SECONDS = 60
@@ -193,6 +194,7 @@ class Enclave:
         owner: str = "",
         coverage: bool = False,
         dry_run: bool = False,
+        services: Services = NOTHING,
     ) -> ExecutionResult:
         """Run one script with `broker` performing its calls. Never raises for what script or worker do.
 
@@ -205,6 +207,7 @@ class Enclave:
                 sees nothing of anybody else.
             coverage: Note which lines ran: `ExecutionResult.lines`.
             dry_run: Only look at it: the value is `{valid, findings, manifest}`.
+            services: Its name, who watches it, and what remembers its calls.
         """
         if not isinstance(script, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"script: a string is needed, got {type(script).__name__}")
@@ -219,7 +222,8 @@ class Enclave:
         run: Run | None = None
         try:
             async with self._pool.checkout(Need(start.limits.memory_mb, owner)) as worker:
-                run = Run(worker, broker, start.limits, chosen.max_duration_ms)
+                services.watch.running()
+                run = Run(worker, broker, start.limits, chosen.max_duration_ms, services)
                 try:
                     result = await run.execute(start)
                 except CodeCallError:

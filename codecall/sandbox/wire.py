@@ -275,6 +275,8 @@ class Calls(msgspec.Struct, tag="calls", frozen=True, forbid_unknown_fields=True
     script_ms: float
     lines: _Ran = []
     """Lines of the script that ran since the last frame, where the server wants to know."""
+    checked_ms: float = 0.0
+    """Of `script_ms`: what validation took."""
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -322,6 +324,8 @@ class Done(msgspec.Struct, tag="done", frozen=True, forbid_unknown_fields=True):
     """What was shortened on the way out."""
     lines: _Ran = []
     """Lines of the script that ran since the last frame, where the server wants to know."""
+    checked_ms: float = 0.0
+    """Of `script_ms`: what validation took."""
     reusable: bool = True
     """False when the worker wants to be replaced, as after an exhausted heap."""
 

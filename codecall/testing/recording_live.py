@@ -19,7 +19,7 @@ from codecall.catalog.offers import offers_of
 from codecall.catalog.reach import Reach
 from codecall.catalog.remembered import Catalogues
 from codecall.catalog.view import CatalogView
-from codecall.meta_tools.execute import max_value_bytes
+from codecall.meta_tools.running import max_value_bytes
 from codecall.options import PluginOptions, Preset
 from codecall.plugin import CodeCallPlugin
 from codecall.sandbox.known import Mistake

@@ -17,7 +17,8 @@ from key_value.aio.stores.memory import MemoryStore
 from codecall.catalog import observed_store
 from codecall.catalog.observed import Observations
 from codecall.catalog.observed_store import COLLECTION, ShapeStore
-from codecall.options import KeyValueStore, ObservedOutputOptions
+from codecall.configuring import KeyValueStore
+from codecall.options import ObservedOutputOptions
 from tests.catalog.catalogue import tool
 from tests.catalog.test_observed import LIST, ROWS, names, saw
 

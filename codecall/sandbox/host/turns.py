@@ -6,41 +6,38 @@ MESSAGE_INVALID (or a nearer code), and the pool kills it.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
 import time
 from dataclasses import dataclass, field
-from typing import cast
 
 import anyio
 
 from codecall.advice import advise
-from codecall.envelopes import ExecutionResult, Stats
+from codecall.envelopes import ExecutionResult, MadeCall, Stats
 from codecall.errors import (
     CodeCallError,
-    InvalidInputError,
     LimitExceeded,
     MessageFloodError,
     MessageValidationError,
     ScriptTimeoutError,
     SelfReferenceError,
     ToolCallError,
-    TooManyPendingCallsError,
     WorkerTimeoutError,
 )
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
+from codecall.sandbox.host.calling import Calling
 from codecall.sandbox.host.dry_run import checked
 from codecall.sandbox.host.foresight import Foresight
 from codecall.sandbox.host.lanes import Lanes
-from codecall.sandbox.host.ledger import Ledger
-from codecall.sandbox.host.outcomes import error_of, told, unexpected
-from codecall.sandbox.host.payloads import Bounds, NotJson, TooManyContainers, decode_json, json_text, utf8_length
+from codecall.sandbox.host.outcomes import error_of
+from codecall.sandbox.host.payloads import utf8_length
 from codecall.sandbox.host.process import WorkerProcess
 from codecall.sandbox.host.questions import Questions
 from codecall.sandbox.host.ran import Ran
 from codecall.sandbox.host.results import text_of, value_of, warnings_of
+from codecall.sandbox.services import NOTHING, Services
 
 WATCHDOG_GRACE_MS = 150
 """How long after its deadline a worker may still report by itself before it is killed, in milliseconds."""
@@ -66,33 +63,38 @@ class Run:
     broker: ToolBroker
     limits: wire.Limits
     max_duration_ms: int
+    services: Services = NOTHING
     logs: list[str] = field(default_factory=list[str])
     steps: int = 0
     script_ms: float = 0.0
-    calls: int = 0
-    tool_errors: dict[int, ToolCallError] = field(default_factory=dict[int, ToolCallError])
     started: float = field(default_factory=time.perf_counter)
-    ledger: Ledger = field(default_factory=Ledger)
-    """What became of its calls."""
+    calling: Calling = field(init=False)
+    """What makes its calls."""
     ran: Ran = field(default_factory=Ran)
     questions: Questions = field(init=False)
     """What it may ask before a tool is called."""
     _turns_ms: float = 0.0
     _log_bytes: int = 0
+    _checked: bool = False
 
     def __post_init__(self) -> None:
         self.questions = Questions(self.broker)
+        self.calling = Calling(self.broker, self.limits, self.services)
 
     def stats(self) -> Stats:
         """The counters so far."""
         duration_ms = (time.perf_counter() - self.started) * 1000.0
-        return Stats(duration_ms, min(self.script_ms, duration_ms), self.calls, self.steps)
+        return Stats(duration_ms, min(self.script_ms, duration_ms), len(self.calling.ledger.calls), self.steps)
 
     def failed(self, error: CodeCallError, told: int | None = None) -> ExecutionResult:
         """The result of a run that ended with `error`, that of call `told` if it is one's; what the script had said so
         far survives, and what its calls came to is told."""
-        advise(error, self.ledger.summary(self.calls, told))
-        return ExecutionResult(error.status, error=error, logs=tuple(self.logs), stats=self.stats())
+        advise(error, self.calling.ledger.summary(told))
+        return ExecutionResult(error.status, error=error, logs=tuple(self.logs), stats=self.stats(), calls=self.made())
+
+    def made(self) -> tuple[MadeCall, ...]:
+        """The calls so far."""
+        return tuple(self.calling.ledger.calls.values())
 
     async def execute(self, start: wire.Start) -> ExecutionResult:
         """Drive the worker from `start` to the end of the script.
@@ -172,6 +174,9 @@ class Run:
             raise MessageValidationError("The worker sent counters that cannot be")
         self.steps = max(self.steps, message.steps)
         self.script_ms = max(self.script_ms, message.script_ms)
+        if not self._checked and 0 <= message.checked_ms <= self.script_ms:
+            self._checked = True
+            self.services.watch.checked(message.checked_ms)
         self.ran.add(message.lines)
         if message.logs:
             self._log_bytes += sum(utf8_length(line) for line in message.logs)
@@ -182,6 +187,7 @@ class Run:
             ):
                 raise MessageFloodError("The worker sent more console output than its preset allows")
             self.logs.extend(message.logs)
+            self.services.watch.said(message.logs)
 
     # -------------------------------------------------------------------------------------------------- calls
 
@@ -189,86 +195,21 @@ class Run:
         """Make the calls of `frame` and give the worker its next turns."""
         if len(frame.calls) == 1:
             # By far the most common turn, and a task group would cost as much as the rest of it.
-            return await self._answer_calls([await self._call_alone(self._checked(frame)[0])])
+            return await self._answer_calls([await self._call_alone(self.calling.admit(frame)[0])])
         if not frame.calls:
             raise MessageValidationError("The worker waits for a tool call it has not made")
-        lanes = Lanes(self.worker.pipe, make=self._call, turn=self._answer_calls, check=self._checked)
+        lanes = Lanes(self.worker.pipe, make=self.calling.perform, turn=self._answer_calls, check=self.calling.admit)
         return await lanes.perform(frame)
 
     async def _call_alone(self, call: wire.Call) -> wire.Answer:
         """Make a call while nothing else happens; give it up when the worker that waits for it has gone."""
         with anyio.CancelScope() as scope, self.worker.pipe.overheard(scope.cancel):
-            return await self._call(call)
+            return await self.calling.perform(call)
         raise await self.worker.pipe.trouble()
 
     async def _answer_calls(self, answers: list[wire.Answer]) -> wire.Calls | wire.Done:
         await self._send(wire.Answers(answers))
         return await self._turn()
-
-    def _checked(self, frame: wire.Calls) -> list[wire.Call]:
-        if len(frame.calls) > wire.MAX_CALLS_PER_FRAME:
-            raise TooManyPendingCallsError(
-                f"The script has more than {wire.MAX_CALLS_PER_FRAME} tool calls pending",
-                hint="Make fewer calls at once: await each batch before starting the next.",
-            )
-        for call in frame.calls:
-            self.calls += 1
-            longest = wire.MAX_URI_LENGTH if call.kind == "resource" else wire.MAX_NAME_LENGTH
-            if call.call != self.calls or len(call.name) > longest:
-                raise MessageValidationError("The worker numbered or named its tool calls wrongly")
-            if call.kind == "resource" and call.input != "{}":
-                raise MessageValidationError("The worker sent input with the URI of a resource")
-            if len(call.input) > self.limits.max_result_bytes:
-                raise MessageValidationError("The worker sent a tool input larger than its preset allows")
-        if self.calls > self.limits.max_tool_calls:
-            raise MessageValidationError("The worker made more tool calls than its preset allows")
-        return frame.calls
-
-    async def _call(self, call: wire.Call) -> wire.Answer:
-        entry = self.ledger.start(call.call, call.kind, call.name)
-        try:
-            payload = await self._value(call)
-        except ToolCallError as error:
-            failure = error
-        except CodeCallError as error:
-            entry.end(error.code)
-            raise
-        except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is None or task.cancelling():
-                raise
-            # Nobody has cancelled this run: the tool let through the end of something of its own.
-            message = f"{call.kind.capitalize()} '{call.name}' was cancelled before it answered"
-            failure = ToolCallError(message, tool_name=call.name, called=call.kind)
-        except Exception as error:
-            failure = unexpected(call.name, error, call.kind)
-        else:
-            entry.end()
-            return wire.Answer(call.call, ok=True, payload=payload)
-        entry.end(failure.code)
-        self.tool_errors[call.call] = failure
-        return wire.Answer(call.call, ok=False, payload=json_text(told(failure)))
-
-    async def _value(self, call: wire.Call) -> str:
-        if call.kind == "resource":
-            return await self.broker.read(call.name)
-        perform = self.broker.call if call.kind == "tool" else self.broker.prompt
-        return await perform(call.name, await self._arguments(call))
-
-    async def _arguments(self, call: wire.Call) -> dict[str, object]:
-        try:
-            arguments = await decode_json(call.input, Bounds.of(self.limits))
-        except NotJson:
-            raise MessageValidationError("The worker sent tool input that is not JSON") from None
-        except TooManyContainers as failure:
-            raise InvalidInputError(
-                f"The input of '{call.name}' has {failure.count} objects and arrays: too many for one call",
-                tool_name=call.name,
-                called=call.kind,
-                hint="Split the input over several calls.",
-            ) from None
-        if not isinstance(arguments, dict):
-            raise MessageValidationError("The worker sent tool input that is not an object")
-        return cast("dict[str, object]", arguments)
 
     # ---------------------------------------------------------------------------------------------------- end
 
@@ -281,7 +222,7 @@ class Run:
         self.worker.retired |= not message.reusable
         if start.dry_run and message.failure is None:
             value = await checked(text_of(message, self.limits), start, foresight, self.broker)
-            return ExecutionResult("ok", value=value, stats=self.stats())
+            return ExecutionResult("ok", value=value, stats=self.stats(), calls=self.made())
         refusal = foresight.verdict()
         return await self._finished(message, start.script) if start.dry_run or refusal is None else self.failed(refusal)
 
@@ -289,10 +230,11 @@ class Run:
         if not done.reusable:
             self.worker.retired = True
         if done.failure is not None:
-            return self.failed(error_of(done.failure, self.tool_errors, script), told=done.failure.call)
+            return self.failed(error_of(done.failure, self.calling.errors, script), told=done.failure.call)
         try:
             value = await value_of(done, self.limits)
         except LimitExceeded as error:
             return self.failed(error)
         warnings = warnings_of(done)
-        return ExecutionResult("ok", value=value, logs=tuple(self.logs), stats=self.stats(), warnings=warnings)
+        logs, made = tuple(self.logs), self.made()
+        return ExecutionResult("ok", value=value, logs=logs, stats=self.stats(), warnings=warnings, calls=made)

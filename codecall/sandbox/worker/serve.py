@@ -127,7 +127,9 @@ def _run(pipe: Pipe, watchdog: Watchdog, realm: Realm, start: wire.Start) -> wir
     with watchdog.turn(realm):
         try:
             text, checked = read(start.script, Rules.of(limits), coverage=start.coverage, spaces=spaces_of(realm.ask))
+            watchdog.checked()
         except Refused as refused:
+            watchdog.checked()
             if start.dry_run:
                 return _reported(pipe, watchdog, realm, refused.outline, refused.findings)
             return _done(watchdog, realm, Outcome(failure=_refusal(refused)))
@@ -141,7 +143,7 @@ def _run(pipe: Pipe, watchdog: Watchdog, realm: Realm, start: wire.Start) -> wir
     while realm.pending and (realm.outcome is None or realm.outcome.failure is None):
         calls, logs, lines = realm.take_calls(wire.CALLS_BUDGET), realm.logs, realm.lines
         realm.logs, realm.lines = [], []
-        pipe.send(wire.Calls(calls, logs, realm.steps, watchdog.used_ms, lines))
+        pipe.send(wire.Calls(calls, logs, realm.steps, watchdog.used_ms, lines, watchdog.checked_ms))
         answers = pipe.receive()
         if not isinstance(answers, wire.Answers):
             os._exit(2)
@@ -183,6 +185,7 @@ def _done(watchdog: Watchdog, realm: Realm, outcome: Outcome) -> wire.Done:
         failure=outcome.failure,
         warnings=outcome.warnings,
         lines=realm.lines,
+        checked_ms=watchdog.checked_ms,
         reusable=outcome.reusable,
     )
 

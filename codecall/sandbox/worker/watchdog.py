@@ -33,6 +33,8 @@ class Watchdog:
         self._verdict: wire.Failure | None = None
         self.used_ms = 0.0
         """Milliseconds the script has used in the turns that are over."""
+        self.checked_ms = 0.0
+        """Of them, what validation took."""
         self._since = 0.0
 
     def start(self) -> None:
@@ -41,12 +43,16 @@ class Watchdog:
 
     def begin(self, limits: wire.Limits) -> None:
         """A new script: its own time starts at zero."""
-        self.used_ms, self._limit, self._realm = 0.0, limits.timeout_ms, None
+        self.used_ms, self.checked_ms, self._limit, self._realm = 0.0, 0.0, limits.timeout_ms, None
         self._verdict = stop_failure("TIMEOUT", limits)
 
     def script_ms(self) -> float:
         """The script's own time so far, in milliseconds."""
         return self.used_ms + (time.perf_counter() - self._since) * 1000.0
+
+    def checked(self) -> None:
+        """The script has been validated."""
+        self.checked_ms = self.script_ms()
 
     @contextlib.contextmanager
     def turn(self, realm: Realm | None = None) -> Generator[None]:

@@ -7,26 +7,38 @@ from typing import Any
 import anyio
 import pytest
 
-from codecall.errors import CodeCallError
+from codecall.envelopes import MadeCall
+from codecall.errors import Called, CodeCallError
+from codecall.sandbox import wire
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host.ledger import MAX_NAMES, MAX_SUMMARY, Ledger
 
 
+def started(ledger: Ledger, number: int, called: Called, name: str) -> MadeCall:
+    ledger.add(wire.Call(number, name, "{}", called))
+    call = ledger.calls[number]
+    call.start()
+    return call
+
+
 def test_nothing_to_tell() -> None:
-    assert Ledger().summary(0) == ""
+    assert Ledger().summary() == ""
     ledger = Ledger()
-    ledger.start(1, "tool", "a").end("INVALID_INPUT")
-    assert ledger.summary(1, told=1) == ""
+    started(ledger, 1, "tool", "a").end("INVALID_INPUT")
+    assert ledger.summary(told=1) == ""
 
 
 def test_each_outcome_is_told_with_its_names() -> None:
     ledger = Ledger()
     for number, name in enumerate(["users:list", "orders:get", "orders:get"], start=1):
-        ledger.start(number, "tool", name).end()
-    ledger.start(4, "resource", "data://a").end("TOOL_TIMEOUT")
-    running = ledger.start(5, "tool", "slow")
+        started(ledger, number, "tool", name).end()
+    started(ledger, 4, "resource", "data://a").end("TOOL_TIMEOUT")
+    running = started(ledger, 5, "tool", "slow")
+    assert running.started is not None
     running.started -= 2.5
-    summary = ledger.summary(7)
+    for number in (6, 7):
+        ledger.add(wire.Call(number, "late", "{}"))
+    summary = ledger.summary()
     assert summary == (
         "3 tool calls had completed and are not undone: users:list, 2 of orders:get; "
         "1 tool call had failed: data://a (TOOL_TIMEOUT); "
@@ -37,11 +49,11 @@ def test_each_outcome_is_told_with_its_names() -> None:
 def test_a_summary_is_bounded_and_says_how_many_more() -> None:
     ledger = Ledger()
     for number in range(1, 41):
-        ledger.start(number, "tool", f"tool {number}").end()
-    assert f"tool {MAX_NAMES} and {40 - MAX_NAMES} more names." in ledger.summary(40)
+        started(ledger, number, "tool", f"tool {number}").end()
+    assert f"tool {MAX_NAMES} and {40 - MAX_NAMES} more names." in ledger.summary()
     for number in range(41, 900):
-        ledger.start(number, "tool", f"{number} {'n' * 300}")
-    summary = ledger.summary(900)
+        started(ledger, number, "tool", f"{number} {'n' * 300}")
+    summary = ledger.summary()
     assert len(summary) == MAX_SUMMARY
     assert summary.endswith("…")
 

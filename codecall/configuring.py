@@ -1,0 +1,91 @@
+"""What all option models share: they are frozen, know both spellings, and every error names its field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Protocol, Self, SupportsFloat, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from codecall.errors import OptionsError
+
+Millis = Annotated[int, Field(ge=1, le=86_400_000)]
+"""Milliseconds, up to a day."""
+
+
+class Options(BaseModel):
+    """Base of every option model: frozen, both spellings, nothing unknown."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        arbitrary_types_allowed=True,
+    )
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The options a caller may set here, in their Python spelling."""
+        return tuple(cls.model_fields)
+
+    @classmethod
+    def read(cls, values: Mapping[str, object], *, where: str) -> Self:
+        """Validate `values`; raises `OptionsError` naming each bad field under `where`."""
+        refuse_two_spellings(cls, values, where)
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as failure:
+            raise OptionsError(_explain(cls, failure, where)) from None
+
+
+def refuse_two_spellings(model: type[Options], values: Mapping[str, object], where: str) -> None:
+    """Refuse an option given in both its spellings; which one counts would be a matter of chance."""
+    for name in model.model_fields:
+        if name in values and to_camel(name) in values and name != to_camel(name):
+            raise OptionsError(f"{_dotted(where, name)}: given twice, as {name} and as {to_camel(name)}")
+
+
+def _dotted(where: str, *parts: object) -> str:
+    return ".".join([*([where] if where else []), *map(str, parts)])
+
+
+def _explain(model: type[Options], failure: ValidationError, where: str) -> str:
+    lines: list[str] = []
+    for item in failure.errors(include_url=False):
+        path = _dotted(where, *item["loc"])
+        if item["type"] == "extra_forbidden":
+            lines.append(f"{path}: unknown option; known here: {', '.join(_model_at(model, item['loc']).names())}")
+        elif item["type"] == "missing":
+            lines.append(f"{path}: missing")
+        else:
+            lines.append(f"{path}: {item['msg']} (got {item['input']!r:.80})")
+    return "; ".join(lines)
+
+
+def _model_at(model: type[Options], path: Sequence[int | str]) -> type[Options]:
+    """The option model that the last part of `path` was looked for in."""
+    for part in path[:-1]:
+        for name, field in model.model_fields.items():
+            annotation = field.annotation
+            if part in (name, field.alias) and isinstance(annotation, type) and issubclass(annotation, Options):
+                model = annotation
+    return model
+
+
+@runtime_checkable
+class KeyValueStore(Protocol):
+    """Where something is kept for longer than a process lives: what is used of `AsyncKeyValue`, the interface of the
+    stores that FastMCP takes (`key_value.aio`: files, Redis and many more)."""
+
+    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
+        """What was put under `key`; None if there is nothing."""
+        ...
+
+    async def put(
+        self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
+    ) -> None:
+        """Keep `value` under `key`, for `ttl` seconds."""
+        ...

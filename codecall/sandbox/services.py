@@ -1,0 +1,157 @@
+"""What a run may have beside its broker: a name, somebody who watches, and what remembers calls of earlier runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar
+
+from codecall.envelopes import ExecutionResult, MadeCall
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+logger = logging.getLogger("codecall")
+
+Ending: TypeAlias = Callable[["str | None"], None]
+"""Told that a call has ended: the JSON text of its value, or None of one that failed or was given up, of which
+`MadeCall` says more."""
+
+
+class RunWatch(Protocol):
+    """Sees one run. Nothing of it may block or take long, since the run waits meanwhile; what it raises is logged, and
+    the run goes on."""
+
+    def waiting(self) -> None:
+        """The run begins: it waits for a worker."""
+        ...
+
+    def running(self) -> None:
+        """It has a worker, and is about to start."""
+        ...
+
+    def checked(self, validation_ms: float) -> None:
+        """The script has been validated, which took so long by what its worker says; once, and not where the worker
+        never said anything."""
+        ...
+
+    def said(self, lines: Sequence[str]) -> None:
+        """Console lines."""
+        ...
+
+    def calling(self, made: MadeCall, text: str) -> Ending | None:
+        """A call starts; `text` is its input as JSON. What is returned is called at its end, in the same task."""
+        ...
+
+    def ended(self, result: ExecutionResult) -> None:
+        """The run has ended, with the result its caller gets; also where it never got a worker. Not told of a run that
+        was cancelled."""
+        ...
+
+    def cancelled(self) -> None:
+        """The run was cancelled; nobody gets a result."""
+        ...
+
+
+class CallMemory(Protocol):
+    """Remembers the calls of runs, so that a later run need not make them again."""
+
+    async def recall(self, made: MadeCall, text: str) -> str | None:
+        """The JSON text of the value this call had in an earlier run; None to make it. `text` is its input as JSON.
+
+        Raises:
+            ToolCallError: it may not be made any more.
+            SelfReferenceError: it never may.
+        """
+        ...
+
+    async def keep(self, made: MadeCall, text: str, value: str | None) -> None:
+        """A call has ended, with this value as JSON text, or failed. Must not fail: what cannot be kept is logged."""
+        ...
+
+
+class Watches:
+    """Any number of watches as one that never raises."""
+
+    __slots__ = ("_watches",)
+
+    def __init__(self, watches: Sequence[RunWatch] = ()) -> None:
+        self._watches = tuple(watches)
+
+    def waiting(self) -> None:
+        """See `RunWatch.waiting`."""
+        for watch in self._watches:
+            _told(watch.waiting)
+
+    def running(self) -> None:
+        """See `RunWatch.running`."""
+        for watch in self._watches:
+            _told(watch.running)
+
+    def checked(self, validation_ms: float) -> None:
+        """See `RunWatch.checked`."""
+        for watch in self._watches:
+            _told(watch.checked, validation_ms)
+
+    def said(self, lines: Sequence[str]) -> None:
+        """See `RunWatch.said`."""
+        for watch in self._watches:
+            _told(watch.said, lines)
+
+    def calling(self, made: MadeCall, text: str) -> Ending | None:
+        """See `RunWatch.calling`."""
+        if not self._watches:
+            return None
+        endings = [ending for watch in self._watches if (ending := _told(watch.calling, made, text)) is not None]
+
+        def end(value: str | None) -> None:
+            for ending in reversed(endings):
+                _told(ending, value)
+
+        return end if endings else None
+
+    def ended(self, result: ExecutionResult) -> None:
+        """See `RunWatch.ended`."""
+        for watch in self._watches:
+            _told(watch.ended, result)
+
+    def cancelled(self) -> None:
+        """See `RunWatch.cancelled`."""
+        for watch in self._watches:
+            _told(watch.cancelled)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What one run is given."""
+
+    run_id: str = ""
+    """Names it."""
+    watch: Watches = field(default_factory=Watches)
+    """Who sees it."""
+    memory: CallMemory | None = None
+    """What remembers its calls."""
+
+    async def attend(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
+        """The result of `run`, which was given these services, under its name, seen from beginning to end."""
+        self.watch.waiting()
+        try:
+            result = replace(await run, run_id=self.run_id)
+        except BaseException:
+            self.watch.cancelled()
+            raise
+        self.watch.ended(result)
+        return result
+
+
+NOTHING = Services()
+"""For a run that has no name, that nobody sees and nothing remembers."""
+
+
+def _told(tell: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
+    try:
+        return tell(*args, **kwargs)
+    except Exception:
+        logger.exception("a watch of a run failed; the run goes on")
+        return None
