@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from codecall.calls.audit_events import AuditEvent
+    from codecall.calls.audit_sinks import JsonLinesSink, LoggingSink, OpenTelemetrySink
     from codecall.calls.rates import RateLimitPlugin
     from codecall.catalog.metadata import tool_metadata
     from codecall.envelopes import ExecutionResult, Stats
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
     "AccessDeniedError",
+    "AuditEvent",
     "CodeCallError",
     "CodeCallPlugin",
     "Enclave",
@@ -63,12 +66,15 @@ __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
     "IllegalAccess",
     "InputRequiredError",
     "InvalidInputError",
+    "JsonLinesSink",
     "LimitExceeded",
     "load_preset",
     "Location",
+    "LoggingSink",
     "MessageFloodError",
     "MessageSizeError",
     "MessageValidationError",
+    "OpenTelemetrySink",
     "OptionsError",
     "PoolOptions",
     "Preset",
@@ -99,9 +105,13 @@ __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
 ]
 
 _HOMES = {
+    "AuditEvent": "codecall.calls.audit_events",
     "CodeCallPlugin": "codecall.plugin",
     "Enclave": "codecall.sandbox.enclave",
     "ExecutionResult": "codecall.envelopes",
+    "JsonLinesSink": "codecall.calls.audit_sinks",
+    "LoggingSink": "codecall.calls.audit_sinks",
+    "OpenTelemetrySink": "codecall.calls.audit_sinks",
     "PoolOptions": "codecall.options",
     "Preset": "codecall.options",
     "RateLimitPlugin": "codecall.calls.rates",

@@ -26,6 +26,7 @@ ADVICE: Final[Mapping[str, str]] = MappingProxyType(
         "TOOL_NOT_FOUND": "codecall:search finds tools by what they do.",
         "RESOURCE_NOT_FOUND": "codecall:search finds resources by what they hold.",
         "PROMPT_NOT_FOUND": "codecall:search finds prompts by what they are for.",
+        "RESULT_NOT_FOUND": "Results are kept for a while only; run the script that made it again.",
         "ACCESS_DENIED": "Use another tool, or leave this step to somebody who may take it.",
         "INVALID_INPUT": "Correct the fields named here; `getTool(name).inputSchema` has the whole schema.",
         "TOOL_EXECUTION_ERROR": (

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
-from typing import Final, Literal
 
-from codecall.errors import Called, CodeCallError, Status
+from codecall.errors import CodeCallError, Status
+from codecall.made_calls import MadeCall, resumed, told
 
 JsonObject = dict[str, object]
 
@@ -34,68 +33,46 @@ class Stats:
         }
 
 
-MAX_INPUT_SHOWN: Final = 200
-"""Characters of a call's input that are kept for the list of calls of a failed run."""
+@dataclass(frozen=True, slots=True)
+class LargeResult:
+    """A result that is too large for an answer, and is kept for later."""
 
-CallOutcome = Literal["ok", "error", "unfinished", "not_started"]
-"""What became of a call. `unfinished`: it was given up while it ran, and may have taken effect."""
-
-
-@dataclass(slots=True)
-class MadeCall:
-    """One call that a script made. Changes while the script runs, and no more after."""
-
-    number: int
-    """Counts from 1 within the script, whatever is called."""
-    called: Called
-    name: str
-    """The tool's or the prompt's name, or the URI of a resource."""
-    input: str = "{}"
-    """The beginning of its input, as JSON text; `MAX_INPUT_SHOWN` characters."""
-    input_chars: int = 2
-    """Characters of all of its input."""
-    started: float | None = None
-    """In seconds of `time.perf_counter`; None before it was."""
-    ended: float | None = None
-    """The same; None while it runs, and for good of a call that was given up."""
-    code: str | None = None
-    """The error's code, of a call that failed."""
-    result_chars: int = 0
-    """Characters of its value, as JSON text."""
-    reused: bool = False
-    """Answered from the record of an earlier run: nothing was called."""
-
-    def start(self) -> None:
-        """It begins."""
-        self.started = time.perf_counter()
-
-    def end(self, code: str | None = None) -> None:
-        """It has ended: well, or with an error of this code."""
-        self.ended, self.code = time.perf_counter(), code
-
-    @property
-    def outcome(self) -> CallOutcome:
-        """What became of it, so far."""
-        if self.started is None:
-            return "not_started"
-        if self.ended is None:
-            return "unfinished"
-        return "ok" if self.code is None else "error"
+    handle: str
+    """What `getResult` takes. Whoever is not its owner can do nothing with it."""
+    uri: str
+    """The MCP resource that is its whole JSON text."""
+    size: int
+    """Bytes of that text, as UTF-8."""
+    pages: int
+    """Parts in which the text can be read, too; counted from 1."""
+    expires: str
+    """When it will be gone: ISO 8601, UTC."""
+    preview: str
+    """The beginning of the text, with a mark where it ends."""
+    shape: JsonObject | None = None
+    """JSON Schema of what its beginning looks like; None where that says nothing."""
+    items: int | None = None
+    """Items of a result that is an array."""
+    members: JsonObject | None = None
+    """Of a result that is an object: how large the values of its first properties are."""
+    hint: str = ""
+    """How a script reads it."""
 
     def as_dict(self) -> JsonObject:
-        """Its entry in `calls` of an envelope."""
-        key = self.called if self.called != "tool" else "toolName"
-        told: JsonObject = {key: self.name, "outcome": self.outcome}
-        if self.code is not None:
-            told["code"] = self.code
-        if self.input != "{}":
-            left_out = self.input_chars - len(self.input)
-            told["input"] = f"{self.input}…[{left_out} more characters]" if left_out else self.input
-        if self.started is not None and self.ended is not None:
-            told["durationMs"] = round((self.ended - self.started) * 1000, 3)
-        if self.reused:
-            told["reused"] = True
-        return told
+        """The `largeResult` object of an envelope."""
+        told: JsonObject = {
+            "handle": self.handle,
+            "uri": self.uri,
+            "bytes": self.size,
+            "pages": self.pages,
+            "items": self.items,
+            "members": self.members,
+            "expires": self.expires,
+            "shape": self.shape,
+            "preview": self.preview,
+            "hint": self.hint,
+        }
+        return {key: value for key, value in told.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +95,12 @@ class ExecutionResult:
     """For a run with `coverage`: the lines of the script that ran, ascending. No part of the envelope."""
     run_id: str = ""
     """Names the run in records and for `resumeFrom`; empty for scripts that no server runs."""
+    resumed_from: str = ""
+    """Names the run that this one took up."""
     calls: tuple[MadeCall, ...] = ()
     """The calls it made, in order. In the envelope of a run that failed."""
+    large: LargeResult | None = None
+    """Where the result is kept that is too large to be `value`, which is None then."""
 
     @property
     def success(self) -> bool:
@@ -135,7 +116,9 @@ class ExecutionResult:
     def envelope(self) -> JsonObject:
         """The JSON object a client of `codecall:execute` receives."""
         body: JsonObject = {"status": self.status}
-        if self.error is None:
+        if self.large is not None:
+            body["largeResult"] = self.large.as_dict()
+        elif self.error is None:
             body["result"] = self.value
         else:
             body["error"] = self.error.as_dict()
@@ -145,11 +128,13 @@ class ExecutionResult:
         if self.warnings:
             body["warnings"] = list(self.warnings)
         if self.error is not None and self.calls:
-            body["calls"] = [call.as_dict() for call in self.calls]
+            body.update(told(self.calls))
         if ran:
             body["stats"] = self.stats.as_dict()
         if self.run_id:
             body["runId"] = self.run_id
+        if self.resumed_from:
+            body["resumed"] = resumed(self.resumed_from, self.calls)
         return body
 
 
@@ -185,6 +170,7 @@ _ERROR: JsonObject = {
         "toolName": _TEXT,
         "resource": _TEXT,
         "prompt": _TEXT,
+        "result": _TEXT,
         "details": {},
         "retryAfterMs": {"type": "integer"},
         "location": _LOCATION,
@@ -202,6 +188,51 @@ _STATS: JsonObject = {
     "required": ["durationMs", "scriptMs", "toolCalls", "steps"],
 }
 _LINES: JsonObject = {"type": "array", "items": _TEXT}
+_NAMED: JsonObject = {
+    "number": {"type": "integer"},
+    "toolName": _TEXT,
+    "resource": _TEXT,
+    "prompt": _TEXT,
+    "result": _TEXT,
+}
+_CALL: JsonObject = {
+    "type": "object",
+    "properties": {
+        **_NAMED,
+        "outcome": {"enum": ["ok", "error", "unfinished", "not_started"]},
+        "code": _TEXT,
+        "input": _TEXT,
+        "durationMs": {"type": "number"},
+        "reused": {"type": "boolean"},
+        "kept": {"type": "boolean"},
+    },
+    "required": ["number", "outcome"],
+}
+_RESUMED: JsonObject = {
+    "type": "object",
+    "properties": {
+        "from": _TEXT,
+        "calls": {"type": "array", "items": {"type": "object", "properties": _NAMED, "required": ["number"]}},
+        "callsLeftOut": {"type": "integer"},
+    },
+    "required": ["from", "calls"],
+}
+_LARGE: JsonObject = {
+    "type": "object",
+    "properties": {
+        "handle": _TEXT,
+        "uri": _TEXT,
+        "bytes": {"type": "integer"},
+        "pages": {"type": "integer"},
+        "items": {"type": "integer"},
+        "members": {"type": "object"},
+        "expires": _TEXT,
+        "shape": {"type": "object"},
+        "preview": _TEXT,
+        "hint": _TEXT,
+    },
+    "required": ["handle", "uri", "bytes", "pages", "expires", "preview", "hint"],
+}
 
 EXECUTE_SCHEMA: JsonObject = {
     "type": "object",
@@ -209,10 +240,13 @@ EXECUTE_SCHEMA: JsonObject = {
         "status": {"enum": ["ok", "syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]},
         "runId": _TEXT,
         "result": {},
+        "largeResult": _LARGE,
         "error": _ERROR,
         "logs": _LINES,
         "warnings": _LINES,
-        "calls": {"type": "array", "items": {"type": "object"}},
+        "calls": {"type": "array", "items": _CALL},
+        "callsLeftOut": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "resumed": _RESUMED,
         "stats": _STATS,
     },
     "required": ["status"],

@@ -13,6 +13,7 @@
     │   ├── ToolNotFoundError                         TOOL_NOT_FOUND
     │   ├── ResourceNotFoundError                     RESOURCE_NOT_FOUND
     │   ├── PromptNotFoundError                       PROMPT_NOT_FOUND
+    │   ├── ResultNotFoundError                       RESULT_NOT_FOUND
     │   ├── AccessDeniedError                         ACCESS_DENIED
     │   ├── InvalidInputError                         INVALID_INPUT
     │   ├── ToolTimeoutError                          TOOL_TIMEOUT
@@ -45,8 +46,8 @@ from codecall.sandbox.agentscript.policy import FindingKind
 Status = Literal["ok", "syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]
 Source = Literal["script", "worker", "limit", "tool"]
 
-Called = Literal["tool", "resource", "prompt"]
-"""What a script asks a server for: `callTool`, `readResource`, `getPrompt`."""
+Called = Literal["tool", "resource", "prompt", "result"]
+"""What a script asks a server for: `callTool`, `readResource`, `getPrompt`, `getResult`."""
 
 LimitCode = Literal[
     "ITERATION_LIMIT",
@@ -263,10 +264,17 @@ class PromptNotFoundError(ToolCallError):
     code = "PROMPT_NOT_FOUND"
 
 
+class ResultNotFoundError(ToolCallError):
+    """No such result of an earlier script, expired, or somebody else's: the three are never told apart."""
+
+    code = "RESULT_NOT_FOUND"
+
+
 NOT_FOUND: Final[dict[Called, type[ToolCallError]]] = {
     "tool": ToolNotFoundError,
     "resource": ResourceNotFoundError,
     "prompt": PromptNotFoundError,
+    "result": ResultNotFoundError,
 }
 """By what was asked for: the error when there is none."""
 

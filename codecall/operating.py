@@ -13,8 +13,9 @@ from codecall.configuring import KeyValueStore, Options
 class AuditOptions(Options):
     """The record of every run: where it goes, and what it holds beside names, sizes, times and hashes."""
 
-    sinks: Annotated[tuple[Callable[[Any], None], ...], Field(strict=False)] = ()
-    """What is told each event; see `codecall.calls.audit`."""
+    sinks: Annotated[tuple[Callable[[Any], Any], ...] | None, Field(strict=False)] = None
+    """What is told each event: `LoggingSink`, `JsonLinesSink`, `OpenTelemetrySink`, or any callable, sync or async, that
+    takes an `AuditEvent`. None: the logger `codecall.audit`, at INFO; an empty list: nothing."""
     include_arguments: bool = False
     """Record the input of each call, with secrets masked, too; without it a hash."""
     include_results: bool = False
@@ -27,7 +28,11 @@ class ResumeOptions(Options):
     store: KeyValueStore
     """A store as FastMCP takes them, such as `RedisStore(url=…)`; shared by all instances that clients may reach."""
     ttl_s: int = Field(default=3_600, ge=1, le=30 * 86_400)
-    """Seconds a run can be taken up after its last call."""
+    """Seconds a run can be taken up after its end."""
+    max_value_chars: int = Field(default=256 * 1024, ge=1, le=16 * 1024 * 1024)
+    """Characters of JSON one call's value may have to be kept; a call with a longer one is made again."""
+    max_run_chars: int = Field(default=16 * 1024 * 1024, ge=1, le=256 * 1024 * 1024)
+    """Characters that the values of one run may have together."""
 
 
 class ResultsOptions(Options):
@@ -36,13 +41,16 @@ class ResultsOptions(Options):
     enabled: bool = True
     """False: such a result fails with OUTPUT_LIMIT."""
     store: KeyValueStore | None = None
-    """Where they are kept: a store as FastMCP takes them. None: in the memory of this process."""
+    """Where they are kept: a store as FastMCP takes them, such as `RedisStore(url=…)`; shared by all instances that
+    clients may reach. None: in the memory of this process."""
     ttl_s: int = Field(default=900, ge=1, le=30 * 86_400)
     """Seconds a result is kept."""
-    max_bytes: int = Field(default=16 * 1024 * 1024, ge=1_024, le=64 * 1024 * 1024)
-    """Bytes of JSON one result may have; a larger one fails with OUTPUT_LIMIT."""
+    max_bytes: int = Field(default=32 * 1024 * 1024, ge=1_024, le=48 * 1024 * 1024)
+    """Bytes of JSON one result may have, if a quarter of the preset's `memory_mb` is not less; a larger one fails with
+    OUTPUT_LIMIT."""
     max_total_bytes: int = Field(default=256 * 1024 * 1024, ge=1_024)
-    """Bytes that this process keeps at the same time, for all callers together."""
+    """Bytes that this process keeps at the same time, for all callers together. Beyond it results fail with
+    OUTPUT_LIMIT, until others have expired; none is thrown out."""
     max_caller_bytes: int = Field(default=64 * 1024 * 1024, ge=1_024)
     """Bytes of them that one caller may take."""
 

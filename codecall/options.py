@@ -72,6 +72,19 @@ class Preset(Options):
     """Characters of any one string of a result."""
     sanitize_max_array: int = Field(ge=1, le=10_000_000)
     """Items of any one array of a result."""
+    reference_min_bytes: int = Field(ge=0, le=64 * 1024 * 1024)
+    """Bytes of JSON up to which a value is given as it is, though the script asked for a reference."""
+    reference_max_bytes: int = Field(ge=0, le=256 * 1024 * 1024)
+    """Bytes of one value that stays outside the engine; 0: none may."""
+    reference_total_bytes: int = Field(ge=0, le=2**31 - 1)
+    """Bytes of all values that one run may have outside the engine."""
+    reference_resolved_bytes: int = Field(ge=0, le=256 * 1024 * 1024)
+    """Bytes of the values that references in the input of one call, or in the result, stand for; also of all calls that
+    are made at the same time."""
+    reference_passed_bytes: int = Field(ge=0, le=2**40)
+    """The same of all calls of one run."""
+    reference_composites: bool
+    """Whether a reference may be part of a longer text, into which its value is written then."""
     worker_max_runs: int = Field(ge=1, le=1_000_000)
     """Scripts a worker serves before it is replaced; 1 is a fresh process for every script."""
     require_jail: bool | Literal["on_linux"]
@@ -269,11 +282,13 @@ class PluginOptions(Options):
     resume: ResumeOptions | None = None
     """Lets `codecall:execute` take up a run that failed (`resumeFrom`); None: it cannot."""
     results: ResultsOptions = ResultsOptions()
-    """What becomes of results that are larger than `max_result_bytes`."""
+    """What becomes of results that are larger than `max_result_bytes`: a bool, or `{"store": …, "ttl_s": …}`."""
     progress: ProgressOptions = ProgressOptions()
     """What clients hear while a script runs."""
     shutdown: ShutdownOptions = ShutdownOptions()
     """What becomes of running scripts when the server is to end."""
+    telemetry: bool = True
+    """Tell OpenTelemetry, where a provider is set: spans and metrics. False: nothing."""
     tasks: bool = False
     """Let clients run `codecall:execute` as a background task of FastMCP (`fastmcp-tasks`, extra `tasks`)."""
 
@@ -303,6 +318,8 @@ class PluginOptions(Options):
         for spelling in ("observed_output", "observedOutput"):
             if isinstance(values.get(spelling), bool):
                 values[spelling] = {"enabled": values[spelling]}
+        if isinstance(values.get("results"), bool):
+            values["results"] = {"enabled": values["results"]}
         for reserved in ("preset", "preset_name", "presetName"):
             if reserved in values:
                 raise OptionsError(f"{reserved}: set it as vm={{'preset': …}}")

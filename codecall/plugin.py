@@ -10,36 +10,40 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ParamSpec, TypeVar, cast, overload
 
+import anyio
 from fastmcp import FastMCP
+from fastmcp.resources import ResourceTemplate
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
-from fastmcp.server.transforms import GetToolNext
+from fastmcp.server.transforms import GetResourceTemplateNext, GetToolNext
 from fastmcp.server.transforms.catalog import CatalogTransform
 from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 
+from codecall.calls.audit import Audit
 from codecall.catalog.apps import Apps, Server
-from codecall.catalog.index import Library, Meaning, Semantic
 from codecall.catalog.listing import inlines, reads_beneath
 from codecall.catalog.models import settled
 from codecall.catalog.observed import Observations
-from codecall.catalog.reach import Reach
-from codecall.catalog.remembered import Catalogues
 from codecall.catalog.unhurried import unhurried
 from codecall.catalog.view import CatalogView
 from codecall.errors import OptionsError
 from codecall.meta_tools.base import MetaTool, Wiring
-from codecall.meta_tools.describe import DescribeTool
 from codecall.meta_tools.execute import ExecuteTool
-from codecall.meta_tools.invoke import InvokeTool
 from codecall.meta_tools.lifetime import EnclaveLifetime
 from codecall.meta_tools.observing import Flushing
-from codecall.meta_tools.search import SearchTool
-from codecall.options import PluginOptions, SearchOptions
-from codecall.sandbox.enclave import Enclave
+from codecall.meta_tools.results import Results
+from codecall.meta_tools.results_resources import ResultResources
+from codecall.meta_tools.wired import Wired, changed_options, enclaves_of, library
+from codecall.operating import ShutdownOptions
+from codecall.options import PluginOptions
+from codecall.telemetry.plugins import Telemetry
+
+logger = logging.getLogger("codecall")
 
 P = ParamSpec("P")
 _CATALOGUE = ("get_tool_catalog", "list_tools")
@@ -65,21 +69,21 @@ class CodeCallPlugin(CatalogTransform):
 
     def __init__(self, options: PluginOptions) -> None:
         super().__init__()
-        self.options = options
-        self._reach = Reach(options)
-        self._catalogues = Catalogues(self._reach)
-        self._enclaves = EnclaveLifetime(self._enclave)
-        self._index = _library(options.embedding)
+        self._reloading = anyio.Lock()
+        self._lifetime = EnclaveLifetime(self._at_sigterm if options.shutdown.on_sigterm else None)
+        telemetry = Telemetry(enabled=options.telemetry)
+        telemetry.observe(self._lifetime)
         observed = options.observed_output
-        self._observations = Observations(observed) if observed.enabled else None
-        self._flushing = Flushing(self._observations) if self._observations is not None and observed.store else None
-        wiring = Wiring(options, self.view, self._enclaves, self._index, self._observations)
-        tools: list[MetaTool] = [SearchTool.create(wiring), DescribeTool.create(wiring), ExecuteTool.create(wiring)]
-        if options.direct_calls.enabled:
-            tools.insert(2, InvokeTool.create(wiring))
-        self._meta_tools = tools
-        verbs = [tool.name.removeprefix("codecall")[1:] for tool in tools]
-        self._by_name = {f"codecall{mark}{verb}": t for verb, t in zip(verbs, tools, strict=True) for mark in ":_"}
+        observations = Observations(observed) if observed.enabled else None
+        audit = Audit(options.audit)
+        self._flushing = Flushing(audit, *([observations] if observations is not None and observed.store else []))
+        results = Results(options.results) if options.results.enabled else None
+        self._results = ResultResources(results) if results is not None else None
+        enclaves = enclaves_of(options, self._lifetime, telemetry)
+        index = library(options.embedding)
+        self._now = Wired.of(
+            Wiring(options, self.view, self._wiring, enclaves, index, telemetry, audit, observations, results)
+        )
 
     @classmethod
     def init(cls, *, vm: Mapping[str, object] | None = None, **options: object) -> CodeCallPlugin:
@@ -88,8 +92,8 @@ class CodeCallPlugin(CatalogTransform):
         Args:
             vm: `{"preset": name or path, <limit>: value, …}`: the limits scripts run under.
             **options: `mode`, `app_ids`, `include_tools`, `direct_calls`, `tool_name_separator`, `top_k`,
-                `mark_errors`, `embedding`, `observed_output`, `sanitization`, `pool`; each in its Python or its wire
-                spelling.
+                `mark_errors`, `embedding`, `observed_output`, `sanitization`, `pool`, `shutdown`; each in its Python or
+                its wire spelling.
 
         Raises:
             OptionsError: anything unknown, of the wrong type or out of range; the message names the field. Also when
@@ -99,14 +103,65 @@ class CodeCallPlugin(CatalogTransform):
         return cls(built.model_copy(update={"embedding": settled(built.embedding)}))
 
     @property
+    def options(self) -> PluginOptions:
+        """What is in force now."""
+        return self._now.wiring.options
+
+    @property
     def meta_tools(self) -> tuple[Tool, ...]:
         """The tools this plugin adds, as they are advertised."""
-        return tuple(self._meta_tools)
+        return self._now.tools
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
         """Process ids of the workers that run for this plugin now, on all its servers; none outside their lifespans."""
-        return tuple(self._enclaves.pids())
+        return tuple(self._lifetime.pids())
+
+    async def reload(self, *, vm: Mapping[str, object] | None = None, **options: object) -> None:
+        """Put other options in force while the server runs. Scripts that run finish under those they began with, on
+        their own workers, which end with them; every later request sees the new ones. Clients see changed descriptions
+        when they list the tools again.
+
+        Args:
+            vm: As for `init`.
+            **options: As for `init`. Each that is given replaces what it was as a whole; the others stay as they are.
+
+        Raises:
+            OptionsError: one is wrong, or cannot be changed; nothing has changed then.
+            WorkerError: no worker can be had under these options; nothing has changed then.
+        """
+        async with self._reloading:
+            old = self._now
+            new = await old.changed(self._lifetime, changed_options(old.wiring.options, vm, options))
+            self._now = new
+            await self._lifetime.retire(old.wiring.enclaves)
+
+    async def drain(self, grace_s: float | None = None) -> int:
+        """Let no script begin any more on any server of this plugin, and wait for those that run. It lasts until the
+        servers' lifespans have ended; everything but `codecall:execute` goes on.
+
+        Args:
+            grace_s: Seconds after which scripts that still run end with EXECUTION_ABORTED; None: `shutdown.grace_s`.
+
+        Returns:
+            How many had to be ended.
+
+        Raises:
+            OptionsError: `grace_s` is wrong.
+        """
+        shutdown = self.options.shutdown if grace_s is None else ShutdownOptions.read({"grace_s": grace_s}, where="")
+        ended = await self._lifetime.drain(shutdown.grace_s)
+        await self._flushing.flush()
+        return ended
+
+    async def _at_sigterm(self) -> bool:
+        scripts = self._lifetime.scripts
+        if scripts:
+            grace_s = self.options.shutdown.grace_s
+            logger.warning("SIGTERM: no new scripts; those in progress (%d) have %g s to end", scripts, grace_s)
+        if ended := await self.drain():
+            logger.warning("SIGTERM: scripts that had not ended in time: %d", ended)
+        return scripts > 0
 
     def install(self, server: ServerT) -> ServerT:
         """Put CodeCall on `server` and give the server back.
@@ -143,31 +198,55 @@ class CodeCallPlugin(CatalogTransform):
 
         return create
 
+    def _wiring(self) -> Wiring:
+        return self._now.wiring
+
     async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """What clients list: the meta-tools, and the tools that the mode or their metadata shows."""
-        server = _server()
+        server, now = _server(), self._now
         if server is None:
             # FastMCP walks the transforms once when a server's lifespan begins: time to get ready.
-            self._index.warm()
-            await self._enclaves.start_with_lifespan()
-            if self._flushing is not None:
-                await self._flushing.start_with_lifespan()
+            now.wiring.index.warm()
+            # First: what is opened later ends before, and scripts that it ends are in the record, too.
+            await self._flushing.start_with_lifespan()
+            await self._lifetime.start_with_lifespan(now.wiring.enclaves)
         shown = await self._shown(tools, server)
-        return [*self._meta_tools, *shown]
+        if server is not None:
+            now.wiring.telemetry.listed(tools, len(shown), now.tools)
+        return [*now.tools, *shown]
 
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
         """The meta-tools under either spelling; every other tool as it is."""
-        return self._by_name.get(name) or await call_next(name, version=version)
+        tool = self._now.by_name.get(name)
+        if tool is None:
+            return await call_next(name, version=version)
+        if self.options.tasks and isinstance(tool, ExecuteTool):
+            from codecall.meta_tools.submitters import note_submitter  # loaded with its tool
+
+            await note_submitter()
+        return tool
+
+    async def transform_resource_templates(self, templates: Sequence[ResourceTemplate]) -> Sequence[ResourceTemplate]:
+        """Those of kept results as well, and those of the server as they are."""
+        return [*templates, *(self._results.templates if self._results is not None else ())]
+
+    async def get_resource_template(
+        self, uri: str, call_next: GetResourceTemplateNext, *, version: VersionSpec | None = None
+    ) -> ResourceTemplate | None:
+        """The one of a kept result of this caller; every other as it is."""
+        ours = await self._results.template(uri) if self._results is not None else None
+        return ours or await call_next(uri, version=version)
 
     async def _shown(self, tools: Sequence[Tool], server: Server | None) -> list[Tool]:
-        apps = await Apps.read(server) if server is not None and self._reach.by_app else None
+        reach, own = self._now.reach, self._now.by_name
+        apps = await Apps.read(server) if server is not None and reach.by_app else None
         shown: list[Tool] = []
         async for tool in unhurried(tools):
             if isinstance(tool, MetaTool):
                 raise _two_plugins(server)
-            metadata = self._reach.metadata(tool.name, tool.meta)
+            metadata = reach.metadata(tool.name, tool.meta)
             app_id = metadata.app_id or (apps.of(tool).app_id if apps else "")
-            if tool.name not in self._by_name and self._reach.lists(metadata, app_id):
+            if tool.name not in own and reach.lists(metadata, app_id):
                 shown.append(tool)
         return shown
 
@@ -177,6 +256,7 @@ class CodeCallPlugin(CatalogTransform):
         plugins = [transform for transform in server.transforms if isinstance(transform, CodeCallPlugin)]
         if plugins != [self]:
             raise _two_plugins(server)
+        now = self._now
         beneath = reads_beneath(server.middleware)
         read = functools.partial(self.get_tool_catalog, context, run_middleware=not beneath)
         # A subclass that reads or passes on the catalogue in a way of its own is asked in every request.
@@ -184,34 +264,18 @@ class CodeCallPlugin(CatalogTransform):
         return CatalogView(
             server,
             read,
-            self._reach,
-            self._catalogues.of(server),
+            now.reach,
+            now.catalogues.of(server),
             own=self if beneath and usual else None,
             inline=inlines(server.middleware),
-            library=self._index,
+            library=now.wiring.index,
         )
-
-    def _enclave(self) -> Enclave:
-        options = self.options
-        return Enclave(options.preset, pool=options.pool, sanitization=options.sanitization)
 
     def _installed(self, server: ServerT, factory: Callable[..., object]) -> ServerT:
         if not isinstance(server, FastMCP):  # pyright: ignore[reportUnnecessaryIsInstance] - users make mistakes
             name = getattr(factory, "__name__", repr(factory))
             raise TypeError(f"{name}() must return a FastMCP server; it returned {type(server).__name__}")
         return self.install(server)
-
-
-def _library(options: SearchOptions) -> Library:
-    def load() -> Semantic:
-        from codecall.catalog.embedding import embedding_ranker  # loads nothing yet, but is not needed by everybody
-
-        ranker = embedding_ranker(options)
-        _ = ranker.load()
-        return ranker
-
-    meaning = None if options.strategy == "tfidf" else Meaning(load, alone=options.strategy == "embedding")
-    return Library(meaning, synonyms=options.synonyms)
 
 
 def _server() -> Server | None:

@@ -57,9 +57,12 @@ SHARED = (
     "codecall.configuring",
     "codecall.operating",
     "codecall.envelopes",
+    "codecall.made_calls",
+    "codecall.patience",
     SERVICES,
     "codecall.namespaces",
     "codecall.sanitizing",
+    "codecall.masking",
     "codecall.inputs",
     "codecall.contracts",
     KNOWN,
@@ -74,6 +77,7 @@ CATALOG_SIDE = (
     "codecall.catalog.uris",
     "codecall.catalog.view",
     "codecall.catalog.reach",
+    "codecall.telemetry",
     BROKER_SIDE,
     *SHARED,
 )
@@ -109,7 +113,9 @@ HOUSE = [
     Area("codecall.contracts", 2, ("codecall.inputs", KNOWN)),
     Area("codecall.errors", 2, (POLICY,)),
     Area("codecall.namespaces", 2, (POLICY,)),
-    Area("codecall.envelopes", 2, (POLICY, "codecall.errors")),
+    Area("codecall.made_calls", 2, ("codecall.errors",)),
+    Area("codecall.patience", 2, ()),
+    Area("codecall.envelopes", 2, (POLICY, "codecall.errors", "codecall.made_calls")),
     Area("codecall.configuring", 2, ("codecall.errors",), ("pydantic",)),
     Area("codecall.operating", 2, ("codecall.configuring",), ("pydantic",)),
     Area(
@@ -118,7 +124,9 @@ HOUSE = [
         (POLICY, "codecall.configuring", "codecall.errors", "codecall.operating"),
         ("pydantic",),
     ),
-    Area(SERVICES, 2, ("codecall.envelopes", "codecall.errors")),
+    Area(SERVICES, 2, ("codecall.envelopes", "codecall.errors", "codecall.made_calls")),
+    Area("codecall.telemetry", 2, ("codecall.envelopes", "codecall.errors", "codecall.made_calls"), ("fastmcp", "opentelemetry")),
+    Area("codecall.masking", 2, ("codecall.sanitizing",)),
     Area("codecall.sanitizing", 2, (POLICY, "codecall.errors", "codecall.options"), ("anyio",)),
     Area(f"{SANDBOX}.host", 2, (WIRE, FATE, BROKER_SIDE, *SHARED), ("anyio", "msgspec")),
     Area(
@@ -161,13 +169,25 @@ HOUSE = [
     Area(
         "codecall.meta_tools",
         4,
-        ("codecall.catalog", "codecall.calls", f"{SANDBOX}.enclave", POLICY, *SHARED),
+        ("codecall.catalog", "codecall.calls", "codecall.telemetry", f"{SANDBOX}.enclave", POLICY, *SHARED),
         (*MCP, "anyio", "msgspec", "pydantic", "uncalled_for"),
+    ),
+    Area(
+        "codecall.meta_tools.tasks",
+        4,
+        ("codecall.meta_tools", "codecall.calls", *SHARED),
+        (*MCP, "docket", "fastmcp_tasks", "pydantic"),
+    ),
+    Area(
+        "codecall.meta_tools.submitters",
+        4,
+        ("codecall.meta_tools", "codecall.calls", *SHARED),
+        (*MCP, "docket", "fastmcp_tasks", "msgspec"),
     ),
     Area(
         "codecall.plugin",
         5,
-        ("codecall.meta_tools", "codecall.catalog", "codecall.calls", f"{SANDBOX}.enclave", *SHARED),
+        ("codecall.meta_tools", "codecall.catalog", "codecall.calls", "codecall.telemetry", f"{SANDBOX}.enclave", *SHARED),
         MCP,
     ),
     Area("codecall", 6, ("codecall",)),
@@ -201,6 +221,7 @@ KNOWS_FASTMCP = (
     "codecall.calls.unwrap",
     "codecall.calls.callers",
     "codecall.calls.rates",
+    "codecall.telemetry",
     "codecall.testing",
     "codecall.cli",
 )
@@ -214,10 +235,13 @@ COMES_WITH = {
     "scipy": "scikit-learn",
     "mcp": "fastmcp",
     "mcp_types": "fastmcp",
+    "fastmcp_tasks": "fastmcp",
+    "docket": "fastmcp",
     "uncalled_for": "fastmcp",
     "jsonschema": "fastmcp",
     "referencing": "fastmcp",
     "pydantic_core": "pydantic",
+    "opentelemetry": "opentelemetry-api",
 }
 """Modules whose package has another name, or that arrive with another package (docs/dependencies.md says so)."""
 

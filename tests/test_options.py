@@ -83,6 +83,7 @@ GIVEN: dict[str, tuple[object, object]] = {
     "results": ({"maxCallerBytes": 4096}, ResultsOptions(max_caller_bytes=4096)),
     "progress": ({"heartbeatS": 2.5}, ProgressOptions(heartbeat_s=2.5)),
     "shutdown": ({"graceS": 0.0}, ShutdownOptions(grace_s=0)),
+    "telemetry": (False, False),
     "tasks": (True, True),
 }
 
@@ -145,7 +146,10 @@ def test_vm_takes_a_preset_and_overrides(tmp_path: Path):
         assert by_path.preset_name == os.fspath(path)
 
 
-@pytest.mark.parametrize("vm", [None, {}, MappingProxyType({}), {"preset": None}])
+EMPTY: list[object] = [None, {}, MappingProxyType({}), {"preset": None}]
+
+
+@pytest.mark.parametrize("vm", EMPTY)
 def test_vm_may_be_empty(vm: object):
     assert PluginOptions.build(vm=vm).preset == load_preset("secure")
 

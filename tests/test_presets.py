@@ -15,6 +15,7 @@ import pytest
 from pydantic.alias_generators import to_camel
 
 from codecall.errors import OptionsError
+from codecall.meta_tools.running import max_value_bytes
 from codecall.options import (
     PRESET_ENVIRONMENT_VARIABLE,
     PRESET_NAMES,
@@ -48,6 +49,12 @@ CONTRACT: dict[str, tuple[object, ...]] = {
     "sanitize_max_properties": (1_000, 10_000, 20_000, 100_000),
     "sanitize_max_string": (10_000, 100_000, 1 << 20, 4 << 20),
     "sanitize_max_array": (1_000, 10_000, 50_000, 200_000),
+    "reference_min_bytes": (1 << 10, 1 << 10, 1 << 10, 1 << 10),
+    "reference_max_bytes": (4 << 20, 32 << 20, 32 << 20, 64 << 20),
+    "reference_total_bytes": (8 << 20, 64 << 20, 128 << 20, 256 << 20),
+    "reference_resolved_bytes": (4 << 20, 32 << 20, 32 << 20, 64 << 20),
+    "reference_passed_bytes": (32 << 20, 256 << 20, 512 << 20, 1 << 30),
+    "reference_composites": (False, False, True, True),
     "worker_max_runs": (1, 200, 1_000, 1_000),
     "require_jail": ("on_linux", False, False, False),
 }
@@ -105,6 +112,9 @@ def test_the_limits_of_a_preset_fit_together(name: str):
     assert preset.tool_call_timeout_ms <= preset.max_duration_ms
     assert preset.max_iterations <= preset.max_steps
     assert preset.max_result_bytes < preset.memory_mb << 20
+    assert preset.reference_min_bytes < preset.reference_max_bytes <= preset.reference_resolved_bytes
+    assert preset.reference_max_bytes <= preset.reference_total_bytes <= preset.reference_passed_bytes
+    assert max_value_bytes(preset) <= preset.reference_max_bytes
     assert preset.allow_console == (preset.max_console_calls > 0) == (preset.max_console_bytes > 0)
 
 

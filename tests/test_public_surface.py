@@ -14,10 +14,14 @@ from codecall import errors
 ERRORS = {name for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)}
 
 SURFACE = {
+    "AuditEvent",
     "CodeCallPlugin",
     "Enclave",
     "ExecutionResult",
+    "JsonLinesSink",
     "Location",
+    "LoggingSink",
+    "OpenTelemetrySink",
     "PoolOptions",
     "Preset",
     "RateLimitPlugin",

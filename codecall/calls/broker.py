@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastmcp.prompts import PromptResult
 from fastmcp.resources import ResourceResult
@@ -26,12 +26,12 @@ from codecall.calls.failures import Failures
 from codecall.calls.foreseeing import Foreseeing
 from codecall.calls.names import called, label, shown
 from codecall.calls.performing import ToolExit, check_nesting, perform
+from codecall.calls.sizes import too_large
 from codecall.calls.spaces import Spaces
 from codecall.calls.unexpected import log_unexpected
 from codecall.calls.unwrap import ValueTooLarge, is_wrapped, looks_wrapped, to_json
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import Called, CodeCallError, ToolCallError
-from codecall.inputs import parameter_names
 from codecall.options import SanitizationOptions
 from codecall.sandbox.known import Mistake
 from codecall.sanitizing import MAX_QUICK_CHARS, Turns
@@ -40,21 +40,6 @@ if TYPE_CHECKING:
     from fastmcp import Context
 
 T = TypeVar("T")
-
-_NARROWING: Final = (
-    "limit",
-    "page",
-    "per_page",
-    "page_size",
-    "pagesize",
-    "fields",
-    "columns",
-    "cursor",
-    "offset",
-    "top",
-    "max",
-)
-"""Parameter names by which tools let callers ask for less."""
 
 
 class Broker:
@@ -93,31 +78,34 @@ class Broker:
         self._turns = Turns()
         self._wraps: dict[str, bool] = {}
         self._saw = saw
+        self.reached: set[tuple[Called, str]] = set()
+        """What calls have got to: kinds and names of tools and prompts that this caller may use."""
 
     async def prepare(self) -> None:
         """Read ahead what this caller can see, which the first call asks for."""
         await self._access.prepare()
 
-    async def call(self, name: str, arguments: dict[str, object]) -> str:
-        """Perform one call and give the tool's value as JSON text; `null` for a tool that returns nothing.
+    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
+        """Perform one call and give the tool's value as JSON text; `null` for a tool that returns nothing. `max_bytes`:
+        as `ToolBroker.call` has it, for this call in place of `max_value_bytes`.
 
         Raises:
             ToolCallError: every outcome that is not a success, under its own code.
             SelfReferenceError: `name` is a meta-tool.
         """
-        return await self._named("tool", name, self._call(name, arguments))
+        return await self._named("tool", name, self._call(name, arguments, max_bytes or self._max_value_bytes))
 
-    async def read(self, uri: str) -> str:
-        """Read one resource and give its value as JSON text, as `calls/contents.py` says.
+    async def read(self, uri: str, *, max_bytes: int | None = None) -> str:
+        """Read one resource and give its value as JSON text, as `calls/contents.py` says. `max_bytes`: as for `call`.
 
         Raises:
             ToolCallError: every outcome that is not a success, under its own code.
             SelfReferenceError: `uri` is spelled like a meta-tool.
         """
-        return await self._named("resource", uri, self._read(uri))
+        return await self._named("resource", uri, self._read(uri, max_bytes or self._max_value_bytes))
 
-    async def prompt(self, name: str, arguments: dict[str, object]) -> str:
-        """Render one prompt and give `{description, messages}` as JSON text.
+    async def prompt(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
+        """Render one prompt and give `{description, messages}` as JSON text. `max_bytes`: as for `call`.
 
         Arguments of prompts are texts in MCP; other values are sent as their JSON, as FastMCP's client does.
 
@@ -125,7 +113,7 @@ class Broker:
             ToolCallError: every outcome that is not a success, under its own code.
             SelfReferenceError: `name` is a meta-tool's.
         """
-        return await self._named("prompt", name, self._prompt(name, arguments))
+        return await self._named("prompt", name, self._prompt(name, arguments, max_bytes or self._max_value_bytes))
 
     async def describe(self, name: str) -> JsonObject | None:
         """What `getTool(name)` sees: name, description, inputSchema, outputSchema; None when it may not be called.
@@ -134,6 +122,12 @@ class Broker:
             ToolCallError: the server could not be asked.
         """
         return await self._named("tool", name, self._access.describe(name))
+
+    async def admit(self, asked: Called, name: str) -> None:
+        """Check that such a call may be made, and make none; raises what making it would."""
+        access = self._access
+        admit = {"resource": access.admit_resource, "prompt": access.admit_prompt}.get(asked, access.admit)
+        await self._named(asked, name, admit(name))
 
     async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
         """What is sure to be wrong with a call. See `ToolBroker.foresee`.
@@ -180,43 +174,45 @@ class Broker:
             entry = CatalogEntry(shown(name), app_id="", description="", input_schema={}, kind=asked)
             raise await self._turns.of(self._failures.of_lookup, failure, entry) from None
 
-    async def _call(self, name: str, arguments: dict[str, object]) -> str:
+    async def _call(self, name: str, arguments: dict[str, object], longest: int) -> str:
         if (missing := self._spaces.missing(name)) is not None:
             raise missing
         entry = await self._access.admit(name)
+        self.reached.add(("tool", name))
         check_nesting(entry)
         # The version that was shown is the one that is called: left open, FastMCP looks for another where the highest
         # is disabled, and finds the listing in which this plugin hides the tools.
         request = self._server.call_tool(entry.name, arguments, version=_version(entry.version))
         result = await self._result(request, entry, arguments)
         wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
-        value = await self._sendable(to_json(result, wrapped=wrapped, max_bytes=self._max_value_bytes), entry)
+        value = await self._sendable(to_json(result, wrapped=wrapped, max_bytes=longest), entry, longest)
         if self._saw is not None:
             self._saw(entry, value)
         return value
 
-    async def _read(self, uri: str) -> str:
+    async def _read(self, uri: str, longest: int) -> str:
         found = await self._access.admit_resource(uri)
         entry = replace(found.entry, name=uri, kind="resource")
         check_nesting(entry)
         request = self._server.read_resource(found.uri, version=_version(found.version))
         result: ResourceResult = await self._result(request, entry, {})
-        return await self._sendable(resource_json(result, found.uri, self._max_value_bytes), entry)
+        return await self._sendable(resource_json(result, found.uri, longest), entry, longest)
 
-    async def _prompt(self, name: str, arguments: dict[str, object]) -> str:
+    async def _prompt(self, name: str, arguments: dict[str, object], longest: int) -> str:
         entry = await self._access.admit_prompt(name)
+        self.reached.add(("prompt", name))
         check_nesting(entry)
         texts = {key: value if isinstance(value, str) else _json(value) for key, value in arguments.items()}
         request = self._server.render_prompt(entry.name, texts, version=_version(entry.version))
         result: PromptResult = await self._result(request, entry, texts)
-        return await self._sendable(prompt_json(result, self._max_value_bytes), entry)
+        return await self._sendable(prompt_json(result, longest), entry, longest)
 
-    async def _sendable(self, value: Awaitable[str], entry: CatalogEntry) -> str:
+    async def _sendable(self, value: Awaitable[str], entry: CatalogEntry, longest: int) -> str:
         """The JSON text of a value, if it can be sent."""
         try:
             return await value
         except ValueTooLarge as failure:
-            raise self._too_large(entry, failure.size) from None
+            raise too_large(entry, failure.size, longest) from None
         except ValueError:
             raise ToolCallError(
                 f"{label(entry)} returned a value that cannot be sent as JSON",
@@ -263,18 +259,6 @@ class Broker:
             schema = tool.output_schema if tool is not None else None
             self._wraps[name] = bool(schema and schema.get("x-fastmcp-wrap-result"))
         return self._wraps[name]
-
-    def _too_large(self, entry: CatalogEntry, size: int) -> ToolCallError:
-        narrowing = [name for name in parameter_names(entry.input_schema) if name.lower() in _NARROWING]
-        advice = f" with {', '.join(narrowing)}" if narrowing else ": fewer rows, fewer fields, or a narrower question"
-        return ToolCallError(
-            f"{label(entry)} returned {size} bytes; one value may have {self._max_value_bytes}",
-            tool_name=entry.name,
-            called=called(entry),
-            code="MESSAGE_TOO_LARGE",
-            details={"bytes": size, "maxBytes": self._max_value_bytes},
-            hint=f"Ask for less{advice}.",
-        )
 
 
 def _version(version: str | None) -> VersionSpec | None:

@@ -9,6 +9,7 @@ The caller (`client_key`) is told by what it cannot change to escape its limits:
                                        Not `X-Forwarded-For`: only the ASGI server knows which proxies to trust.
     stdio and in-memory, handshake era the session id, which the server makes and which lasts as long as the connection
     stdio and in-memory, 2026-07-28    one key for all: the process serves one client, and nothing tells two apart
+    a background task, anonymous       whoever asked for it, by the rows above, when they did
 
 A rate rule may count for something else (`per`, see `PER`). Where a call has no such thing it counts for its caller, so
 that no rule is escaped by leaving something out. All keys are hashes: no identity is stored.
@@ -18,7 +19,9 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fastmcp.server.dependencies import get_access_token
@@ -29,10 +32,27 @@ from codecall.calls.unexpected import log_unexpected
 
 if TYPE_CHECKING:
     from fastmcp import Context
+    from fastmcp.server.auth import AccessToken
 
 
 Tenant: TypeAlias = "str | Callable[[Context | None], str | Awaitable[str | None] | None]"
 """What names the tenant of a call: a claim of the token, or a function."""
+
+_SUBMITTED: Final = "submitted"
+"""Marks a key that is a hash already."""
+
+_SUBMITTER: ContextVar[str | None] = ContextVar("codecall_submitter", default=None)
+
+
+@contextmanager
+def counted_as(caller: str) -> Generator[None]:
+    """What is called inside counts for the caller of that key, unless it has a token: the caller of a background task
+    is not there while it runs."""
+    reset = _SUBMITTER.set(caller)
+    try:
+        yield
+    finally:
+        _SUBMITTER.reset(reset)
 
 
 def client_key(context: Context | None) -> str:
@@ -55,16 +75,18 @@ async def key_of(per: Per, context: Context | None, tenant: Tenant | None) -> st
 
 
 def _hashed(parts: tuple[str, ...]) -> str:
+    if parts[0] == _SUBMITTED:
+        return parts[1]
     return hashlib.blake2b("\x00".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def _client(context: Context | None) -> tuple[str, ...]:
     token = get_access_token()
     if token is not None:
-        subject: object = token.subject or token.claims.get("sub")
-        if subject:
-            return "subject", str(token.claims.get("iss", "")), str(subject)
-        return "client", token.client_id
+        return _of_token(token)
+    submitter = _SUBMITTER.get()
+    if submitter is not None:
+        return _SUBMITTED, submitter
     request_context = context.request_context if context is not None else None
     if context is None or request_context is None:
         return ("process",)
@@ -74,6 +96,13 @@ def _client(context: Context | None) -> tuple[str, ...]:
     if request_context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return ("process",)
     return "session", context.session_id
+
+
+def _of_token(token: AccessToken) -> tuple[str, ...]:
+    subject: object = token.subject or token.claims.get("sub")
+    if subject:
+        return "subject", str(token.claims.get("iss", "")), str(subject)
+    return "client", token.client_id
 
 
 def _session(context: Context | None) -> tuple[str, ...]:

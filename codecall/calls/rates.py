@@ -32,6 +32,7 @@ from codecall.calls.rules import Per, Rate, RateLimitOptions, RateLimitRule, can
 from codecall.envelopes import ExecutionResult, invoke_error
 from codecall.errors import Called, RateLimitedError
 from codecall.sandbox.agentscript.policy import is_meta_tool
+from codecall.telemetry.plugins import rate_refused
 
 if TYPE_CHECKING:
     from fastmcp import Context, FastMCP
@@ -199,8 +200,10 @@ class RateLimitPlugin(Middleware):
         except AwayError:
             if self._options.fail == "open":
                 return None
+            rate_refused(called, about[0].rule.shown, "unchecked")
             raise RateLimitRefused(_unchecked(called, name, about[0].rule)) from None
         if isinstance(admitted, Refusal):
+            rate_refused(called, admitted.limit.rule.shown, "limit")
             raise RateLimitRefused(_refused(called, name, admitted))
         return admitted
 

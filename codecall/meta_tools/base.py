@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr, model_
 from pydantic import ValidationError as PydanticValidationError
 from pydantic.alias_generators import to_camel
 
+from codecall.calls.audit import Audit
 from codecall.calls.unexpected import log_unexpected, told
 from codecall.catalog.index import Library
 from codecall.catalog.metadata import META_KEY, ToolMetadata
@@ -26,9 +27,12 @@ from codecall.catalog.observed import Observations
 from codecall.catalog.view import CatalogView
 from codecall.decoding import read_json
 from codecall.errors import CodeCallError
-from codecall.meta_tools.lifetime import EnclaveLifetime
+from codecall.meta_tools.lifetime import Enclaves
+from codecall.meta_tools.results import Results
 from codecall.options import PluginOptions
 from codecall.sanitizing import well_formed
+from codecall.telemetry.plugins import Telemetry
+from codecall.telemetry.requests import Operation
 
 JsonObject = dict[str, Any]
 
@@ -43,10 +47,17 @@ class Wiring:
     options: PluginOptions
     view: Callable[[Context], CatalogView]
     """The tools of the caller of this request."""
-    enclaves: EnclaveLifetime
+    now: Callable[[], Wiring]
+    """What is in force, where this is not any more."""
+    enclaves: Enclaves
     index: Library
+    telemetry: Telemetry
+    audit: Audit
+    """The record of runs."""
     observations: Observations | None = None
     """What is learned of results; None: nothing. Used through `meta_tools/observing.py`."""
+    results: Results | None = None
+    """Keeps results that are too large for an answer; None: nothing does."""
 
 
 class Arguments(BaseModel):
@@ -122,13 +133,14 @@ class MetaTool(Tool):
     """A tool CodeCall adds to a server. Knows its server only through the request it answers."""
 
     _wiring: Wiring = PrivateAttr()
+    _operation: Operation = PrivateAttr()
 
     @classmethod
     def build(
         cls,
         wiring: Wiring,
         *,
-        verb: str,
+        verb: Operation,
         title: str,
         description: str,
         parameters: JsonObject,
@@ -146,6 +158,7 @@ class MetaTool(Tool):
             meta={META_KEY: ToolMetadata(meta_tool=True).model_dump(by_alias=True, exclude_defaults=True)},
         )
         tool._wiring = wiring
+        tool._operation = verb
         return tool
 
     @model_validator(mode="after")
@@ -167,6 +180,16 @@ class MetaTool(Tool):
             ToolError: the server could not be asked for its tools. FastMCP would send the text of any other exception
                 as it is, whatever it holds.
         """
+        request = self._wiring.telemetry.request(self._operation)
+        if request is None:
+            return await self._answered(arguments)
+        with request:
+            result = await self._answered(arguments)
+            text = result.content[0] if result.content else None
+            request.answered(result.structured_content, text.text if isinstance(text, TextContent) else "")
+            return result
+
+    async def _answered(self, arguments: dict[str, Any]) -> ToolResult:
         sanitization = self._wiring.options.sanitization
         try:
             return await self.respond(arguments)

@@ -12,11 +12,13 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from codecall.calls.names import MAX_GLOB_CHARS, is_glob
+from codecall.calls.resuming import CannotResume
 from codecall.calls.unwrap import exceeds
-from codecall.envelopes import EXECUTE_SCHEMA
+from codecall.envelopes import EXECUTE_SCHEMA, ExecutionResult
 from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
 from codecall.meta_tools.running import Asked, run_script
 from codecall.meta_tools.wording import describe_execute
+from codecall.options import PluginOptions
 
 MAX_CONTEXT_BYTES = 256 * 1024
 """Longest `context`, as JSON. It is input for a script, not a place for data: four times the longest script."""
@@ -37,6 +39,7 @@ class ExecuteArguments(Arguments):
     context: dict[str, Any] | None = None
     allowed_tools: Annotated[list[Pattern], Field(max_length=MAX_ALLOWED_TOOLS)] | None = None
     dry_run: bool | None = None
+    resume_from: Annotated[str, Field(max_length=200), SENDABLE] | None = None
 
 
 _INPUT: JsonObject = {
@@ -62,6 +65,11 @@ _INPUT: JsonObject = {
     "additionalProperties": False,
 }
 
+_RESUME_FROM: JsonObject = {
+    "type": "string",
+    "description": "runId of a run of yours that failed: calls it completed are answered from its record, not made again",
+}
+
 
 class ExecuteTool(MetaTool):
     """Runs scripts."""
@@ -74,7 +82,7 @@ class ExecuteTool(MetaTool):
             verb="execute",
             title="Run a script over tools",
             description=describe_execute(wiring.options),
-            parameters=_INPUT,
+            parameters=_parameters(wiring.options),
             output_schema=EXECUTE_SCHEMA,
             # What a script may do is what the tools it calls may do.
             annotations=ToolAnnotations(
@@ -83,23 +91,49 @@ class ExecuteTool(MetaTool):
         )
 
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
-        """Run the script. A script that fails is an envelope; only wrong arguments are an error."""
+        """Run the script. A script that fails is an envelope; only wrong arguments are an error.
+
+        Raises:
+            ValidationError: they are; also when the run they name cannot be taken up.
+        """
         given = read_arguments(ExecuteArguments, self.name, arguments)
-        self._check_context(given.context)
+        context_bytes = self._check_context(given.context)
         self._check_globs(given.allowed_tools or ())
+        self._check_resume(given)
         context, view = self._view()
         asked = Asked(
             given.script,
             given.context,
             tuple(given.allowed_tools) if given.allowed_tools is not None else None,
             bool(given.dry_run),
+            context_bytes,
+            given.resume_from,
         )
-        result = await run_script(self._wiring, context, view, asked)
+        try:
+            result = await run_script(self._wiring, context, view, asked)
+        except CannotResume as refused:
+            raise ValidationError(f"{self.name}: resumeFrom: {refused.message}. {refused.hint}") from None
+        return self.answered(result)
+
+    def answered(self, result: ExecutionResult) -> ToolResult:
+        """The answer of a run that has ended so."""
         return answer(result.envelope(), is_error=self._wiring.options.mark_errors and not result.success)
 
-    def _check_context(self, context: JsonObject | None) -> None:
-        if not context:
+    def _check_resume(self, given: ExecuteArguments) -> None:
+        if given.resume_from is None:
             return
+        if self._wiring.options.resume is None:
+            raise ValidationError(
+                f"{self.name}: resumeFrom: this server keeps nothing of runs that failed. `calls` of the envelope says "
+                "what was done; write a script that does the rest"
+            )
+        if given.dry_run:
+            raise ValidationError(f"{self.name}: resumeFrom: a dry run makes no calls, so there is nothing to take up")
+
+    def _check_context(self, context: JsonObject | None) -> int:
+        """Bytes of it as JSON."""
+        if not context:
+            return 0
         # No JSON is less than a fifth of what `exceeds` takes it for: far too much is refused without being written.
         if exceeds(context, 5 * MAX_CONTEXT_BYTES):
             raise ValidationError(
@@ -115,6 +149,7 @@ class ExecuteTool(MetaTool):
             raise ValidationError(
                 f"{self.name}: context: {size:,} bytes of JSON; at most {MAX_CONTEXT_BYTES:,} are allowed"
             )
+        return size
 
     def _check_globs(self, allowed: Sequence[str]) -> None:
         size = sum(len(pattern) for pattern in allowed if is_glob(pattern))
@@ -123,3 +158,10 @@ class ExecuteTool(MetaTool):
                 f"{self.name}: allowedTools: the globs have {size:,} characters; at most {MAX_ALL_GLOBS_CHARS:,} are "
                 "allowed. Give exact names, of which the length does not count, or fewer globs"
             )
+
+
+def _parameters(options: PluginOptions) -> JsonObject:
+    """The schema of the arguments; `resumeFrom` where runs can be taken up."""
+    if options.resume is None:
+        return _INPUT
+    return {**_INPUT, "properties": {**_INPUT["properties"], "resumeFrom": _RESUME_FROM}}

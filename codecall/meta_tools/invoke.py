@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import anyio.to_thread
 import msgspec
+from fastmcp.server.context import Context
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
 from codecall.advice import advise
 from codecall.calls.broker import Broker
+from codecall.calls.callers import client_key
 from codecall.decoding import read_json
 from codecall.envelopes import INVOKE_SCHEMA, invoke_error, invoke_ok
 from codecall.errors import CodeCallError
+from codecall.made_calls import MadeCall
 from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
 from codecall.meta_tools.observing import watcher
 from codecall.meta_tools.running import max_value_bytes
 from codecall.meta_tools.wording import describe_invoke
 from codecall.sanitizing import well_formed
+from codecall.telemetry.requests import invoking
 
 _THREAD_ABOVE = 1024 * 1024
 """Longer values, in characters of JSON, are decoded off the event loop."""
@@ -76,7 +82,10 @@ class InvokeTool(MetaTool):
             saw=watcher(self._wiring, context),
         )
         try:
-            text = await broker.call(given.tool, given.input)
+            with invoking(given.tool, broker.reached) as got, self._recorded(context, given) as record:
+                text = await broker.call(given.tool, given.input)
+                got(text)
+                record(text)
         except CodeCallError as error:
             advise(error)
             return answer(invoke_error(error), is_error=options.mark_errors)
@@ -85,6 +94,28 @@ class InvokeTool(MetaTool):
         else:
             value, text = await anyio.to_thread.run_sync(_plain, text)
         return answer(invoke_ok(value), text=f'{{"status":"ok","result":{text}}}')
+
+    @contextmanager
+    def _recorded(self, context: Context, given: InvokeArguments) -> Generator[Callable[[str], None]]:
+        """Puts the call on record; what it gives is told the value."""
+        audit = self._wiring.audit
+        if not audit.wanted:
+            yield lambda _: None
+            return
+        # What cannot be written as JSON, no tool takes.
+        text = json.dumps(given.input, separators=(",", ":"), ensure_ascii=False)
+        made = MadeCall(1, "tool", given.tool, input_chars=len(text))
+        values: list[str] = []
+        made.start()
+        try:
+            yield values.append
+            made.result_chars = len(values[0])
+            made.end()
+        except CodeCallError as error:
+            made.end(error.code)
+            raise
+        finally:
+            audit.invoked(client_key(context), made, text, values[0] if values else None)
 
 
 def _plain(text: str) -> tuple[object, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import cast
+from typing import Protocol, cast
 
 from fastmcp.dependencies import Shared
 from fastmcp.server.context import Context
@@ -14,7 +14,6 @@ from uncalled_for import SharedContext
 
 from codecall.calls.rates import client_key
 from codecall.catalog.entries import CatalogEntry, JsonObject
-from codecall.catalog.observed import Observations
 from codecall.meta_tools.base import Wiring
 
 
@@ -41,16 +40,24 @@ def _caller(wiring: Wiring, context: Context) -> str:
     """Who this request counts for. A process that is spoken to over stdio, or in its own memory, serves one party."""
     if not wiring.options.observed_output.per_caller:
         request = context.request_context.request if context.request_context is not None else None
-        if request is None and get_access_token() is None:
+        if request is None and get_access_token() is None and not context.is_background_task:
             return ""
     return client_key(context)
 
 
-class Flushing:
-    """Writes what was learned when a server's lifespan ends."""
+class Flushes(Protocol):
+    """Has something that is still to be written."""
 
-    def __init__(self, observations: Observations) -> None:
-        self._observations = observations
+    async def flush(self) -> None:
+        """Write it, and wait until it is; not for long."""
+        ...
+
+
+class Flushing:
+    """Writes what was learned and recorded when a server's lifespan ends."""
+
+    def __init__(self, *what: Flushes) -> None:
+        self._what = what
         self._of_lifespan = self._flushed  # one object: it is the key under which SharedContext keeps it
 
     async def start_with_lifespan(self) -> None:
@@ -58,9 +65,14 @@ class Flushing:
         if SharedContext.resolved.get(None) is not None:
             await cast("AbstractAsyncContextManager[None]", Shared(self._of_lifespan)).__aenter__()
 
+    async def flush(self) -> None:
+        """Do so now."""
+        for what in self._what:
+            await what.flush()
+
     @asynccontextmanager
     async def _flushed(self) -> AsyncGenerator[None]:
         try:
             yield
         finally:
-            await self._observations.flush()
+            await self.flush()

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import secrets
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from fastmcp.server.context import Context
 
+from codecall.calls.audit import Recorded, RunRecord
 from codecall.calls.broker import Broker
 from codecall.calls.callers import client_key
+from codecall.calls.resuming import RunMemory
 from codecall.catalog.offers import offers_of
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import ExecutionResult
 from codecall.meta_tools.base import Wiring
 from codecall.meta_tools.observing import watcher
-from codecall.options import Preset
+from codecall.meta_tools.progress import progress_of
+from codecall.meta_tools.results import Vault
+from codecall.options import PRESET_NAMES, PluginOptions, Preset
 from codecall.sandbox.services import RunWatch, Services, Watches
+from codecall.telemetry.requests import Request, current
+from codecall.telemetry.runs import WatchedRun
 
 _MIB = 1024 * 1024
 
@@ -32,6 +41,10 @@ class Asked:
     allowed_tools: tuple[str, ...] | None = None
     """Names, URIs and globs; None allows all."""
     dry_run: bool = False
+    context_bytes: int = 0
+    """Of `context`, as JSON."""
+    resume_from: str | None = None
+    """The run to take up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +67,13 @@ def max_value_bytes(preset: Preset) -> int:
 
 
 async def run_script(wiring: Wiring, context: Context, view: CatalogView, asked: Asked) -> ExecutionResult:
-    """Run what the client of `context` asks for."""
+    """Run what the client of `context` asks for.
+
+    Raises:
+        CannotResume: the run it is to take up cannot be; nothing has run.
+    """
     options = wiring.options
-    info = RunInfo(f"run_{secrets.token_urlsafe(16)}", client_key(context), asked)
+    info = RunInfo(_run_id(context), client_key(context), asked)
     broker = Broker(
         context,
         view,
@@ -67,8 +84,14 @@ async def run_script(wiring: Wiring, context: Context, view: CatalogView, asked:
         offers=offers_of(context, options),
         saw=watcher(wiring, context),
     )
-    services = Services(info.run_id, Watches(_watches(wiring, context, info)))
-    async with wiring.enclaves.use(context) as enclave:
+    progress = progress_of(options.progress, context, info.run_id)
+    watches = _watches(wiring, context, info, progress)
+    if (request := current()) is not None:
+        # First: what the others do for a call belongs to its span.
+        watches.insert(0, _told(request, broker, options, info))
+    memory = await _memory(options, context, info, broker)
+    services = Services(info.run_id, Watches(watches), memory, _vault(wiring, info))
+    async with progress or nullcontext(), wiring.enclaves.use(context) as enclave:
         run = enclave.run(
             asked.script,
             broker,
@@ -77,10 +100,70 @@ async def run_script(wiring: Wiring, context: Context, view: CatalogView, asked:
             dry_run=asked.dry_run,
             services=services,
         )
-        return await services.attend(run)
+        return await services.attend(run if memory is None else memory.attend(run))
 
 
-def _watches(wiring: Wiring, context: Context, info: RunInfo) -> list[RunWatch]:
+async def _memory(options: PluginOptions, context: Context, info: RunInfo, broker: Broker) -> RunMemory | None:
+    """What remembers the calls of the run, and what is left of it if it was begun before."""
+    if options.resume is None or info.asked.dry_run:
+        return None
+    lasts_s = options.preset.max_duration_ms / 1000
+    memory = RunMemory(options.resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
+    if info.asked.resume_from is not None:
+        await memory.take_up(info.asked.resume_from)
+    elif context.task_id is not None:
+        await memory.take_up(info.run_id, known=True)
+    return memory
+
+
+def _vault(wiring: Wiring, info: RunInfo) -> Vault | None:
+    """What keeps a result that is too large, and has the earlier ones of this caller."""
+    if wiring.results is None:
+        return None
+    return Vault(wiring.results, info.caller, max_value_bytes(wiring.options.preset))
+
+
+def _run_id(context: Context) -> str:
+    """A new name for a run; that of a background task is always the same, whatever worker it is given to.
+
+    It is in logs, so it does not tell the task's own id, with which anybody may ask for an anonymous task's result.
+    """
+    if context.task_id is None:
+        return f"run_{secrets.token_urlsafe(16)}"
+    digest = hashlib.blake2b(context.task_id.encode(), digest_size=16, person=b"codecall run").digest()
+    return f"run_{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
+
+
+def _watches(wiring: Wiring, context: Context, info: RunInfo, progress: RunWatch | None) -> list[RunWatch]:
     """Who sees the run."""
     watches: list[RunWatch] = []
+    if progress is not None:
+        watches.append(progress)
+    options, asked = wiring.options, info.asked
+    if wiring.audit.wanted:
+        recorded = Recorded(
+            info.run_id,
+            info.caller,
+            asked.script,
+            options.preset_name,
+            options.preset,
+            asked.context_bytes,
+            asked.allowed_tools,
+            asked.dry_run,
+            asked.resume_from,
+        )
+        watches.append(RunRecord(wiring.audit, recorded))
     return watches
+
+
+def _told(request: Request, broker: Broker, options: PluginOptions, info: RunInfo) -> RunWatch:
+    """What tells OpenTelemetry of the run."""
+    return WatchedRun(
+        request,
+        broker.reached,
+        run_id=info.run_id,
+        preset=options.preset_name if options.preset_name in PRESET_NAMES else "custom",
+        script=info.asked.script,
+        context_size=info.asked.context_bytes,
+        dry_run=info.asked.dry_run,
+    )

@@ -6,6 +6,12 @@ from codecall.options import PluginOptions, Preset
 from codecall.sandbox.agentscript.policy import Rules, language_summary
 
 
+_RESUMING = (
+    " After a failure send the mended script with resumeFrom: <runId>: the calls that were completed are answered from "
+    "the record of that run while each tool is called with the same inputs in the same order."
+)
+
+
 def describe_search(options: PluginOptions) -> str:
     """What `codecall:search` says of itself."""
     _, describe, *_ = _names(options)
@@ -60,6 +66,7 @@ def describe_execute(options: PluginOptions) -> str:
         f"Limits: {_limits(preset)}.\n"
         f"Names: {search}; schemas: {describe}; do not guess. "
         "Answers {status, result | error}; error.hint says how to mend the script."
+        f"{_RESUMING if options.resume is not None else ''}"
     )
 
 

@@ -15,8 +15,13 @@ class ToolBroker(Protocol):
         """Read ahead what the first call will need. Runs while the worker checks the script; may be cancelled."""
         ...
 
-    async def call(self, name: str, arguments: dict[str, object]) -> str:
+    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         """Perform one call and give the tool's value as JSON text.
+
+        Args:
+            name: of the tool.
+            arguments: its input.
+            max_bytes: how long that text may be, where the script is not given it; None: as the broker has it.
 
         Raises:
             ToolCallError: every outcome that is not a success, under its own code.
@@ -24,8 +29,8 @@ class ToolBroker(Protocol):
         """
         ...
 
-    async def read(self, uri: str) -> str:
-        """Read one resource and give its value as JSON text.
+    async def read(self, uri: str, *, max_bytes: int | None = None) -> str:
+        """Read one resource and give its value as JSON text. `max_bytes`: as for `call`.
 
         Raises:
             ToolCallError: every outcome that is not a success, under its own code.
@@ -33,8 +38,8 @@ class ToolBroker(Protocol):
         """
         ...
 
-    async def prompt(self, name: str, arguments: dict[str, object]) -> str:
-        """Render one prompt and give `{description, messages}` as JSON text.
+    async def prompt(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
+        """Render one prompt and give `{description, messages}` as JSON text. `max_bytes`: as for `call`.
 
         Raises:
             ToolCallError: every outcome that is not a success, under its own code.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,6 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 import anyio.to_thread
-import msgspec
 
 from codecall.advice import advise
 from codecall.envelopes import ExecutionResult
@@ -29,20 +27,19 @@ from codecall.options import SECURITY_LEVELS, PoolOptions, Preset, SanitizationO
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
 from codecall.sandbox.handlers import HandlerBroker, ResourceHandler, ToolHandler
+from codecall.sandbox.host.inflight import InFlight, drained
+from codecall.sandbox.host.limiting import Limiting
+from codecall.sandbox.host.payloads import context_json
 from codecall.sandbox.host.pool import WorkerPool
+from codecall.sandbox.host.sidecar import Allowance
 from codecall.sandbox.host.turns import Run
 from codecall.sandbox.host.waiting import Need
 from codecall.sandbox.report import SandboxReport, kernel_facts
 from codecall.sandbox.services import NOTHING, Services
 from codecall.sanitizing import Turns, clean_text, clean_value
 
-SPARE_CPU_SECONDS = 60
-"""Processor time of a worker beyond what its scripts may use, in seconds: building engines, reading frames."""
-
 MAX_WARNING = 1_000
 """Characters of one warning."""
-
-_LIMIT_FIELDS = tuple(field.name for field in msgspec.structs.fields(wire.Limits))
 
 
 class Enclave:
@@ -57,6 +54,7 @@ class Enclave:
         security_level: The same choice in the other vocabulary: STRICT, SECURE, STANDARD, PERMISSIVE.
         pool: `PoolOptions`, or a mapping of its fields.
         sanitization: `SanitizationOptions`, or a mapping of its fields.
+        max_kept_bytes: Bytes of a result that `run` may hand to the `results` of its services.
         **overrides: Preset values to replace (`timeout_ms=8000`).
 
     Raises:
@@ -70,6 +68,7 @@ class Enclave:
         security_level: str | None = None,
         pool: PoolOptions | Mapping[str, object] | None = None,
         sanitization: SanitizationOptions | Mapping[str, object] | None = None,
+        max_kept_bytes: int = 0,
         **overrides: object,
     ) -> None:
         if security_level is not None:
@@ -81,15 +80,17 @@ class Enclave:
                 )
             preset = SECURITY_LEVELS[security_level]
         self._preset = _resolve(preset, overrides)
-        self._limits: dict[Preset, wire.Limits] = {}
+        self._limiting = Limiting(max_kept_bytes)
         self._sanitization = (
             sanitization
             if isinstance(sanitization, SanitizationOptions)
             else SanitizationOptions.read(sanitization or {}, where="sanitization")
         )
         options = pool if isinstance(pool, PoolOptions) else PoolOptions.read(pool or {}, where="pool")
-        self._prepare = self._preparation()
+        self._prepare = self._limiting.prepare(self._preset)
         self._pool = WorkerPool(options, self._prepare)
+        self.in_flight = InFlight()
+        """The scripts that have not ended."""
 
     @property
     def preset(self) -> Preset:
@@ -114,9 +115,32 @@ class Enclave:
         """Start worker processes ahead of need. Optional: the first script starts what it needs."""
         await self._pool.start()
 
+    async def probe(self) -> None:
+        """Start, and see that a worker can be had.
+
+        Raises:
+            WorkerError: none can.
+        """
+        await self.start()
+        async with self._pool.checkout(Need(self._preset.memory_mb)) as worker:
+            worker.retired = True  # it has an owner now, who is nobody
+
     async def aclose(self) -> None:
         """Stop everything. Scripts that run or wait end with POOL_DISPOSED. Idempotent; from any task."""
         await self._pool.aclose()
+
+    async def drain(self, grace_s: float) -> int:
+        """Close in good order: refuse new scripts and those that wait (POOL_DISPOSED), let running ones end, then end
+        those that still run (EXECUTION_ABORTED, with all that is known of their calls).
+
+        Args:
+            grace_s: Seconds running scripts have.
+
+        Returns:
+            How many had to be ended.
+        """
+        self._pool.refuse()
+        return await drained(self._pool, self.in_flight, grace_s)
 
     async def sandbox_report(self) -> SandboxReport:
         """How the worker processes are held: every layer of their jail, and what the kernel says of one of them.
@@ -207,31 +231,38 @@ class Enclave:
                 sees nothing of anybody else.
             coverage: Note which lines ran: `ExecutionResult.lines`.
             dry_run: Only look at it: the value is `{valid, findings, manifest}`.
-            services: Its name, who watches it, and what remembers its calls.
+            services: Its name, who watches it, what remembers its calls, and what keeps too large a result.
         """
         if not isinstance(script, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"script: a string is needed, got {type(script).__name__}")
         chosen = preset or self._preset
         try:
-            start = wire.Start(script, self._limits_of(chosen), _context_json(context), dry_run, coverage)
+            start = wire.Start(script, self._limiting.of(chosen), context_json(context), dry_run, coverage)
             script.encode()
         except UnicodeEncodeError:
             hint = "It holds half of a surrogate pair: write the whole character, or its escape in a string."
             error = IllegalAccess("The script contains text that is not valid Unicode", kind="UnsafeSource", hint=hint)
             return ExecutionResult(error.status, error=error)
         run: Run | None = None
+        self.in_flight.begin()
         try:
             async with self._pool.checkout(Need(start.limits.memory_mb, owner)) as worker:
                 services.watch.running()
-                run = Run(worker, broker, start.limits, chosen.max_duration_ms, services)
+                run = Run(
+                    worker, broker, start.limits, chosen.max_duration_ms, services, allowance=Allowance.of(chosen)
+                )
+                self.in_flight.started(run)
                 try:
                     result = await run.execute(start)
                 except CodeCallError:
                     worker.retired = True
                     raise
+            result = await run.put_away(result)
         except WorkerError as error:
             failure = self._disposed(error)
             result = ExecutionResult(failure.status, error=failure) if run is None else run.failed(failure)
+        finally:
+            self.in_flight.end(run)
         if coverage and run is not None:
             result = replace(result, lines=run.ran.lines)
         if dry_run and isinstance(result.value, dict):
@@ -239,16 +270,6 @@ class Enclave:
             cleaned = await Turns().of(clean_value, told["findings"], self._sanitization)
             result = replace(result, value={**told, "findings": cleaned})
         return await self._cleaned(result)
-
-    def _preparation(self) -> wire.Prepare:
-        preset = self._preset
-        required = preset.require_jail
-        return wire.Prepare(
-            limits=self._limits_of(preset),
-            runs=preset.worker_max_runs,
-            cpu_seconds=math.ceil(preset.worker_max_runs * preset.timeout_ms / 1000) + SPARE_CPU_SECONDS,
-            require_jail=sys.platform == "linux" if required == "on_linux" else required,
-        )
 
     def _disposed(self, error: WorkerError) -> WorkerError:
         """A worker that died because the enclave was closed did not crash."""
@@ -268,24 +289,8 @@ class Enclave:
     def _cleaned_warnings(self, warnings: Sequence[str]) -> tuple[str, ...]:
         return tuple(clean_text(warning[:MAX_WARNING], self._sanitization) for warning in warnings)
 
-    def _limits_of(self, preset: Preset) -> wire.Limits:
-        if (limits := self._limits.get(preset)) is None:
-            limits = wire.Limits(**{name: getattr(preset, name) for name in _LIMIT_FIELDS})
-            if len(self._limits) < 64:
-                self._limits[preset] = limits
-        return limits
-
 
 def _resolve(preset: str | os.PathLike[str] | Preset | None, overrides: Mapping[str, object]) -> Preset:
     if not isinstance(preset, Preset):
         return resolve_preset(preset, overrides)
     return preset.replaced(overrides) if overrides else preset
-
-
-def _context_json(context: Mapping[str, Any] | None) -> str | None:
-    if not context:
-        return None
-    try:
-        return msgspec.json.encode(context).decode()
-    except (TypeError, UnicodeEncodeError, RecursionError) as failure:
-        raise TypeError(f"context: JSON data is needed: {failure}") from None

@@ -1,13 +1,15 @@
-"""What a run may have beside its broker: a name, somebody who watches, and what remembers calls of earlier runs."""
+"""What a run may have beside its broker: a name, somebody who watches, what remembers calls of earlier runs, and what
+keeps results that are too large."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
-from codecall.envelopes import ExecutionResult, MadeCall
+from codecall.envelopes import ExecutionResult, LargeResult
+from codecall.made_calls import MadeCall
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,6 +70,30 @@ class CallMemory(Protocol):
 
     async def keep(self, made: MadeCall, text: str, value: str | None) -> None:
         """A call has ended, with this value as JSON text, or failed. Must not fail: what cannot be kept is logged."""
+        ...
+
+
+class ResultVault(Protocol):
+    """Keeps the results of one caller's scripts that are too large for an answer, and gives them to later ones."""
+
+    async def keep(self, text: str, size: int) -> LargeResult:
+        """Keep a result: JSON of `size` bytes.
+
+        Raises:
+            LimitExceeded: it cannot be kept.
+        """
+        ...
+
+    async def fetch(self, handle: str, part: Mapping[str, object]) -> str:
+        """A kept result, or a part of it, as JSON text.
+
+        Args:
+            handle: of the result, or its URI.
+            part: what of it, as `getResult` takes it.
+
+        Raises:
+            ToolCallError: there is none, or no such part, or it is too large.
+        """
         ...
 
 
@@ -132,6 +158,8 @@ class Services:
     """Who sees it."""
     memory: CallMemory | None = None
     """What remembers its calls."""
+    results: ResultVault | None = None
+    """What keeps results that are too large, its own and those before it; None: they fail with OUTPUT_LIMIT."""
 
     async def attend(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
         """The result of `run`, which was given these services, under its name, seen from beginning to end."""

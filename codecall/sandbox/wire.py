@@ -97,6 +97,14 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sanitize_max_properties: int
     sanitize_max_string: int
     sanitize_max_array: int
+    max_kept_bytes: int = 0
+    """Bytes of a result that is kept for later where it is larger than `max_result_bytes`; 0: none is. No field of a
+    preset: whoever runs the script keeps it."""
+
+    @property
+    def longest_result(self) -> int:
+        """Bytes of JSON a script may end with."""
+        return max(self.max_result_bytes, self.max_kept_bytes)
 
 
 class Prepare(msgspec.Struct, tag="prepare", frozen=True):
@@ -142,6 +150,8 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     ok: bool
     payload: str
     """JSON text: the value, or `{code, message, toolName, resource?, prompt?, details?}`."""
+    reference: bool = False
+    """The value stays with the server: `payload` is a reference to it, `{"$reference": token, type, bytes, …}`."""
 
 
 class Answers(msgspec.Struct, tag="answers", frozen=True):
@@ -225,7 +235,7 @@ class Found(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 class Named(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A call with a literal for its name."""
 
-    kind: Literal["tool", "resource", "prompt"]
+    kind: Literal["tool", "resource", "prompt", "result"]
     name: Annotated[str, msgspec.Meta(max_length=MAX_URI_LENGTH)]
     start: _Offset
     space: Annotated[str, msgspec.Meta(max_length=MAX_URI_LENGTH)] | None = None
@@ -254,15 +264,17 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One call of the script: of a tool, or for a resource or a prompt."""
+    """One call of the script: of a tool, or for a resource, a prompt or an earlier result."""
 
     call: int
     """Counts from 1 within the script, whatever is called."""
     name: str
-    """Of the tool or the prompt; the URI of a resource."""
+    """Of the tool or the prompt; the URI of a resource; the handle of a result."""
     input: str
     """JSON text of an object; an empty one for a resource."""
-    kind: Literal["tool", "resource", "prompt"] = "tool"
+    kind: Literal["tool", "resource", "prompt", "result"] = "tool"
+    reference: bool = False
+    """Its value may stay with the server."""
 
 
 class Calls(msgspec.Struct, tag="calls", frozen=True, forbid_unknown_fields=True):
@@ -369,7 +381,7 @@ def decode_worker_message(body: bytes) -> WorkerMessage:
 def longest_frame(limits: Limits) -> int:
     """Longest frame a worker may send while it runs a script with these limits, in bytes."""
     # A tool's input may have as many UTF-16 units as a result may have bytes, each up to three bytes of UTF-8.
-    values = max(CALLS_BUDGET, 3 * limits.max_result_bytes)
+    values = max(CALLS_BUDGET, 3 * limits.max_result_bytes, limits.max_kept_bytes)
     lines = limits.max_console_bytes + 5 * limits.max_console_calls
     return min(MAX_FRAME_BYTES, values + lines + FRAME_OVERHEAD)
 

@@ -31,6 +31,7 @@ _CALLED: Final[dict[Called, str]] = {
     "tool": "called the tool",
     "resource": "read the resource",
     "prompt": "asked for the prompt",
+    "result": "asked for the result",
 }
 
 _ALIKE: Final = 0.8
@@ -69,17 +70,21 @@ class StubBroker(HandlerBroker):
         self.made: list[Call] = []
         """The calls of this script, as they began."""
 
-    async def call(self, name: str, arguments: dict[str, object]) -> str:
+    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         """The stub's value as JSON text. See `ToolBroker.call`."""
-        return await self._recorded("tool", name, arguments)
+        return await self._recorded("tool", name, arguments, max_bytes)
 
-    async def read(self, uri: str) -> str:
+    async def read(self, uri: str, *, max_bytes: int | None = None) -> str:
         """The stub's value as JSON text. See `ToolBroker.read`."""
-        return await self._recorded("resource", uri, {})
+        return await self._recorded("resource", uri, {}, max_bytes)
 
-    async def prompt(self, name: str, arguments: dict[str, object]) -> str:
+    async def prompt(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         """The stub's value as JSON text. See `ToolBroker.prompt`."""
-        return await self._recorded("prompt", name, arguments)
+        return await self._recorded("prompt", name, arguments, max_bytes)
+
+    async def result(self, handle: str, part: dict[str, object]) -> str:
+        """The stub's value as JSON text, whatever part of it is asked for."""
+        return await self._recorded("result", handle, part, None)
 
     async def prepare(self) -> None:
         """Let what is behind the stubs get ready. See `ToolBroker.prepare`."""
@@ -124,11 +129,11 @@ class StubBroker(HandlerBroker):
         behind = self._stubs.behind
         return await behind.member(path, member) if "missing" in found and behind is not None else found
 
-    async def _recorded(self, kind: Called, name: str, arguments: dict[str, object]) -> str:
+    async def _recorded(self, kind: Called, name: str, arguments: dict[str, object], max_bytes: int | None) -> str:
         call = self._stubs.ledger.begin(kind, name, copy.deepcopy(arguments))
         self.made.append(call)
         try:
-            text = await self._answer(kind, partial(self._respond, call), name, arguments)
+            text = await self._answer(kind, partial(self._respond, call, max_bytes), name, arguments)
         except CodeCallError as error:
             call.error = error
             self._stubs.ledger.end(call, error.code)
@@ -140,7 +145,7 @@ class StubBroker(HandlerBroker):
         self._stubs.ledger.end(call, "ok")
         return text
 
-    async def _respond(self, call: Call, name: str, arguments: dict[str, Any]) -> object:
+    async def _respond(self, call: Call, max_bytes: int | None, name: str, arguments: dict[str, Any]) -> object:
         """The value of one call, within its time.
 
         Raises:
@@ -155,7 +160,7 @@ class StubBroker(HandlerBroker):
                 if stub is None:
                     if self._stubs.behind is not None:
                         limit.deadline = math.inf  # who is behind keeps the time, and knows how a call ended
-                    return await self._unstubbed(call, arguments)
+                    return await self._unstubbed(call, arguments, max_bytes)
                 stub.answered.append(call)
                 await anyio.sleep(stub.delay_ms / 1000)
                 value = await stub.answer(given, self._callers)
@@ -188,25 +193,25 @@ class StubBroker(HandlerBroker):
             stub, named = self._stubs.choose(call.kind, call.name, call.input)
         except Exception as failure:
             raise TestFailed from own(failure)
-        if stub is not None or self._stubs.behind is not None:
+        if stub is not None or (self._stubs.behind is not None and call.kind != "result"):
             return stub
         if self._otherwise is not None and call.kind == "tool":
             return None
         spent = bool(named) and all(stub.spent for stub in named)
         raise self._undeclared(call, self._why(call, named), self._more(named) if spent else None)
 
-    async def _unstubbed(self, call: Call, arguments: dict[str, Any]) -> object:
+    async def _unstubbed(self, call: Call, arguments: dict[str, Any], max_bytes: int | None) -> object:
         behind = self._stubs.behind
         if behind is None or (self._otherwise is not None and call.kind == "tool"):
             answer, _ = giving(call.kind, call.name, partial(cast("ToolHandler", self._otherwise), call.name))
             return await answer(arguments, self._callers)
         match call.kind:
             case "tool":
-                text = await behind.call(call.name, arguments)
+                text = await behind.call(call.name, arguments, max_bytes=max_bytes)
             case "resource":
-                text = await behind.read(call.name)
-            case "prompt":
-                text = await behind.prompt(call.name, arguments)
+                text = await behind.read(call.name, max_bytes=max_bytes)
+            case "prompt" | "result":  # of results nothing is behind
+                text = await behind.prompt(call.name, arguments, max_bytes=max_bytes)
         return cast("object", msgspec.json.decode(text))
 
     def _why(self, call: Call, named: Sequence[Stub]) -> str:

@@ -27,9 +27,9 @@ class Call:
     number: int
     """From 1, in the order in which the calls of the test began."""
     kind: Called
-    """`tool`, `resource` (`readResource`) or `prompt` (`getPrompt`)."""
+    """`tool`, `resource` (`readResource`), `prompt` (`getPrompt`) or `result` (`getResult`)."""
     name: str
-    """The tool's name, the resource's URI, or the prompt's name."""
+    """The tool's name, the resource's URI, the prompt's name, or the handle."""
     input: dict[str, object]
     """What the script gave it; empty for a resource."""
     started: int

@@ -161,6 +161,12 @@ def prompt_stub(tool_stub: Stubs) -> Callable[..., Stub]:
 
 
 @pytest.fixture
+def result_stub(tool_stub: Stubs) -> Callable[..., Stub]:
+    """Declare results of earlier scripts that those of this test may read: `result_stub("res_1", returns=[1, 2])`."""
+    return tool_stub.result
+
+
+@pytest.fixture
 def codecall_enclave(request: pytest.FixtureRequest, tool_stub: Stubs, codecall_preset: str | None) -> ScriptEnclave:
     """Run scripts: `codecall_enclave.run("return 1 + 1")`, or `await codecall_enclave.execute(…)`."""
     from codecall.options import OptionsError

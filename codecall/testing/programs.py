@@ -82,7 +82,7 @@ class ProgramStub:
     """What answers a call of a program."""
 
     kind: Called
-    """`tool`, `resource` or `prompt`."""
+    """`tool`, `resource`, `prompt` or `result`."""
     name: str
     """Its name or URI."""
     line: int

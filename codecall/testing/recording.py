@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
-from codecall.testing.recording_masking import Masker, without_numbers
+from codecall.masking import Masker, without_numbers
 
 JsonObject = dict[str, object]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 import msgspec
 
@@ -36,17 +36,17 @@ class RecordingBroker:
         """See `ToolBroker.prepare`."""
         await self._inner.prepare()
 
-    async def call(self, name: str, arguments: JsonObject) -> str:
+    async def call(self, name: str, arguments: JsonObject, *, max_bytes: int | None = None) -> str:
         """See `ToolBroker.call`."""
-        return await self._text("tool", name, arguments, self._inner.call(name, arguments))
+        return await self._text("tool", name, arguments, self._inner.call(name, arguments, max_bytes=max_bytes))
 
-    async def read(self, uri: str) -> str:
+    async def read(self, uri: str, *, max_bytes: int | None = None) -> str:
         """See `ToolBroker.read`."""
-        return await self._text("resource", uri, {}, self._inner.read(uri))
+        return await self._text("resource", uri, {}, self._inner.read(uri, max_bytes=max_bytes))
 
-    async def prompt(self, name: str, arguments: JsonObject) -> str:
+    async def prompt(self, name: str, arguments: JsonObject, *, max_bytes: int | None = None) -> str:
         """See `ToolBroker.prompt`."""
-        return await self._text("prompt", name, arguments, self._inner.prompt(name, arguments))
+        return await self._text("prompt", name, arguments, self._inner.prompt(name, arguments, max_bytes=max_bytes))
 
     async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
         """Nothing: a call is recorded as it ends, not as it would. See `ToolBroker.foresee`."""
@@ -102,15 +102,15 @@ class ReplayBroker:
     async def prepare(self) -> None:
         """Nothing to read ahead."""
 
-    async def call(self, name: str, arguments: JsonObject) -> str:
+    async def call(self, name: str, arguments: JsonObject, *, max_bytes: int | None = None) -> str:  # noqa: ARG002
         """The recorded value as JSON text. See `ToolBroker.call`."""
         return self._answer("tool", name, arguments)
 
-    async def read(self, uri: str) -> str:
+    async def read(self, uri: str, *, max_bytes: int | None = None) -> str:  # noqa: ARG002
         """The recorded value as JSON text. See `ToolBroker.read`."""
         return self._answer("resource", uri, {})
 
-    async def prompt(self, name: str, arguments: JsonObject) -> str:
+    async def prompt(self, name: str, arguments: JsonObject, *, max_bytes: int | None = None) -> str:  # noqa: ARG002
         """The recorded value as JSON text. See `ToolBroker.prompt`."""
         return self._answer("prompt", name, arguments)
 
@@ -146,7 +146,7 @@ class ReplayBroker:
             self._lookups[key] = found
         return self._lookups[key]
 
-    def _answer(self, kind: Called, name: str, given: JsonObject) -> str:
+    def _answer(self, kind: Literal["tool", "resource", "prompt"], name: str, given: JsonObject) -> str:
         if is_meta_tool(name):
             raise SelfReferenceError(name.strip())
         made = Entry(kind, name, given)

@@ -65,17 +65,17 @@ class LiveServer:
         """See `ToolBroker.prepare`."""
         await self._within(lambda broker: broker.prepare())
 
-    async def call(self, name: str, arguments: dict[str, object]) -> str:
+    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         """See `ToolBroker.call`."""
-        return await self._within(lambda broker: broker.call(name, arguments))
+        return await self._within(lambda broker: broker.call(name, arguments, max_bytes=max_bytes))
 
-    async def read(self, uri: str) -> str:
+    async def read(self, uri: str, *, max_bytes: int | None = None) -> str:
         """See `ToolBroker.read`."""
-        return await self._within(lambda broker: broker.read(uri))
+        return await self._within(lambda broker: broker.read(uri, max_bytes=max_bytes))
 
-    async def prompt(self, name: str, arguments: dict[str, object]) -> str:
+    async def prompt(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         """See `ToolBroker.prompt`."""
-        return await self._within(lambda broker: broker.prompt(name, arguments))
+        return await self._within(lambda broker: broker.prompt(name, arguments, max_bytes=max_bytes))
 
     async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
         """See `ToolBroker.foresee`."""

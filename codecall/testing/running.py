@@ -14,6 +14,7 @@ from anyio.from_thread import BlockingPortal
 from codecall.options import OptionsError, Preset
 from codecall.sandbox.broker import ToolBroker
 from codecall.sandbox.handlers import ToolHandler
+from codecall.sandbox.services import Services
 from codecall.testing import coverage_data
 from codecall.testing.broker import StubBroker
 from codecall.testing.calls import Calls, short
@@ -21,6 +22,7 @@ from codecall.testing.keywords import refuse_unknown
 from codecall.testing.ledger import Problem, told
 from codecall.testing.results import ScriptResult
 from codecall.testing.sandboxes import Choice, Job, Sandboxes
+from codecall.testing.stubbed_results import StubbedResults
 from codecall.testing.stubs import Stubs
 
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
@@ -169,7 +171,12 @@ class ScriptEnclave:
             )
             broker = options.get("broker") or stub_broker
             result = await self._enclave.run(
-                script, broker, context=options.get("context"), preset=preset, coverage=covered
+                script,
+                broker,
+                context=options.get("context"),
+                preset=preset,
+                coverage=covered,
+                services=Services(results=StubbedResults(stub_broker)),
             )
             return ScriptResult(result, name=origin.name, source=script, calls=Calls(tuple(stub_broker.made)))
 

@@ -46,7 +46,7 @@ from codecall.testing.stub_lines import read_stub, read_value
 
 _LABELS: Final = frozenset((*get_args(FindingKind), *get_args(FindingCode)))
 _SETTINGS: Final = ("preset", "hint", "context", "allowed")
-_STUBS: Final = ("tool", "resource", "prompt")
+_STUBS: Final = ("tool", "resource", "prompt", "result")
 _KNOWN: Final = ", ".join([*(f"`{name}:`" for name in _SETTINGS), *(f"`{name}:` or `{name}?:`" for name in _STUBS)])
 
 # Lines end as the guard counts them

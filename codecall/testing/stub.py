@@ -25,7 +25,7 @@ class Stub:
     """One declared tool, resource or prompt. Made by `tool_stub(...)` and its like."""
 
     kind: Called
-    """`tool`, `resource` or `prompt`."""
+    """`tool`, `resource`, `prompt` or `result`."""
     name: str
     """Its name or URI; for a resource perhaps a glob."""
     answer: Answer

@@ -9,6 +9,7 @@
     //@ tool?: pay null                         need not be called
     //@ resource: shop://menu {"dishes": []}    answers `readResource`; the URI may be a glob
     //@ prompt: greeting "Say hello"            answers `getPrompt`
+    //@ result: res_1 [1, 2, 3]                 answers `getResult`
 
 Several lines of one name and the same input answer in turn, each once; the only one answers any number of calls.
 """

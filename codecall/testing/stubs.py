@@ -151,6 +151,27 @@ class Stubs:
         answers = (returns, raises, side_effect)
         return self._add("prompt", name, answers, delay_ms=delay_ms, when=when, times=times, optional=optional)
 
+    @naming("result_stub")
+    def result(
+        self,
+        handle: str,
+        *,
+        returns: object = _NOTHING,
+        raises: Raises | None = None,
+        side_effect: SideEffect | None = None,
+        delay_ms: float = 0,
+        when: When | None = None,
+        times: int | None = None,
+        optional: bool = False,
+    ) -> Stub:
+        """Declare a result of an earlier script, which scripts may read with `getResult(handle, part)`.
+
+        It gives what is declared, whatever part of it the script asks for; `when` tells parts apart. For the rest see
+        `tool_stub`.
+        """
+        answers = (returns, raises, side_effect)
+        return self._add("result", handle, answers, delay_ms=delay_ms, when=when, times=times, optional=optional)
+
     def declare(self, tools: Sequence[Mapping[str, object]]) -> None:
         """Declare the schemas of tools: mappings with `name`, `description`, `inputSchema`, `outputSchema`.
 

@@ -66,13 +66,13 @@ class BrokenBroker:
     async def prepare(self) -> None:
         raise KeyError(SECRET)
 
-    async def call(self, name: str, arguments: dict[str, object]) -> str:
+    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         raise KeyError(SECRET)
 
-    async def read(self, uri: str) -> str:
+    async def read(self, uri: str, *, max_bytes: int | None = None) -> str:
         raise KeyError(SECRET)
 
-    async def prompt(self, name: str, arguments: dict[str, object]) -> str:
+    async def prompt(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         raise KeyError(SECRET)
 
     async def describe(self, name: str) -> dict[str, object] | None:
@@ -123,7 +123,7 @@ async def test_answering_a_question_is_not_the_scripts_time():
         async def prepare(self) -> None:
             pass
 
-        async def call(self, name: str, arguments: dict[str, object]) -> str:
+        async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
             return "1"
 
         async def describe(self, name: str) -> dict[str, object] | None:

@@ -1,5 +1,5 @@
-"""Where a script calls what: which tool, resource or prompt, with what input, and whether a failure of it is the
-script's failure.
+"""Where a script calls what: which tool, resource, prompt or earlier result, with what input, and whether a failure of
+it is the script's failure.
 
 A call is `sure` when every run gets to it and, with an input that is wrong, fails by it: `reaching.py` has where that
 is so. It is not where the call has options as third argument, which may deal with the failure, nor in a script that
@@ -18,7 +18,12 @@ from codecall.sandbox.agentscript.reaching import certain_calls
 from codecall.sandbox.agentscript.sites import CallKind, CallSite, Outline
 from codecall.sandbox.agentscript.walk import SHIFT, Walk
 
-CALLS: Final[dict[str, CallKind]] = {"callTool": "tool", "readResource": "resource", "getPrompt": "prompt"}
+CALLS: Final[dict[str, CallKind]] = {
+    "callTool": "tool",
+    "readResource": "resource",
+    "getPrompt": "prompt",
+    "getResult": "result",
+}
 """The runtime's functions that call something, and what."""
 
 _MAX_PATH: Final = 8

@@ -25,6 +25,8 @@ class Made(msgspec.Struct):
     """What the engine said of where it was made."""
     wrapped: bool
     """Whether the script gets `{success: true, data}` of it."""
+    reference: bool = False
+    """Whether the script asked for a reference to its value."""
     number: int = 0
     payload: str | None = None
     """JSON text of its answer, while that is kept; of the error, when it failed."""

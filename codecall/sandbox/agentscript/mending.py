@@ -292,9 +292,32 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         "await __safe_parallel([() => callTool('fail')])",
     ),
     _row(
+        "reference read",
+        r"TypeError: the value of '.*' stayed outside of the script",
+        "Pass the reference on as it is, `callTool('name', {{ rows: reference }})`; to read the value, call without "
+        "`reference: true`.",
+        "const r = await callTool('echo', { text: 'x'.repeat(2000) }, { reference: true }); return r.text",
+    ),
+    _row(
+        "reference spread",
+        r"TypeError: The input has a reference with a member of its own",
+        "A reference stands for all of its value: give it to a parameter as it is, `{{ rows: reference, limit: 5 }}`. "
+        "To add to its value, call without `reference: true`.",
+        "const r = await callTool('echo', { text: 'x'.repeat(2000) }, { reference: true }); "
+        "await callTool('echo', { ...r, limit: 5 })",
+    ),
+    _row(
+        "unknown option",
+        r"TypeError: \w+\('.*', …\) (?:has no option|needs true or false for its option) ",
+        "The third argument has options of the call, `{{ throwOnError: false }}` and `{{ reference: true }}`; the "
+        "tool's own parameters belong into the second.",
+        "await callTool('echo', {}, { timeout: 5 })",
+    ),
+    _row(
         "input that cannot be sent",
         r"TypeError: The input (?:is too large|refers to itself|of .* characters; the limit is)",
-        "Send less: pick the fields that the tool needs, or split the input over several calls.",
+        "Send less: pick the fields that the tool needs, or split the input over several calls. What another tool gave "
+        "goes on as a whole if that was called with `{{ reference: true }}`.",
         "const a = {}; a.a = a; await callTool('echo', a)",
     ),
     _row(

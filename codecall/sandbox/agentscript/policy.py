@@ -489,7 +489,10 @@ _META_SPELLINGS: Final = frozenset(META_TOOLS) | frozenset(name.replace(":", "_"
 _BLANKS: Final = "\ufeff\u200b\u200c\u200d\u2060\x00"
 
 RUNTIME_NAMES: Final = frozenset(
-    {"callTool", "readResource", "getPrompt", "getTool", "tools", "codecallContext", "__safe_parallel", "console"}
+    {
+        *("callTool", "readResource", "getPrompt", "getResult", "getTool", "tools", "codecallContext"),
+        *("__safe_parallel", "console"),
+    }
 )
 """What CodeCall itself puts into the realm."""
 
@@ -540,6 +543,7 @@ GLOBALS: Final[Mapping[str, GlobalRow]] = _by_name(
         _has("callTool"),
         _has("readResource"),
         _has("getPrompt"),
+        _has("getResult"),
         _has("getTool"),
         _has("__safe_parallel"),
         GlobalRow("tools", "allowed", members=None, declarable=True),

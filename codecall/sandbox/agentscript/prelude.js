@@ -108,8 +108,9 @@
   const DROP = { __proto__: null };
   const LIMITS = config.sanitize;
 
-  // One pass over a value to plain JSON data. `strict` (tool inputs) throws where a result would be shortened.
-  function encoder(strict) {
+  // One pass over a value to plain JSON data. `strict` (tool inputs) throws where a result would be shortened. `leaving`:
+  // it goes to the host, to which a reference is its token.
+  function encoder(strict, leaving) {
     const open = new GlobalSet();
     const notes = [];
     const pending = [];
@@ -188,6 +189,10 @@
       if (space !== undefined) {
         if (strict) throw new GlobalTypeError(`The input contains ${space}, which is a namespace of tools and no data`);
         return text(`[namespace ${space}]`);
+      }
+      if (leaving && tokens.length > 0) {
+        const token = tokenOf(value, strict);
+        if (token !== undefined) return { $reference: token };
       }
       if (isArray(value)) return list(value.length, (index) => value[index], depth);
       switch (kindOf(value)) {
@@ -308,9 +313,10 @@
   };
 
   // ---- tools --------------------------------------------------------------------------------------------------
+  const OPTIONS = { __proto__: null, throwOnError: 1, reference: 1 };
   const waiting = new GlobalMap();
   const toolErrors = new GlobalWeakMap();
-  const EXTRAS = ['resource', 'prompt', 'details', 'retryAfterMs'];
+  const EXTRAS = ['resource', 'prompt', 'result', 'details', 'retryAfterMs'];
   let calls = 0;
 
   function isMetaTool(name) {
@@ -328,20 +334,34 @@
     weakSet(toolErrors, error, call);
     return error;
   }
+  function readOptions(does, name, input, options) {
+    if (typeof options !== 'object' || options === null) return { throwOnError: true, reference: false };
+    const keys = options === input ? [] : ownKeys(options);
+    for (let index = 0; index < keys.length; index++) {
+      if (!hasOwn(OPTIONS, keys[index])) {
+        throw new GlobalTypeError(`${does}('${name}', …) has no option '${bounded(textOf(keys[index]), 100)}'; there are throwOnError and reference`);
+      }
+    }
+    const { throwOnError, reference } = options;
+    if (reference !== undefined && typeof reference !== 'boolean') {
+      throw new GlobalTypeError(`${does}('${name}', …) needs true or false for its option 'reference', got ${typeof reference}`);
+    }
+    return { throwOnError: throwOnError !== false, reference: reference === true };
+  }
   // What scripts get is made of arrow functions: nothing hangs from them, and none is a constructor.
-  function request({ kind, does, what, maxName }, name, input, options) {
+  function request({ kind, does, what, maxName, handle }, name, input, options) {
     guardStopped();
     const promise = new GlobalPromise((resolve, reject) => {
       if (typeof name !== 'string') {
         throw new GlobalTypeError(`${does} needs ${what} as text, got ${name === null ? 'null' : typeof name}`);
       }
       if (name.length > maxName) throw new GlobalTypeError(`${does} needs ${what} of at most ${maxName} characters`);
-      if (isMetaTool(name)) stop('SELF_REFERENCE_BLOCKED', trim(name));
+      if (!handle && isMetaTool(name)) stop('SELF_REFERENCE_BLOCKED', trim(name));
       if (input !== undefined && input !== null && (typeof input !== 'object' || isArray(input))) {
         throw new GlobalTypeError(`${does}('${name}', …) needs an object as input, got ${isArray(input) ? 'an array' : typeof input}`);
       }
-      const throwOnError = typeof options === 'object' && options !== null && options.throwOnError === false ? false : true;
-      const work = encoder(true);
+      const { throwOnError, reference } = readOptions(does, name, input, options);
+      const work = encoder(true, true);
       const data = input === undefined || input === null ? {} : work.encode(input);
       if (work.pending.length > 0) {
         throw new GlobalTypeError(`The input of ${does}('${name}', …) contains a promise; await it first`);
@@ -356,8 +376,8 @@
       if (calls >= config.maxToolCalls) stop('TOOL_CALL_LIMIT');
       const place = standing();
       const call = ++calls;
-      mapSet(waiting, call, { __proto__: null, resolve, reject, throwOnError });
-      $post(call, kind, json, stringify({ __proto__: null, name: toWellFormed(name), stack: place, wrapped: !throwOnError }));
+      mapSet(waiting, call, { __proto__: null, resolve, reject, throwOnError, name });
+      $post(call, kind, json, stringify({ __proto__: null, name: toWellFormed(name), stack: place, wrapped: !throwOnError, reference }));
     });
     if (typeof name === 'string') weakSet(origins, promise, { __proto__: null, does, name });
     return promise;
@@ -365,14 +385,61 @@
   const TOOL = { kind: 'tool', does: 'callTool', what: 'a tool name', maxName: config.maxName };
   const RESOURCE = { kind: 'resource', does: 'readResource', what: 'a URI', maxName: config.maxUri };
   const PROMPT = { kind: 'prompt', does: 'getPrompt', what: 'a prompt name', maxName: config.maxName };
+  // Its URI begins as the names of meta-tools do.
+  const RESULT = { kind: 'result', does: 'getResult', what: 'a handle', maxName: config.maxUri, handle: true };
   const callTool = (name, input, options) => request(TOOL, name, input, options);
   // Options stand where callTool has them, too.
   const readResource = (uri, options, third) => request(RESOURCE, uri, undefined, third === undefined ? options : third);
   const getPrompt = (name, input, options) => request(PROMPT, name, input, options);
-  function settle(call, ok, payload) {
+  const getResult = (handle, part, third) => request(RESULT, handle, part, third === undefined ? part : third);
+  // ---- references -----------------------------------------------------------------------------------------------
+  // A value that stayed with the host is an object here that says what it is. Reading anything else from it would give
+  // undefined in silence, so it throws, as reading from a promise does.
+  const tokens = [], byToken = new GlobalSet();
+  const references = new GlobalWeakMap();
+  const MEMBERS = { __proto__: null, $reference: 1, type: 1, bytes: 1, length: 1, preview: 1 };
+  const ITERATORS = [Symbol.iterator, Symbol.asyncIterator];
+  const outside = (reference, use) => {
+    guardStopped();
+    const known = weakGet(references, reference);
+    throw new GlobalTypeError(`the value of '${known === undefined ? '' : bounded(known.name, 100)}' stayed outside of the script, and this is a reference to it: ${use}`);
+  };
+  const referencePrototype = new GlobalProxy(freeze({ __proto__: null }), freeze({
+    __proto__: null,
+    get(target, key, reference) {
+      if (key === ITERATORS[0] || key === ITERATORS[1]) return outside(reference, 'it was iterated over');
+      return typeof key === 'symbol' || hasOwn(config.neverMembers, key) ? undefined
+        : outside(reference, `its property '${bounded(key, 100)}' was read`);
+    },
+  }));
+  function referenceFrom(payload, name) {
+    const reference = parse(payload);
+    const token = reference.$reference;
+    setPrototypeOf(reference, referencePrototype);
+    defineProperty(reference, 'toString', { __proto__: null, value: freeze(() => token), enumerable: false });
+    weakSet(references, reference, { __proto__: null, token, name });
+    append(tokens, token);
+    setAdd(byToken, token);
+    return freeze(reference);
+  }
+  // The token of a reference, or of a copy of one.
+  function tokenOf(value, strict) {
+    const known = weakGet(references, value);
+    if (known !== undefined) return known.token;
+    const own = getOwnPropertyDescriptor(value, '$reference');
+    if (own === undefined || typeof own.value !== 'string' || !setHas(byToken, own.value)) return undefined;
+    const keys = ownKeys(value);
+    for (let index = 0; index < keys.length; index++) {
+      if (typeof keys[index] === 'string' && hasOwn(MEMBERS, keys[index])) continue;
+      if (strict) throw new GlobalTypeError(`The input has a reference with a member of its own, '${bounded(textOf(keys[index]), 100)}'`);
+      return undefined;
+    }
+    return own.value;
+  }
+  function settle(call, ok, payload, reference) {
     const entry = mapGet(waiting, call);
     mapDelete(waiting, call);
-    const value = parse(payload);
+    const value = reference ? referenceFrom(payload, entry.name) : parse(payload);
     if (ok) entry.resolve(entry.throwOnError ? value : { success: true, data: value });
     else if (entry.throwOnError) entry.reject(toolError(call, value));
     else {
@@ -499,7 +566,7 @@
   // ---- structuredClone ------------------------------------------------------------------------------------------
   function clone(value, seen) {
     if (typeof value === 'function' || typeof value === 'symbol') throw new GlobalTypeError('A function or symbol cannot be cloned');
-    if (typeof value !== 'object' || value === null) return value;
+    if (typeof value !== 'object' || value === null || weakGet(references, value) !== undefined) return value;
     if (mapHas(seen, value)) return mapGet(seen, value);
     const remember = (copy) => { mapSet(seen, value, copy); return copy; };
     if (isArray(value)) {
@@ -554,7 +621,7 @@
     if (config.form === 'function' && typeof value === 'function') value = await value();
     // A promise inside the result is a forgotten await: wait for it rather than lose it.
     for (let round = 0; round < 5; round++) {
-      const work = encoder(false);
+      const work = encoder(false, true);
       const data = work.encode(value);
       if (work.pending.length === 0) {
         $finish(data === DROP ? 'null' : stringify(data), stringify(work.notes));
@@ -803,6 +870,7 @@
     show('callTool', callTool);
     show('readResource', readResource);
     show('getPrompt', getPrompt);
+    show('getResult', getResult);
     show('getTool', getTool);
     show('__safe_parallel', safeParallel);
     show('tools', namespace('', {}));
@@ -829,7 +897,7 @@
         freeze(world);
         running = true;
         return run(a);
-      case 'settle': return settle(a, b, c);
+      case 'settle': return settle(a, b, c, d);
       case 'english': english = a(inEnglish); return 0;
       default: return stepsSoFar();
     }

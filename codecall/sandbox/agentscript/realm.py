@@ -159,7 +159,7 @@ class Realm:
             self._journal.answered(answer)
             if self.outcome is not None and not answer.ok:
                 self.outcome.warnings.append(self._autopsy().lost(answer.call))
-            self._turn("settle", answer.call, answer.ok, answer.payload)
+            self._turn("settle", answer.call, answer.ok, answer.payload, answer.reference)
 
     def take_calls(self, budget: int) -> list[Call]:
         """The tool calls not yet taken, in order, as many as fit into `budget` bytes and one frame; at least one."""
@@ -222,9 +222,11 @@ class Realm:
     # -------------------------------------------------------------------------------- called by the prelude
     # The binding turns an exception raised here into a crash of the interpreter, so none of these may raise.
 
-    def _host_post(self, call: int, kind: Literal["tool", "resource", "prompt"], arguments: str, made: str) -> None:
+    def _host_post(
+        self, call: int, kind: Literal["tool", "resource", "prompt", "result"], arguments: str, made: str
+    ) -> None:
         told = _decode_json(made, type=Made)
-        self.calls.append(Call(call, told.name, arguments, kind))
+        self.calls.append(Call(call, told.name, arguments, kind, told.reference))
         self._journal.made(int(call), told)
         self.pending += 1
 
@@ -254,7 +256,7 @@ class Realm:
 
     def _host_finish(self, value: str, notes: str) -> None:
         size = len(value.encode())
-        if size > self._limits.max_result_bytes:
+        if size > self._limits.longest_result:
             self._stop("OUTPUT_LIMIT", size)
         else:
             autopsy = self._autopsy()

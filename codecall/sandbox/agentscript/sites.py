@@ -74,7 +74,7 @@ class DataSite:
     tested: bool
 
 
-CallKind = Literal["tool", "resource", "prompt"]
+CallKind = Literal["tool", "resource", "prompt", "result"]
 
 
 @dataclass(frozen=True, slots=True)

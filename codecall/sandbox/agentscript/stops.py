@@ -20,7 +20,7 @@ class Progress(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """How one limit is told. `message` may name fields of `Limits`."""
+    """How one limit is told. `message` may name fields of `Limits`, and `longest_result`."""
 
     failure: Failure
     message: str
@@ -62,7 +62,7 @@ STOPS = {
     ),
     "OUTPUT_LIMIT": _limit(
         "OUTPUT_LIMIT",
-        "The result is {detail} bytes; the limit is {max_result_bytes} bytes",
+        "The result is {detail} bytes; the limit is {longest_result} bytes",
         "Return less: filter, aggregate, or select the fields that are needed.",
     ),
     "DEADLOCK": _limit(
@@ -96,7 +96,7 @@ STOPS = {
 def stop_failure(code: str, limits: Limits, detail: object = "", progress: Progress | None = None) -> Failure:
     """The failure for a script that ran into `code`, and how far it had come where that is known."""
     stop = STOPS[code]
-    fields = {"detail": detail, **msgspec.structs.asdict(limits)}
+    fields = {"detail": detail, "longest_result": limits.longest_result, **msgspec.structs.asdict(limits)}
     hint = stop.failure.hint
     if progress is not None and stop.far:
         hint = f"{stop.far.format(**fields, **progress._asdict())} {hint}"

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from typing import NamedTuple, cast
 
-from codecall.envelopes import MadeCall
 from codecall.errors import (
     CodeCallError,
     InvalidInputError,
     MessageValidationError,
+    ResultNotFoundError,
     ToolCallError,
     TooManyPendingCallsError,
 )
+from codecall.made_calls import MadeCall
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
 from codecall.sandbox.host.ledger import Ledger
 from codecall.sandbox.host.outcomes import told, unexpected
 from codecall.sandbox.host.payloads import Bounds, NotJson, TooManyContainers, decode_json, json_text
+from codecall.sandbox.host.resolving import Resolving
+from codecall.sandbox.host.sidecar import Allowance, Sidecar
 from codecall.sandbox.services import Services
+
+
+class Given(NamedTuple):
+    """What came of a call that worked."""
+
+    value: str
+    """JSON text."""
+    reference: str | None
+    """What the script gets in its place; JSON text, too."""
 
 
 class Calling:
@@ -28,9 +40,10 @@ class Calling:
         broker: Performs them.
         limits: Of the run.
         services: Who watches, and what remembers.
+        allowance: What of their values may stay outside the engine.
     """
 
-    def __init__(self, broker: ToolBroker, limits: wire.Limits, services: Services) -> None:
+    def __init__(self, broker: ToolBroker, limits: wire.Limits, services: Services, allowance: Allowance) -> None:
         self._broker = broker
         self._limits = limits
         self._services = services
@@ -38,6 +51,8 @@ class Calling:
         """What became of them."""
         self.errors: dict[int, ToolCallError] = {}
         """Of those that failed, by number."""
+        self.sidecar = Sidecar(allowance)
+        """Their values that the script has references to."""
 
     def admit(self, frame: wire.Calls) -> list[wire.Call]:
         """The calls of a frame, if the worker may make them; they are in the ledger then.
@@ -51,7 +66,7 @@ class Calling:
                 hint="Make fewer calls at once: await each batch before starting the next.",
             )
         for call in frame.calls:
-            longest = wire.MAX_URI_LENGTH if call.kind == "resource" else wire.MAX_NAME_LENGTH
+            longest = wire.MAX_URI_LENGTH if call.kind in ("resource", "result") else wire.MAX_NAME_LENGTH
             if call.call != len(self.ledger.calls) + 1 or len(call.name) > longest:
                 raise MessageValidationError("The worker numbered or named its tool calls wrongly")
             if call.kind == "resource" and call.input != "{}":
@@ -70,23 +85,28 @@ class Calling:
             CodeCallError: it ends the script.
         """
         made = self.ledger.calls[call.call]
+        text = await self.sidecar.stable(call.input) if self.sidecar.named(call.input) else call.input
         made.start()
-        ended = self._services.watch.calling(made, call.input)
-        value: str | None = None
+        ended = self._services.watch.calling(made, text)
+        given: Given | None = None
         try:
-            value = await self._outcome(call, made)
+            given = await self._outcome(call, made, text)
         finally:
             if ended is not None:
-                ended(value)
-        if value is not None:
-            return wire.Answer(call.call, ok=True, payload=value)
+                ended(None if given is None else given.value)
+        if given is not None:
+            value, reference = given
+            return wire.Answer(call.call, ok=True, payload=reference or value, reference=reference is not None)
         return wire.Answer(call.call, ok=False, payload=json_text(told(self.errors[call.call])))
 
-    async def _outcome(self, call: wire.Call, made: MadeCall) -> str | None:
-        """The value of a call as JSON text; None of one that failed, whose error is then in `tool_errors`."""
+    async def _outcome(self, call: wire.Call, made: MadeCall, text: str) -> Given | None:
+        """What came of a call; None of one that failed, whose error is then in `errors`."""
         try:
-            value = await self._remembered(call, made)
+            longest = self.sidecar.admit(call) if call.reference else None
+            value = await self._remembered(call, made, text, longest)
+            given = Given(value, await self.sidecar.keep(call, value) if call.reference else None)
         except ToolCallError as error:
+            self.sidecar.advise(call, error)
             failure = error
         except CodeCallError as error:
             made.end(error.code)
@@ -102,32 +122,46 @@ class Calling:
         else:
             made.result_chars = len(value)
             made.end()
-            return value
+            return given
         made.end(failure.code)
         self.errors[call.call] = failure
         return None
 
-    async def _remembered(self, call: wire.Call, made: MadeCall) -> str:
+    async def _remembered(self, call: wire.Call, made: MadeCall, text: str, longest: int | None) -> str:
         """The value of a call as JSON text, from where earlier runs are remembered, if it is."""
         memory = self._services.memory
-        if memory is None:
-            return await self._value(call)
-        value = await memory.recall(made, call.input)
+        if memory is None or call.kind == "result":
+            return await self._value(call, longest)
+        value = await memory.recall(made, text)
         made.reused = value is not None
         if value is None:
             try:
-                value = await self._value(call)
-            except BaseException:
-                await memory.keep(made, call.input, None)
+                value = await self._value(call, longest)
+            except Exception:
+                await memory.keep(made, text, None)
                 raise
-        await memory.keep(made, call.input, value)
+        await memory.keep(made, text, value)
         return value
 
-    async def _value(self, call: wire.Call) -> str:
+    async def _value(self, call: wire.Call, longest: int | None) -> str:
         if call.kind == "resource":
-            return await self._broker.read(call.name)
+            return await self._broker.read(call.name, max_bytes=longest)
+        if call.kind == "result":
+            return await self._kept(call)
         perform = self._broker.call if call.kind == "tool" else self._broker.prompt
-        return await perform(call.name, await self._arguments(call))
+        arguments = await self._arguments(call)
+        if not self.sidecar.named(call.input):
+            return await perform(call.name, arguments, max_bytes=longest)
+        async with Resolving(self.sidecar, self._limits, call).arguments(arguments) as whole:
+            return await perform(call.name, whole, max_bytes=longest)
+
+    async def _kept(self, call: wire.Call) -> str:
+        part = await self._arguments(call)
+        if self._services.results is None:
+            hint = "No results are kept here: return what a later script needs, and pass it on as `context`."
+            message = f"Result '{call.name}' was not found"
+            raise ResultNotFoundError(message, tool_name=call.name, called="result", hint=hint)
+        return await self._services.results.fetch(call.name, part)
 
     async def _arguments(self, call: wire.Call) -> dict[str, object]:
         try:

@@ -63,6 +63,7 @@ async def checked(text: str, start: wire.Start, foresight: Foresight, broker: To
             "tools": tools,
             "resources": [{"uri": name, "calls": places} for name, places in _grouped(calls, "resource")],
             "prompts": [{"name": name, "calls": places} for name, places in _grouped(calls, "prompt")],
+            "results": [{"handle": name, "calls": places} for name, places in _grouped(calls, "result")],
             "computedNames": report.computed,
             "loops": loops,
         }

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from codecall.envelopes import MAX_INPUT_SHOWN, MadeCall
+from codecall.made_calls import MAX_INPUT_SHOWN, MadeCall
 from codecall.sandbox import wire
 
 MAX_NAMES: Final = 5

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable
-from typing import NamedTuple, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -57,11 +57,11 @@ class Bounds(NamedTuple):
     """Objects and arrays."""
 
     @classmethod
-    def of(cls, limits: wire.Limits) -> Bounds:
-        """The bounds that go with a preset."""
+    def of(cls, limits: wire.Limits, size: int = 0) -> Bounds:
+        """The bounds that go with a preset, for data of its largest results, or of `size` bytes where that is more."""
         return cls(
             limits.sanitize_max_depth + MARK_DEPTH,
-            FEWEST_CONTAINERS + limits.max_result_bytes // BYTES_PER_CONTAINER,
+            FEWEST_CONTAINERS + max(limits.max_result_bytes, size) // BYTES_PER_CONTAINER,
         )
 
 
@@ -78,9 +78,9 @@ async def decode_json(text: str, bounds: Bounds) -> object:
         TooManyContainers: more objects and arrays than they allow.
     """
     # What stands in strings counts too at first: nearly always that is few enough all the same.
-    brackets = text.count("[") + text.count("{")
-    if brackets > bounds.containers and (count := await _containers(text)) > bounds.containers:
-        raise TooManyContainers(count)
+    brackets = await count_containers(text, bounds.containers)
+    if brackets > bounds.containers:
+        raise TooManyContainers(brackets)
     try:
         data = read_json(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -90,8 +90,13 @@ async def decode_json(text: str, bounds: Bounds) -> object:
     return data
 
 
+async def count_containers(text: str, enough: int) -> int:
+    """Objects and arrays in JSON text. Up to `enough`, brackets within strings may be among them."""
+    brackets = text.count("[") + text.count("{")
+    return brackets if brackets <= enough else await _containers(text)
+
+
 async def _containers(text: str) -> int:
-    """Objects and arrays in JSON text, brackets within strings not counted."""
     count = 0
     for piece in _PIECE.finditer(text):
         bare = _STRING.sub("", piece[0])
@@ -102,7 +107,7 @@ async def _containers(text: str) -> int:
 
 async def _check_depth(data: object, depth: int) -> None:
     level = [data]
-    while level := [item for container in level for item in _items(container) if type(item) in (dict, list)]:
+    while level := [item for container in level for item in items_of(container) if type(item) in (dict, list)]:
         depth -= 1
         if depth < 1:
             raise NotJson
@@ -110,10 +115,25 @@ async def _check_depth(data: object, depth: int) -> None:
             await asyncio.sleep(0)
 
 
-def _items(container: object) -> Iterable[object]:
+def items_of(container: object) -> Iterable[object]:
+    """What an object or an array holds; of anything else nothing."""
     if isinstance(container, dict):
         return cast("dict[str, object]", container).values()
     return cast("list[object]", container) if isinstance(container, list) else ()
+
+
+def context_json(context: Mapping[str, Any] | None) -> str | None:
+    """`codecallContext` as JSON text; None where there is nothing.
+
+    Raises:
+        TypeError: it is not JSON data.
+    """
+    if not context:
+        return None
+    try:
+        return msgspec.json.encode(context).decode()
+    except (TypeError, UnicodeEncodeError, RecursionError) as failure:
+        raise TypeError(f"context: JSON data is needed: {failure}") from None
 
 
 def json_text(value: object) -> str:

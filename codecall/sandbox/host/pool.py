@@ -6,7 +6,7 @@ request): whoever needs a worker has one made, whoever returns one decides its f
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import anyio
@@ -14,9 +14,10 @@ import anyio
 from codecall.errors import QueueTimeoutError, WorkerError, WorkerPoolDisposedError, WorkerStartupError
 from codecall.options import PoolOptions
 from codecall.sandbox import wire
+from codecall.sandbox.host.census import Census, WorkerEnding
 from codecall.sandbox.host.maker import Maker
 from codecall.sandbox.host.process import WorkerProcess
-from codecall.sandbox.host.waiting import Need, Queue, Waiter
+from codecall.sandbox.host.waiting import Need, Queue, Waiter, closed, shutting_down
 
 SPARES = 2
 """Workers kept ready where each serves one script: one for the next script, and one so that making another can wait
@@ -37,18 +38,20 @@ class WorkerPool:
         self._once_only = prepare.runs == 1
         self.maker = Maker(options, prepare)
         """What makes its workers, and knows how they are held."""
-        self._living: set[WorkerProcess] = set()
+        self.limit = options.max_workers
+        """Worker processes at most."""
+        self.living = Census()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
-        self._dying: list[WorkerProcess] = []
         self._queue = Queue(options.max_queue)
         self._places = 0
         self._closed = False
+        self._refusal: Callable[[], WorkerPoolDisposedError] | None = None
 
     @property
     def size(self) -> int:
         """Worker processes, those about to be made included."""
-        return len(self._living) + self._places
+        return len(self.living) + self._places
 
     @property
     def waiting(self) -> int:
@@ -62,7 +65,7 @@ class WorkerPool:
 
     def pids(self) -> list[int]:
         """Process ids of the living workers; one being forked has none yet."""
-        return [worker.pid for worker in self._living if worker.pid]
+        return [worker.pid for worker in self.living if worker.pid]
 
     def lent(self) -> frozenset[WorkerProcess]:
         """The workers that run scripts now."""
@@ -74,20 +77,23 @@ class WorkerPool:
         Raises:
             WorkerStartupError: a process could not be started.
         """
-        while self.size < min(self._options.min_workers, self._options.max_workers) and not self._closed:
+        while self.size < min(self._options.min_workers, self.limit) and not self._closed:
             self._places += 1
             worker = self._make(self._prepare.limits.memory_mb)
             self.maker.greet(worker)
             self._offer(worker)
 
+    def refuse(self, because: Callable[[], WorkerPoolDisposedError] = shutting_down) -> None:
+        """Refuse whoever comes from now on, and whoever waits."""
+        self._refusal = self._refusal or because
+        self._queue.dismiss()
+
     async def aclose(self) -> None:
         """Kill every worker, busy ones included, and refuse whoever waits. Idempotent."""
         self._closed = self.maker.closed = True
-        self._queue.dismiss()
-        workers = [*self._living, *self._dying]
-        self._living.clear()
+        self.refuse(closed)
+        workers = self.living.close()
         self._idle.clear()
-        self._dying.clear()
         with anyio.CancelScope(shield=True):
             for worker in workers:
                 worker.kill()
@@ -111,42 +117,39 @@ class WorkerPool:
         try:
             await self.maker.settle(worker)
             worker.runs += 1
-            if self._once_only and not self._idle and not self._queue:
+            if self._once_only and not self._idle and not self._queue and not self._refusal:
                 self._stock()
             yield worker
             clean = not worker.retired
         finally:
             self._busy.discard(worker)
-            if clean and worker.runs < self._prepare.runs and not self._closed and not worker.pipe.has_unread():
+            clean = clean and not worker.pipe.has_unread()
+            if clean and worker.runs < self._prepare.runs and not self._closed:
                 self._offer(worker)
             else:
-                self._replace(worker)
+                self._replace(worker, "recycled" if clean else "killed" if worker.alive() else "died")
 
     # --------------------------------------------------------------------------------------- finding a worker
 
     async def _acquire(self, need: Need) -> WorkerProcess:
         self._check_open()
-        self._reap()
+        self.living.reap()
         while (worker := self._take_idle(need)) is not None:
-            if worker.alive() and not (worker.ready and worker.pipe.has_unread()):
+            if (alive := worker.alive()) and not (worker.ready and worker.pipe.has_unread()):
                 self._busy.add(worker)
                 return worker
-            self._bury(worker)
-        if self.size >= self._options.max_workers:
+            self._bury(worker, "killed" if alive else "died")
+        if self.size >= self.limit:
             if not self._idle:
                 return await self._wait(need)
             # One that waits for another owner makes room.
-            self._bury(self._idle.pop(0))
+            self._bury(self._idle.pop(0), "replaced")
         self._places += 1
         return await self._make_or_wait(need)
 
     def _take_idle(self, need: Need) -> WorkerProcess | None:
-        """The last one returned, whose memory is warm; one that still loads only if there is no other."""
-        fitting = [index for index, worker in enumerate(self._idle) if need.met_by(worker)]
-        if not fitting:
-            return None
-        best = max(fitting, key=lambda index: (self._idle[index].ready, self._idle[index].owner is not None, index))
-        return self._idle.pop(best)
+        best = need.best_of(self._idle)
+        return None if best is None else self._idle.pop(best)
 
     async def _wait(self, need: Need) -> WorkerProcess:
         waiter = self._queue.join(need)
@@ -204,18 +207,18 @@ class WorkerPool:
                 group.cancel_scope.cancel()
         except BaseException:
             self._leave(waiter)
-            self._bury(worker)
+            self._bury(worker, "killed")
             raise
         if waiter.worker is not None:
             if trouble is None:
                 self._offer(worker)
             else:
-                self._bury(worker)
+                self._bury(worker, "died")
             return waiter.worker
         self._leave(waiter)
         self._check_open(worker)
         if trouble is not None:
-            self._bury(worker)
+            self._bury(worker, "died")
             raise trouble
         self._busy.add(worker)
         return worker
@@ -235,7 +238,7 @@ class WorkerPool:
             self._admit()
             raise
         self._places -= 1
-        self._living.add(worker)
+        self.living.add(worker)
         worker.peers = self._busy
         self._check_open(worker)
         return worker
@@ -244,57 +247,49 @@ class WorkerPool:
         """Have workers made ahead of need, without waiting. Only a fork server can."""
         few = max(self._options.min_workers, SPARES) if self._once_only else self._options.min_workers
         with suppress(WorkerStartupError):  # whoever needs a worker next gets the error
-            while self.maker.forks and len(self._idle) < few and self.size < self._options.max_workers:
+            while self.maker.forks and len(self._idle) < few and self.size < self.limit:
                 worker = self.maker.make_ahead()
                 worker.peers = self._busy
-                self._living.add(worker)
+                self.living.add(worker)
                 self._idle.append(worker)
 
     # -------------------------------------------------------------------------------------- returning workers
 
     def _offer(self, worker: WorkerProcess) -> None:
         if self._closed:
-            self._bury(worker)
+            self._bury(worker, "closed")
         elif not self._queue:
             self._idle.append(worker)
         elif self._queue.wants(worker):
             self._busy.add(worker)
             self._queue.hand_over(worker)
         else:
-            self._bury(worker)
+            self._bury(worker, "replaced")
 
     def _admit(self) -> None:
         """Whenever a place has come free: those in the queue may have workers made."""
-        while self.size < self._options.max_workers and not self._closed and self._queue.give_place():
+        while self.size < self.limit and not self._closed and self._queue.give_place():
             self._places += 1
 
-    def _replace(self, worker: WorkerProcess) -> None:
-        self._bury(worker)
-        if self._closed or self._queue:
+    def _replace(self, worker: WorkerProcess, ending: WorkerEnding) -> None:
+        self._bury(worker, ending)
+        if self._refusal or self._queue:
             return
         if self.maker.forks:
             if self._once_only or self.size < self._options.min_workers:
                 self._stock()
-        elif self.size < min(self._options.min_workers, self._options.max_workers):
+        elif self.size < min(self._options.min_workers, self.limit):
             # The script that has just ended must not pay for it: whoever needs a worker next gets the error.
             with suppress(WorkerError):
                 self._places += 1
                 self._offer(self._make(self._prepare.limits.memory_mb))
 
-    def _bury(self, worker: WorkerProcess) -> None:
-        """Kill now; take it off the system's table when it has died."""
-        self._living.discard(worker)
-        worker.kill()
-        if not worker.reap():
-            self._dying.append(worker)
+    def _bury(self, worker: WorkerProcess, ending: WorkerEnding) -> None:
+        self.living.end(worker, ending)
         self._admit()
 
-    def _reap(self) -> None:
-        if self._dying:
-            self._dying = [worker for worker in self._dying if not worker.reap()]
-
     def _check_open(self, worker: WorkerProcess | None = None) -> None:
-        if self._closed:
+        if self._refusal is not None:
             if worker is not None:
-                self._bury(worker)
-            raise WorkerPoolDisposedError("The enclave has been closed")
+                self._bury(worker, "closed")
+            raise self._refusal()

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
 from codecall.advice import advise
-from codecall.envelopes import ExecutionResult, MadeCall, Stats
+from codecall.envelopes import ExecutionResult, Stats
 from codecall.errors import (
     CodeCallError,
     LimitExceeded,
@@ -25,6 +25,7 @@ from codecall.errors import (
     ToolCallError,
     WorkerTimeoutError,
 )
+from codecall.made_calls import MadeCall
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
 from codecall.sandbox.host.calling import Calling
@@ -36,7 +37,9 @@ from codecall.sandbox.host.payloads import utf8_length
 from codecall.sandbox.host.process import WorkerProcess
 from codecall.sandbox.host.questions import Questions
 from codecall.sandbox.host.ran import Ran
-from codecall.sandbox.host.results import text_of, value_of, warnings_of
+from codecall.sandbox.host.resolving import whole
+from codecall.sandbox.host.results import Sent, kept, large, sent, value_of, warnings_of
+from codecall.sandbox.host.sidecar import Allowance
 from codecall.sandbox.services import NOTHING, Services
 
 WATCHDOG_GRACE_MS = 150
@@ -55,7 +58,7 @@ LATENCY_MS = 150
 wait for the event loop, and the server's for the processor."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Run:
     """What is known of a script while it runs, and what remains when it is cut short."""
 
@@ -68,18 +71,24 @@ class Run:
     steps: int = 0
     script_ms: float = 0.0
     started: float = field(default_factory=time.perf_counter)
+    allowance: Allowance = Allowance()
+    """What of its values may stay outside the engine."""
     calling: Calling = field(init=False)
     """What makes its calls."""
     ran: Ran = field(default_factory=Ran)
     questions: Questions = field(init=False)
     """What it may ask before a tool is called."""
+    large: Sent | None = None
+    """Its result, if it is too large for an answer; to be put away once the worker is free."""
     _turns_ms: float = 0.0
     _log_bytes: int = 0
     _checked: bool = False
+    _time: anyio.CancelScope | None = None
+    _aborted: CodeCallError | None = None
 
     def __post_init__(self) -> None:
         self.questions = Questions(self.broker)
-        self.calling = Calling(self.broker, self.limits, self.services)
+        self.calling = Calling(self.broker, self.limits, self.services, self.allowance)
 
     def stats(self) -> Stats:
         """The counters so far."""
@@ -105,7 +114,7 @@ class Run:
         self.worker.pipe.longest_frame = wire.longest_frame(self.limits)
         self.ran.expect(start)
         self.questions.foresight = foresight = Foresight(self.broker, start)
-        with anyio.move_on_after(self.max_duration_ms / 1000):
+        with anyio.move_on_after(self.max_duration_ms / 1000) as self._time:
             try:
                 await self._send(start)
                 if "callTool" in start.script:
@@ -121,14 +130,23 @@ class Run:
                 # A tool's failure reaches the script, but for one of `getTool`, which has no way to fail.
                 self.worker.retired = True
                 return self.failed(error)
-        # Only the deadline's own cancellation ends up here; any other has left by its exception.
+            finally:
+                self.calling.sidecar.close()
+        # Only the scope's own cancellation ends up here; any other has left by its exception.
         self.worker.retired = True
         return self.failed(
-            ScriptTimeoutError(
+            self._aborted
+            or ScriptTimeoutError(
                 f"Script exceeded the total duration limit of {self.max_duration_ms}ms",
                 hint="Make fewer or faster tool calls, run them side by side with `Promise.all`, or split the work.",
             )
         )
+
+    def abort(self, error: CodeCallError) -> None:
+        """End it with `error`, whatever it waits for."""
+        self._aborted = error
+        if self._time is not None:
+            self._time.cancel()
 
     async def _prepare(self) -> None:
         """Let the broker get ready while the worker checks the script; what fails here fails again at the call."""
@@ -221,7 +239,7 @@ class Run:
             raise MessageValidationError("The worker ran a script that was not to run")
         self.worker.retired |= not message.reusable
         if start.dry_run and message.failure is None:
-            value = await checked(text_of(message, self.limits), start, foresight, self.broker)
+            value = await checked(sent(message, self.limits).text, start, foresight, self.broker)
             return ExecutionResult("ok", value=value, stats=self.stats(), calls=self.made())
         refusal = foresight.verdict()
         return await self._finished(message, start.script) if start.dry_run or refusal is None else self.failed(refusal)
@@ -231,10 +249,24 @@ class Run:
             self.worker.retired = True
         if done.failure is not None:
             return self.failed(error_of(done.failure, self.calling.errors, script), told=done.failure.call)
+        value: object = None
         try:
-            value = await value_of(done, self.limits)
+            result, left = whole(sent(done, self.limits), self.calling.sidecar, self.limits)
+            if result.size > self.limits.max_result_bytes:
+                self.large = await large(result)
+            else:
+                value = await value_of(result.text, self.limits, referring=result.text is not done.value)
         except LimitExceeded as error:
             return self.failed(error)
-        warnings = warnings_of(done)
+        warnings = (*warnings_of(done), *left)
         logs, made = tuple(self.logs), self.made()
         return ExecutionResult("ok", value=value, logs=logs, stats=self.stats(), warnings=warnings, calls=made)
+
+    async def put_away(self, result: ExecutionResult) -> ExecutionResult:
+        """`result` with what is too large for it kept elsewhere; the failure where that cannot be."""
+        if self.large is None or result.error is not None:
+            return result
+        try:
+            return replace(result, large=await kept(self.large, self.limits, self.services.results))
+        except CodeCallError as error:
+            return self.failed(error)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import anyio
 
-from codecall.errors import QueueFullError
+from codecall.errors import QueueFullError, WorkerPoolDisposedError
 from codecall.sandbox.host.process import WorkerProcess
 
 
@@ -22,6 +23,12 @@ class Need(NamedTuple):
     def met_by(self, worker: WorkerProcess) -> bool:
         """Whether that worker will do."""
         return worker.memory_mb >= self.memory_mb and worker.owner in (None, self.owner)
+
+    def best_of(self, idle: Sequence[WorkerProcess]) -> int | None:
+        """Which of the workers, in the order in which they were returned, will do best: the last one, whose memory is
+        warm; one that still loads only if there is no other. None if no one will do."""
+        fitting = [index for index, worker in enumerate(idle) if self.met_by(worker)]
+        return max(fitting, key=lambda index: (idle[index].ready, idle[index].owner is not None, index), default=None)
 
 
 class Waiter:
@@ -140,3 +147,16 @@ class Queue:
             f"{len(self)} scripts already wait for a worker; the limit is {self._longest}",
             hint="Try again in a moment; the operator can raise pool.max_workers or pool.max_queue.",
         )
+
+
+def closed() -> WorkerPoolDisposedError:
+    """The error of scripts for which there are no workers any more."""
+    return WorkerPoolDisposedError("The enclave has been closed")
+
+
+def shutting_down() -> WorkerPoolDisposedError:
+    """The error of scripts that come while the server waits for those that run."""
+    return WorkerPoolDisposedError(
+        "The server is shutting down and takes no more scripts; this one was not run",
+        hint="Send it again: another instance of the server may take it, or this one when it is back.",
+    )

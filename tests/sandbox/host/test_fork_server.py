@@ -158,7 +158,7 @@ class Who:
     async def prepare(self) -> None:
         """Nothing to read ahead."""
 
-    async def call(self, name: str, arguments: dict[str, object]) -> str:
+    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         raise AssertionError
 
     async def describe(self, name: str) -> dict[str, object] | None:
@@ -175,7 +175,7 @@ async def test_no_worker_serves_two_owners() -> None:
             def __init__(self, owner: str) -> None:
                 self.owner = owner
 
-            async def call(self, name: str, arguments: dict[str, object]) -> str:
+            async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
                 for worker in enclave.pool.lent():
                     if worker.owner == self.owner:
                         served.setdefault(worker, set()).add(self.owner)

@@ -1,5 +1,5 @@
-"""What recordings lose before they are written: credentials, by the patterns of the sanitizer, by the names they stand
-under, and by the environment of this process.
+"""What recordings and records of runs lose before they are written: credentials, by the patterns of the sanitizer, by
+the names they stand under, and by the environment of this process.
 
 A text that is JSON is masked as the data it holds, and stays JSON. Below a telling name (`api_keys: {prod: …}`) goes
 what looks like a credential; a JSON schema that stands there stays.
@@ -50,7 +50,7 @@ See = Callable[[str, str, bool], str]
 
 
 class Masker:
-    """Masks the credentials of one recording.
+    """Masks the credentials of one recording, or of one run.
 
     Args:
         names: Names, or globs, of further values to mask, in any letter case.

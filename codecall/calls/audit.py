@@ -1,0 +1,297 @@
+"""The record of every run: what scripts did, for whoever answers for the server.
+
+A run only takes notes. A thread makes events of them (hashing, masking), and hands each to the sinks, which have their
+own threads: nothing of this is waited for by a run. `audit_events.py` lists the events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from opentelemetry.trace import get_current_span
+
+from codecall.calls.audit_data import recorded, recorded_json, recorded_script
+from codecall.calls.audit_delivery import FLUSH_SECONDS, Belt, Losses, Sink, lane
+from codecall.calls.audit_events import AuditEvent, EventName, Trace
+from codecall.calls.audit_sinks import LoggingSink
+from codecall.calls.digests import digest, sha256
+from codecall.envelopes import ExecutionResult, Stats
+from codecall.errors import IllegalAccess
+from codecall.made_calls import MadeCall
+from codecall.operating import AuditOptions
+from codecall.options import Preset
+from codecall.sandbox.services import Ending
+
+logger = logging.getLogger("codecall")
+
+BLOCKED_CALLS: Final = frozenset({"ACCESS_DENIED", "RATE_LIMIT"})
+"""Codes of calls that count as blocked. A script that calls a meta-tool is itself blocked."""
+
+REFUSED: Final = frozenset({"syntax_error", "illegal_access"})
+"""Statuses of scripts that count as blocked."""
+
+Fields = dict[str, object]
+
+
+class _Note(NamedTuple):
+    """What an event is made of, later and in another thread."""
+
+    name: EventName
+    time: float
+    run_id: str
+    caller: str
+    trace: Trace | None
+    fields: Callable[[], Fields]
+    loop: asyncio.AbstractEventLoop
+
+
+class Audit:
+    """Records of runs, and the sinks they go to.
+
+    Args:
+        options: which sinks, and what records hold.
+    """
+
+    def __init__(self, options: AuditOptions) -> None:
+        self.options = options
+        sinks: tuple[Sink, ...] = (LoggingSink(),) if options.sinks is None else options.sinks
+        self._sinks = [(sink, lane(sink)) for sink in sinks]
+        self._losses = Losses("the record of runs")
+        self._used = False
+        self._notes = Belt[_Note]("codecall audit", self._carry, self._losses.add)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether any sink would take an event."""
+        return any(getattr(sink, "enabled", True) for sink, _ in self._sinks)
+
+    @property
+    def lost(self) -> int:
+        """Events so far that did not reach a sink, of all sinks."""
+        return self._losses.count + sum(lane.losses.count for _, lane in self._sinks)
+
+    def note(self, name: EventName, run_id: str, caller: str, fields: Callable[[], Fields], held: int = 0) -> None:
+        """Something happened, in the task in which it did.
+
+        Args:
+            name: of the event.
+            run_id: of the run.
+            caller: whose it is, as a hash.
+            fields: makes the rest; called in another thread.
+            held: characters that it keeps in memory until then.
+        """
+        self._used = True
+        note = _Note(name, time.time(), run_id, caller, _trace(), fields, asyncio.get_running_loop())
+        self._notes.put(note, held)
+
+    def invoked(self, caller: str, made: MadeCall, text: str, value: str | None) -> None:
+        """A call of `codecall:invoke` has ended; its input and its value, unless it failed, as JSON."""
+        self.called("invoke", f"invoke_{secrets.token_urlsafe(16)}", caller, made, (text, value))
+
+    def called(self, verb: str, run_id: str, caller: str, made: MadeCall, texts: tuple[str, str | None]) -> None:
+        """A call has ended. `texts`: its input, and its value unless it failed, as JSON."""
+        text, value = texts if self.options.include_results else (texts[0], None)
+        options = self.options
+
+        def fields() -> Fields:
+            told = _call(made)
+            told["input_sha256"] = digest(text)
+            if options.include_arguments:
+                told["input"] = recorded_json(text)
+            if value is not None:
+                told["result"] = recorded_json(value)
+            return told
+
+        held = len(text) + len(value or "")
+        execute = verb == "execute"
+        self.note(
+            "codecall.execute.tool_call" if execute else "codecall.invoke.tool_call", run_id, caller, fields, held
+        )
+        if made.code in BLOCKED_CALLS:
+            blocked: EventName = "codecall.execute.blocked" if execute else "codecall.invoke.blocked"
+            self.note(blocked, run_id, caller, lambda: {"what": "call", **_named(made), "code": made.code})
+
+    async def flush(self) -> None:
+        """Wait until the sinks have been told of all; for `FLUSH_SECONDS` at most, and what is missing is logged."""
+        if not self._used:
+            return
+        ends = time.monotonic() + FLUSH_SECONDS
+        await asyncio.to_thread(self._notes.flush, FLUSH_SECONDS)
+        for sink, way in self._sinks:
+            try:
+                missing = await way.flush(max(0.0, ends - time.monotonic()))
+            except TimeoutError:
+                missing = 1
+            if missing:
+                logger.error("audit: %s has not taken %d events in time", type(sink).__name__, missing)
+
+    def _carry(self, note: _Note) -> None:
+        fields = MappingProxyType(note.fields())
+        event = AuditEvent(note.name, note.time, note.run_id, note.caller, fields, note.trace)
+        for sink, way in self._sinks:
+            if getattr(sink, "enabled", True):
+                way.put(event, note.loop)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What is known of a run before it begins."""
+
+    run_id: str
+    caller: str
+    """A hash."""
+    script: str
+    preset_name: str
+    preset: Preset
+    context_bytes: int = 0
+    allowed_tools: Sequence[str] | None = None
+    dry_run: bool = False
+    resume_from: str | None = None
+
+
+class RunRecord:
+    """Takes notes of one run; a `RunWatch`.
+
+    Args:
+        audit: where they go.
+        run: the run.
+    """
+
+    def __init__(self, audit: Audit, run: Recorded) -> None:
+        self._audit = audit
+        self._run = run
+        self._began = time.perf_counter()
+        self._queue_ms: float | None = None
+        self._validation_ms: float | None = None
+
+    def waiting(self) -> None:
+        """See `RunWatch.waiting`."""
+        self._began = time.perf_counter()
+        run, options = self._run, self._audit.options
+
+        def fields() -> Fields:
+            told: Fields = {
+                "script_sha256": sha256(run.script),
+                "script_chars": len(run.script),
+                "context_bytes": run.context_bytes,
+                "preset": run.preset_name,
+                "dry_run": run.dry_run,
+                "allowed_tools": None if run.allowed_tools is None else len(run.allowed_tools),
+                "resumed_from": run.resume_from,
+            }
+            if options.include_arguments:
+                told["script"] = recorded_script(run.script)
+            return told
+
+        self._note("codecall.execute.start", fields)
+
+    def running(self) -> None:
+        """See `RunWatch.running`."""
+        self._queue_ms = _ms_since(self._began)
+
+    def checked(self, validation_ms: float) -> None:
+        """See `RunWatch.checked`."""
+        self._validation_ms = round(validation_ms, 3)
+
+    def said(self, lines: Sequence[str]) -> None:
+        """See `RunWatch.said`. What scripts say is not recorded."""
+
+    def calling(self, made: MadeCall, text: str) -> Ending | None:
+        """See `RunWatch.calling`."""
+        audit, run = self._audit, self._run
+        return lambda value: audit.called("execute", run.run_id, run.caller, made, (text, value))
+
+    def ended(self, result: ExecutionResult) -> None:
+        """See `RunWatch.ended`."""
+        if result.status in REFUSED:
+            self._note("codecall.execute.blocked", lambda: _refused(result))
+        include = self._audit.options.include_results and result.success and result.large is None
+        duration_ms = _ms_since(self._began)
+
+        def fields() -> Fields:
+            told = self._ending(result.status, duration_ms)
+            told["code"] = result.error.code if result.error is not None else None
+            told["calls_failed"] = sum(call.outcome == "error" for call in result.calls)
+            told["calls_reused"] = sum(call.reused for call in result.calls)
+            told["result_bytes"] = result.large.size if result.large is not None else None
+            told |= _used(result.stats, self._run.preset)
+            if include:
+                told["result"] = recorded(result.value)
+            return told
+
+        self._note("codecall.execute.complete", fields)
+
+    def cancelled(self) -> None:
+        """See `RunWatch.cancelled`."""
+        duration_ms = _ms_since(self._began)
+        self._note("codecall.execute.complete", lambda: self._ending("cancelled", duration_ms))
+
+    def _ending(self, status: str, duration_ms: float) -> Fields:
+        return {
+            "status": status,
+            "duration_ms": duration_ms,
+            "queue_ms": self._queue_ms,
+            "validation_ms": self._validation_ms,
+        }
+
+    def _note(self, name: EventName, fields: Callable[[], Fields]) -> None:
+        self._audit.note(name, self._run.run_id, self._run.caller, fields)
+
+
+def _call(made: MadeCall) -> Fields:
+    return {
+        "number": made.number,
+        **_named(made),
+        "input_chars": made.input_chars,
+        "outcome": made.outcome,
+        "code": made.code,
+        "duration_ms": made.duration_ms,
+        "result_chars": made.result_chars if made.outcome == "ok" else None,
+        "reused": made.reused,
+    }
+
+
+def _named(made: MadeCall) -> Fields:
+    return {"called": made.called, "name": made.name}
+
+
+def _refused(result: ExecutionResult) -> Fields:
+    error = result.error
+    location = error.location if error is not None else None
+    return {
+        "what": "script",
+        "code": error.code if error is not None else None,
+        "kind": error.kind if isinstance(error, IllegalAccess) else None,
+        "line": location.line if location is not None else None,
+        "column": location.column if location is not None else None,
+    }
+
+
+def _used(stats: Stats, preset: Preset) -> Fields:
+    """What a run used, and of how much."""
+    return {
+        "script_ms": round(stats.script_ms, 3),
+        "max_script_ms": preset.timeout_ms,
+        "run_ms": round(stats.duration_ms, 3),
+        "max_run_ms": preset.max_duration_ms,
+        "steps": stats.steps,
+        "max_steps": preset.max_steps,
+        "tool_calls": stats.tool_calls,
+        "max_tool_calls": preset.max_tool_calls,
+    }
+
+
+def _ms_since(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 3)
+
+
+def _trace() -> Trace | None:
+    span = get_current_span().get_span_context()
+    return Trace(span.trace_id, span.span_id, span.trace_flags) if span.is_valid else None

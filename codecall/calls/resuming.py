@@ -1,0 +1,246 @@
+"""Taking up a run that failed: its completed calls are answered from what is kept of them instead of being made again.
+
+`calls/matching.py` says which calls, `calls/kept_runs.py` what is kept. Each call is looked at by the rules of access
+once more before it is answered. What ends well is written before the script hears of it, so that a server that is
+killed at any moment loses no call that its script knew of.
+
+A store that fails or does not answer never ends a run: it goes on and is not kept, and the log and the envelope say so.
+Only to take a run up the store must answer, since otherwise everything would be made again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import anyio
+from msgspec.structs import replace as change
+
+from codecall.calls.digests import digest_soon
+from codecall.calls.kept_runs import MAX_CALLS, Call, Damaged, Header, RunStore, State
+from codecall.calls.matching import Earlier
+from codecall.envelopes import ExecutionResult
+from codecall.errors import Called, CodeCallError
+from codecall.made_calls import MadeCall
+from codecall.operating import ResumeOptions
+
+logger = logging.getLogger("codecall")
+
+RUN_ID: Final = re.compile(r"run_[A-Za-z0-9_-]{16,64}")
+"""What names of runs look like."""
+
+SLACK_S: Final = 10.0
+"""Seconds after its time is up for which a run may still be ending."""
+
+Admit = Callable[[Called, str], Awaitable[None]]
+"""Whether the caller may make such a call now; raises what the call would."""
+
+
+class CannotResume(CodeCallError):  # noqa: N818 - reads as the state it is
+    """A run cannot be taken up; nothing has run."""
+
+    code = "CANNOT_RESUME"
+
+
+class _Begun(NamedTuple):
+    """A call that is being made."""
+
+    digest: str
+    start: int
+    inherits: int
+    parted: bool
+
+
+class RunMemory:
+    """The memory of one run; a `CallMemory`.
+
+    Args:
+        options: where it is kept, and how much.
+        run_id: of the run.
+        owner: whose it is.
+        lasts_s: seconds it may take at most.
+        admit: whether a call may be made.
+    """
+
+    def __init__(self, options: ResumeOptions, *, run_id: str, owner: str, lasts_s: float, admit: Admit) -> None:
+        self._options = options
+        self._store = RunStore(options.store, options.ttl_s, options.max_value_chars)
+        self._run_id = run_id
+        self._lasts_s = lasts_s
+        self._admit = admit
+        self._header = Header(1, owner, "running", ends=0.0)
+        self._written = False
+        """Whether there is a header in the store."""
+        self._from = ""
+        self._earlier = Earlier()
+        self._begun: dict[int, _Begun] = {}
+        self._clock = 0
+        self._chars = 0
+        """Of all values kept."""
+        self._last = self._kept = 0
+        self._broken = self._full = False
+
+    async def take_up(self, run_id: str, *, known: bool = False) -> None:
+        """Answer calls from what is kept of that run.
+
+        Args:
+            run_id: of the earlier run; of this one, if it was begun before and its server was killed.
+            known: whoever asks knows that the earlier run has ended: it is taken up however it did, if there is one.
+
+        Raises:
+            CannotResume: there is no such run, or it cannot be taken up.
+        """
+        try:
+            header = await self._store.header(run_id) if RUN_ID.fullmatch(run_id) else None
+            if header is None or header.owner != self._header.owner:
+                if known and header is None:
+                    return
+                raise CannotResume(
+                    f"there is no run '{run_id[:80]}' of yours that failed within the last {self._options.ttl_s} s",
+                    hint="Run the script from its beginning, without resumeFrom, if that does no harm.",
+                )
+            if not known:
+                self._check(run_id, header)
+            calls = await self._store.calls(run_id, header)
+            if len(calls) > MAX_CALLS:
+                raise Damaged
+            attempt = header.attempt + 1 if run_id == self._run_id else 0
+            await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
+            self._header = change(self._header, attempt=attempt, inherited=len(calls))
+            await self._begin()
+        except CodeCallError:
+            raise
+        except Damaged:
+            raise CannotResume(
+                f"not all of what run '{run_id}' did is known any more",
+                hint="Run the script from its beginning, without resumeFrom, if that does no harm.",
+            ) from None
+        except Exception as failure:
+            logger.warning("the store of runs failed (%s); a run could not be taken up", type(failure).__name__)
+            raise CannotResume(
+                "the store of runs does not answer; nothing was run",
+                hint="Try again later, or run without resumeFrom: that makes every call again.",
+            ) from None
+        self._from = run_id
+        self._earlier = Earlier(calls)
+        self._clock = max((call.end or call.start for call in calls), default=0)
+        self._chars = sum(len(call.value or "") for call in calls)
+
+    async def recall(self, made: MadeCall, text: str) -> str | None:
+        """See `CallMemory.recall`."""
+        digest = await digest_soon(text)
+        self._clock += 1
+        self._last = max(self._last, made.number)
+        found = self._earlier.match(made.called, made.name, digest)
+        self._begun[made.number] = _Begun(digest, self._clock, found.number, found.parted)
+        if found.value is not None:
+            await self._admit(made.called, made.name)
+        return found.value
+
+    async def keep(self, made: MadeCall, text: str, value: str | None) -> None:
+        """See `CallMemory.keep`."""
+        begun = self._begun.pop(made.number, None)
+        if begun is None:
+            return
+        if self._broken:
+            made.kept = False
+            return
+        self._clock += 1
+        if made.reused:
+            call = Call(state="reused", inherits=begun.inherits, start=begun.start, end=self._clock)
+        else:
+            call = Call(
+                *(made.called, made.name, begun.digest),
+                state="failed" if value is None else "ok",
+                value=value,
+                start=begun.start,
+                end=self._clock,
+                inherits=begun.inherits,
+                parted=begun.parted,
+            )
+            if value is not None and (why := self._too_much(value)):
+                made.kept = False
+                call = change(call, state="lost", value=None)
+                logger.warning("the value of a call is not kept for resumeFrom: %s", why)
+        if made.number > MAX_CALLS - self._header.inherited:
+            made.kept = False
+            self._full = True
+            return
+        with anyio.CancelScope(shield=True):
+            await self._write(made, call)
+
+    async def attend(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
+        """The result of `run`, which this is the memory of; says what was taken up, and what could not be kept."""
+        try:
+            result = await run
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._end("cancelled")
+            raise
+        await self._end("ok" if result.success else "failed")
+        warnings = result.warnings
+        if not result.success and (self._broken or self._full):
+            why = "the store of runs failed" if self._broken else f"it made more than {MAX_CALLS:,} calls"
+            warnings = (*warnings, f"This run cannot be taken up with resumeFrom: {why}.")
+        return replace(result, resumed_from=self._from, warnings=warnings)
+
+    def _check(self, run_id: str, header: Header) -> None:
+        """Raise where a run of the caller's cannot be taken up."""
+        if header.state == "ok":
+            raise CannotResume(
+                f"run '{run_id}' ended well; there is nothing to take up",
+                hint="What it did is done. Run a new script without resumeFrom.",
+            )
+        seconds = header.ends - time.time()
+        if header.state == "running" and seconds > 0:
+            raise CannotResume(
+                f"run '{run_id}' has not ended yet",
+                hint=f"If nothing is heard of it, take it up in {seconds:.0f} s: then it has.",
+            )
+
+    def _too_much(self, value: str) -> str | None:
+        options = self._options
+        if len(value) > options.max_value_chars:
+            return f"it has {len(value):,} characters; at most {options.max_value_chars:,} are"
+        if self._chars + len(value) > options.max_run_chars:
+            return f"those of one run may have {options.max_run_chars:,} characters together"
+        self._chars += len(value)
+        return None
+
+    async def _write(self, made: MadeCall, call: Call) -> None:
+        try:
+            if not self._written:
+                await self._begin()
+            await self._store.put_call(self._run_id, self._header, made.number, call, lasts_s=self._lasts_s)
+        except Exception as failure:
+            made.kept = False
+            self._failed(failure)
+        else:
+            self._kept += 1
+
+    async def _begin(self) -> None:
+        header = change(self._header, ends=time.time() + self._lasts_s + SLACK_S)
+        await self._store.put_header(self._run_id, header)
+        self._header, self._written = header, True
+
+    async def _end(self, state: State) -> None:
+        """Write how the run ended. Of one that made no calls and did not fail there is nothing to write."""
+        if not self._written and state != "failed":
+            return
+        whole = not self._broken and not self._full
+        last = min(self._last, MAX_CALLS)
+        header = change(self._header, state=state, last=last, kept=self._kept, whole=whole)
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._store.put_header(self._run_id, header)
+        except Exception as failure:
+            self._failed(failure)
+
+    def _failed(self, failure: Exception) -> None:
+        if not self._broken:
+            logger.warning("the store of runs failed (%s); run %s is not kept", type(failure).__name__, self._run_id)
+        self._broken = True

@@ -1,0 +1,224 @@
+"""Tells a client of its script while it runs: progress, and console lines.
+
+What happens is only noted; a task of its own sends, so that a client that takes nothing in holds up no script. The task
+starts when the script has run for `INTERVAL_S`: a shorter one costs a timer, and its client gets no progress.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+from fastmcp.server.context import Context
+
+from codecall.calls.names import shown
+from codecall.calls.unexpected import log_unexpected
+from codecall.envelopes import ExecutionResult
+from codecall.made_calls import MadeCall
+from codecall.meta_tools.hearing import Listener, listener_of
+from codecall.operating import ProgressOptions
+from codecall.sandbox.services import Ending
+
+logger = logging.getLogger("codecall")
+
+INTERVAL_S: Final = 0.1
+"""Seconds from the beginning of a run to the first progress, and at least between any two."""
+
+FLUSH_S: Final = 1.0
+"""Seconds an answer waits at most for what its client has not taken in yet."""
+
+
+class _Call:
+    """A call that is being made."""
+
+    __slots__ = ("_name", "text")
+
+    def __init__(self, name: str) -> None:
+        self._name = shown(name)
+        self.text = self._name
+        """Its name, and what its tool has reported last."""
+
+    def hear(self, progress: float, total: float | None, message: str | None) -> None:
+        """The tool reports on itself."""
+        share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+        self.text = f"{self._name} ({share}: {shown(message)})" if message else f"{self._name} ({share})"
+
+
+_call: Final[contextvars.ContextVar[_Call | None]] = contextvars.ContextVar("codecall_call", default=None)
+"""The call this task makes. What a tool starts takes it along."""
+
+
+def progress_of(options: ProgressOptions, context: Context, run_id: str) -> Progress | None:
+    """What tells the client of `context` of its run; None where it asked for nothing, or the option is off."""
+    listener = listener_of(context) if options.enabled else None
+    return Progress(listener, options.heartbeat_s, run_id) if listener is not None else None
+
+
+class Progress:
+    """A `RunWatch` that tells a client. To be entered before the run begins, and left in the same task.
+
+    Args:
+        listener: The client.
+        heartbeat_s: Seconds after which progress is told again though nothing has happened.
+        run_id: Names the run in console lines.
+    """
+
+    def __init__(self, listener: Listener, heartbeat_s: float, run_id: str) -> None:
+        self._listener = listener
+        self._heartbeat_s = heartbeat_s
+        self._run_id = run_id
+        self._began = time.perf_counter()
+        self._waits = True
+        self._done = 0
+        self._running: dict[_Call, None] = {}
+        """The one that was last heard of is the last."""
+        self._lines: deque[str] = deque()
+        self._told = (-1, 0)
+        """How many calls were done when progress was told last, and how often that many had been told before."""
+        self._news = asyncio.Event()
+        self._over = asyncio.Event()
+        self._gone = False
+        """Nothing can be sent any more."""
+        self._task: asyncio.Task[None] | None = None
+        self._within = ExitStack()
+
+    # ---------------------------------------------------------------------------------------------- what happens
+
+    def waiting(self) -> None:
+        """See `RunWatch.waiting`."""
+
+    def running(self) -> None:
+        """See `RunWatch.running`."""
+        self._waits = False
+        self._news.set()
+
+    def checked(self, validation_ms: float) -> None:
+        """See `RunWatch.checked`."""
+
+    def said(self, lines: Sequence[str]) -> None:
+        """See `RunWatch.said`."""
+        if self._listener.lines and not self._gone:
+            self._lines.extend(lines)
+            self._news.set()
+
+    def calling(self, made: MadeCall, text: str) -> Ending | None:  # noqa: ARG002
+        """See `RunWatch.calling`."""
+        call = _Call(made.name)
+        before = _call.set(call)
+        self._running[call] = None
+        self._news.set()
+
+        def ended(_value: str | None) -> None:
+            _call.reset(before)
+            del self._running[call]
+            self._done += 1
+            self._news.set()
+
+        return ended
+
+    def ended(self, result: ExecutionResult) -> None:
+        """See `RunWatch.ended`."""
+
+    def cancelled(self) -> None:
+        """See `RunWatch.cancelled`."""
+
+    def _heard(self, progress: float, total: float | None, message: str | None) -> None:
+        """A tool reports on itself; one that has ended is not listened to."""
+        call = _call.get()
+        if call in self._running:
+            call.hear(progress, total, message)
+            del self._running[call]
+            self._running[call] = None
+            self._news.set()
+
+    # --------------------------------------------------------------------------------------------------- sending
+
+    async def __aenter__(self) -> Self:
+        self._within.enter_context(self._listener.overhearing(self._heard))
+        self._within.callback(asyncio.get_running_loop().call_later(INTERVAL_S, self._begin).cancel)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._within.close()
+        cancelled = kind is not None and not issubclass(kind, Exception)
+        if self._lines and not self._gone and not cancelled:
+            self._begin()
+        if self._task is None:
+            return
+        self._over.set()
+        self._news.set()
+        try:
+            if not cancelled:
+                await asyncio.wait({self._task}, timeout=FLUSH_S)
+                if not self._task.done():
+                    logger.warning(
+                        "%s: its client takes in too slowly what it asked to hear; %d console lines were not sent",
+                        self._run_id,
+                        len(self._lines),
+                    )
+        finally:
+            if self._task.cancel():
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait({self._task}, timeout=FLUSH_S)
+
+    def _begin(self) -> None:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._sending())
+
+    async def _sending(self) -> None:
+        try:
+            while not self._over.is_set():
+                await self._tell_lines()
+                if self._listener.progress and not self._over.is_set():
+                    await self._listener.tell_progress(self._next(), self._message())
+                await _within(INTERVAL_S, self._over)
+                quiet = max(0.0, self._heartbeat_s - INTERVAL_S) if self._listener.progress else None
+                await _within(quiet, self._news)
+                self._news.clear()
+            await self._tell_lines()
+        except Exception as failure:
+            self._gone = True
+            self._lines.clear()
+            logger.debug("%s: its client cannot be told of it any more: %s", self._run_id, type(failure).__name__)
+            log_unexpected("telling a client of its script", failure)
+
+    async def _tell_lines(self) -> None:
+        while self._lines:
+            await self._listener.tell_line(self._lines[0], self._run_id)
+            self._lines.popleft()
+
+    def _next(self) -> float:
+        """The calls done, and a part of one more where that many were told before: progress has to rise each time."""
+        done, again = self._told
+        self._told = self._done, again + 1 if done == self._done else 0
+        return self._done + self._told[1] / (self._told[1] + 1)
+
+    def _message(self) -> str:
+        said = f"{time.perf_counter() - self._began:.1f} s"
+        if self._waits:
+            return f"waiting for a worker, {said}"
+        done = "1 call done" if self._done == 1 else f"{self._done} calls done"
+        if not self._running:
+            return f"{done}, {said}"
+        more = len(self._running) - 1
+        current = next(reversed(self._running)).text
+        return f"{done}, now {current}{f' and {more} more' if more else ''}, {said}"
+
+
+async def _within(seconds: float | None, event: asyncio.Event) -> None:
+    """Wait for `event`, so long at most."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

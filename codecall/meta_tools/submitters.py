@@ -1,0 +1,132 @@
+"""For whom a background task is run: noted when it is asked for, in the store of FastMCP's queue, read by its worker.
+
+FastMCP hands the token and the headers of whoever asked on to the worker. What CodeCall needs beside them:
+
+    the caller's key      for rate limits, and for owners of results and processes: a worker knows no peer's address
+    visibility rules      a request finds them by its user, a task by its session: a tool that is hidden from the user
+                          would be back in the task
+
+A note is found by the session and the id of the request, both of which FastMCP hands on, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, cast
+
+import msgspec
+from docket import Docket
+from fastmcp.exceptions import ToolError
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import get_access_token, get_context
+from fastmcp.server.transforms.visibility import get_visibility_rules, save_visibility_rules
+from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
+from fastmcp_tasks.dependencies import CurrentDocket
+
+from codecall.calls.callers import client_key
+
+NOTE_S: Final = 86_400
+"""Seconds a note is kept for a task that waits in the queue."""
+
+AFTER_S: Final = 900
+"""Seconds it is kept once the task has run: as long as FastMCP keeps the result."""
+
+UNKNOWN: Final = "it is not known any more who asked for this task, so it was not run; ask for it again"
+EXPIRED: Final = (
+    "the access token this task was asked for with has expired, so it was not run; ask again with a new one"
+)
+
+
+class _Note(msgspec.Struct, frozen=True):
+    caller: str
+    """What `client_key` said."""
+    token: bool
+    """Whether they had a token."""
+    rules: list[dict[str, Any]]
+    """Their visibility rules, as FastMCP keeps them."""
+
+
+async def note_submitter() -> None:
+    """Note for whom the request in this context may be about to queue a task; without such a request, nothing.
+
+    Raises:
+        ToolError: somebody else asked for a task with the same session and request id.
+    """
+    try:
+        context = get_context()
+    except RuntimeError:
+        return
+    if context.request_context is None or context.client_extension_settings(TASKS_EXTENSION_ID) is None:
+        return
+    docket = await _queue()
+    if docket is None:
+        return
+    note = _Note(client_key(context), get_access_token() is not None, await get_visibility_rules(context))
+    text = msgspec.json.encode(note)
+    key = _key(docket, context)
+    async with docket.redis() as redis:
+        if await redis.set(key, text, ex=NOTE_S, nx=True):
+            return
+        earlier = await redis.get(key)
+        if earlier is not None and _read(earlier).caller != note.caller:
+            raise ToolError("another client asked for a task with this session and request id; use another id")
+        await redis.set(key, text, ex=NOTE_S)
+
+
+async def submitter(context: Context) -> str:
+    """The key of the caller for whom a worker runs the task of `context`; from now on it sees what they may see.
+
+    Raises:
+        ToolError: nobody knows any more, or their token has expired.
+    """
+    docket = await _queue()
+    text: bytes | None = None
+    if docket is not None:
+        async with docket.redis() as redis:
+            text = await redis.get(_key(docket, context))
+    if text is None:
+        raise ToolError(UNKNOWN)
+    note = _read(text)
+    token = get_access_token()
+    if token is None and note.token:
+        raise ToolError(EXPIRED)
+    if token is not None and client_key(context) != note.caller:
+        raise ToolError(UNKNOWN)
+    if note.rules:
+        await save_visibility_rules(context, note.rules, components=set())
+    return note.caller
+
+
+async def release(context: Context) -> None:
+    """The task of `context` has run: its note need not be kept for long any more."""
+    docket = await _queue()
+    if docket is not None:
+        async with docket.redis() as redis:
+            await redis.expire(_key(docket, context), AFTER_S)
+
+
+async def _queue() -> Docket | None:
+    """FastMCP's queue; None where it has none, which it tells clients itself."""
+    try:
+        return await cast("AbstractAsyncContextManager[Docket]", CurrentDocket()).__aenter__()
+    except RuntimeError:
+        return None
+
+
+def _key(docket: Docket, context: Context) -> str:
+    """Where the note is.
+
+    Raises:
+        ToolError: the worker was not told which request asked for the task.
+    """
+    try:
+        named = f"{context.session_id}\x00{context.origin_request_id}"
+    except RuntimeError:  # FastMCP found nothing of what it had kept of the request
+        raise ToolError(UNKNOWN) from None
+    digest = hashlib.blake2b(named.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return docket.key(f"codecall:submitter:{digest}")
+
+
+def _read(text: bytes) -> _Note:
+    return msgspec.json.decode(text, type=_Note)

@@ -1,0 +1,106 @@
+"""Two instances of a server, each a process with HTTP and a worker for tasks, and one Redis."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx2
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StreamableHttpTransport
+from fastmcp.server.auth.providers.jwt import RSAKeyPair
+
+from tests.redis_server import RedisServer
+
+ISSUER, AUDIENCE = "https://login.example.com", "orders"
+
+
+class Instance:
+    """One process of `tests/instances/server.py`. Its socket listens at once, so nobody need wait until it has started.
+
+    Args:
+        environment: of the process.
+        log: where it says what it has to say.
+    """
+
+    def __init__(self, environment: dict[str, str], log: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening, log.open("wb") as said:
+            self.port: int = listening.getsockname()[1]
+            command = [sys.executable, "-m", "uvicorn", "tests.instances.server:app", "--fd", str(listening.fileno())]
+            self._process = subprocess.Popen(
+                command, env=environment, pass_fds=[listening.fileno()], stdout=said, stderr=said
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it as a loss of power does."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End it as an update does."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(20)
+        finally:
+            self.kill()
+
+
+def _unshared(options: dict[str, Any]) -> httpx2.AsyncClient:
+    options.setdefault("timeout", 60)
+    return httpx2.AsyncClient(**options, limits=httpx2.Limits(max_keepalive_connections=0))
+
+
+class Instances(NamedTuple):
+    """What runs."""
+
+    redis: RedisServer
+    both: tuple[Instance, Instance]
+    keys: RSAKeyPair
+
+    def client(self, port: int, subject: str = "ann", *scopes: str) -> Client[Any]:
+        """Somebody at that port, who opens a connection for every request."""
+        token = self.keys.create_token(subject=subject, issuer=ISSUER, audience=AUDIENCE, scopes=list(scopes))
+        transport = StreamableHttpTransport(
+            f"http://127.0.0.1:{port}/mcp", auth=token, httpx_client_factory=lambda **options: _unshared(options)
+        )
+        return Client(transport)
+
+
+@pytest.fixture(scope="module")
+def instances() -> Generator[Instances]:
+    """Two, for all tests of the module."""
+    with tempfile.TemporaryDirectory(prefix="redis") as folder:
+        redis, keys = RedisServer(Path(folder)), RSAKeyPair.generate()
+        redis.start()
+        key = Path(folder) / "public.pem"
+        key.write_text(keys.public_key)
+        environment = {
+            **os.environ,
+            "REDIS_URL": redis.url,
+            "ISSUER": ISSUER,
+            "AUDIENCE": AUDIENCE,
+            "PUBLIC_KEY_FILE": str(key),
+            "FASTMCP_DOCKET_REDELIVERY_TIMEOUT": "PT1S",
+        }
+        logs = [Path(folder) / name for name in ("one.log", "two.log")]
+        one, two = (Instance(environment, log) for log in logs)
+        try:
+            yield Instances(redis, (one, two), keys)
+        finally:
+            one.stop()
+            two.stop()
+            redis.stop()
+            print(*(log.read_text() for log in logs), sep="\n--- \n")

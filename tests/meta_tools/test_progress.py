@@ -1,0 +1,546 @@
+"""What a client hears while its script runs: progress and console lines, in both eras, over every transport."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import re
+import socket
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from fastmcp import Client, Context, FastMCP
+from fastmcp.client.logging import LogMessage
+from fastmcp.client.transports import StdioTransport
+from fastmcp.utilities.tests import asgi_server
+from fastmcp_tasks import TasksExtension, call_tool_task
+from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp_types import CallToolResult, LoggingLevel
+
+from codecall import CodeCallPlugin
+from codecall.meta_tools.hearing import listener_of
+from tests.redis_server import RedisServer
+
+Mode = Literal["legacy", "auto"]
+MODES: tuple[Mode, ...] = ("legacy", "auto")
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+LIVE = "console.log('one'); await callTool('step', {}); console.log('two'); return 'end'"
+
+
+class Ear:
+    """What one client hears. Progress must rise with each notification, as the protocol says."""
+
+    def __init__(self) -> None:
+        self.progress: list[tuple[float, str]] = []
+        self.totals: set[float | None] = set()
+        self.lines: list[str] = []
+        self.runs: set[str] = set()
+        self.levels: set[str] = set()
+        self._news = asyncio.Condition()
+
+    async def hear_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        async with self._news:
+            self.totals.add(total)
+            self.progress.append((progress, message or ""))
+            self._news.notify_all()
+
+    async def hear_line(self, message: LogMessage) -> None:
+        assert message.logger == "codecall.console"
+        async with self._news:
+            self.lines.append(message.data["msg"])
+            self.runs.add(message.data["extra"]["runId"])
+            self.levels.add(message.level)
+            self._news.notify_all()
+
+    async def until(self, heard: Callable[[Ear], bool]) -> None:
+        """Wait until enough has been heard."""
+        async with asyncio.timeout(20), self._news:
+            await self._news.wait_for(lambda: heard(self))
+
+    def said(self, pattern: str) -> bool:
+        """Whether a message of progress looks like this."""
+        return any(re.search(pattern, message) for _, message in self.progress)
+
+    def rises(self) -> bool:
+        """Whether each progress was more than the one before it, and nobody made up where it ends."""
+        told = [progress for progress, _ in self.progress]
+        return self.totals <= {None} and all(before < after for before, after in zip(told, told[1:], strict=False))
+
+    @property
+    def handlers(self) -> dict[str, Any]:
+        """For a client."""
+        return {"progress_handler": self.hear_progress, "log_handler": self.hear_line}
+
+
+class Stairs:
+    """A server whose tool `step` waits to be let on."""
+
+    def __init__(self, **options: Any) -> None:
+        self.gate = asyncio.Event()
+        self.waiting = asyncio.Event()
+        self.given_up = asyncio.Event()
+        self.server = FastMCP[Any]("stairs")
+        self.server.tool(self.step)
+        self.server.tool(self.report)
+        self.server.tool(self.heard_by)
+        defaults = {"vm": {"preset": "secure"}, "pool": {"min_workers": 0}}
+        CodeCallPlugin.init(**defaults | options).install(self.server)
+
+    async def step(self, number: int = 0) -> int:
+        """Wait."""
+        self.waiting.set()
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.given_up.set()
+            raise
+        return number
+
+    async def report(self, ctx: Context, seed: int = 0) -> None:
+        """Tell of oneself, at random, and not in order."""
+        numbers = random.Random(seed)
+        for _ in range(20):
+            await ctx.report_progress(numbers.random() * 100, 100, f"part {numbers.random()}")
+            await asyncio.sleep(0)
+        await ctx.report_progress(3, 4, "nearly\nthere")
+        await self.step()
+
+    async def heard_by(self, ctx: Context) -> list[bool]:
+        """Who would be told."""
+        listener = listener_of(ctx)
+        return [listener.progress, listener.lines] if listener else []
+
+    @asynccontextmanager
+    async def client(self, over: str, mode: Mode, ear: Ear, level: LoggingLevel = "info") -> AsyncGenerator[Client[Any]]:
+        """A client that asks for everything."""
+        async with AsyncExitStack() as stack:
+            running = await stack.enter_async_context(asgi_server(self.server)) if over == "http" else None
+            made = (
+                running.client(mode=mode, **ear.handlers)
+                if running is not None
+                else Client(self.server, mode=mode, **ear.handlers)
+            )
+            client = await stack.enter_async_context(made)
+            if mode == "legacy":
+                await ask_for_logs(client, level)
+            yield client
+
+
+async def ask_for_logs(client: Client[Any], level: LoggingLevel) -> None:
+    """As a client does it before 2026-07-28."""
+    with pytest.warns(MCPDeprecationWarning):
+        await client.set_logging_level(level)
+
+
+async def execute(client: Client[Any], script: str) -> dict[str, Any]:
+    """The envelope."""
+    answer = await client.call_tool("codecall:execute", {"script": script})
+    assert answer.structured_content is not None
+    return answer.structured_content
+
+
+def senders() -> list[asyncio.Task[Any]]:
+    """The tasks that tell clients of their scripts."""
+    return [task for task in asyncio.all_tasks() if "Progress._sending" in repr(task.get_coro())]
+
+
+async def gone(task: asyncio.Task[Any]) -> None:
+    """Wait for the end of a task, whatever it is."""
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("over", ["memory", "http"])
+async def test_a_client_hears_of_its_script_while_it_runs(over: str, mode: Mode) -> None:
+    stairs, ear = Stairs(), Ear()
+    async with stairs.client(over, mode, ear) as client:
+        run = asyncio.create_task(execute(client, LIVE))
+        await ear.until(lambda ear: ear.said("^0 calls done, now step, [0-9.]+ s$") and ear.lines == ["one"])
+        assert not run.done()
+        stairs.gate.set()
+        envelope = await run
+        assert (envelope["status"], envelope["result"], envelope["logs"]) == ("ok", "end", ["one", "two"])
+        await ear.until(lambda ear: len(ear.lines) == 2)
+    assert ear.lines == ["one", "two"]
+    assert ear.runs == {envelope["runId"]}
+    assert ear.levels == {"info"}
+    assert ear.rises()
+    assert senders() == []
+
+
+STDIO = """
+from fastmcp import FastMCP
+from codecall import CodeCallPlugin
+
+mcp = FastMCP("stairs")
+
+@mcp.tool
+def step(path: str) -> str:
+    return open(path).read()
+
+CodeCallPlugin.init(pool={"min_workers": 0}).install(mcp)
+mcp.run(show_banner=False)
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_over_stdio(mode: Mode, tmp_path: Path) -> None:
+    import os
+
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    (tmp_path / "server.py").write_text(STDIO, encoding="utf-8")
+    ear = Ear()
+    transport = StdioTransport(sys.executable, [str(tmp_path / "server.py")], cwd=str(Path.cwd()), keep_alive=False)
+    async with Client(transport, mode=mode, **ear.handlers) as client:
+        if mode == "legacy":
+            await ask_for_logs(client, "debug")
+        script = f"console.log('one'); return await callTool('step', {{path: {json.dumps(str(gate))}}})"
+        run = asyncio.create_task(execute(client, script))
+        await ear.until(lambda ear: ear.said("now step") and ear.lines == ["one"])
+        await asyncio.to_thread(gate.write_text, "open", encoding="utf-8")
+        assert (await run)["result"] == "open"
+    assert ear.rises()
+
+
+async def test_a_short_script_delivers_its_lines_before_its_answer_and_no_progress() -> None:
+    stairs, ear = Stairs(), Ear()
+    async with stairs.client("memory", "auto", ear) as client:
+        await execute(client, "return 1")  # now there is a worker
+        ear.progress.clear()
+        await execute(client, "for (let i = 0; i < 30; i++) console.log(`line ${i}`)")
+        await ear.until(lambda ear: len(ear.lines) == 30)
+    assert ear.lines == [f"line {number}" for number in range(30)]
+    assert ear.progress == []
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [
+        ("console.log('said'); throw new Error('no')", "runtime_error"),
+        ("console.log('said'); await callTool('nothing', {})", "tool_error"),
+        ("console.log('said'); for (const a of [1]) { for (let i = 0; i < 1e9; i++) { } }", "runtime_error"),
+    ],
+)
+async def test_lines_of_a_script_that_fails(script: str, status: str) -> None:
+    stairs, ear = Stairs(), Ear()
+    async with stairs.client("memory", "auto", ear) as client:
+        assert (await execute(client, script))["status"] == status
+        await ear.until(lambda ear: ear.lines == ["said"])
+    assert senders() == []
+
+
+async def test_lines_are_data() -> None:
+    stairs, ear = Stairs(vm={"preset": "experimental"}), Ear()
+    async with stairs.client("http", "auto", ear) as client:
+        script = """
+        console.log('a\\nb\\r\\u001b[31mred\\u0000\\u202e'); console.log('\\ud800'); console.log('x'.repeat(500000));
+        await callTool('step', {});
+        """
+        run = asyncio.create_task(execute(client, script))
+        await ear.until(lambda ear: len(ear.lines) == 3 and ear.said("now step"))
+        stairs.gate.set()
+        assert (await run)["logs"] == ear.lines
+    assert ear.lines == ["a\nb\r\x1b[31mred\0\u202e", "\ufffd", "x" * 500_000]
+
+
+async def test_names_of_tools_do_not_break_out_of_the_message() -> None:
+    stairs, ear = Stairs(), Ear()
+    name = "line\nend\x1b" + "n" * 100
+    stairs.server.tool(stairs.step, name=name)
+    async with stairs.client("memory", "auto", ear) as client:
+        run = asyncio.create_task(execute(client, f"await callTool({json.dumps(name)}, {{}})"))
+        await ear.until(lambda ear: ear.said("now line"))
+        stairs.gate.set()
+        await run
+    assert ear.said(re.escape(r"now line\u000aend\u001bnnn"))
+    assert all(message.isprintable() for _, message in ear.progress)
+
+
+async def test_heartbeats_while_nothing_happens() -> None:
+    stairs, ear = Stairs(progress={"heartbeat_s": 0.12}), Ear()
+    async with stairs.client("memory", "auto", ear) as client:
+        run = asyncio.create_task(execute(client, "await callTool('step', {})"))
+        await ear.until(lambda ear: sum("now step" in message for _, message in ear.progress) >= 4)
+        stairs.gate.set()
+        await run
+    elapsed = [float(message.rsplit(", ", 1)[1].removesuffix(" s")) for _, message in ear.progress]
+    assert ear.rises()
+    assert elapsed == sorted(elapsed)
+
+
+async def test_waiting_for_a_worker() -> None:
+    stairs, first, second = Stairs(pool={"min_workers": 1, "max_workers": 1}, progress={"heartbeat_s": 0.12}), Ear(), Ear()
+    async with stairs.client("http", "auto", first) as one, stairs.client("http", "auto", second) as other:
+        held = asyncio.create_task(execute(one, "await callTool('step', {})"))
+        await stairs.waiting.wait()
+        queued = asyncio.create_task(execute(other, "console.log('mine'); return 2"))
+        await second.until(lambda ear: len(ear.progress) >= 3)
+        assert all(re.fullmatch(r"waiting for a worker, [0-9.]+ s", message) for _, message in second.progress)
+        stairs.gate.set()
+        assert (await queued)["result"] == 2
+        await held
+        await second.until(lambda ear: ear.lines == ["mine"])
+    assert first.lines == []
+    assert first.rises()
+    assert second.rises()
+
+
+async def test_what_tools_report_of_themselves_is_told_in_the_message() -> None:
+    """Every tool begins at its own zero: told as it is, the progress of the request would fall."""
+    stairs, ear = Stairs(), Ear()
+    async with stairs.client("memory", "auto", ear) as client:
+        script = "await Promise.all([1, 2, 3].map((seed) => callTool('report', {seed})))"
+        run = asyncio.create_task(execute(client, script))
+        await ear.until(lambda ear: ear.said(r"^0 calls done, now report \(3 of 4: nearly\\u000athere\) and 2 more, "))
+        stairs.gate.set()
+        await run
+        assert ear.rises()
+        # A tool that a client calls itself is told as ever.
+        ear.progress.clear()
+        await client.call_tool("report", {})
+        await ear.until(lambda ear: len(ear.progress) == 21)
+        assert not ear.rises()
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_many_calls(mode: Mode) -> None:
+    stairs, ear = Stairs(), Ear()
+    async with stairs.client("memory", mode, ear) as client:
+        script = """
+        const steps = (from) => Promise.all([...Array(20).keys()].map((i) => callTool('step', {number: from + i})));
+        for (let n = 0; n < 4; n++) { console.log(`batch ${n}`); await steps(n * 20); }
+        await callTool('report', {});
+        """
+        run = asyncio.create_task(execute(client, script))
+        await ear.until(lambda ear: ear.said("^0 calls done, now step and 19 more"))
+        stairs.gate.set()
+        assert (await run)["stats"]["toolCalls"] == 81
+        await ear.until(lambda ear: len(ear.lines) == 4)
+    assert ear.rises()
+    assert len(ear.progress) < 30
+
+
+# ------------------------------------------------------------------------------------------------ who is told
+
+
+@pytest.mark.parametrize(
+    ("mode", "level", "heard"),
+    [
+        ("legacy", None, False),
+        ("legacy", "debug", True),
+        ("legacy", "info", True),
+        ("legacy", "notice", False),
+        ("auto", None, True),  # FastMCP's client asks for `debug` by itself
+        ("auto", "info", True),
+        ("auto", "warning", False),
+    ],
+)
+@pytest.mark.parametrize("token", [True, False])
+async def test_who_asked(mode: Mode, level: LoggingLevel | None, heard: bool, token: bool) -> None:
+    stairs, ear = Stairs(), Ear()
+    async with Client(stairs.server, mode=mode) as client:
+        if level is not None and mode == "legacy":
+            await ask_for_logs(client, level)
+        meta: Any = {LOG_LEVEL: level} if level is not None and mode == "auto" else None
+        callback = ear.hear_progress if token else None
+        result = await client.session.call_tool("heard_by", {}, meta=meta, progress_callback=callback)
+    assert isinstance(result, CallToolResult)
+    assert result.structured_content == {"result": [token, heard] if token or heard else []}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("level", "heard"), [("debug", True), ("warning", False)])
+async def test_the_level_of_the_server(mode: Mode, level: LoggingLevel, heard: bool) -> None:
+    stairs = Stairs()
+    stairs.server.client_log_level = level
+    async with Client(stairs.server, mode=mode) as client:
+        assert (await client.call_tool("heard_by", {})).data == [True, heard]
+
+
+@pytest.mark.parametrize("off", [True, False])
+async def test_a_client_that_asked_for_nothing_hears_nothing(off: bool) -> None:
+    stairs, ear = Stairs(progress={"enabled": not off, "heartbeat_s": 0.1}), Ear()
+    async with Client(stairs.server, mode="auto" if off else "legacy", **ear.handlers) as client:
+        arguments = {"script": "console.log('one'); await callTool('report', {}); return 1"}
+        callback = ear.hear_progress if off else None
+        run = asyncio.create_task(client.session.call_tool("codecall:execute", arguments, progress_callback=callback))
+        await stairs.waiting.wait()
+        loop = asyncio.get_running_loop()
+        passed = asyncio.Event()
+        loop.call_later(0.3, passed.set)
+        await passed.wait()
+        assert senders() == []
+        stairs.gate.set()
+        result = await run
+    assert isinstance(result, CallToolResult)
+    assert result.structured_content is not None
+    assert result.structured_content["logs"] == ["one"]
+    assert ear.lines == []
+    # Switched off, what tools report goes to the client as if CodeCall were not there.
+    assert len(ear.progress) == (21 if off else 0)
+
+
+async def test_without_a_client() -> None:
+    stairs = Stairs()
+    stairs.gate.set()
+    answer = await stairs.server.call_tool("codecall:execute", {"script": LIVE})
+    assert answer.structured_content is not None
+    assert answer.structured_content["logs"] == ["one", "two"]
+
+
+async def test_a_background_task_shows_its_progress_as_its_status(redis_server: RedisServer) -> None:
+    stairs = Stairs()
+    stairs.server.add_extension(TasksExtension(url=redis_server.url))
+
+    @stairs.server.tool(task=True)
+    async def run(ctx: Context) -> dict[str, Any]:
+        assert ctx.is_background_task
+        tool = await stairs.server.get_tool("codecall:execute")
+        assert tool is not None
+        return (await tool.run({"script": LIVE})).structured_content or {}
+
+    async with Client(stairs.server) as client, asyncio.timeout(20):
+        task = await call_tool_task(client, "run", {})
+        while "now step" not in ((await task.status()).status_message or ""):
+            await asyncio.sleep(0.05)  # tasks are asked, they tell nothing by themselves
+        stairs.gate.set()
+        envelope = (await task.result()).data
+    assert (envelope["status"], envelope["logs"]) == ("ok", ["one", "two"])
+
+
+# ------------------------------------------------------------------------------------------- clients that go
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_cancelled_request(mode: Mode) -> None:
+    stairs, ear = Stairs(), Ear()
+    async with stairs.client("memory", mode, ear) as client:
+        run = asyncio.create_task(execute(client, LIVE))
+        await ear.until(lambda ear: ear.said("now step"))
+        run.cancel()
+        await gone(run)
+        await asyncio.wait_for(stairs.given_up.wait(), 20)
+        told = len(ear.progress)
+        assert (await execute(client, "return 3"))["result"] == 3
+        assert senders() == []
+    assert len(ear.progress) == told
+
+
+@asynccontextmanager
+async def serving(server: FastMCP[Any]) -> AsyncGenerator[tuple[str, int]]:
+    """A real HTTP server on a real port, whose connections hold little that has not been read."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        run = server.run_http_async(show_banner=False, sockets=[listening], uvicorn_config={"log_level": "error"})
+        task = asyncio.create_task(run)
+        try:
+            yield listening.getsockname()
+        finally:
+            task.cancel()
+            await gone(task)
+
+
+async def post(address: tuple[str, int], script: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send `codecall:execute`, as a client of 2026-07-28 does, over a connection that takes in little by itself."""
+    body = json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {
+                "name": "codecall:execute",
+                "arguments": {"script": script},
+                "_meta": {
+                    "progressToken": "p",
+                    LOG_LEVEL: "info",
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                },
+            },
+        }
+    )
+    head = {
+        "Host": "localhost",
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "Mcp-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "codecall:execute",
+        "Content-Length": str(len(body)),
+    }
+    ends = socket.socket()
+    ends.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    ends.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(ends, address)
+    reader, writer = await asyncio.open_connection(sock=ends, limit=1024)
+    lines = ["POST /mcp HTTP/1.1", *(f"{name}: {value}" for name, value in head.items()), "", body]
+    writer.write("\r\n".join(lines).encode())
+    return reader, writer
+
+
+async def test_a_client_that_reads_nothing_holds_up_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    stairs = Stairs(vm={"preset": "experimental"}, pool={"min_workers": 1, "max_workers": 1})
+    stairs.gate.set()
+    flood = """
+    for (let i = 0; i < 300; i++) console.log('x'.repeat(1000));
+    await callTool('step', {});
+    for (let i = 0; i < 300; i++) console.log('y'.repeat(1000));
+    """
+    async with serving(stairs.server) as address:
+        _, writer = await post(address, flood)
+        await asyncio.wait_for(stairs.waiting.wait(), 20)
+        ear = Ear()
+        with caplog.at_level(logging.WARNING, logger="codecall"):
+            url = f"http://{address[0]}:{address[1]}/mcp"
+            async with Client(url, **ear.handlers) as client:
+                # There is one worker: it has been given back.
+                assert (await asyncio.wait_for(execute(client, "return 2"), 20))["result"] == 2
+                while senders():
+                    await asyncio.wait(senders(), timeout=20)
+                (said,) = [record.getMessage() for record in caplog.records if record.name == "codecall"]
+                assert re.fullmatch(
+                    r"run_\S+: its client takes in too slowly what it asked to hear; \d{2,3} console lines were not sent",
+                    said,
+                )
+                writer.transport.abort()
+
+
+async def test_a_client_that_disconnects() -> None:
+    stairs = Stairs()
+    async with serving(stairs.server) as address:
+        reader, writer = await post(address, LIVE)
+        async with asyncio.timeout(20):
+            while b"now step" not in await reader.readline():
+                pass
+            assert len(senders()) == 1
+            writer.transport.abort()
+            await stairs.given_up.wait()
+            await asyncio.gather(*senders(), return_exceptions=True)
+    assert senders() == []
+
+
+async def test_sixty_clients_at_once_hear_each_of_their_own() -> None:
+    stairs, ears = Stairs(pool={"min_workers": 2, "max_workers": 2, "max_queue": 100}), [Ear() for _ in range(60)]
+    async with asgi_server(stairs.server) as running, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(running.client(**ear.handlers)) for ear in ears]
+        scripts = [f"console.log('{n}'); await callTool('step', {{}}); console.log('{n}!')" for n in range(60)]
+        runs = [asyncio.create_task(execute(*both)) for both in zip(clients, scripts, strict=True)]
+        for ear in ears:
+            await ear.until(lambda ear: bool(ear.progress))
+        stairs.gate.set()
+        assert {envelope["status"] for envelope in await asyncio.gather(*runs)} == {"ok"}
+        for number, ear in enumerate(ears):
+            await ear.until(lambda ear: len(ear.lines) == 2)
+            assert ear.lines == [f"{number}", f"{number}!"]
+            assert len(ear.runs) == 1
+            assert ear.rises()
+    assert senders() == []
+    assert len({run for ear in ears for run in ear.runs}) == 60

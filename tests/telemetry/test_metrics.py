@@ -1,0 +1,213 @@
+"""Metrics: what is counted, of which pools the gauges tell, and that nothing of them stays behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import weakref
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from opentelemetry.metrics import CallbackOptions
+
+from codecall import CodeCallPlugin
+from codecall.telemetry import meters, names
+from codecall.telemetry.plugins import Telemetry
+from codecall.telemetry.requests import Request
+from codecall.telemetry.sizes import MAX_NODES, MAX_READ, characters_of, tokens, utf8_size
+from tests.telemetry.listening import Listener, execute, serve
+
+
+def repeat(text: str, times: int) -> str:
+    """That text so many times."""
+    return text * times
+
+
+async def test_bytes_in_and_out(listener: Listener) -> None:
+    script = "const long = await callTool('repeat', {text: 'ä', times: 1000}); return long.length"
+    async with Client(serve(repeat)) as client:
+        result = await client.call_tool("codecall:execute", {"script": script, "context": {"key": "ä"}})
+        answered = len(result.content[0].text.encode())  # type: ignore[union-attr]
+    assert listener.metrics()["codecall.io"] == [
+        ({"codecall.io.direction": "scripts"}, len(script.encode()) + len('{"key":"ä"}'.encode())),
+        ({"codecall.io.direction": "to_tools"}, len('{"text":"ä","times":1000}'.encode())),
+        ({"codecall.io.direction": "from_tools"}, 2002),
+        ({"codecall.io.direction": "answers"}, answered),
+    ]
+    saved = listener.value("codecall.tokens.saved", codecall__tokens__kind="results")
+    assert saved == (1002 - answered) // 4
+
+
+async def test_tokens_of_definitions(listener: Listener) -> None:
+    server = serve()
+    for number in range(200):
+        server.tool(repeat, name=f"repeat{number}", description="Repeats. " * 50)
+    async with Client(server) as client:
+        await client.list_tools()
+        await client.call_tool("codecall:search", {"query": "repeat text"})
+    saved = listener.value("codecall.tokens.saved", codecall__tokens__kind="definitions")
+    # 450 characters of description and 100 to 200 of schema for each, less CodeCall's own.
+    assert 200 * 550 / 4 - 5_000 < saved < 200 * 650 / 4
+    assert 0 < listener.value("codecall.tokens.spent") < 2_000
+
+
+@pytest.mark.parametrize(
+    ("preset", "script", "ending"),
+    [
+        ("locked_down", "return 1", "recycled"),
+        ("secure", "const a = []; for (let i = 0; i < 5000; i++) a.push('x'.repeat(100000) + i)", "killed"),
+    ],
+)
+async def test_how_workers_end(listener: Listener, preset: str, script: str, ending: str) -> None:
+    async with Client(serve(vm={"preset": preset})) as client:
+        await execute(client, script)
+        assert listener.value("codecall.worker.ended", codecall__worker__ending=ending) == 1
+        assert listener.value("codecall.worker.ended") == 1
+        left = listener.value("codecall.worker.count")
+    assert listener.value("codecall.worker.ended", codecall__worker__ending="closed") == left
+    assert listener.value("codecall.worker.count") == 0
+
+
+async def test_a_worker_that_dies(listener: Listener) -> None:
+    plugin = CodeCallPlugin.init(vm={"preset": "secure"}, pool={"min_workers": 0})
+    server = FastMCP[Any]("crm", transforms=[plugin])
+
+    @server.tool
+    def slay() -> None:
+        """Ends the worker."""
+        for pid in plugin.worker_pids:
+            os.kill(pid, signal.SIGKILL)
+
+    async with Client(server) as client:
+        body = await execute(client, "return await callTool('slay', {})")
+    assert body["error"]["code"] == "WORKER_CRASHED"
+    assert listener.value("codecall.worker.ended", codecall__worker__ending="died") == 1
+
+
+async def test_several_plugins_and_what_is_left_of_them(listener: Listener) -> None:
+    first, second = serve(repeat, pool={"max_workers": 3}), serve(repeat, pool={"max_workers": 4})
+    async with Client(first) as one:
+        async with Client(second) as two:
+            for client in (one, two, two):
+                await execute(client, "return 1")
+            assert listener.value("codecall.executions") == 3
+            assert listener.value("codecall.worker.count", codecall__worker__state="idle") >= 2
+            assert listener.value("codecall.worker.limit") == 7
+        assert listener.value("codecall.worker.limit") == 3
+    assert listener.value("codecall.worker.limit") == 0
+    assert listener.value("codecall.executions") == 3
+    pools = [weakref.ref(source) for source in meters._SOURCES.values()]
+    del first, second, one, two, client
+    gc.collect()
+    before = len(meters._SOURCES)
+    gone = CodeCallPlugin.init(vm={"preset": "secure"})
+    assert len(meters._SOURCES) == before + 1
+    del gone
+    gc.collect()
+    assert len(meters._SOURCES) == before
+    assert sum(ref() is None for ref in pools) >= 2
+
+
+async def test_names_that_scripts_make_up_are_no_series(listener: Listener) -> None:
+    async with Client(serve(repeat)) as client:
+        script = """
+        const name = ['n'].join();
+        for (let i = 0; i < 50; i++) await callTool(name + i, {}, {throwOnError: false});
+        await callTool('repeat', {text: 'x', times: 2})
+        """
+        await execute(client, script)
+    assert listener.metrics()["codecall.tool.calls"] == [
+        (
+            {
+                names.OPERATION: "execute",
+                names.CALL_KIND: "tool",
+                names.CALL_OUTCOME: "error",
+                names.ERROR: "TOOL_NOT_FOUND",
+            },
+            50,
+        ),
+        (
+            {names.OPERATION: "execute", names.CALL_KIND: "tool", names.CALL_OUTCOME: "ok", names.TOOL: "repeat"},
+            1,
+        ),
+    ]
+
+
+async def test_a_tool_that_asks_another_server(listener: Listener) -> None:
+    """A request inside of a request: each has its own."""
+    inner = serve(repeat, name="inner", telemetry=False)
+
+    async def ask() -> Any:
+        """Runs a script elsewhere."""
+        async with Client(inner) as client:
+            return await execute(client, "return (await callTool('repeat', {text: 'x', times: 2})).length")
+
+    async with Client(serve(ask, name="outer")) as client:
+        body = await execute(client, "return (await callTool('ask', {})).result")
+    assert body["result"] == 2
+    assert listener.value("codecall.executions") == 1
+    assert [told["gen_ai.tool.name"] for told, _ in listener.metrics()["codecall.tool.calls"]] == ["ask"]
+
+
+def test_every_metric_of_the_table_is_made(listener: Listener) -> None:
+    made: dict[str, Any] = {}
+
+    class Recorder:
+        """A meter that notes what is made."""
+
+        def make(self, name: str, *arguments: Any, **_: Any) -> None:
+            made[name] = arguments
+
+        create_counter = create_histogram = create_observable_up_down_counter = make
+
+    meters.Meters(Recorder())  # type: ignore[arg-type]
+    assert set(made) == {metric.name for metric in names.METRICS}
+    for metric in names.METRICS:
+        assert metric.unit in made[metric.name]
+        assert set(metric.attributes) <= set(names.ATTRIBUTES)
+        if metric.kind == "gauge":
+            ((observed,),) = [item for item in made[metric.name] if isinstance(item, list)]
+            assert {key for item in observed(CallbackOptions()) for key in item.attributes or {}} == set(
+                metric.attributes
+            )
+    assert {name for span in names.SPANS for name in span.attributes} <= set(names.ATTRIBUTES)
+
+
+def test_where_nobody_listens_nothing_is_made() -> None:
+    assert Telemetry(enabled=True).request("execute") is None
+    with Request("execute", None, None):
+        # Of another plugin, whose tool this plugin's server runs: it must not count what happens here.
+        assert Telemetry(enabled=False).request("execute") is not None
+
+
+@pytest.mark.parametrize("text", ["", "abc", "ä€😀", "\ud800", "x" * MAX_READ + "ä"])
+def test_the_size_of_short_texts_is_exact(text: str) -> None:
+    assert utf8_size(text) == len(text.encode("utf-8", "surrogatepass"))
+
+
+def test_the_size_of_long_texts_is_an_estimate() -> None:
+    text = "aä€" * 1_000_000
+    assert utf8_size(text) == pytest.approx(len(text.encode()), rel=0.001)
+
+
+class Definition:
+    """What a model is shown of a tool."""
+
+    def __init__(self, parameters: Any) -> None:
+        self.name = "name"
+        self.description = None
+        self.parameters = parameters
+
+
+def test_definitions_of_any_size_are_measured_in_no_time() -> None:
+    wide = {"properties": {f"p{number}": {"type": "string"} for number in range(1_000_000)}}
+    itself: dict[str, Any] = {}
+    itself["again"] = itself
+    assert characters_of([Definition(wide), Definition(itself)]) < 40 * MAX_NODES
+    assert characters_of([]) == 0
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    assert characters_of([Definition(schema)]) == pytest.approx(30 + 4 + 77, abs=15)
+    assert characters_of([Definition(schema)] * 1_000) == 1_000 * characters_of([Definition(schema)])
+    assert tokens(4_000) == 1_000
