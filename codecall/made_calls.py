@@ -13,7 +13,10 @@ from codecall.errors import Called
 JsonObject = dict[str, object]
 
 MAX_INPUT_SHOWN: Final = 200
-"""Characters of a call's input that are kept for the list of calls of a failed run."""
+"""Characters of a call's input in the list of calls of a failed run."""
+
+MAX_INPUT_KEPT: Final = 2 * MAX_INPUT_SHOWN
+"""Characters that are kept for it: in them credentials are looked for, so that half of one is not shown."""
 
 MAX_TOLD: Final = 100
 """Calls that such a list tells one by one; of the others it tells how many there were."""
@@ -38,7 +41,7 @@ class MadeCall:
     name: str
     """The tool's or the prompt's name, or the URI of a resource."""
     input: str = "{}"
-    """The beginning of its input, as JSON text; `MAX_INPUT_SHOWN` characters."""
+    """The beginning of its input, as JSON text; `MAX_INPUT_KEPT` characters."""
     input_chars: int = 2
     """Characters of all of its input."""
     started: float | None = None
@@ -52,7 +55,7 @@ class MadeCall:
     reused: bool = False
     """Answered from the record of an earlier run: nothing was called."""
     kept: bool = True
-    """False: its value could not be kept, so that `resumeFrom` makes it again. Where nothing is kept it says nothing."""
+    """False: its value could not be kept, so that `resumeFrom` makes it again. Says nothing where nothing is kept."""
 
     def start(self) -> None:
         """It begins."""
@@ -88,9 +91,8 @@ class MadeCall:
         if self.code is not None:
             told["code"] = self.code
         if self.input != "{}":
-            shown = self.input[:input_chars]
-            left_out = self.input_chars - len(shown)
-            told["input"] = f"{shown}…[{left_out} more characters]" if left_out else shown
+            left_out = self.input_chars - input_chars
+            told["input"] = self.input if left_out <= 0 else f"{self.input[:input_chars]}…[{left_out} more characters]"
         if self.duration_ms is not None:
             told["durationMs"] = self.duration_ms
         if self.reused:
@@ -100,17 +102,21 @@ class MadeCall:
         return told
 
 
-def told(calls: Sequence[MadeCall]) -> JsonObject:
-    """`calls` of the envelope of a run that failed, and `callsLeftOut` where there are more than `MAX_TOLD`.
+def shown_of(calls: Sequence[MadeCall]) -> list[MadeCall]:
+    """Those that are told one by one, by their numbers: those that failed or were given up, then the latest that went
+    well, up to `MAX_TOLD`."""
+    if len(calls) <= MAX_TOLD:
+        return list(calls)
+    urgency = {"error": 0, "unfinished": 0, "ok": 1, "not_started": 2}
+    ranked = sorted(calls, key=lambda call: (urgency[call.outcome], -call.number))
+    return sorted(ranked[:MAX_TOLD], key=lambda call: call.number)
 
-    Those that failed or were given up come first, then the latest that went well; in the order of their numbers.
-    """
-    shown, left_out = list(calls), list[MadeCall]()
-    if len(calls) > MAX_TOLD:
-        urgency = {"error": 0, "unfinished": 0, "ok": 1, "not_started": 2}
-        ranked = sorted(reversed(calls), key=lambda call: urgency[call.outcome])
-        shown = sorted(ranked[:MAX_TOLD], key=lambda call: call.number)
-        left_out = ranked[MAX_TOLD:]
+
+def told(calls: Sequence[MadeCall]) -> JsonObject:
+    """`calls` of the envelope of a run that failed, and `callsLeftOut` where there are more than `MAX_TOLD`."""
+    shown = shown_of(calls)
+    numbers = {call.number for call in shown}
+    left_out = [call for call in calls if call.number not in numbers]
     input_chars = MAX_INPUT_SHOWN if len(shown) <= MANY else FEW_CHARS
     body: JsonObject = {"calls": [call.as_dict(input_chars) for call in shown]}
     if left_out:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, cast
 
+from codecall.made_calls import MadeCall
 from codecall.sanitizing import CONNECTION, CREDENTIAL, PATTERNS, Row, is_secret_name, is_telling, secret_values
 
 MARK: Final = "masked-credential"
@@ -175,6 +176,14 @@ def _is_schema(value: dict[str, object]) -> bool:
     """Whether an object says what a credential looks like."""
     kind = value.get("type")
     return (isinstance(kind, str) and kind in _TYPES) or not _COMPOSED.isdisjoint(value)
+
+
+def mask_inputs(calls: Sequence[MadeCall]) -> None:
+    """Mask what is shown of the inputs of calls: a credential that a script hands from one tool to the next need not be
+    seen by whoever reads its answer."""
+    masker = Masker()
+    for call in calls:
+        call.input = cast("str", masker.mask(call.input, "", []))
 
 
 def without_numbers(text: str) -> str:

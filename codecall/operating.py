@@ -71,4 +71,7 @@ class ShutdownOptions(Options):
     """Seconds running scripts have to end by themselves once the server is to stop; then they end with
     EXECUTION_ABORTED. New ones are refused meanwhile."""
     on_sigterm: bool = True
-    """Begin at SIGTERM, before whatever else handles it. False: only when the server's lifespan ends, or `drain()`."""
+    """Begin at SIGTERM, and let what else handles it wait until then. False: only `drain()` begins it."""
+    end_abandoned: bool = True
+    """End a script whose client's connection is closed, where nobody could get its answer any more. False: it runs to
+    its end."""

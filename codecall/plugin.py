@@ -242,8 +242,10 @@ class CodeCallPlugin(CatalogTransform):
         apps = await Apps.read(server) if server is not None and reach.by_app else None
         shown: list[Tool] = []
         async for tool in unhurried(tools):
-            if isinstance(tool, MetaTool):
-                raise _two_plugins(server)
+            if isinstance(tool, MetaTool):  # a second plugin's; or a mounted server's, which may be a task of this one
+                if server is not None and self in server.transforms and _plugins(server) != [self]:
+                    raise _two_plugins(server)
+                continue
             metadata = reach.metadata(tool.name, tool.meta)
             app_id = metadata.app_id or (apps.of(tool).app_id if apps else "")
             if tool.name not in own and reach.lists(metadata, app_id):
@@ -253,8 +255,7 @@ class CodeCallPlugin(CatalogTransform):
     def view(self, context: Context) -> CatalogView:
         """The tools of the caller of this request."""
         server = cast("Server", context.fastmcp)
-        plugins = [transform for transform in server.transforms if isinstance(transform, CodeCallPlugin)]
-        if plugins != [self]:
+        if _plugins(server) != [self]:
             raise _two_plugins(server)
         now = self._now
         beneath = reads_beneath(server.middleware)
@@ -284,6 +285,10 @@ def _server() -> Server | None:
         return cast("Server", get_context().fastmcp)
     except RuntimeError:
         return None
+
+
+def _plugins(server: Server) -> list[CodeCallPlugin]:
+    return [transform for transform in server.transforms if isinstance(transform, CodeCallPlugin)]
 
 
 def _two_plugins(server: Server | None) -> OptionsError:

@@ -48,6 +48,8 @@ TOOLS = {
     "orders:list": lambda value: {
         "orders": [{"id": n, "user": value["user"], "total": n * 10} for n in range(1, 4)],
     },
+    "reports:export": lambda value: [{"day": n, "year": value["year"], "total": n * 10} for n in range(365)],
+    "mail:send": lambda value: len(value["attachment"]["rows"]),
 }
 """What scripts in the documentation can call."""
 

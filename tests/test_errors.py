@@ -30,6 +30,7 @@ from codecall.errors import (
     QueueTimeoutError,
     RateLimitedError,
     ResourceNotFoundError,
+    ResultNotFoundError,
     ScriptError,
     ScriptRefused,
     ScriptSyntaxError,
@@ -58,6 +59,7 @@ CONTRACT = {
     "TOOL_NOT_FOUND": "tool_error",
     "RESOURCE_NOT_FOUND": "tool_error",
     "PROMPT_NOT_FOUND": "tool_error",
+    "RESULT_NOT_FOUND": "tool_error",
     "ACCESS_DENIED": "tool_error",
     "INVALID_INPUT": "tool_error",
     "TOOL_EXECUTION_ERROR": "tool_error",
@@ -211,6 +213,10 @@ def examples() -> Iterator[tuple[CodeCallError, dict[str, object]]]:
     yield (
         PromptNotFoundError("m", tool_name="p", called="prompt"),
         {"code": "PROMPT_NOT_FOUND", "source": "tool", "message": "m", "toolName": "p", "prompt": "p"},
+    )
+    yield (
+        ResultNotFoundError("m", tool_name="r", called="result"),
+        {"code": "RESULT_NOT_FOUND", "source": "tool", "message": "m", "toolName": "r", "result": "r"},
     )
     yield (
         RateLimitedError("m", tool_name="t", retry_after_ms=5),

@@ -126,7 +126,7 @@ HOUSE = [
     ),
     Area(SERVICES, 2, ("codecall.envelopes", "codecall.errors", "codecall.made_calls")),
     Area("codecall.telemetry", 2, ("codecall.envelopes", "codecall.errors", "codecall.made_calls"), ("fastmcp", "opentelemetry")),
-    Area("codecall.masking", 2, ("codecall.sanitizing",)),
+    Area("codecall.masking", 2, ("codecall.made_calls", "codecall.sanitizing")),
     Area("codecall.sanitizing", 2, (POLICY, "codecall.errors", "codecall.options"), ("anyio",)),
     Area(f"{SANDBOX}.host", 2, (WIRE, FATE, BROKER_SIDE, *SHARED), ("anyio", "msgspec")),
     Area(
@@ -165,6 +165,8 @@ HOUSE = [
     Area("codecall.calls.rate_counting", 3, CATALOG_SIDE, ("limits",)),
     Area("codecall.calls.rate_memory", 3, CATALOG_SIDE, ("limits",)),
     Area("codecall.calls.rate_redis", 3, CATALOG_SIDE, ("anyio", "limits", "redis")),
+    Area("codecall.calls.audit", 3, CATALOG_SIDE, ("opentelemetry",)),
+    Area("codecall.calls.audit_sinks", 3, CATALOG_SIDE, ("opentelemetry",)),
     Area("codecall.calls.rate_stores", 3, CATALOG_SIDE, ("anyio", "uncalled_for")),
     Area(
         "codecall.meta_tools",

@@ -18,6 +18,8 @@ import pytest
 
 from codecall.catalog.uris import MAX_STEPS
 from codecall.meta_tools.execute import MAX_CONTEXT_BYTES
+from codecall.meta_tools.results import max_kept_bytes
+from codecall.operating import ResultsOptions
 from codecall.options import PRESET_NAMES, load_preset
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript import policy
@@ -114,11 +116,13 @@ def dangers() -> str:
 
 def limits_of(name: str) -> wire.Limits:
     preset = load_preset(name)
-    return wire.Limits(**{field: getattr(preset, field) for field in wire.Limits.__struct_fields__})
+    values = {field: getattr(preset, field) for field in wire.PRESET_FIELDS}
+    return wire.Limits(**values, max_kept_bytes=max_kept_bytes(ResultsOptions(), preset))
 
 
 def bounds() -> str:
     frames = [wire.longest_frame(limits_of(name)) / 2**20 for name in PRESET_NAMES]
+    results = ResultsOptions()
     rows: list[tuple[object, ...]] = [
         ("script", f"{policy.MAX_SCRIPT_BYTES:,} bytes, {policy.MAX_NESTING} brackets deep", "`VALIDATION_ERROR`"),
         ("context of a request", f"{MAX_CONTEXT_BYTES:,} bytes", "the call is refused"),
@@ -127,6 +131,16 @@ def bounds() -> str:
             "frame of a worker that runs a script",
             f"{', '.join(f'{size:.0f}' for size in frames)} MiB ({words(PRESET_NAMES)})",
             "`MESSAGE_TOO_LARGE`",
+        ),
+        (
+            "result that is kept, being too large for an answer",
+            f"{', '.join(str(limits_of(name).max_kept_bytes >> 20) for name in PRESET_NAMES)} MiB",
+            "`OUTPUT_LIMIT`",
+        ),
+        (
+            "results kept at the same time, of one caller and of all",
+            f"{results.max_caller_bytes >> 20} and {results.max_total_bytes >> 20} MiB, for {results.ttl_s // 60} minutes",
+            "`OUTPUT_LIMIT`",
         ),
         (
             "pieces a frame may arrive in",

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from opentelemetry.trace import get_current_span
 
@@ -38,6 +38,12 @@ REFUSED: Final = frozenset({"syntax_error", "illegal_access"})
 """Statuses of scripts that count as blocked."""
 
 Fields = dict[str, object]
+Verb = Literal["execute", "invoke"]
+
+_CALLS: Final[dict[Verb, tuple[EventName, EventName]]] = {
+    "execute": ("codecall.execute.tool_call", "codecall.execute.blocked"),
+    "invoke": ("codecall.invoke.tool_call", "codecall.invoke.blocked"),
+}
 
 
 class _Note(NamedTuple):
@@ -95,7 +101,7 @@ class Audit:
         """A call of `codecall:invoke` has ended; its input and its value, unless it failed, as JSON."""
         self.called("invoke", f"invoke_{secrets.token_urlsafe(16)}", caller, made, (text, value))
 
-    def called(self, verb: str, run_id: str, caller: str, made: MadeCall, texts: tuple[str, str | None]) -> None:
+    def called(self, verb: Verb, run_id: str, caller: str, made: MadeCall, texts: tuple[str, str | None]) -> None:
         """A call has ended. `texts`: its input, and its value unless it failed, as JSON."""
         text, value = texts if self.options.include_results else (texts[0], None)
         options = self.options
@@ -109,13 +115,9 @@ class Audit:
                 told["result"] = recorded_json(value)
             return told
 
-        held = len(text) + len(value or "")
-        execute = verb == "execute"
-        self.note(
-            "codecall.execute.tool_call" if execute else "codecall.invoke.tool_call", run_id, caller, fields, held
-        )
+        ended, blocked = _CALLS[verb]
+        self.note(ended, run_id, caller, fields, len(text) + len(value or ""))
         if made.code in BLOCKED_CALLS:
-            blocked: EventName = "codecall.execute.blocked" if execute else "codecall.invoke.blocked"
             self.note(blocked, run_id, caller, lambda: {"what": "call", **_named(made), "code": made.code})
 
     async def flush(self) -> None:

@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from codecall.calls.audit_events import AuditEvent
@@ -268,7 +268,7 @@ def _name(sink: object) -> str:
     return getattr(sink, "__name__", None) or type(sink).__name__
 
 
-_BELTS: Final[WeakSet[Belt[object]]] = WeakSet()
+_BELTS: Final[WeakSet[Belt[Any]]] = WeakSet()
 
 
 @atexit.register

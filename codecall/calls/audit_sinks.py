@@ -1,4 +1,4 @@
-"""Where records of runs go: Python's logging, a file of JSON lines, OpenTelemetry's logs. Any callable is a sink, too."""
+"""Where records of runs go: Python's logging, a file of JSON lines, OpenTelemetry's logs. Any callable is one, too."""
 
 from __future__ import annotations
 

@@ -155,7 +155,9 @@ class RunStore:
             made = await self._numbered(prefix, header.last)
         if len(given) < header.inherited or len(made) < header.kept or not header.whole:
             raise Damaged
-        return joined(given, made)
+        if len(calls := joined(given, made)) > MAX_CALLS:
+            raise Damaged
+        return calls
 
     async def _until_gap(self, prefix: str) -> dict[int, Call]:
         made: dict[int, Call] = {}

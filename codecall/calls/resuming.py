@@ -84,30 +84,25 @@ class RunMemory:
         self._last = self._kept = 0
         self._broken = self._full = False
 
-    async def take_up(self, run_id: str, *, known: bool = False) -> None:
+    async def take_up(self, run_id: str, *, known: bool = False) -> bool:
         """Answer calls from what is kept of that run.
 
         Args:
             run_id: of the earlier run; of this one, if it was begun before and its server was killed.
             known: whoever asks knows that the earlier run has ended: it is taken up however it did, if there is one.
 
+        Returns:
+            Whether there is one.
+
         Raises:
             CannotResume: there is no such run, or it cannot be taken up.
         """
         try:
             header = await self._store.header(run_id) if RUN_ID.fullmatch(run_id) else None
-            if header is None or header.owner != self._header.owner:
-                if known and header is None:
-                    return
-                raise CannotResume(
-                    f"there is no run '{run_id[:80]}' of yours that failed within the last {self._options.ttl_s} s",
-                    hint="Run the script from its beginning, without resumeFrom, if that does no harm.",
-                )
-            if not known:
-                self._check(run_id, header)
+            if header is None and known:
+                return False
+            header = self._checked(run_id, header, known=known)
             calls = await self._store.calls(run_id, header)
-            if len(calls) > MAX_CALLS:
-                raise Damaged
             attempt = header.attempt + 1 if run_id == self._run_id else 0
             await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
             self._header = change(self._header, attempt=attempt, inherited=len(calls))
@@ -129,6 +124,7 @@ class RunMemory:
         self._earlier = Earlier(calls)
         self._clock = max((call.end or call.start for call in calls), default=0)
         self._chars = sum(len(call.value or "") for call in calls)
+        return True
 
     async def recall(self, made: MadeCall, text: str) -> str | None:
         """See `CallMemory.recall`."""
@@ -141,7 +137,7 @@ class RunMemory:
             await self._admit(made.called, made.name)
         return found.value
 
-    async def keep(self, made: MadeCall, text: str, value: str | None) -> None:
+    async def keep(self, made: MadeCall, text: str, value: str | None) -> None:  # noqa: ARG002 - known since `recall`
         """See `CallMemory.keep`."""
         begun = self._begun.pop(made.number, None)
         if begun is None:
@@ -188,8 +184,15 @@ class RunMemory:
             warnings = (*warnings, f"This run cannot be taken up with resumeFrom: {why}.")
         return replace(result, resumed_from=self._from, warnings=warnings)
 
-    def _check(self, run_id: str, header: Header) -> None:
-        """Raise where a run of the caller's cannot be taken up."""
+    def _checked(self, run_id: str, header: Header | None, *, known: bool) -> Header:
+        """The header, if the run can be taken up; a run of somebody else is none."""
+        if header is None or header.owner != self._header.owner:
+            raise CannotResume(
+                f"there is no run '{run_id[:80]}' of yours that failed within the last {self._options.ttl_s} s",
+                hint="Run the script from its beginning, without resumeFrom, if that does no harm.",
+            )
+        if known:
+            return header
         if header.state == "ok":
             raise CannotResume(
                 f"run '{run_id}' ended well; there is nothing to take up",
@@ -201,6 +204,7 @@ class RunMemory:
                 f"run '{run_id}' has not ended yet",
                 hint=f"If nothing is heard of it, take it up in {seconds:.0f} s: then it has.",
             )
+        return header
 
     def _too_much(self, value: str) -> str | None:
         options = self._options

@@ -15,42 +15,43 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 from fastmcp.server.context import Context
 from fastmcp.server.http import StreamableHTTPASGIApp
-from starlette.requests import Request
 
 from codecall.envelopes import ExecutionResult
 from codecall.errors import ExecutionAbortedError
+
+_Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 
 WATCH_AFTER_S: Final = 1.0
 """Seconds a script runs before anybody looks at its client's connection. Most scripts are over by then, and cost
 nothing more."""
 
 
-async def unless_left(context: Context, run: Awaitable[ExecutionResult]) -> ExecutionResult:
+async def unless_abandoned(context: Context, run: Awaitable[ExecutionResult]) -> ExecutionResult:
     """The result of `run`, which is cancelled when the client of `context` has gone and nobody can get it any more."""
-    request = _waiting_for_answer(context)
-    if request is None:
+    receive = _waiting_for_answer(context)
+    if receive is None:
         return await run
-    with anyio.CancelScope() as scope, _watched(request, scope.cancel):
+    with anyio.CancelScope() as scope, _watched(receive, scope.cancel):
         return await run
     error = ExecutionAbortedError("The client went away, and nobody was left to answer")
     return ExecutionResult(error.status, error=error)
 
 
 @contextmanager
-def _watched(request: Request, notice: Callable[[], object]) -> Generator[None]:
+def _watched(receive: _Receive, notice: Callable[[], object]) -> Generator[None]:
     loop = asyncio.get_running_loop()
     task: asyncio.Task[None] | None = None
 
     def watch() -> None:
         nonlocal task
-        task = loop.create_task(_gone(request, notice))
+        task = loop.create_task(_gone(receive, notice))
 
     timer = loop.call_later(WATCH_AFTER_S, watch)
     try:
@@ -61,22 +62,21 @@ def _watched(request: Request, notice: Callable[[], object]) -> Generator[None]:
             task.cancel()
 
 
-def _waiting_for_answer(context: Context) -> Request | None:
-    """The HTTP request whose connection is the only way for the answer; None where there is none, or another way."""
+def _waiting_for_answer(context: Context) -> _Receive | None:
+    """What the HTTP server has to tell of the connection of this request, if that is the only way for the answer."""
     here = context.request_context
-    if here is None or context.is_background_task or not isinstance(request := here.request, Request):
-        return None
-    endpoint: object = request.scope.get("endpoint")
+    request: Any = here.request if here is not None and not context.is_background_task else None
+    scope: Mapping[str, Any] = getattr(request, "scope", None) or {}
+    endpoint: object = scope.get("endpoint")
     while not isinstance(endpoint, StreamableHTTPASGIApp) and hasattr(endpoint, "app"):
         endpoint = endpoint.app  # what asks for authorization stands around it
     if not isinstance(endpoint, StreamableHTTPASGIApp) or endpoint.session_manager.event_store is not None:
         return None
-    return request
+    return request.receive
 
 
-async def _gone(request: Request, notice: Callable[[], object]) -> None:
+async def _gone(receive: _Receive, notice: Callable[[], object]) -> None:
     # Middleware around the server may give `receive` a meaning of its own; then nothing is known of the client.
     with contextlib.suppress(Exception):
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        notice()
+        if (await receive())["type"] == "http.disconnect":
+            notice()

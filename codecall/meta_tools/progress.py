@@ -32,8 +32,11 @@ logger = logging.getLogger("codecall")
 INTERVAL_S: Final = 0.1
 """Seconds from the beginning of a run to the first progress, and at least between any two."""
 
-FLUSH_S: Final = 1.0
-"""Seconds an answer waits at most for what its client has not taken in yet."""
+STALL_S: Final = 1.0
+"""Seconds an answer waits for a client that takes in no more of what it asked to hear."""
+
+MAX_STALLS: Final = 10
+"""How many times that it waits at most, for one that is slow."""
 
 
 class _Call:
@@ -81,8 +84,7 @@ class Progress:
         self._running: dict[_Call, None] = {}
         """The one that was last heard of is the last."""
         self._lines: deque[str] = deque()
-        self._told = (-1, 0)
-        """How many calls were done when progress was told last, and how often that many had been told before."""
+        self._rising = Rising()
         self._news = asyncio.Event()
         self._over = asyncio.Event()
         self._gone = False
@@ -159,17 +161,23 @@ class Progress:
         self._news.set()
         try:
             if not cancelled:
-                await asyncio.wait({self._task}, timeout=FLUSH_S)
-                if not self._task.done():
-                    logger.warning(
-                        "%s: its client takes in too slowly what it asked to hear; %d console lines were not sent",
-                        self._run_id,
-                        len(self._lines),
-                    )
+                await self._outstanding(self._task)
         finally:
             if self._task.cancel():
                 with anyio.CancelScope(shield=True):
-                    await asyncio.wait({self._task}, timeout=FLUSH_S)
+                    await asyncio.wait({self._task}, timeout=STALL_S)
+
+    async def _outstanding(self, task: asyncio.Task[None]) -> None:
+        """Wait until the client has taken in everything, while it takes in anything."""
+        for _ in range(MAX_STALLS):
+            before = len(self._lines)
+            await asyncio.wait({task}, timeout=STALL_S)
+            if task.done():
+                return
+            if len(self._lines) == before:
+                break
+        said = "%s: its client takes in too slowly what it asked to hear; %d console lines are only in its answer"
+        logger.warning(said, self._run_id, len(self._lines))
 
     def _begin(self) -> None:
         if self._task is None:
@@ -180,7 +188,7 @@ class Progress:
             while not self._over.is_set():
                 await self._tell_lines()
                 if self._listener.progress and not self._over.is_set():
-                    await self._listener.tell_progress(self._next(), self._message())
+                    await self._listener.tell_progress(self._rising.next(self._done), self._message())
                 await _within(INTERVAL_S, self._over)
                 quiet = max(0.0, self._heartbeat_s - INTERVAL_S) if self._listener.progress else None
                 await _within(quiet, self._news)
@@ -197,12 +205,6 @@ class Progress:
             await self._listener.tell_line(self._lines[0], self._run_id)
             self._lines.popleft()
 
-    def _next(self) -> float:
-        """The calls done, and a part of one more where that many were told before: progress has to rise each time."""
-        done, again = self._told
-        self._told = self._done, again + 1 if done == self._done else 0
-        return self._done + self._told[1] / (self._told[1] + 1)
-
     def _message(self) -> str:
         said = f"{time.perf_counter() - self._began:.1f} s"
         if self._waits:
@@ -213,6 +215,20 @@ class Progress:
         more = len(self._running) - 1
         current = next(reversed(self._running)).text
         return f"{done}, now {current}{f' and {more} more' if more else ''}, {said}"
+
+
+class Rising:
+    """Numbers for progress, each of which has to be more than the one before, though nothing may have been done."""
+
+    def __init__(self) -> None:
+        self._done = -1
+        self._again = 0
+
+    def next(self, done: int) -> float:
+        """For `done`, which never falls: that, and with each time that it has been told before more of one more."""
+        self._again = self._again + 1 if done == self._done else 0
+        self._done = done
+        return done + self._again / (self._again + 1)
 
 
 async def _within(seconds: float | None, event: asyncio.Event) -> None:

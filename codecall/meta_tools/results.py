@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
+import msgspec
+
 from codecall.catalog.beginnings import outline
 from codecall.catalog.observed_schema import MARK, schema_of
 from codecall.envelopes import JsonObject, LargeResult
@@ -41,6 +43,8 @@ _MAX_HANDLE_CHARS: Final = 1_024
 
 T = TypeVar("T")
 
+_check = msgspec.json.Decoder(msgspec.Raw).decode
+
 logger = logging.getLogger("codecall")
 
 
@@ -62,7 +66,7 @@ class Results:
 
     def __init__(self, options: ResultsOptions) -> None:
         self._ttl_s = options.ttl_s
-        self._store = ResultStore(options.store or MemoryResults(), options.ttl_s)
+        self._store = ResultStore(MemoryResults() if options.store is None else options.store, options.ttl_s)
         self._room = Room(options.max_total_bytes, options.max_caller_bytes)
 
     async def keep(self, owner: str, text: str, size: int) -> LargeResult:
@@ -133,7 +137,7 @@ class Vault:
         """See `ResultVault.keep`."""
         return await self._results.keep(self._owner, text, size)
 
-    async def fetch(self, handle: str, part: Mapping[str, object]) -> str:
+    async def fetch(self, handle: str, part: Mapping[str, object], *, max_bytes: int | None = None) -> str:
         """See `ResultVault.fetch`."""
         wanted = read_part(handle, part)
         found = await _answered(handle, self._results.head(self._owner, handle))
@@ -147,7 +151,13 @@ class Vault:
                 raise _not_found(handle)
             return got
 
-        return await json_of(Part(handle, wanted), head, text, self._max_value_bytes)
+        json = await json_of(Part(handle, wanted), head, text, max_bytes or self._max_value_bytes)
+        try:
+            _check(json)
+        except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+            # Somebody else has written into the store.
+            raise _not_found(handle) from None
+        return json
 
 
 async def _answered(handle: str, request: Awaitable[T]) -> T:

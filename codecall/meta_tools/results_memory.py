@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from typing import Any, SupportsFloat
 
@@ -16,9 +16,14 @@ import msgspec
 
 
 class MemoryResults:
-    """The part of a key-value store that is used. Its entries must have a time to live."""
+    """The part of a key-value store that is used. Its entries must have a time to live.
 
-    def __init__(self) -> None:
+    Args:
+        clock: Seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._entries: dict[tuple[str | None, str], tuple[float, bytes]] = {}
         self._expiring: list[tuple[float, tuple[str | None, str]]] = []
         self._timer: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
@@ -26,14 +31,14 @@ class MemoryResults:
     async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
         """What was put under `key`; None if there is nothing any more."""
         expires, value = self._entries.get((collection, key), (0.0, b""))
-        return msgspec.msgpack.decode(value) if expires > time.monotonic() else None
+        return msgspec.msgpack.decode(value) if expires > self._clock() else None
 
     async def put(
         self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
     ) -> None:
         """Keep `value` under `key`, for `ttl` seconds."""
         self._drop_expired()
-        expires = time.monotonic() + float(ttl or 0)
+        expires = self._clock() + float(ttl or 0)
         self._entries[collection, key] = expires, msgspec.msgpack.encode(value)
         heappush(self._expiring, (expires, (collection, key)))
         self._wake_up()
@@ -49,7 +54,7 @@ class MemoryResults:
                 return
             self._timer[1].cancel()
         if self._expiring:
-            seconds = max(0.0, self._expiring[0][0] - time.monotonic())
+            seconds = max(0.0, self._expiring[0][0] - self._clock())
             self._timer = loop, loop.call_later(seconds, self._woken)
 
     def _woken(self) -> None:
@@ -58,7 +63,7 @@ class MemoryResults:
         self._wake_up()
 
     def _drop_expired(self) -> None:
-        now = time.monotonic()
+        now = self._clock()
         while self._expiring and self._expiring[0][0] <= now:
             _, key = heappop(self._expiring)
             if key in self._entries and self._entries[key][0] <= now:

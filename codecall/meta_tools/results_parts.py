@@ -123,6 +123,8 @@ def pass_items(text: str, count: int) -> int:
     look = _Look(text)
     at = 0
     for _ in range(count):
+        if at >= len(text):  # not the text that was looked at
+            break
         for end in _exhausted(look.value(at)):
             at = look.pass_blanks(look.pass_blanks(end) + 1)
     return at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final
 
@@ -33,9 +34,11 @@ class Room:
     Args:
         most: Bytes for all callers together.
         most_of_one: Bytes for any one caller.
+        clock: Seconds.
     """
 
-    def __init__(self, most: int, most_of_one: int) -> None:
+    def __init__(self, most: int, most_of_one: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._most = most
         self._most_of_one = most_of_one
         self._taken = 0
@@ -48,7 +51,7 @@ class Room:
         Raises:
             LimitExceeded: there is none; the message says why. Nothing is thrown out to make some.
         """
-        now = time.monotonic()
+        now = self._clock()
         while self._claims and self._claims[0].expires <= now:
             self.give_back(heappop(self._claims), 0)
         taken = self._of_owner[owner]

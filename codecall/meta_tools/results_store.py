@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -39,9 +39,9 @@ T = TypeVar("T")
 class Head(msgspec.Struct, frozen=True):
     """What is known of a kept result."""
 
-    size: int
+    size: Annotated[int, msgspec.Meta(ge=1)]
     """Bytes, as UTF-8."""
-    chars: int
+    chars: Annotated[int, msgspec.Meta(ge=1)]
     parts: Parts
 
     @property

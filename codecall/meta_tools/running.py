@@ -20,6 +20,7 @@ from codecall.catalog.offers import offers_of
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import ExecutionResult
 from codecall.meta_tools.base import Wiring
+from codecall.meta_tools.leaving import unless_abandoned
 from codecall.meta_tools.observing import watcher
 from codecall.meta_tools.progress import progress_of
 from codecall.meta_tools.results import Vault
@@ -100,7 +101,8 @@ async def run_script(wiring: Wiring, context: Context, view: CatalogView, asked:
             dry_run=asked.dry_run,
             services=services,
         )
-        return await services.attend(run if memory is None else memory.attend(run))
+        attended = services.attend(run if memory is None else memory.attend(run))
+        return await (unless_abandoned(context, attended) if options.shutdown.end_abandoned else attended)
 
 
 async def _memory(options: PluginOptions, context: Context, info: RunInfo, broker: Broker) -> RunMemory | None:
@@ -109,10 +111,10 @@ async def _memory(options: PluginOptions, context: Context, info: RunInfo, broke
         return None
     lasts_s = options.preset.max_duration_ms / 1000
     memory = RunMemory(options.resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
-    if info.asked.resume_from is not None:
+    # A task whose server was killed starts again under the same id; what it had taken up itself is in what is left.
+    again = context.task_id is not None and await memory.take_up(info.run_id, known=True)
+    if info.asked.resume_from is not None and not again:
         await memory.take_up(info.asked.resume_from)
-    elif context.task_id is not None:
-        await memory.take_up(info.run_id, known=True)
     return memory
 
 

@@ -59,7 +59,7 @@ def describe_execute(options: PluginOptions) -> str:
         "await callTool(name, input) gives the tool's value or throws; with {throwOnError: false} as third "
         "argument it gives {success, data} or {success, error}. "
         "users.list(input) calls users:list too, tools['any name'](input) any tool. getTool(name) gives its schemas. "
-        "readResource(uri) and getPrompt(name, args) work likewise. "
+        f"{_others(options)} work likewise. "
         "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions at once. "
         f"codecallContext is `context`, read-only.{console}\n"
         f"{language_summary(Rules.of(preset))}\n"
@@ -68,6 +68,13 @@ def describe_execute(options: PluginOptions) -> str:
         "Answers {status, result | error}; error.hint says how to mend the script."
         f"{_RESUMING if options.resume is not None else ''}"
     )
+
+
+def _others(options: PluginOptions) -> str:
+    """What a script may ask for besides tools."""
+    if not options.results.enabled:
+        return "readResource(uri) and getPrompt(name, args)"
+    return "readResource(uri), getPrompt(name, args) and getResult(largeResult.handle)"
 
 
 def _names(options: PluginOptions) -> tuple[str, str, str, str]:

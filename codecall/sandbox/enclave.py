@@ -23,6 +23,8 @@ from codecall.errors import (
     WorkerPoolDisposedError,
     WorkerStartupError,
 )
+from codecall.made_calls import shown_of
+from codecall.masking import mask_inputs
 from codecall.options import SECURITY_LEVELS, PoolOptions, Preset, SanitizationOptions, resolve_preset
 from codecall.sandbox import wire
 from codecall.sandbox.broker import ToolBroker
@@ -248,9 +250,8 @@ class Enclave:
         try:
             async with self._pool.checkout(Need(start.limits.memory_mb, owner)) as worker:
                 services.watch.running()
-                run = Run(
-                    worker, broker, start.limits, chosen.max_duration_ms, services, allowance=Allowance.of(chosen)
-                )
+                allowance = Allowance.of(chosen)
+                run = Run(worker, broker, start.limits, chosen.max_duration_ms, services, allowance)
                 self.in_flight.started(run)
                 try:
                     result = await run.execute(start)
@@ -282,6 +283,8 @@ class Enclave:
         if result.error is not None:
             advise(result.error)
             await turns.clean_error(result.error, self._sanitization)
+            if result.calls and self._sanitization.remove_file_paths:
+                await turns.of(mask_inputs, shown_of(result.calls))
         if result.warnings:
             result = replace(result, warnings=await turns.of(self._cleaned_warnings, result.warnings))
         return result

@@ -84,12 +84,13 @@ class ResultVault(Protocol):
         """
         ...
 
-    async def fetch(self, handle: str, part: Mapping[str, object]) -> str:
+    async def fetch(self, handle: str, part: Mapping[str, object], *, max_bytes: int | None = None) -> str:
         """A kept result, or a part of it, as JSON text.
 
         Args:
             handle: of the result, or its URI.
             part: what of it, as `getResult` takes it.
+            max_bytes: that it may have, where it stays outside the engine; None: as many as a script takes.
 
         Raises:
             ToolCallError: there is none, or no such part, or it is too large.

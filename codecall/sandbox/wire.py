@@ -107,6 +107,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return max(self.max_result_bytes, self.max_kept_bytes)
 
 
+PRESET_FIELDS = tuple(name for name in Limits.__struct_fields__ if name != "max_kept_bytes")
+"""Those that a preset states."""
+
+
 class Prepare(msgspec.Struct, tag="prepare", frozen=True):
     """Server: load, shut the jail, and expect scripts with these limits."""
 

@@ -92,10 +92,7 @@ class Request:
             took = time.perf_counter() - self._began
             kind_of = {names.OPERATION: self.operation, names.STATUS: self.status}
             self.meters.request_duration.record(took, kind_of)
-        if self.span.is_recording():
-            self.span.set_attribute(names.STATUS, self.status)
-            fail(self.span, self.code)
-        self.span.end()
+        end(self.span, self.code, {names.STATUS: self.status})
 
     def answered(self, body: dict[str, Any] | None, text: str) -> None:
         """There is an answer: its structured content, and its text."""
@@ -147,13 +144,11 @@ class Request:
                 if made.called == "tool" and known:
                     counted[names.TOOL] = made.name
                 self.meters.tool_calls.add(1, counted)
-            if span.is_recording():
-                span.set_attributes({names.CALL_OUTCOME: outcome, names.OUTPUT_SIZE: output_size})
-                if known:
-                    span.update_name(f"{_SPAN_OF[made.called]} {made.name}")
-                    span.set_attribute(_NAMED[made.called], made.name)
-                fail(span, code)
-            span.end()
+            last: dict[str, AttributeValue] = {names.CALL_OUTCOME: outcome, names.OUTPUT_SIZE: output_size}
+            if known:
+                span.update_name(f"{_SPAN_OF[made.called]} {made.name}")
+                last[_NAMED[made.called]] = made.name
+            end(span, code, last)
 
         return ended
 
@@ -189,11 +184,15 @@ def invoking(tool: str, reached: Reached) -> Generator[Callable[[str], None]]:
         ended(received)
 
 
-def fail(span: Span, code: str | None) -> None:
-    """Mark what failed; no message, which may hold anything."""
-    if code is not None:
-        span.set_attribute(names.ERROR, code)
-        span.set_status(Status(StatusCode.ERROR))
+def end(span: Span, code: str | None, told: dict[str, AttributeValue], at: int | None = None) -> None:
+    """End a span; what failed is marked by its code, without a message, which may hold anything."""
+    if span.is_recording():
+        if code is not None:
+            told[names.ERROR] = code
+            span.set_status(Status(StatusCode.ERROR))
+        if told:
+            span.set_attributes(told)
+    span.end(at)
 
 
 def _error(code: str | None) -> dict[str, str]:

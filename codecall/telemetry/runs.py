@@ -12,7 +12,7 @@ from codecall.made_calls import MadeCall
 from codecall.telemetry import names
 from codecall.telemetry.codes import error_type
 from codecall.telemetry.meters import Meters
-from codecall.telemetry.requests import Reached, Request, fail
+from codecall.telemetry.requests import Reached, Request, end
 from codecall.telemetry.sizes import utf8_size
 
 _REFUSED = ("syntax_error", "illegal_access")
@@ -90,13 +90,13 @@ class WatchedRun:
         self._to_tools += sent
         ended = self._request.calling(made, self._reached, sent)
 
-        def end(value: str | None) -> None:
+        def told(value: str | None) -> None:
             received = 0 if value is None else utf8_size(value)
             self._from_tools += received
             self._request.kept_characters += len(value or "")
             ended(received)
 
-        return end
+        return told
 
     def ended(self, result: ExecutionResult) -> None:
         """See `RunWatch.ended`."""
@@ -123,9 +123,9 @@ class WatchedRun:
         now = time.time_ns()
         if not self._ran_from:
             self._queued(now, code)
-        elif not self._checked and self._refused(status):
+        elif self._refused(status):
             self._stage(names.VALIDATE, self._ran_from, now, code)
-        elif not self._dry_run and not self._refused(status):
+        elif not self._dry_run:
             self._stage(names.RUN, self._validated, now, code)
         if (meters := self._request.meters) is not None:
             ended: dict[str, str | bool] = {names.STATUS: status, names.DRY_RUN: self._dry_run}
@@ -133,8 +133,8 @@ class WatchedRun:
             self._count(meters)
 
     def _refused(self, status: str) -> bool:
-        """Whether nothing ran; a script may be ended for one of its calls, too."""
-        return status in _REFUSED and not self._to_tools
+        """Whether nothing ran. One that has passed may be ended for what it calls, under the same status."""
+        return status in _REFUSED and not self._checked
 
     def _count(self, meters: Meters) -> None:
         directions = {"scripts": self._script_bytes, "to_tools": self._to_tools, "from_tools": self._from_tools}
@@ -147,9 +147,7 @@ class WatchedRun:
         if (meters := self._request.meters) is not None:
             meters.queue_time.record((until - self._waited_from) / 1e9, {} if code is None else {names.ERROR: code})
 
-    def _stage(self, name: str, start: int, end: int, code: str | None) -> None:
+    def _stage(self, name: str, start: int, until: int, code: str | None) -> None:
         tracer: Tracer | None = self._request.tracer
         if tracer is not None:
-            span = tracer.start_span(name, start_time=start)
-            fail(span, code)
-            span.end(max(start, end))
+            end(tracer.start_span(name, start_time=start), code, {}, max(start, until))

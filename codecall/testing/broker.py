@@ -82,9 +82,9 @@ class StubBroker(HandlerBroker):
         """The stub's value as JSON text. See `ToolBroker.prompt`."""
         return await self._recorded("prompt", name, arguments, max_bytes)
 
-    async def result(self, handle: str, part: dict[str, object]) -> str:
+    async def result(self, handle: str, part: dict[str, object], *, max_bytes: int | None = None) -> str:
         """The stub's value as JSON text, whatever part of it is asked for."""
-        return await self._recorded("result", handle, part, None)
+        return await self._recorded("result", handle, part, max_bytes)
 
     async def prepare(self) -> None:
         """Let what is behind the stubs get ready. See `ToolBroker.prepare`."""

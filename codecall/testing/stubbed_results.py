@@ -26,6 +26,6 @@ class StubbedResults:
         del text
         raise LimitExceeded(f"The result of {size} bytes is not kept", code="OUTPUT_LIMIT")
 
-    async def fetch(self, handle: str, part: Mapping[str, object]) -> str:
+    async def fetch(self, handle: str, part: Mapping[str, object], *, max_bytes: int | None = None) -> str:
         """The stub's value. See `ResultVault.fetch`."""
-        return await self._broker.result(handle, dict(part))
+        return await self._broker.result(handle, dict(part), max_bytes=max_bytes)

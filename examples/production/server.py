@@ -1,14 +1,17 @@
 """The server of docs/production.md: one of any number of instances behind one address, which share a Redis.
 
-    REDIS_URL=redis://localhost:6379/0 ISSUER=https://login.example.com AUDIENCE=orders \
-    JWKS_URI=https://login.example.com/jwks uvicorn server:app --port 8000
+uvicorn server:app --port 8000                          an instance
+python -m fastmcp_tasks.worker_cli worker server.py     one that only works off background tasks
 
-    REDIS_URL      what the instances share: limits, results, records for resumption, background tasks
-    ISSUER, AUDIENCE, and JWKS_URI or PUBLIC_KEY_FILE (PEM)
-                   whose access tokens are taken
-    AUDIT_FILE     where the record of every run goes, as JSON lines; without it, into the log
-    FASTMCP_DOCKET_REDELIVERY_TIMEOUT
-                   seconds after which a task of an instance that died is given to another, as `PT60S`; 300 without it
+REDIS_URL           what the instances share: limits, large results, completed calls, background tasks
+ISSUER, AUDIENCE, and JWKS_URI or PUBLIC_KEY_FILE (PEM)
+                    whose access tokens are taken
+AUDIT_FILE          where the record of every run goes, as JSON lines; without it, to the logger codecall.audit
+METRICS_PORT        where Prometheus reads metrics; without it, nobody does
+FASTMCP_TASKS_ENCRYPTION_KEY
+                    by which FastMCP encrypts the tokens of callers that wait in the queue
+FASTMCP_DOCKET_REDELIVERY_TIMEOUT
+                    when a task of an instance that died is given to another, such as PT60S; else 300 seconds
 """
 
 import os
@@ -21,10 +24,10 @@ from key_value.aio.stores.redis import RedisStore
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from codecall import CodeCallPlugin, RateLimitPlugin
+from codecall import CodeCallPlugin, JsonLinesSink, RateLimitPlugin
 
 REDIS = os.environ["REDIS_URL"]
-ORDERS: list[dict[str, object]] = [{"number": number, "customer": f"c{number % 7}", "total": number * 10} for number in range(1, 201)]
+ORDERS: list[dict[str, object]] = [{"number": n, "customer": f"c{n % 7}", "total": n * 10} for n in range(1, 201)]
 
 
 def verifier() -> JWTVerifier:
@@ -38,8 +41,19 @@ def verifier() -> JWTVerifier:
     )
 
 
+def serve_metrics(port: int) -> None:
+    """Let Prometheus read what CodeCall tells OpenTelemetry."""
+    from opentelemetry import metrics
+    from opentelemetry.exporter.prometheus import PrometheusMetricReader
+    from opentelemetry.sdk.metrics import MeterProvider
+    from prometheus_client import start_http_server
+
+    metrics.set_meter_provider(MeterProvider(metric_readers=[PrometheusMetricReader(scope_info_enabled=False)]))
+    start_http_server(port)
+
+
 def create_server() -> FastMCP:
-    """The server, with everything that production needs."""
+    """The server, with what production needs."""
     server = FastMCP("orders", auth=verifier())
 
     @server.tool(annotations={"readOnlyHint": True})
@@ -53,11 +67,15 @@ def create_server() -> FastMCP:
         return ORDERS[number - 1]
 
     store = RedisStore(url=REDIS)
+    audit = os.environ.get("AUDIT_FILE")
     plugin = CodeCallPlugin.init(
-        vm={"preset": "secure"},
+        # HTTP clients of the MCP SDK take at most 1 MiB in one event, and a result is sent twice, as data and as text.
+        vm={"preset": "secure", "max_result_bytes": 256 * 1024},
         pool={"min_workers": 2, "max_workers": 8, "max_queue": 64},
         results={"store": store},
         resume={"store": store},
+        audit={"sinks": [JsonLinesSink(audit)] if audit else None},
+        shutdown={"grace_s": 20},
         tasks=True,
     )
     plugin.install(server)
@@ -69,7 +87,7 @@ def create_server() -> FastMCP:
         ],
         storage=REDIS,
     ).install(server)
-    server.add_extension(TasksExtension(url=REDIS, name="orders"))
+    server.add_extension(TasksExtension(url=REDIS, name="orders", concurrency=4))
 
     @server.custom_route("/health", methods=["GET"])
     async def health(_request: Request) -> JSONResponse:
@@ -79,5 +97,7 @@ def create_server() -> FastMCP:
     return server
 
 
+if "METRICS_PORT" in os.environ:
+    serve_metrics(int(os.environ["METRICS_PORT"]))
 mcp = create_server()
 app = mcp.http_app(stateless_http=True)

@@ -70,13 +70,19 @@ class Instances(NamedTuple):
     both: tuple[Instance, Instance]
     keys: RSAKeyPair
 
-    def client(self, port: int, subject: str = "ann", *scopes: str) -> Client[Any]:
-        """Somebody at that port, who opens a connection for every request."""
+    @property
+    def ports(self) -> list[int]:
+        """Where they are."""
+        return [instance.port for instance in self.both]
+
+    def client(self, port: int, subject: str = "ann", *scopes: str, tasks: bool = False) -> Client[Any]:
+        """Somebody at that port, who opens a connection for every request; without `tasks` by the older protocol, which
+        has none."""
         token = self.keys.create_token(subject=subject, issuer=ISSUER, audience=AUDIENCE, scopes=list(scopes))
         transport = StreamableHttpTransport(
             f"http://127.0.0.1:{port}/mcp", auth=token, httpx_client_factory=lambda **options: _unshared(options)
         )
-        return Client(transport)
+        return Client(transport, mode="auto" if tasks else "legacy")
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,16 @@ from fastmcp import FastMCP
 from fastmcp.server.auth import require_scopes
 from redis.asyncio import Redis
 
+from codecall import RateLimitPlugin
 from examples.production.server import REDIS, create_server
 
 mcp: FastMCP[Any] = create_server()
+
+
+@mcp.tool
+async def whoami() -> int:
+    """Tell the process."""
+    return os.getpid()
 
 
 @mcp.tool(name="append_log")
@@ -45,4 +52,5 @@ async def secrets() -> str:
     return "secret"
 
 
+RateLimitPlugin.init(rules=[{"tool": "whoami", "rate": "4/hour"}], storage=REDIS).install(mcp)
 app = mcp.http_app(stateless_http=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import pytest
 from fastmcp import Client
 from fastmcp_tasks import call_tool_task
+from mcp.shared.exceptions import MCPError
 from redis.asyncio import Redis
 
 from tests.instances.balancer import balanced
@@ -27,24 +29,70 @@ async def ran(client: Client[Any], script: str, **options: Any) -> dict[str, Any
     return answer.structured_content
 
 
+async def test_what_one_instance_knows_the_other_knows(instances: Instances) -> None:
+    one, two = instances.both
+    fail = (
+        "const first = await callTool('append_log', { text: 'once' }); return [first, await callTool('fail_once', {})]"
+    )
+    large = "return Array.from({ length: 9000 }, (_, n) => `line ${n}` + '-'.repeat(150))"
+    async with instances.client(one.port) as first, instances.client(two.port) as second:
+        # A run that failed here is taken up there.
+        failed = await ran(first, fail)
+        assert failed["error"]["code"] == "TOOL_EXECUTION_ERROR"
+        again = await ran(second, fail, resumeFrom=failed["runId"])
+        assert again["result"] == [1, "worked"]
+        # A large result that is kept here is read there, by its owner only.
+        envelope = await ran(first, large)
+        kept = envelope.get("largeResult")
+        assert kept, str(envelope)[:2000]
+        there = f"const all = await getResult('{kept['handle']}'); return [all.length, all[8999]]"
+        assert (await ran(second, there))["result"] == [9_000, "line 8999" + "-" * 150]
+        (page,) = await second.read_resource(f"{kept['uri']}/pages/1")
+        assert page.text.startswith('["line 0')
+        async with instances.client(two.port, "ben") as other:
+            assert (await ran(other, there))["error"]["code"] == "RESULT_NOT_FOUND"
+            with pytest.raises(MCPError):
+                await other.read_resource(kept["uri"])
+
+
+async def test_a_limit_counts_on_both(instances: Instances) -> None:
+    async with balanced(instances.ports) as port, instances.client(port, "fay") as client:
+        ends = [await ran(client, "return await callTool('whoami', {})") for _ in range(5)]
+    assert [end["status"] for end in ends] == ["ok"] * 4 + ["tool_error"]
+    assert ends[-1]["error"]["code"] == "RATE_LIMIT"
+    assert {end["result"] for end in ends[:-1]} == {instance.pid for instance in instances.both}
+
+
+async def test_a_task_sees_what_its_caller_may_wherever_it_runs(instances: Instances) -> None:
+    script = "return getTool('see_secrets') !== undefined"
+    async with balanced(instances.ports) as port:
+        for subject, scopes in {"cat": ["admin"], "dan": []}.items():
+            async with instances.client(port, subject, *scopes, tasks=True) as client:
+                task = await call_tool_task(client, "codecall:execute", {"script": script})
+                with anyio.fail_after(30):
+                    result = await task.result()
+                assert result.structured_content["result"] == (subject == "cat")
+
+
 async def test_a_task_whose_process_is_killed_is_ended_by_another_and_repeats_nothing(instances: Instances) -> None:
     redis = Redis.from_url(instances.redis.url, decode_responses=True)
     async with (
         redis,
-        balanced([instance.port for instance in instances.both]) as port,
-        instances.client(port) as client,
+        balanced(instances.ports) as port,
+        instances.client(port, "eve", tasks=True) as client,
     ):
         with anyio.fail_after(60):
+            await redis.delete("log")
             task = await call_tool_task(client, "codecall:execute", {"script": HALF_WAY})
             _, first = await redis.blpop(["at the gate"])
-            print(first)
             next(instance for instance in instances.both if instance.pid == int(first)).kill()
             _, second = await redis.blpop(["at the gate"])
-            print(second)
             await redis.rpush("open", 1)
             result = await task.result()
-        print(result.structured_content)
         log = await redis.lrange("log", 0, -1)
-        assert log == [*(f"{first} before {n}" for n in (1, 2, 3)), f"{second} after"]
-    assert result.structured_content["result"] == "done"
+    envelope = result.structured_content
+    assert envelope["result"] == "done"
     assert first != second
+    assert log == [*(f"{first} before {n}" for n in (1, 2, 3)), f"{second} after"]
+    assert envelope["resumed"]["from"] == envelope["runId"]
+    assert [call["toolName"] for call in envelope["resumed"]["calls"]] == ["append_log"] * 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,23 +11,18 @@ from tests.telemetry.listening import Listener
 
 
 @pytest.fixture
-def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
+def listener(monkeypatch: pytest.MonkeyPatch) -> Listener:
     """Listens from the start."""
     made = Listener(monkeypatch)
     made.listen()
-    yield made
-    made.close()
+    return made
 
 
 @pytest.fixture
-def make_listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Listener]]:
+def make_listener(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Listener]:
     """Listens when it is told to."""
-    made: list[Listener] = []
 
     def make(**options: Any) -> Listener:
-        made.append(Listener(monkeypatch, **options))
-        return made[-1]
+        return Listener(monkeypatch, **options)
 
-    yield make
-    for one in made:
-        one.close()
+    return make

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Client, FastMCP
+from mcp.shared import _otel
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
@@ -39,10 +40,8 @@ class Listener:
         """From now on."""
         self._patch.setattr(trace, "_TRACER_PROVIDER", self._tracers)
         self._patch.setattr(metrics._internal, "_METER_PROVIDER", self._meters)
-
-    def close(self) -> None:
-        self._tracers.shutdown()
-        self._meters.shutdown()
+        # The SDK of MCP would keep the first provider it meets.
+        self._patch.setattr(_otel, "_tracer", self._tracers.get_tracer("mcp-python-sdk"))
 
     def all_spans(self) -> tuple[ReadableSpan, ...]:
         """FastMCP's too."""

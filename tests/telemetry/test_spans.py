@@ -116,7 +116,7 @@ ENDS = {
         "return await callTool(['codecall', 'execute'].join(':'), {})",
         "illegal_access",
         "SELF_REFERENCE_BLOCKED",
-        ["queue", "validate", "run", "execute_tool"],
+        ["queue", "validate", "run"],
     ),
     "tool": (
         "const x = [1][0]; return await callTool('fail', {x})",
@@ -266,7 +266,7 @@ async def test_a_client_that_gives_up(listener: Listener) -> None:
             ended.set()
 
     server = serve(hold)
-    async with server.lifespan(server) if False else Client(server) as client:
+    async with Client(server) as client:
         with anyio.move_on_after(20) as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(execute, client, "return await callTool('hold', {})")
@@ -371,7 +371,7 @@ async def test_fastmcps_switch_holds_too(listener: Listener, mode: str, monkeypa
     monkeypatch.setattr(fastmcp.settings, "telemetry_mode", mode)
     async with Client(serve(double)) as client:
         await execute(client, "return await callTool('double', {x: 1})")
-    assert listener.all_spans() == ()
+    assert {scope(span) for span in listener.all_spans()} == {"mcp-python-sdk"}
     assert listener.value("codecall.executions") == (mode == "propagation_only")
 
 

@@ -17,7 +17,7 @@ from tests_security.faults.relay import Plan, RelayedServer
 def fork_server() -> Iterator[ForkServer]:
     """One for all tests of this folder."""
     preset = load_preset("secure")
-    limits = wire.Limits(**{name: getattr(preset, name) for name in wire.Limits.__struct_fields__})
+    limits = wire.Limits(**{name: getattr(preset, name) for name in wire.PRESET_FIELDS})
     server = ForkServer(wire.Prepare(limits=limits, runs=200, cpu_seconds=600, require_jail=False))
     yield server
     server.close()

@@ -22,7 +22,7 @@ from codecall.sandbox.agentscript.realm import Realm
 
 ALL: Final = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 PRESET: Final = resolve_preset("experimental", {"timeout_ms": 2_000, "memory_mb": 64})
-LIMITS: Final = wire.Limits(**{name: getattr(PRESET, name) for name in wire.Limits.__struct_fields__})
+LIMITS: Final = wire.Limits(**{name: getattr(PRESET, name) for name in wire.PRESET_FIELDS})
 
 _ENGINE = cast("Any", quickjs)  # it has no types
 _PLAIN: Final = (Path(__file__).parent / "plain.js").read_text(encoding="utf-8")

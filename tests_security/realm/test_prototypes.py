@@ -12,7 +12,7 @@ import pytest
 from codecall.options import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript import realm
 from codecall.sandbox.agentscript.policy import GLOBALS, PROTOTYPES, UNREACHABLE_PROTOTYPES, Rules, inherited
-from codecall.sandbox.wire import Limits
+from codecall.sandbox.wire import PRESET_FIELDS, Limits
 
 new_engine = cast("Callable[[], Any]", quickjs.Context)
 
@@ -120,7 +120,7 @@ ENGINE = engine_has()
 
 def limits_of(preset: str) -> Limits:
     loaded = load_preset(preset)
-    return Limits(**{name: getattr(loaded, name) for name in Limits.__struct_fields__})
+    return Limits(**{name: getattr(loaded, name) for name in PRESET_FIELDS})
 
 
 def crawled(preset: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:

@@ -169,7 +169,7 @@ def test_bombs_are_refused_unread(bomb: Callable[[], bytes]) -> None:
 @pytest.mark.parametrize("preset", PRESET_NAMES)
 def test_what_a_preset_allows_fits_into_its_longest_frame(preset: str) -> None:
     values = load_preset(preset)
-    limits = wire.Limits(**{name: getattr(values, name) for name in wire.Limits.__struct_fields__})
+    limits = wire.Limits(**{name: getattr(values, name) for name in wire.PRESET_FIELDS})
     longest = wire.longest_frame(limits)
     logs = ["x"] * limits.max_console_calls
     if logs:
@@ -247,7 +247,7 @@ async def test_any_text(text: str) -> None:
 async def test_the_bounds_of_the_presets() -> None:
     for preset in PRESET_NAMES:
         values = load_preset(preset)
-        limits = wire.Limits(**{name: getattr(values, name) for name in wire.Limits.__struct_fields__})
+        limits = wire.Limits(**{name: getattr(values, name) for name in wire.PRESET_FIELDS})
         bounds = Bounds.of(limits)
         assert bounds.containers == FEWEST_CONTAINERS + values.max_result_bytes // BYTES_PER_CONTAINER
         # What a preset lets a script return is taken: rows as wide as they are in practice, and the deepest nesting.

@@ -408,7 +408,7 @@
     __proto__: null,
     get(target, key, reference) {
       if (key === ITERATORS[0] || key === ITERATORS[1]) return outside(reference, 'it was iterated over');
-      return typeof key === 'symbol' || hasOwn(config.neverMembers, key) ? undefined
+      return typeof key === 'symbol' || hasOwn(config.neverMembers, key) || MEMBERS[key] === 1 ? undefined
         : outside(reference, `its property '${bounded(key, 100)}' was read`);
     },
   }));

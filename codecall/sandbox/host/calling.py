@@ -147,7 +147,7 @@ class Calling:
         if call.kind == "resource":
             return await self._broker.read(call.name, max_bytes=longest)
         if call.kind == "result":
-            return await self._kept(call)
+            return await self._kept(call, longest)
         perform = self._broker.call if call.kind == "tool" else self._broker.prompt
         arguments = await self._arguments(call)
         if not self.sidecar.named(call.input):
@@ -155,13 +155,13 @@ class Calling:
         async with Resolving(self.sidecar, self._limits, call).arguments(arguments) as whole:
             return await perform(call.name, whole, max_bytes=longest)
 
-    async def _kept(self, call: wire.Call) -> str:
+    async def _kept(self, call: wire.Call, longest: int | None) -> str:
         part = await self._arguments(call)
         if self._services.results is None:
             hint = "No results are kept here: return what a later script needs, and pass it on as `context`."
             message = f"Result '{call.name}' was not found"
             raise ResultNotFoundError(message, tool_name=call.name, called="result", hint=hint)
-        return await self._services.results.fetch(call.name, part)
+        return await self._services.results.fetch(call.name, part, max_bytes=longest)
 
     async def _arguments(self, call: wire.Call) -> dict[str, object]:
         try:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from codecall.made_calls import MAX_INPUT_SHOWN, MadeCall
+from codecall.made_calls import MAX_INPUT_KEPT, MadeCall
 from codecall.sandbox import wire
 
 MAX_NAMES: Final = 5
@@ -31,7 +31,7 @@ class Ledger:
 
     def add(self, call: wire.Call) -> None:
         """The script has made a call; it will be started when its turn comes."""
-        self.calls[call.call] = MadeCall(call.call, call.kind, call.name, call.input[:MAX_INPUT_SHOWN], len(call.input))
+        self.calls[call.call] = MadeCall(call.call, call.kind, call.name, call.input[:MAX_INPUT_KEPT], len(call.input))
 
     def summary(self, told: int | None = None) -> str:
         """What the calls came to, in one sentence for the hint of a script that failed; empty where nothing is to tell.

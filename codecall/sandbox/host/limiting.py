@@ -6,8 +6,6 @@ import math
 import sys
 from typing import Final
 
-import msgspec
-
 from codecall.options import Preset
 from codecall.sandbox import wire
 
@@ -16,8 +14,6 @@ SPARE_CPU_SECONDS: Final = 60
 
 _MOST_KEPT: Final = 64
 """Presets whose limits are kept ready."""
-
-_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(wire.Limits) if field.name != "max_kept_bytes")
 
 
 class Limiting:
@@ -34,7 +30,7 @@ class Limiting:
     def of(self, preset: Preset) -> wire.Limits:
         """Those of one script."""
         if (limits := self._limits.get(preset)) is None:
-            values = {name: getattr(preset, name) for name in _FIELDS}
+            values = {name: getattr(preset, name) for name in wire.PRESET_FIELDS}
             limits = wire.Limits(**values, max_kept_bytes=self._max_kept_bytes)
             if len(self._limits) < _MOST_KEPT:
                 self._limits[preset] = limits

@@ -111,11 +111,12 @@ def _small(data: bytes, depth: int) -> object:
 
 
 def _check_depth(data: object, depth: int) -> None:
-    level = [data]
-    while level := [item for container in level for item in items_of(container) if type(item) in (dict, list)]:
-        depth -= 1
+    level = [data] if isinstance(data, dict | list) else []
+    while level:
         if depth < 1:
             raise NotJson
+        depth -= 1
+        level = [item for container in level for item in items_of(container) if type(item) in (dict, list)]
 
 
 async def _texts(data: bytes) -> AsyncIterator[str]:

@@ -123,11 +123,12 @@ class WorkerPool:
             clean = not worker.retired
         finally:
             self._busy.discard(worker)
-            clean = clean and not worker.pipe.has_unread()
-            if clean and worker.runs < self._prepare.runs and not self._closed:
+            used_up = worker.runs >= self._prepare.runs
+            if clean and not used_up and not self._closed and not worker.pipe.has_unread():
                 self._offer(worker)
             else:
-                self._replace(worker, "recycled" if clean else "killed" if worker.alive() else "died")
+                ending = "recycled" if clean and used_up else "killed" if worker.alive() else "died"
+                self._replace(worker, ending)
 
     # --------------------------------------------------------------------------------------- finding a worker
 

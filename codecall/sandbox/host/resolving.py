@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final, NamedTuple, cast
 
 from codecall.errors import InvalidInputError, LimitExceeded
 from codecall.sandbox import wire
 from codecall.sandbox.host import pieces
 from codecall.sandbox.host.payloads import Bounds, NotJson, count_containers
-from codecall.sandbox.host.results import Sent
+from codecall.sandbox.host.results import Sent, large
 from codecall.sandbox.host.sidecar import KEY, Kept, Sidecar
 
 LOOKED_AT: Final = 2_000
@@ -37,7 +37,7 @@ class Resolving:
         self._bounds = Bounds.of(limits, sidecar.allowance.resolved_bytes)
 
     @contextlib.asynccontextmanager
-    async def arguments(self, given: dict[str, object]) -> AsyncIterator[dict[str, object]]:
+    async def arguments(self, given: dict[str, object]) -> AsyncGenerator[dict[str, object]]:
         """The input with values in it, for as long as the call takes. `given` is that of the script, and is changed.
 
         Raises:
@@ -153,14 +153,16 @@ class Whole(NamedTuple):
     """What is to be said of references that remain."""
 
 
-def whole(sent: Sent, sidecar: Sidecar, limits: wire.Limits) -> Whole:
+async def whole(sent: Sent, sidecar: Sidecar, limits: wire.Limits) -> Whole:
     """The result of a script with values in place of references.
 
     Raises:
         LimitExceeded: it would be too large.
+        MessageValidationError: it is no JSON.
     """
     if not sidecar.named(sent.text):
         return Whole(sent)
+    await large(sent)
     places = [
         (found.start(), found.end(), kept)
         for found in _STANDS_ALONE.finditer(sent.text)

@@ -13,9 +13,9 @@ import contextlib
 import hashlib
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import anyio
 import anyio.to_thread
@@ -66,6 +66,10 @@ class Allowance(NamedTuple):
             preset.reference_passed_bytes,
             preset.reference_composites,
         )
+
+
+NO_REFERENCES: Final = Allowance()
+"""For a run that may have none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -182,7 +186,8 @@ class Sidecar:
 
     def advise(self, call: wire.Call, error: ToolCallError) -> None:
         """Tell the script of a call that failed what might have helped."""
-        size = error.details.get("bytes") if isinstance(error.details, dict) else None
+        details = cast("dict[str, object]", error.details) if isinstance(error.details, dict) else {}
+        size = details.get("bytes")
         if error.code != TOO_LARGE or call.reference or not isinstance(size, int) or size > self.allowance.max_bytes:
             return
         error.hint = f"{error.hint or ''} {_INSTEAD}".lstrip()
@@ -218,7 +223,7 @@ class Sidecar:
     # ------------------------------------------------------------------------------------------------- lending
 
     @contextlib.asynccontextmanager
-    async def lent(self, size: int) -> AsyncIterator[None]:
+    async def lent(self, size: int) -> AsyncGenerator[None]:
         """So many bytes of values are in use; waits until as many may be. `size` is no more than `resolved_bytes`."""
         while self._lent and self._lent + size > self.allowance.resolved_bytes:
             self._room = self._room or anyio.Event()

@@ -39,7 +39,7 @@ from codecall.sandbox.host.questions import Questions
 from codecall.sandbox.host.ran import Ran
 from codecall.sandbox.host.resolving import whole
 from codecall.sandbox.host.results import Sent, kept, large, sent, value_of, warnings_of
-from codecall.sandbox.host.sidecar import Allowance
+from codecall.sandbox.host.sidecar import NO_REFERENCES, Allowance
 from codecall.sandbox.services import NOTHING, Services
 
 WATCHDOG_GRACE_MS = 150
@@ -67,12 +67,12 @@ class Run:
     limits: wire.Limits
     max_duration_ms: int
     services: Services = NOTHING
+    allowance: Allowance = NO_REFERENCES
+    """What of its values may stay outside the engine."""
     logs: list[str] = field(default_factory=list[str])
     steps: int = 0
     script_ms: float = 0.0
     started: float = field(default_factory=time.perf_counter)
-    allowance: Allowance = Allowance()
-    """What of its values may stay outside the engine."""
     calling: Calling = field(init=False)
     """What makes its calls."""
     ran: Ran = field(default_factory=Ran)
@@ -251,7 +251,7 @@ class Run:
             return self.failed(error_of(done.failure, self.calling.errors, script), told=done.failure.call)
         value: object = None
         try:
-            result, left = whole(sent(done, self.limits), self.calling.sidecar, self.limits)
+            result, left = await whole(sent(done, self.limits), self.calling.sidecar, self.limits)
             if result.size > self.limits.max_result_bytes:
                 self.large = await large(result)
             else:

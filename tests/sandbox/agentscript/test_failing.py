@@ -15,10 +15,10 @@ from codecall.sandbox.agentscript.instrument import FIRST_LINE, instrument
 from codecall.sandbox.agentscript.journal import MAX_KEPT_CHARS, MAX_SITES, Journal, Made
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.stops import Progress
-from codecall.sandbox.wire import Answer, Limits
+from codecall.sandbox.wire import PRESET_FIELDS, Answer, Limits
 
 PRESET = load_preset("secure")
-LIMITS = Limits(**{name: getattr(PRESET, name) for name in Limits.__struct_fields__})
+LIMITS = Limits(**{name: getattr(PRESET, name) for name in PRESET_FIELDS})
 
 
 def made(name: str = "users", stack: str = "") -> Made:

@@ -1,0 +1,314 @@
+"""The record of what scripts did: which events there are, and what is in them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from fastmcp import Client, FastMCP
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import use_span
+
+from codecall import AuditEvent, CodeCallPlugin, LoggingSink, OpenTelemetrySink, RateLimitPlugin
+from codecall.calls.audit import Audit
+from codecall.calls.audit_data import recorded, recorded_json, recorded_script
+from codecall.calls.audit_sinks import AUDIT_LOGGER
+from codecall.calls.digests import MAX_SORTED, digest, digest_soon
+from codecall.operating import AuditOptions
+
+Answer = dict[str, Any]
+SECRET = "hunter22-4eC39HqLyjWD"
+
+
+class Office:
+    """A server with a record, and one client of it."""
+
+    def __init__(
+        self, client: Client[Any], plugin: CodeCallPlugin, events: list[AuditEvent], hanging: anyio.Event
+    ) -> None:
+        self.client = client
+        self.hanging = hanging
+        self.plugin = plugin
+        self._events = events
+
+    async def execute(self, script: str, **more: Any) -> Answer:
+        result = await self.client.call_tool("codecall:execute", {"script": script, **more})
+        assert result.structured_content is not None
+        return result.structured_content
+
+    async def events(self) -> list[AuditEvent]:
+        """Those since it was last asked for them."""
+        await self.plugin._now.wiring.audit.flush()  # pyright: ignore[reportPrivateUsage]
+        events = [*self._events]
+        self._events.clear()
+        return events
+
+
+@asynccontextmanager
+async def office(*more: Any, **options: Any) -> AsyncGenerator[Office]:
+    server = FastMCP("office")
+    events: list[AuditEvent] = []
+    hanging = anyio.Event()
+
+    @server.tool
+    def login(name: str, password: str) -> dict[str, str]:
+        return {"session": f"for {name}", "token": SECRET}
+
+    @server.tool
+    async def hang() -> None:
+        hanging.set()
+        await asyncio.Event().wait()
+
+    @server.tool
+    def refuse() -> None:
+        raise ValueError("never")
+
+    RateLimitPlugin.init(rules=[{"tool": "refuse", "rate": "1/hour"}]).install(server)
+    audit = {"sinks": [events.append, *more], **options}
+    plugin = CodeCallPlugin.init(
+        vm={"preset": "secure", "max_duration_ms": 2_000}, pool={"min_workers": 0}, audit=audit
+    )
+    async with Client(plugin.install(server)) as client:
+        yield Office(client, plugin, events, hanging)
+
+
+@pytest.fixture(scope="module")
+async def running() -> AsyncGenerator[Office]:
+    async with office() as server:
+        yield server
+
+
+@pytest.fixture
+async def desk(running: Office) -> Office:
+    """The server of the module, with nothing in its record."""
+    await running.events()
+    return running
+
+
+LOGIN = f"await callTool('login', {{name: 'ann', password: '{SECRET}'}})"
+
+
+async def test_a_run_from_beginning_to_end(desk: Office):
+    script = f"{LOGIN}; return 1"
+    envelope = await desk.execute(script, context={"a": 1}, allowedTools=["log*"])
+    start, call, complete = await desk.events()
+    assert [event.name for event in (start, call, complete)] == [
+        "codecall.execute.start",
+        "codecall.execute.tool_call",
+        "codecall.execute.complete",
+    ]
+    assert {event.run_id for event in (start, call, complete)} == {envelope["runId"]}
+    (caller,) = {event.caller for event in (start, call, complete)}
+    assert len(caller) == 32
+    assert dict(start.fields) == {
+        "script_sha256": hashlib.sha256(script.encode()).hexdigest(),
+        "script_chars": len(script),
+        "context_bytes": 7,
+        "preset": "secure",
+        "dry_run": False,
+        "allowed_tools": 1,
+        "resumed_from": None,
+    }
+    fields = dict(call.fields)
+    assert fields.pop("duration_ms") > 0
+    assert fields == {
+        "number": 1,
+        "called": "tool",
+        "name": "login",
+        "input_chars": len(f'{{"name":"ann","password":"{SECRET}"}}'),
+        "input_sha256": digest(json.dumps({"password": SECRET, "name": "ann"})),
+        "outcome": "ok",
+        "code": None,
+        "result_chars": len(f'{{"session":"for ann","token":"{SECRET}"}}'),
+        "reused": False,
+    }
+    fields = dict(complete.fields)
+    assert fields["status"] == "ok"
+    assert fields["code"] is None
+    assert (fields["tool_calls"], fields["max_tool_calls"]) == (1, 100)
+    assert (fields["steps"], fields["max_steps"]) == (envelope["stats"]["steps"], 1_000_000)
+    assert 0 < fields["script_ms"] <= fields["run_ms"] <= fields["duration_ms"] + 1
+    assert (fields["max_script_ms"], fields["max_run_ms"]) == (3_500, 2_000)
+    assert fields["validation_ms"] > 0
+    assert fields["queue_ms"] > 0
+    assert start.time <= call.time <= complete.time
+    assert SECRET not in "".join(event.as_json() for event in (start, call, complete))
+
+
+@pytest.mark.parametrize(
+    ("script", "blocked", "status"),
+    [
+        ("eval('1')", {"code": "VALIDATION_ERROR", "kind": "IllegalBuiltinAccess", "line": 1, "column": 1}, None),
+        ("let a = ;", {"code": "SYNTAX_ERROR", "kind": None, "line": 1, "column": 9}, "syntax_error"),
+        (
+            "const name = ['codecall', 'invoke'].join(':'); await callTool(name)",
+            {"code": "SELF_REFERENCE_BLOCKED", "kind": "SelfReference"},
+            None,
+        ),
+    ],
+)
+async def test_a_script_that_is_refused(desk: Office, script: str, blocked: Answer, status: str | None):
+    await desk.execute(script)
+    start, *calls, block, complete = await desk.events()
+    assert (start.name, block.name) == ("codecall.execute.start", "codecall.execute.blocked")
+    assert all(event.name == "codecall.execute.tool_call" for event in calls)
+    assert block.fields["what"] == "script"
+    assert {key: block.fields[key] for key in blocked} == blocked
+    assert complete.fields["status"] == (status or "illegal_access")
+
+
+async def test_calls_that_are_refused(desk: Office):
+    quiet = "{throwOnError: false}"
+    script = f"for (const name of ['system:x', 'refuse', 'refuse']) await callTool(name, {{}}, {quiet});"
+    await desk.execute(script)
+    events = await desk.events()
+    calls = [event.fields for event in events if event.name.endswith(".tool_call")]
+    assert [call["code"] for call in calls] == ["ACCESS_DENIED", "TOOL_EXECUTION_ERROR", "RATE_LIMIT"]
+    blocked = [dict(event.fields) for event in events if event.name.endswith(".blocked")]
+    assert blocked == [
+        {"what": "call", "called": "tool", "name": "system:x", "code": "ACCESS_DENIED"},
+        {"what": "call", "called": "tool", "name": "refuse", "code": "RATE_LIMIT"},
+    ]
+    assert events[-1].fields["calls_failed"] == 3
+
+
+async def test_a_run_that_is_cancelled(desk: Office):
+    running = asyncio.ensure_future(desk.execute("await callTool('hang')"))
+    await desk.hanging.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    events: list[AuditEvent] = []
+    with anyio.fail_after(1.5):  # before the run would end by itself
+        while len(events) < 3:
+            events += await desk.events()
+            await asyncio.sleep(0.01)
+    _, call, complete = events
+    assert (call.fields["outcome"], complete.fields["status"]) == ("unfinished", "cancelled")
+
+
+async def test_calls_without_a_script(desk: Office):
+    await desk.client.call_tool("codecall:invoke", {"tool": "login", "input": {"name": "ann", "password": SECRET}})
+    await desk.client.call_tool("codecall:invoke", {"tool": "system:x", "input": {}})
+    call, denied, blocked = await desk.events()
+    assert call.name == denied.name == "codecall.invoke.tool_call"
+    assert call.run_id.startswith("invoke_")
+    assert call.fields["input_sha256"] == digest(json.dumps({"password": SECRET, "name": "ann"}))
+    assert call.fields["result_chars"] == len(f'{{"session":"for ann","token":"{SECRET}"}}')
+    assert blocked.name == "codecall.invoke.blocked"
+    assert blocked.run_id == denied.run_id != call.run_id
+
+
+async def test_arguments_and_results_only_when_asked_for_and_then_without_credentials():
+    async with office(include_arguments=True, include_results=True) as desk:
+        await desk.execute(f"const a = {LOGIN}; return [a, codecallContext.key]", context={"key": SECRET})
+        start, call, complete = await desk.events()
+        assert "callTool('login', {name: 'ann', password: 'masked-credential-1'})" in start.fields["script"]
+        assert call.fields["input"] == {"name": "ann", "password": "masked-credential-1"}
+        assert call.fields["result"] == {"session": "for ann", "token": "masked-credential-1"}
+        # What stands under no telling name is known by where it stood under one.
+        assert complete.fields["result"] == [
+            {"session": "for ann", "token": "masked-credential-1"},
+            "masked-credential-1",
+        ]
+
+
+# ------------------------------------------------------------------------------------------------ inputs and values
+
+
+def test_what_is_recorded_is_bounded():
+    wide = recorded([[1] * 20] * 2_000)
+    assert len(json.dumps(wide)) < 20_000
+    assert "__truncated" in json.dumps(wide)
+    assert recorded("x" * 5_000 + " y") == f"…[truncated {5_002} characters]"
+    assert recorded("word " * 1_000) == f"{('word ' * 800).rstrip()}…[truncated 1001 characters]"
+    deep: object = 1
+    for _ in range(50):
+        deep = [deep]
+    assert "__truncated" in json.dumps(recorded(deep))
+    assert recorded_json('"' + "x" * MAX_SORTED + '"') == {"__truncated": {"characters": MAX_SORTED + 2}}
+    assert recorded_json("[") == {"__unreadable": {"characters": 1}}
+    assert len(json.dumps(recorded({str(n): "x" * 900 for n in range(900)}))) < 60_000
+
+
+def test_a_script_is_recorded_whole():
+    key = "-----BEGIN PRIVATE KEY-----\n" + "QUJD\n" * 1_000 + "-----END PRIVATE KEY-----"
+    script = "const a = 1;\n" * 400 + f"const key = `{key}`;\n" + "x" * 9_000
+    assert recorded_script(script) == script.replace(key, "[credential]")
+    assert recorded_script("") == ""
+
+
+async def test_digests_are_of_what_is_meant():
+    assert digest('{"a":1,"b":{"c":[1,2],"d":3}}') == digest('{"b":{"d":3,"c":[1,2]},"a":1}')
+    assert digest('{"a":1}') != digest('{"a":2}')
+    assert digest('{"a":[1,2]}') != digest('{"a":[2,1]}')
+    # Longer ones are compared as they are written.
+    long = [json.dumps({"a": 1, "b": "x" * MAX_SORTED}), json.dumps({"b": "x" * MAX_SORTED, "a": 1})]
+    assert digest(long[0]) != digest(long[1])
+    assert await digest_soon(long[0]) == digest(long[0])
+    for odd in ('"\\ud800"', "[" * 9_999, "1e999", "nothing"):
+        assert len(digest(odd)) == 64
+
+
+# ----------------------------------------------------------------------------------------------------------- sinks
+
+
+async def test_without_sinks_the_logger_gets_them_where_anybody_listens(caplog: pytest.LogCaptureFixture):
+    audit = Audit(AuditOptions())
+    assert not audit.wanted
+    with caplog.at_level(logging.INFO, AUDIT_LOGGER):
+        assert audit.wanted
+        audit.note("codecall.execute.start", "run_1", "ann", lambda: {"name": "a\nb\u2028\x7f\ud800 é"})
+        await audit.flush()
+    (record,) = [record for record in caplog.records if record.name == AUDIT_LOGGER]
+    assert record.levelno == logging.INFO
+    assert record.getMessage().isascii()
+    assert record.getMessage().isprintable()
+    told = json.loads(record.getMessage())
+    assert told["name"] == "a\nb\u2028\x7f\ufffd é"
+    assert told["event"] == "codecall.execute.start"
+    assert record.__dict__["codecall"]["run_id"] == "run_1"
+    assert not Audit(AuditOptions(sinks=())).wanted
+
+
+async def test_opentelemetry_gets_them_in_the_span_they_happened_in():
+    exporter = InMemoryLogRecordExporter()
+    provider = LoggerProvider(shutdown_on_exit=False)
+    provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+    audit = Audit(AuditOptions(sinks=(OpenTelemetrySink(provider),)))
+    span = TracerProvider(shutdown_on_exit=False).get_tracer("test").start_span("run")
+    with use_span(span, end_on_exit=True):
+        audit.note("codecall.execute.blocked", "run_1", "ann", lambda: {"what": "call", "code": None, "input": {"a": 1}})
+    audit.note("codecall.execute.complete", "run_1", "ann", lambda: {"steps": 3})
+    await audit.flush()
+    blocked, complete = [item.log_record for item in exporter.get_finished_logs()]
+    assert (blocked.event_name, blocked.severity_text) == ("codecall.execute.blocked", "WARN")
+    assert dict(blocked.attributes or {}) == {
+        "codecall.run_id": "run_1",
+        "codecall.caller": "ann",
+        "codecall.what": "call",
+        "codecall.input": '{"a": 1}',
+    }
+    assert blocked.trace_id == span.get_span_context().trace_id
+    assert blocked.span_id == span.get_span_context().span_id
+    assert (complete.severity_text, complete.trace_id) == ("INFO", 0)
+    assert (complete.attributes or {})["codecall.steps"] == 3
+
+
+async def test_a_sink_of_the_logger_asks_before_anything_is_made(caplog: pytest.LogCaptureFixture):
+    made: list[None] = []
+    audit = Audit(AuditOptions(sinks=(LoggingSink("codecall.elsewhere"),)))
+    assert not audit.wanted
+    with caplog.at_level(logging.INFO, "codecall.elsewhere"):
+        audit.note("codecall.execute.start", "run_1", "ann", lambda: made.append(None) or {})
+        await audit.flush()
+    assert [record.name for record in caplog.records] == ["codecall.elsewhere"]

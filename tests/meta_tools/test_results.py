@@ -1,0 +1,359 @@
+"""Results that are too large for an answer: kept, and read by later scripts and as resources."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import jsonschema
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.utilities.tests import asgi_client
+from mcp import MCPError
+
+from codecall import CodeCallPlugin, Enclave
+from codecall.envelopes import EXECUTE_SCHEMA
+from codecall.meta_tools.results_store import PAGE_CHARS
+
+SMALL = {"preset": "secure", "max_result_bytes": 2_000}
+"""Limits under which short results are too large."""
+
+ROWS = "Array.from({length: 500}, (_, i) => ({id: i, name: `Zoë ${i}`, tags: ['a', {b: [i]}]}))"
+DATA = [{"id": i, "name": f"Zoë {i}", "tags": ["a", {"b": [i]}]} for i in range(500)]
+
+Mode = Literal["auto", "legacy"]
+
+
+def shop(**options: Any) -> FastMCP[Any]:
+    server = FastMCP[Any]("shop")
+    server.tool(lambda rows: len(rows), name="count")
+    return CodeCallPlugin.init(**{"vm": SMALL, "pool": {"min_workers": 0, "max_workers": 2}} | options).install(server)
+
+
+async def execute(client: Client[Any], script: str, **arguments: Any) -> dict[str, Any]:
+    answer = await client.call_tool("codecall:execute", {"script": script, **arguments})
+    envelope = answer.structured_content
+    assert envelope is not None
+    jsonschema.validate(envelope, EXECUTE_SCHEMA)
+    return envelope
+
+
+async def large(client: Client[Any], result: str = ROWS) -> dict[str, Any]:
+    """What the envelope says of a result that is too large."""
+    envelope = await execute(client, f"return {result}")
+    assert (envelope["status"], "result" in envelope) == ("ok", False)
+    return envelope["largeResult"]
+
+
+async def value(client: Client[Any], script: str, **arguments: Any) -> Any:
+    envelope = await execute(client, script, **arguments)
+    assert envelope["status"] == "ok", envelope
+    return envelope["result"]
+
+
+async def error(client: Client[Any], script: str) -> dict[str, Any]:
+    return (await execute(client, script))["error"]
+
+
+async def text(client: Client[Any], uri: str) -> str:
+    (content,) = await client.read_resource(uri)
+    assert content.uri == uri
+    return content.text
+
+
+async def test_it_is_told_where_a_result_is_kept() -> None:
+    async with Client(shop()) as client:
+        before = datetime.now(UTC)
+        told = await large(client)
+        whole = json.dumps(DATA, ensure_ascii=False, separators=(",", ":"))
+        assert told["bytes"] == len(whole.encode()) != len(whole)
+        assert (told["pages"], told["items"], "members" in told) == (1, 500, False)
+        assert told["uri"] == f"codecall://results/{told['handle']}"
+        assert told["preview"] == f"{whole[:1024]}…[the first 1024 of {len(whole)} characters]"
+        fields = told["shape"]["items"]
+        assert fields["required"] == ["id", "name", "tags"]
+        assert fields["properties"]["id"] == {"type": "integer"}
+        expires = datetime.fromisoformat(told["expires"])
+        assert timedelta(seconds=898) < expires - before < timedelta(seconds=960)
+        assert f"await getResult('{told['handle']}', {{from: 0, count: 500}})" in told["hint"]
+        # What fits is answered as ever.
+        assert await value(client, f"return {ROWS}.length") == 500
+
+
+async def test_a_later_script_reads_it() -> None:
+    async with Client(shop(vm=SMALL | {"max_tool_calls": 9})) as client:
+        handle = (await large(client))["handle"]
+        script = """
+            const { handle, uri } = codecallContext;
+            const rows = await getResult(handle);
+            const [a, b] = await Promise.all([getResult(uri, { from: 499 }), getResult(handle, { from: 7, count: 2 })]);
+            const none = [await getResult(handle, { from: 500 }), await getResult(handle, { from: 9, count: 0 })];
+            const page = await getResult(handle, { page: 1 });
+            const wrapped = await getResult(handle, { from: 3, count: 1, throwOnError: false });
+            const third = await getResult(handle, { page: 2 }, { throwOnError: false });
+            return [rows.length, rows[42], a, b, none, JSON.parse(page)[499], wrapped, third.error.code];
+        """
+        context = {"handle": handle, "uri": f"codecall://shop/results/{handle}"}
+        envelope = await execute(client, script, context=context)
+        expected = [500, DATA[42], [DATA[499]], DATA[7:9], [[], []], DATA[499], {"success": True, "data": [DATA[3]]}]
+        assert envelope["result"] == [*expected, "INVALID_INPUT"]
+        assert envelope["stats"]["toolCalls"] == 8
+        many = "for (let i = 0; i < 10; i++) await getResult(codecallContext.handle, { from: i, count: 1 })"
+        assert (await execute(client, many, context=context))["error"]["code"] == "TOOL_CALL_LIMIT"
+
+
+async def test_members_of_an_object() -> None:
+    async with Client(shop()) as client:
+        told = await large(client, f"{{ 'odd \"name\"': [1, [2]], total: 500, rows: {ROWS}, deep: {{ a: [1] }} }}")
+        members = told["members"]
+        assert list(members) == ['odd "name"', "total", "rows", "deep"]
+        assert members["total"] == {"chars": 3}
+        assert (members["rows"]["items"], members['odd "name"']["items"], "items" in told) == (500, 2, False)
+        assert f"getResult('{told['handle']}', {{at: \"rows\", from: 0, count: 500}})" in told["hint"]
+        script = f"""
+            const get = (part) => getResult('{told["handle"]}', part);
+            return [await get({{ at: 'total' }}), await get({{ at: 'deep' }}), await get({{ at: 'odd "name"', from: 1 }}),
+                    await get({{ at: 'rows', from: 250, count: 2 }})];
+        """
+        assert await value(client, script) == [500, {"a": [1]}, [[2]], DATA[250:252]]
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ("{ page: 0 }", "`page` is 0; the least is 1"),
+        ("{ page: 2 }", "there is no page 2; the last is 1"),
+        ("{ page: 1, count: 1 }", "`page` is for the text of the whole result"),
+        ("{ from: -1 }", "`from` is -1; the least is 0"),
+        ("{ from: 1.5 }", "Expected `int"),
+        ("{ count: '5' }", "Expected `int | null`, got `str` - at `$.count`"),
+        ("{ offset: 5 }", "unknown field `offset` (known: at, from, count, page)"),
+        ("{ from: 0 }", "it is no array whose items can be counted; it has total (3 characters), rows (500 items)"),
+        ("{ at: 'users' }", "it has no member 'users' that can be read by itself; it has total"),
+        ("{ at: 'total', from: 0 }", "it is no array whose items can be counted"),
+    ],
+)
+async def test_parts_that_there_are_not(part: str, said: str) -> None:
+    async with Client(shop()) as client:
+        handle = (await large(client, f"{{ total: 500, rows: {ROWS} }}"))["handle"]
+        failure = await error(client, f"await getResult('{handle}', {part})")
+        assert failure["code"] == "INVALID_INPUT"
+        assert said in failure["message"]
+        assert failure["result"] == handle
+
+
+async def test_a_text_has_pages_only() -> None:
+    async with Client(shop(vm=SMALL | {"sanitize_max_string": 200_000})) as client:
+        told = await large(client, "'é'.repeat(3) + 'x\"'.repeat(60000)")
+        assert (told["pages"], told["shape"]) == (3, {"type": "string"})
+        assert "items" not in told
+        script = f"""
+            let text = '';
+            for (let page = 1; page <= 3; page++) text += await getResult('{told["handle"]}', {{ page }});
+            return JSON.parse(text).length;
+        """
+        assert await value(client, script) == 120_003
+        failure = await error(client, f"await getResult('{told['handle']}', {{ at: 'x' }})")
+        assert "only its pages can be read" in failure["message"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_it_is_a_resource_with_pages(mode: Mode) -> None:
+    async with Client(shop(), mode=mode) as client:
+        told = await large(client, f"{{ rows: {ROWS}, text: Array.from({{length: 40}}, () => 'y'.repeat(5000)) }}")
+        whole = await text(client, told["uri"])
+        assert json.loads(whole)["rows"] == DATA
+        assert told["pages"] == -(-len(whole) // PAGE_CHARS) == 4
+        pages = [await text(client, f"{told['uri']}/pages/{number}") for number in range(1, 5)]
+        assert "".join(pages) == whole
+        assert [len(page) for page in pages[:3]] == [PAGE_CHARS] * 3
+        for page in ("0", "5", "01", "1.5", "x", "٣"):
+            with pytest.raises(MCPError, match=r"has no page .*: pages count from 1 to 4"):
+                await client.read_resource(f"{told['uri']}/pages/{page}")
+        templates = await client.list_resource_templates()
+        assert [item.uri_template for item in templates] == [
+            "codecall://results/{handle}",
+            "codecall://results/{handle}/pages/{page}",
+        ]
+        assert await client.list_resources() == []
+
+
+async def test_no_catalogue_shows_it_and_no_script_reads_it_by_its_uri() -> None:
+    async with Client(shop()) as client:
+        told = await large(client)
+        found = await client.call_tool(
+            "codecall:search",
+            {"query": "result of a script", "minScore": 0, "filter": {"kinds": ["template", "resource"]}},
+        )
+        assert found.structured_content is not None
+        assert found.structured_content["tools"] == []
+        for uri in (told["uri"], f"{told['uri']}/pages/1", "codecall://results/{handle}"):
+            refused = await execute(client, "await readResource(codecallContext.uri)", context={"uri": uri})
+            assert refused["error"]["code"] == "SELF_REFERENCE_BLOCKED"
+        described = await client.call_tool("codecall:describe", {"toolNames": ["codecall://results/{handle}"]})
+        assert described.structured_content is not None
+        assert described.structured_content["tools"] == []
+
+
+async def test_without_the_option_nothing_is_kept() -> None:
+    server = shop(results=False)
+    async with Client(server) as client:
+        failure = await error(client, f"return {ROWS}")
+        assert failure["code"] == "OUTPUT_LIMIT"
+        assert failure["message"].endswith("the limit is 2000 bytes")
+        failure = await error(client, "await getResult('res_1')")
+        assert (failure["code"], failure["hint"][:30]) == ("RESULT_NOT_FOUND", "No results are kept here: retu")
+        assert await client.list_resource_templates() == []
+        with pytest.raises(MCPError, match="Resource not found"):
+            await client.read_resource("codecall://results/res_1")
+        execute_tool = next(tool for tool in await client.list_tools() if tool.name == "codecall:execute")
+        assert "getResult" not in (execute_tool.description or "")
+
+
+async def test_an_enclave_without_a_server_keeps_nothing() -> None:
+    async with Enclave("secure", max_result_bytes=2_000) as enclave:
+        result = await enclave.execute(f"return {ROWS}")
+        assert result.error is not None
+        assert (result.error.code, result.large) == ("OUTPUT_LIMIT", None)
+        result = await enclave.execute("await getResult('res_1')")
+        assert result.error is not None
+        assert result.error.code == "RESULT_NOT_FOUND"
+    async with Enclave("secure", max_result_bytes=2_000, max_kept_bytes=10**6) as enclave:
+        result = await enclave.execute(f"return {ROWS}")
+        assert result.error is not None
+        assert (result.error.code, result.value) == ("OUTPUT_LIMIT", None)
+
+
+async def test_a_result_beyond_what_may_be_kept() -> None:
+    async with Client(shop(results={"max_bytes": 10_000})) as client:
+        failure = await error(client, f"return {ROWS}")
+        assert failure["code"] == "OUTPUT_LIMIT"
+        assert failure["message"].endswith("the limit is 10000 bytes")
+
+
+async def test_each_caller_has_some_room() -> None:
+    async with Client(shop(results={"max_caller_bytes": 50_000})) as client:
+        kept = await large(client)
+        failure = await error(client, f"return {ROWS}")
+        assert failure["code"] == "OUTPUT_LIMIT"
+        assert f"your kept results take {kept['bytes'] + 2_048} of 50000 bytes" in failure["message"]
+        assert "results.max_caller_bytes" in failure["hint"]
+        # Nothing was thrown out.
+        assert await value(client, f"return (await getResult('{kept['handle']}')).length") == 500
+
+
+async def test_what_a_dry_run_and_a_failed_run_say_of_it() -> None:
+    async with Client(shop()) as client:
+        checked = await value(client, f"await getResult('res_1', {{ page: 1 }}); return {ROWS}", dryRun=True)
+        assert checked["valid"]
+        assert checked["manifest"]["results"] == [{"handle": "res_1", "calls": [{"line": 1, "column": 7}]}]
+        handle = (await large(client))["handle"]
+        envelope = await execute(client, f"await getResult('{handle}', {{ from: 1, count: 1 }}); throw new Error('x')")
+        (call,) = envelope["calls"]
+        assert (call["result"], call["outcome"], call["input"]) == (handle, "ok", '{"from":1,"count":1}')
+        failure = await error(client, "await getResult('res_1')")
+        assert failure["message"] == "Result 'res_1' was not found"
+        assert (failure["result"], failure["location"]["line"]) == ("res_1", 1)
+        assert "run the script that made it again" in failure["hint"]
+
+
+async def test_allowed_tools_are_about_others_data() -> None:
+    async with Client(shop()) as client:
+        handle = (await large(client))["handle"]
+        script = f"return (await getResult('{handle}')).length"
+        assert await value(client, script, allowedTools=[]) == 500
+
+
+async def test_it_is_given_to_a_tool() -> None:
+    async with Client(shop()) as client:
+        handle = (await large(client))["handle"]
+        assert (
+            await value(
+                client,
+                f"const rows = await getResult('{handle}', {{}}, {{ reference: true }}); return await callTool('count', {{ rows }})",
+            )
+            == 500
+        )
+
+
+async def test_mounted_servers() -> None:
+    """With a namespace its URI has that, too; without one, each of several servers knows its own."""
+    root = FastMCP[Any]("root")
+    root.mount(shop(tool_name_separator="_"), namespace="crm")
+    async with Client(root) as client:
+        answer = await client.call_tool("crm_codecall_execute", {"script": f"return {ROWS}"})
+        assert answer.structured_content is not None
+        told = answer.structured_content["largeResult"]
+        listed = [item.uri_template for item in await client.list_resource_templates()]
+        assert listed[0] == "codecall://crm/results/{handle}"
+        uri = listed[0].replace("{handle}", told["handle"])
+        assert json.loads(await text(client, uri)) == DATA
+        assert json.loads(await text(client, f"{uri}/pages/1")) == DATA
+        script = f"return (await getResult('{uri}')).length"
+        answer = await client.call_tool("crm_codecall_execute", {"script": script})
+        assert answer.structured_content is not None
+        assert answer.structured_content["result"] == 500
+
+    root = FastMCP[Any]("root")
+    one, other = shop(), shop()
+    root.mount(one)
+    root.mount(other)
+    uris: list[str] = []
+    for server in (one, other):
+        async with Client(server) as client:
+            uris.append((await large(client))["uri"])
+    async with Client(root) as client:
+        for uri in uris:
+            assert json.loads(await text(client, uri)) == DATA
+            assert json.loads(await text(client, f"{uri}/pages/1")) == DATA
+
+
+async def test_outside_of_requests() -> None:
+    server = shop()
+    answer = await server.call_tool("codecall:execute", {"script": f"return {ROWS}"})
+    assert answer.structured_content is not None
+    uri = answer.structured_content["largeResult"]["uri"]
+    assert json.loads(str((await server.read_resource(uri)).contents[0].content)) == DATA
+    assert await server.get_resource_template(uri) is not None
+    assert await server.get_resource_template(f"{uri}0") is None
+
+
+async def test_over_http() -> None:
+    tokens = {name: {"client_id": name, "sub": name, "scopes": []} for name in ("ann", "bob")}
+    server = FastMCP[Any]("shop", auth=StaticTokenVerifier(tokens=tokens))
+    CodeCallPlugin.init(vm=SMALL, pool={"min_workers": 0, "max_workers": 2}).install(server)
+    async with asgi_client(server, auth="ann") as ann, asgi_client(server, auth="bob") as bob:
+        told = await large(ann)
+        assert json.loads(await text(ann, told["uri"])) == DATA
+        script = f"return (await getResult('{told['handle']}', {{ from: 400 }})).length"
+        assert await value(ann, script) == 100
+        assert (await error(bob, script))["code"] == "RESULT_NOT_FOUND"
+        for uri in (told["uri"], f"{told['uri']}/pages/1", f"{told['uri']}/pages/9"):
+            with pytest.raises(MCPError, match="Resource not found"):
+                await bob.read_resource(uri)
+
+
+async def test_many_clients_at_once() -> None:
+    """Clients of the handshake era, each of which is a caller of its own, keep and read at the same time."""
+    server = shop(pool={"min_workers": 0, "max_workers": 2, "share_workers": True})
+    handles: dict[int, str] = {}
+
+    async def one(number: int) -> None:
+        async with Client(server, mode="legacy") as client:
+            told = await large(client, f"Array.from({{length: 300}}, (_, i) => '{number} of ' + i)")
+            handles[number] = told["handle"]
+            others = [handle for known, handle in handles.items() if known != number][-1:]
+            script = f"""
+                const own = await getResult('{told["handle"]}', {{ from: 299 }});
+                const other = await getResult('{others[0] if others else "res_1"}', {{}}, {{ throwOnError: false }});
+                return [own, other.error.code];
+            """
+            assert await value(client, script) == [[f"{number} of 299"], "RESULT_NOT_FOUND"]
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(8):
+            group.create_task(one(number))
+    assert len(set(handles.values())) == 8

@@ -1,0 +1,152 @@
+"""Where the items and members of a JSON text are, compared with what a JSON decoder makes of it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from codecall.errors import InvalidInputError, ToolCallError
+from codecall.meta_tools import results_parts
+from codecall.meta_tools.results_parts import MAX_MEMBERS, Items, Parts, find_parts
+from codecall.meta_tools.results_reading import Part, example, json_of, read_part
+from codecall.meta_tools.results_store import Head
+
+
+def parts_of(text: str) -> Parts:
+    """The parts, found without a pause; how many there were does not matter here."""
+    looking = find_parts(text)
+    while True:
+        try:
+            next(looking)
+        except StopIteration as end:
+            return msgspec.json.decode(msgspec.json.encode(end.value), type=Parts)  # as a store gives it back
+
+
+def head_of(text: str) -> Head:
+    return Head(len(text.encode()), len(text), parts_of(text))
+
+
+async def read(head: Head, text: str, part: Mapping[str, object], max_bytes: int = 10**9) -> Any:
+    """What a script gets of `text`; never more of it is read than that and a little."""
+
+    async def give(start: int, end: int) -> str:
+        return text[start:end]
+
+    return json.loads(await json_of(Part("res", read_part("res", part)), head, give, max_bytes))
+
+
+def anything(chance: random.Random, depth: int) -> Any:
+    """JSON data of all kinds, with all that could be taken for something else in its texts."""
+    kind = chance.randrange(8)
+    if not depth or kind < 4:
+        return chance.choice([1, -2.5e9, 'a"]},[{\\', "", None, True, "é😀", 10**20, "\\", "x" * 30, '\\"'])
+    if kind < 6:
+        return [anything(chance, depth - 1) for _ in range(chance.randrange(6))]
+    return {f'k{number}"]': anything(chance, depth - 1) for number in range(chance.randrange(5))}
+
+
+@pytest.mark.parametrize("stride", [20, 16 * 1024])
+@pytest.mark.parametrize("window", [30, 64 * 1024])
+async def test_every_item_is_found(monkeypatch: pytest.MonkeyPatch, window: int, stride: int) -> None:
+    monkeypatch.setattr(results_parts, "_WINDOW", window)
+    monkeypatch.setattr(results_parts, "STRIDE", stride)
+    chance = random.Random(7)
+    for turn in range(60):
+        rows = [anything(chance, 7) for _ in range(chance.randrange(120))]
+        indent = chance.choice([None, 1])
+        text = f" {json.dumps(rows, ensure_ascii=turn % 2 == 0, indent=indent)} "
+        head = head_of(text)
+        assert head.parts.items is not None
+        assert head.parts.items.count == len(rows)
+        for start in {0, 1, chance.randrange(130), len(rows) - 1, len(rows)}:
+            if start >= 0:
+                count = chance.randrange(40)
+                assert await read(head, text, {"from": start, "count": count}) == rows[start : start + count]
+        held = f'{{"first": {json.dumps(rows[:1])}, "rows" : {text}, "last":"]}}"}}'
+        head = head_of(held)
+        assert await read(head, held, {"at": "last"}) == "]}"
+        assert await read(head, held, {"at": "rows"}) == rows
+        assert await read(head, held, {"at": "rows", "from": 3, "count": 20}) == rows[3:23]
+        assert await read(head, held, {}) == json.loads(held)
+
+
+async def test_large_items_and_deep_ones() -> None:
+    deep: Any = 1
+    for _ in range(40):
+        deep = [deep, {"a": "]" * 10}]
+    rows = [{"n": number, "text": "é" * 100_000 if number % 3 else "", "deep": deep} for number in range(9)]
+    text = json.dumps(rows, ensure_ascii=False)
+    head = head_of(text)
+    for start in range(9):
+        assert await read(head, text, {"from": start, "count": 1}) == [rows[start]]
+
+
+def test_looking_is_done_in_pieces() -> None:
+    rows = json.dumps([{"id": number, "name": "x" * 50} for number in range(20_000)])
+    assert len(list(find_parts(rows))) >= len(rows) / (2 * results_parts.STRIDE)
+    assert len(list(find_parts(f'["{"x" * 10**6}"]'))) >= 10
+    assert len(list(find_parts(f'{{"a": {{"b": [[[[[[{"[]," * 10**5}1]]]]]]}}}}'))) >= 10
+
+
+def test_what_would_take_too_long_has_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results_parts, "_MAX_STEPS", 1_000)
+    assert parts_of(f"[{','.join(['[[[[[[]]]]]]'] * 500)}]") == Parts()
+    assert parts_of(f"[{','.join(['[]'] * 2_000)}]").items is not None
+
+
+@pytest.mark.parametrize("text", ['"text"', "1", "null", "true"])
+def test_what_has_no_parts(text: str) -> None:
+    assert parts_of(text) == Parts()
+
+
+def test_only_the_first_members_are_found() -> None:
+    members = {f"{'n' * (300 if number == 3 else 1)}{number}": number for number in range(200)}
+    found = parts_of(json.dumps(members)).members
+    assert found is not None
+    # The one with the long name is not among them.
+    assert list(found) == [name for name in list(members)[: MAX_MEMBERS + 1] if len(name) < 100]
+
+
+async def test_what_is_too_large_for_a_script() -> None:
+    text = json.dumps({"rows": [{"id": number} for number in range(1_000)], "text": "é" * 4_000}, ensure_ascii=False)
+    head = head_of(text)
+    asked: list[tuple[dict[str, object], str]] = [
+        ({}, "{page: 1}) to {page: 1}"),
+        ({"at": "text"}, "{page: 1}) to {page: 1}"),
+        ({"at": "rows"}, 'getResult(handle, {at: "rows", from: 0, count: 100})'),
+        ({"at": "rows", "from": 10}, 'getResult(handle, {at: "rows", from: 10, count: 100})'),
+        ({"page": 1}, "{page: 1}"),
+    ]
+    for part, hint in asked:
+        with pytest.raises(ToolCallError) as caught:
+            await read(head, text, part, 5_000)
+        assert caught.value.code == "MESSAGE_TOO_LARGE"
+        assert hint in (caught.value.hint or "")
+        assert "; a script takes 5000" in caught.value.message
+    assert len(await read(head, text, {"at": "rows", "from": 10, "count": 100}, 5_000)) == 100
+
+
+def test_examples_name_round_numbers() -> None:
+    text = json.dumps([{"id": number, "name": "x" * 500} for number in range(3_210)])
+    assert "{from: 0, count: 900}) gives the first 900 of 3210 items" in example("res", head_of(text)).replace("`", "")
+    assert "{page: 1} to {page: 1}" in example("res", head_of('"text"'))
+    assert "{page: 1} to {page: 1}" in example("res", head_of('{"a": {"b": 1}}'))
+
+
+def test_spans_are_bounded() -> None:
+    items = Items(100, ((0, 1), (50, 10**7)), 2 * 10**7)
+    known, start, stop = items.span(49)
+    assert (known, start) == (0, 1)
+    assert stop - start <= 200_000
+    assert items.span(50)[:2] == items.span(99)[:2] == (50, 10**7)
+
+
+@pytest.mark.parametrize("part", [{"page": True}, {"at": 1}, {"from": None, "count": [1]}, {"x": 1}, {"at": None, "count": -1}])
+def test_parts_are_checked(part: dict[str, object]) -> None:
+    with pytest.raises(InvalidInputError):
+        read_part("res", part)

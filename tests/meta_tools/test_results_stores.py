@@ -1,0 +1,348 @@
+"""Where large results are kept: real stores, and stores that fail, hang or lie."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Any, SupportsFloat
+
+import pytest
+from fastmcp import Client, FastMCP
+from key_value.aio.stores.filetree import FileTreeStore
+from key_value.aio.stores.memory import MemoryStore
+from key_value.aio.stores.redis import RedisStore
+from mcp import MCPError
+from redis.asyncio import Redis
+
+from codecall import CodeCallPlugin
+from codecall.configuring import KeyValueStore
+from codecall.envelopes import LargeResult
+from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
+from codecall.meta_tools import results_store
+from codecall.meta_tools.results import Results, Vault, handle_of
+from codecall.meta_tools.results_memory import MemoryResults
+from codecall.meta_tools.results_room import OVERHEAD, Room
+from codecall.meta_tools.results_store import COLLECTION, PAGE_CHARS
+from codecall.operating import ResultsOptions
+from tests.redis_server import RedisServer
+
+ROWS = [{"id": number, "name": f"Zoë {number} 😀"} for number in range(5_000)]
+TEXT = json.dumps(ROWS, ensure_ascii=False)
+SIZE = len(TEXT.encode())
+
+
+def vault(store: KeyValueStore | None, owner: str = "ann", **options: Any) -> Vault:
+    return Vault(Results(ResultsOptions(store=store, **options)), owner, 10**7)
+
+
+async def kept(own: Vault) -> LargeResult:
+    return await own.keep(TEXT, SIZE)
+
+
+class Own:
+    """What a store is asked for is noted; it may fail, hang, or let itself not be cancelled."""
+
+    def __init__(self, behaviour: str = "") -> None:
+        self.store = MemoryResults()
+        self.behaviour = behaviour
+        self.keys: list[str] = []
+        self.came = asyncio.Event()
+
+    async def _behave(self, key: str) -> None:
+        self.keys.append(key)
+        self.came.set()
+        if self.behaviour == "fails":
+            raise ConnectionError("redis://user:secret@host")
+        if self.behaviour == "cancels":
+            raise asyncio.CancelledError
+        while self.behaviour == "hangs":
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if self.behaviour == "hangs":
+                    self.behaviour = "was cancelled"
+                raise
+
+    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
+        await self._behave(key)
+        return await self.store.get(key, collection=collection)
+
+    async def put(
+        self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
+    ) -> None:
+        await self._behave(key)
+        await self.store.put(key, value, collection=collection, ttl=ttl)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short times for those that tests wait out."""
+    monkeypatch.setattr(results_store, "SECONDS", 0.02)
+
+
+@pytest.fixture(params=["own", "memory", "files", "redis"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[KeyValueStore]:
+    match request.param:
+        case "own":
+            yield MemoryResults()
+        case "memory":
+            yield MemoryStore()
+        case "files":
+            yield FileTreeStore(data_directory=tmp_path)
+        case _:
+            redis = Redis.from_url(request.getfixturevalue("redis_server").url, decode_responses=True)
+            yield RedisStore(client=redis)
+            await redis.aclose()
+
+
+async def test_every_store_gives_back_what_was_put(store: KeyValueStore) -> None:
+    own, other = vault(store), vault(store, "bob")
+    told = await kept(own)
+    assert (told.size, told.pages, told.items) == (SIZE, -(-len(TEXT) // PAGE_CHARS), 5_000)
+    # As another process with the same store sees it.
+    again = vault(store)
+    assert json.loads(await again.fetch(told.handle, {})) == ROWS
+    assert json.loads(await again.fetch(told.uri, {"from": 4_990})) == ROWS[4_990:]
+    pages = [json.loads(await again.fetch(told.handle, {"page": page + 1})) for page in range(told.pages)]
+    assert "".join(pages) == TEXT
+    for foreign, handle in ((other, told.handle), (own, told.handle[:-1] + "g"), (own, "res_" + "0" * 40), (own, "")):
+        with pytest.raises(ResultNotFoundError) as caught:
+            await foreign.fetch(handle, {})
+        assert caught.value.message == f"Result '{handle}' was not found"
+
+
+async def test_a_redis_forgets_them_by_itself(redis_server: RedisServer) -> None:
+    redis = Redis.from_url(redis_server.url, decode_responses=True)
+    own = vault(RedisStore(client=redis), ttl_s=100)
+    told = await kept(own)
+    keys = [str(key) async for key in redis.scan_iter("*")]
+    assert len(keys) == told.pages + 1
+    # No key tells the handle or the owner, and no entry is there for ever.
+    assert not [key for key in keys if told.handle in key or told.handle[4:] in key or "ann" in key]
+    head = min(keys, key=len)
+    assert 90 <= await redis.ttl(head) <= 100
+    assert all([100 < await redis.ttl(key) <= 160 for key in keys if key != head])
+    await redis.delete(head)  # as it does in time
+    with pytest.raises(ResultNotFoundError):
+        await own.fetch(told.handle, {})
+    told = await kept(own)
+    page = next(key for key in [str(key) async for key in redis.scan_iter("*.2")] if key not in keys)
+    await redis.delete(page)
+    with pytest.raises(ResultNotFoundError):
+        await own.fetch(told.handle, {})
+    assert json.loads(await own.fetch(told.handle, {"from": 0, "count": 9})) == ROWS[:9]
+    await redis.aclose()
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_redis_that_hangs_or_is_away(redis_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    redis = Redis.from_url(redis_server.url, decode_responses=True)
+    own = vault(RedisStore(client=redis))
+    told = await kept(own)
+    redis_server.freeze()
+    with pytest.raises(LimitExceeded, match="the store for such results failed") as caught:
+        await kept(own)
+    assert "try again later" in (caught.value.hint or "")
+    with pytest.raises(ToolCallError, match="does not answer"):
+        await own.fetch(told.handle, {})
+    redis_server.thaw()
+    redis_server.stop()
+    with pytest.raises(LimitExceeded):
+        await kept(own)
+    said = [record.getMessage() for record in caplog.records if record.name == "codecall"]
+    assert said[0] == "The store of large results did not take a result: TimeoutError"
+    assert "secret" not in "".join(said)
+    await redis.aclose()
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("behaviour", ["fails", "hangs", "cancels"])
+async def test_a_store_that_cannot_be_used(behaviour: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "fastmcp")
+    store = Own()
+    server = FastMCP[Any]("shop")
+    CodeCallPlugin.init(
+        vm={"preset": "secure", "max_result_bytes": 2_000}, pool={"min_workers": 0}, results={"store": store}
+    ).install(server)
+    script = "return Array.from({length: 5000}, (_, i) => i)"
+    async with Client(server) as client:
+
+        async def execute(text: str) -> dict[str, Any]:
+            answer = await client.call_tool("codecall:execute", {"script": text})
+            assert answer.structured_content is not None
+            return answer.structured_content
+
+        told = (await execute(script))["largeResult"]
+        store.behaviour = behaviour
+        failure = (await execute(script))["error"]
+        assert failure["code"] == "OUTPUT_LIMIT"
+        assert failure["message"].endswith("and the store for such results failed")
+        assert "Return less" in failure["hint"]
+        store.behaviour = behaviour
+        failure = (await execute(f"await getResult('{told['handle']}')"))["error"]
+        assert (failure["code"], failure["message"]) == (
+            "TOOL_EXECUTION_ERROR",
+            "The store of kept results does not answer",
+        )
+        store.behaviour = behaviour
+        with pytest.raises(MCPError, match="does not answer; try again later"):
+            await client.read_resource(told["uri"])
+        store.behaviour = ""
+        assert len(json.loads((await client.read_resource(told["uri"]))[0].text)) == 5_000
+    assert "secret" not in caplog.text
+
+
+async def test_what_was_not_put_away_takes_no_room() -> None:
+    store = Own("fails")
+    own = vault(store, max_caller_bytes=2 * SIZE)
+    for _ in range(3):
+        with pytest.raises(LimitExceeded, match="failed"):
+            await kept(own)
+    store.behaviour = ""
+    await kept(own)
+    with pytest.raises(LimitExceeded, match="your kept results take"):
+        await kept(own)
+
+    store = Own("hangs")
+    own = vault(store, max_caller_bytes=2 * SIZE)
+    waiting = asyncio.create_task(kept(own))
+    await store.came.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    store.behaviour = ""
+    await kept(own)
+
+
+class Lying:
+    """A store that holds what somebody else has written."""
+
+    def __init__(self, change: object) -> None:
+        self.store = MemoryResults()
+        self.change = change
+
+    async def get(self, key: str, *, collection: str | None = None) -> Any:
+        value = await self.store.get(key, collection=collection)
+        if isinstance(self.change, dict):
+            return value if value is None else {**value, **self.change}
+        return self.change
+
+    async def put(
+        self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
+    ) -> None:
+        await self.store.put(key, value, collection=collection, ttl=ttl)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"head": "{"},
+        {"head": '{"size": 1, "chars": -5, "parts": {}, "x": 1}'},
+        {"head": 7},
+        {"head": '{"size": "1", "chars": 1, "parts": {}}'},
+        {"text": "short"},
+        {"text": ["x"] * PAGE_CHARS},
+        {"text": "]" * PAGE_CHARS},
+        "text",
+        [],
+        {"text": None, "head": None},
+    ],
+)
+async def test_a_store_that_lies(change: object) -> None:
+    own = vault(Lying(change))
+    told = await kept(own)
+    with pytest.raises(ResultNotFoundError):
+        await own.fetch(told.handle, {})
+
+
+# ------------------------------------------------------------------------------------------------- in this process
+
+
+async def test_memory_is_free_once_a_result_has_expired() -> None:
+    now = [0.0]
+    store = MemoryResults(lambda: now[0])
+    for number in range(3):
+        await store.put(f"{number}", {"text": "x"}, collection=COLLECTION, ttl=10 + number)
+    assert await store.get("1", collection=COLLECTION) == {"text": "x"}
+    assert await store.get("1") is None
+    now[0] = 11.0
+    assert await store.get("1", collection=COLLECTION) is None
+    await store.put("3", {"text": "y"}, collection=COLLECTION, ttl=5)
+    assert len(store) == 2
+    await store.put("2", {"text": "z"}, collection=COLLECTION, ttl=50)
+    now[0] = 12.5
+    assert await store.get("2", collection=COLLECTION) == {"text": "z"}
+
+
+async def test_memory_is_free_though_nobody_comes() -> None:
+    store = MemoryResults()
+    await store.put("a", {"text": "x"}, ttl=0.01)
+    await store.put("b", {"text": "x"}, ttl=0.02)
+    async with asyncio.timeout(10):
+        while len(store):
+            await asyncio.sleep(0.005)
+
+
+def test_memory_outlives_an_event_loop() -> None:
+    store = MemoryResults()
+    asyncio.run(store.put("a", {"text": "x"}, ttl=100))
+    asyncio.run(store.put("b", {"text": "x"}, ttl=100))
+    assert asyncio.run(store.get("a")) == asyncio.run(store.get("b")) == {"text": "x"}
+
+
+def test_room() -> None:
+    now = [0.0]
+    room = Room(100, 60, lambda: now[0])
+    first = room.take("ann", 50, 10)
+    with pytest.raises(LimitExceeded, match="your kept results take 50 of 60 bytes"):
+        room.take("ann", 11, 10)
+    room.take("bob", 50, 20)
+    with pytest.raises(LimitExceeded, match="no room for it among all that are kept"):
+        room.take("cid", 1, 10)
+    room.give_back(first, 20)
+    room.take("cid", 30, 10)
+    now[0] = 10.0
+    room.take("ann", 50, 10)
+    with pytest.raises(LimitExceeded):
+        room.take("bob", 11, 10)
+    now[0] = 20.0
+    room.take("dan", 60, 10)
+    assert OVERHEAD > 0
+
+
+async def test_sixty_callers_at_once() -> None:
+    results = Results(ResultsOptions())
+
+    async def one(number: int) -> None:
+        own = Vault(results, f"caller {number}", 10**7)
+        text = json.dumps([f"{number} of {item}" for item in range(2_000)])
+        handles = [(await own.keep(text, len(text))).handle for _ in range(3)]
+        stranger = Vault(results, f"caller {number + 1}", 10**7)
+        for handle in handles:
+            assert json.loads(await own.fetch(handle, {"from": 1_999})) == [f"{number} of 1999"]
+            with pytest.raises(ResultNotFoundError):
+                await stranger.fetch(handle, {})
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(60):
+            group.create_task(one(number))
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("res_" + "a" * 40, True),
+        ("codecall://results/res_" + "a" * 40, True),
+        ("codecall://crm/results/res_" + "a" * 40, True),
+        ("http://results/res_" + "a" * 40, False),
+        ("../res_" + "a" * 40, False),
+        ("res_" + "a" * 40 + "\n", False),
+        ("res_" + "A" * 40, False),
+        ("codecall://results/" + "x" * 2_000 + "/res_" + "a" * 40, False),
+    ],
+)
+def test_handles(text: str, known: bool) -> None:  # noqa: FBT001
+    assert (handle_of(text) is not None) is known

@@ -1,0 +1,114 @@
+"""JSON of many megabytes, read a piece at a time: the same as in one go, whatever is in it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from codecall.sandbox.host import pieces
+from codecall.sandbox.host.payloads import NotJson
+
+TEXTS = st.text(max_size=12) | st.sampled_from(
+    ['},{"a":1', '","', "],[", "\\", '"', "é", "😀", "\x00\n", '{"a":', "\\u00e9"]
+)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    SCALARS | TEXTS,
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(TEXTS, inner, max_size=5),
+    max_leaves=60,
+)
+
+
+def utf16(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces so small that everything is cut."""
+    monkeypatch.setattr(pieces, "PIECE", 16)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("ascii_only", [True, False])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=VALUES)
+def test_what_is_read_in_pieces_is_what_is_read_at_once(
+    small: None, indent: int | None, ascii_only: bool, value: Any
+) -> None:
+    data = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode()
+    assert asyncio.run(pieces.read(data, 100)) == value
+    expected = len(value) if isinstance(value, list) else utf16(value) if isinstance(value, str) else None
+    assert asyncio.run(pieces.length(data)) == expected
+
+
+BIG: dict[str, Any] = {
+    "rows": [{"id": n, "name": f"user, {n}", "tags": [{"a": n}, {"a": "},{"}]} for n in range(6_000)],
+    "members of an object": {f"k{n}": [n, str(n)] for n in range(20_000)},
+    "one big member": {"items": [{"id": n} for n in range(30_000)], "total": 30_000},
+    "numbers": [n / 7 for n in range(30_000)],
+    "one long text": 'a line, "quoted"\n' * 20_000,
+    "escapes only": "é😀" * 60_000,
+    "texts that look like rows": ['},{"id":' * 20_000, "],[" * 60_000] * 2,
+    "long and short": ["x" * 200_000, 1, None, {"y": ["z" * 200_000]}] * 3,
+    "texts full of commas": ["a,b,c"] * 60_000,
+}
+
+
+@pytest.mark.parametrize("what", BIG)
+async def test_the_event_loop_has_its_turn_in_between(what: str) -> None:
+    value = BIG[what]
+    data = json.dumps(value).encode()
+    assert len(data) > 2 * pieces.PIECE
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.create_task(count())
+    try:
+        assert await pieces.read(data, 50) == value
+    finally:
+        counting.cancel()
+    # A piece may be twice as long where items are.
+    assert turns >= len(data) // (3 * pieces.PIECE)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 40])
+@pytest.mark.parametrize("piece", [16, 128 * 1024])
+async def test_nesting_is_bounded(monkeypatch: pytest.MonkeyPatch, depth: int, piece: int) -> None:
+    monkeypatch.setattr(pieces, "PIECE", piece)
+    for start, end in ((b"[", b"]"), (b'{"a":', b"}")):
+        within = start * depth + b'"' + b"x" * 40 + b'"' + end * depth
+        await pieces.read(within, depth)
+        with pytest.raises(NotJson):
+            await pieces.read(within, depth - 1)
+        with pytest.raises(NotJson):
+            await pieces.read(b"[1," + within + b"]", depth)
+
+
+@pytest.mark.parametrize("piece", [16, 128 * 1024])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[1,2", b'"a', b"[" * 100_000, b"[1," + b"2 3," * 20 + b"4]", b'{"a":1 "b":2}', b'"\xff"' * 9]
+)
+async def test_what_is_no_json_is_refused(monkeypatch: pytest.MonkeyPatch, piece: int, data: bytes) -> None:
+    monkeypatch.setattr(pieces, "PIECE", piece)
+    with pytest.raises(NotJson):
+        await pieces.read(data, 50)
+
+
+async def test_numbers_at_the_ends_of_what_a_float_holds() -> None:
+    assert await pieces.read(b"[1e308,-1.7976931348623157e308,5e-324]", 2) == [
+        1e308,
+        -math.ldexp(1 - 2**-53, 1024),
+        5e-324,
+    ]

@@ -1,0 +1,198 @@
+"""Who comes when in the chain of handlers of SIGTERM; with real signals, to this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from codecall.meta_tools.sigterm import ANSWERS_S, Termination
+
+
+class Handler:
+    """Counts the signals that come to it."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.came = asyncio.Event()
+
+    def __call__(self, number: int, frame: object) -> None:
+        assert number == signal.SIGTERM
+        self.seen += 1
+        self.came.set()
+
+
+class Stop:
+    """Something to be stopped, which takes as long as it is made to."""
+
+    def __init__(self, answers: bool = False) -> None:
+        self.answers = answers
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self) -> bool:
+        self.begun.set()
+        await self.go_on.wait()
+        return self.answers
+
+
+@pytest.fixture
+def handler() -> Iterator[Handler]:
+    """What handles SIGTERM before anybody else comes."""
+    handler = Handler()
+    usual = signal.signal(signal.SIGTERM, handler)
+    try:
+        yield handler
+    finally:
+        signal.signal(signal.SIGTERM, usual)
+
+
+def sigterm() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def wait(event: asyncio.Event) -> None:
+    await asyncio.wait_for(event.wait(), 10)
+
+
+def now() -> Any:
+    return signal.getsignal(signal.SIGTERM)
+
+
+async def test_the_handler_waits_for_what_is_stopped(handler: Handler):
+    termination, one, two = Termination(), Stop(), Stop(answers=True)
+    with termination.watched(one), termination.watched(two):
+        sigterm()
+        await wait(one.begun)
+        await wait(two.begun)
+        one.go_on.set()
+        assert handler.seen == 0
+        began = asyncio.get_running_loop().time()
+        two.go_on.set()
+        await wait(handler.came)
+        assert asyncio.get_running_loop().time() - began >= ANSWERS_S * 0.9
+    assert now() is handler
+    assert handler.seen == 1
+
+
+async def test_where_nobody_gets_an_answer_there_is_nothing_to_wait_for(handler: Handler, monkeypatch: Any):
+    monkeypatch.setattr("codecall.meta_tools.sigterm.ANSWERS_S", 3600)
+    stop = Stop()
+    stop.go_on.set()
+    with Termination().watched(stop):
+        sigterm()
+        await wait(handler.came)
+
+
+async def test_each_further_signal_is_passed_on_at_once(handler: Handler):
+    stop = Stop()
+    with Termination().watched(stop):
+        sigterm()
+        await wait(stop.begun)
+        for count in (1, 2):
+            sigterm()
+            await asyncio.sleep(0)
+            assert handler.seen == count
+        stop.go_on.set()
+    assert handler.seen == 2
+
+
+async def test_one_who_set_a_handler_later_comes_after_all_the_same(handler: Handler):
+    termination, stop, server = Termination(), Stop(), Handler()
+    with termination.watched(stop):
+        beneath = signal.signal(signal.SIGTERM, server)
+        termination.go_first()
+        termination.go_first()
+        sigterm()
+        await wait(stop.begun)
+        assert server.seen == 0
+        stop.go_on.set()
+        await wait(server.came)
+        # As uvicorn does at its end: it puts back what it found, and raises again what it got.
+        signal.signal(signal.SIGTERM, beneath)
+        sigterm()
+        await asyncio.sleep(0)
+        assert handler.seen == 1
+    assert now() is handler
+
+
+async def test_a_handler_that_came_later_and_stays_is_left_alone(handler: Handler):
+    termination, stop, other = Termination(), Stop(), Handler()
+    with termination.watched(stop):
+        ours = signal.signal(signal.SIGTERM, other)
+    assert now() is other
+    # Whoever calls what it had found gets what had been there before.
+    ours(signal.SIGTERM, None)
+    assert handler.seen == 1
+
+
+async def test_the_end_of_the_lifespan_ends_the_wait(handler: Handler):
+    stop = Stop()
+    with Termination().watched(stop):
+        sigterm()
+        await wait(stop.begun)
+    assert handler.seen == 1
+    assert now() is handler
+
+
+async def test_a_stop_that_fails_holds_up_nothing(handler: Handler, caplog: pytest.LogCaptureFixture):
+    async def fail() -> bool:
+        raise ValueError("broken")
+
+    with Termination().watched(fail):
+        sigterm()
+        await wait(handler.came)
+    assert "stopping at SIGTERM failed" in caplog.text
+
+
+async def test_a_second_life(handler: Handler):
+    termination = Termination()
+    for count in (1, 2):
+        handler.came.clear()
+        stop = Stop()
+        stop.go_on.set()
+        with termination.watched(stop):
+            sigterm()
+            await wait(handler.came)
+        assert handler.seen == count
+
+
+async def test_a_fork_of_the_server_ends_as_it_would_without_us(handler: Handler, monkeypatch: Any):
+    stop = Stop()
+    with Termination().watched(stop):
+        link: Callable[..., None] = now()
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        link(signal.SIGTERM, None)
+        assert handler.seen == 1
+        assert not stop.begun.is_set()
+
+
+@pytest.mark.parametrize("usual", [signal.SIG_IGN])
+async def test_a_process_that_ignores_it_goes_on_to(handler: Handler, usual: Any):
+    signal.signal(signal.SIGTERM, usual)
+    with Termination().watched(Stop()):
+        assert now() == usual
+
+
+async def test_nothing_to_stop(handler: Handler):
+    with Termination().watched(None):
+        assert now() is handler
+
+
+def test_other_threads_have_no_signals(handler: Handler):
+    seen: list[object] = []
+
+    async def run() -> None:
+        termination = Termination()
+        with termination.watched(Stop()):
+            termination.go_first()
+            seen.append(now())
+
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    thread.join()
+    assert seen == [handler]
