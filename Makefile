@@ -18,7 +18,7 @@ PYTHON := $(shell for python in python3 python3.14 python3.13 python3.12 python3
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo redis test test-security test-embedding fuzz lint bench bench-search bench-types clean
+.PHONY: help demo redis test test-security test-embedding fuzz lint bench soak bench-search bench-types clean
 .DELETE_ON_ERROR:
 
 help: ## what there is to make
@@ -27,6 +27,8 @@ help: ## what there is to make
 demo: $(VENV)/.demo ## a real client, a CRM server over stdio, and what CodeCall changes
 	@$(BIN)/python -m examples.demo
 
+# What pytest makes of each module is kept for the next run, whatever the environment says of such files.
+test test-security: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.test $(VENV)/.typescript redis ## the whole test suite; PYTEST="-k search -x" hands options on
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST)
 
@@ -46,6 +48,9 @@ lint: $(VENV)/.test ## style, formatting and types
 
 bench: $(VENV)/.test ## CodeCall beside FastMCP's CodeMode, in one run
 	@$(BIN)/python benchmarks/vs_codemode.py
+
+soak: $(VENV)/.test ## 20,000 scripts of every kind: does anything leak? some minutes
+	@$(BIN)/python benchmarks/soak.py
 
 bench-search: $(VENV)/.test ## search: speed at 100 to 10,000 tools, and quality on the query sets in DATA
 	@$(BIN)/python benchmarks/search_scale.py

@@ -61,11 +61,13 @@ async def _filter(ctx: Context) -> object:
     return found
 
 
-def _price_sum(count: int) -> int:
+def price_sum(count: int) -> int:
+    """What the first `count` items cost together."""
     return sum(price_of(number) for number in range(1, count + 1))
 
 
-def _python_in_turn(count: int) -> str:
+def python_in_turn(count: int) -> str:
+    """Add up the prices of that many items, one call after the other, for CodeMode."""
     return f"""
 total = 0
 for number in range(1, {count} + 1):
@@ -75,7 +77,8 @@ return total
 """
 
 
-def _script_in_turn(count: int) -> str:
+def script_in_turn(count: int) -> str:
+    """The same for CodeCall."""
     return f"""
 let total = 0;
 for (let id = 1; id <= {count}; id++) {{
@@ -125,14 +128,12 @@ def jobs() -> list[Job]:
     """What is measured, with the goals of the project."""
 
     def in_turn(name: str, count: int, **more: Any) -> Job:
-        return Job(
-            name, _python_in_turn(count), _script_in_turn(count), _in_turn(count), _price_sum(count), count, **more
-        )
+        return Job(name, python_in_turn(count), script_in_turn(count), _in_turn(count), price_sum(count), count, **more)
 
     def at_once(name: str, script: str, *, count: int = 100, target: float = 2.5, clients: int = 1) -> Job:
         python = PYTHON_AT_ONCE.replace("COUNT", str(count))
         body = script.replace("COUNT", str(count))
-        return Job(name, python, body, _at_once(count), _price_sum(count), count, target=target, clients=clients)
+        return Job(name, python, body, _at_once(count), price_sum(count), count, target=target, clients=clients)
 
     return [
         Job("return a constant", "return 42", "return 42;", _constant, 42, 0, target=3.0, repeat=5),

@@ -130,14 +130,14 @@ def print_memory(when: str, pid: int) -> None:
     print(f"{when}: {', '.join(told)}; {sum(map(sum, parts.values())):.0f} MB in all")
 
 
-async def main(scripts: int, clients: int) -> None:
+def main(scripts: int, clients: int) -> None:
     """Start the server, measure it, end it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         command = [sys.executable, __file__, "--serve", str(listening.fileno()), "--clients", str(clients)]
         server = subprocess.Popen(command, pass_fds=[listening.fileno()])
     try:
-        await measure(f"http://127.0.0.1:{port}/mcp", server.pid, scripts, clients)
+        asyncio.run(measure(f"http://127.0.0.1:{port}/mcp", server.pid, scripts, clients))
     finally:
         server.terminate()
         server.wait()
@@ -150,7 +150,7 @@ if __name__ == "__main__":
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve is None:
-        asyncio.run(main(arguments.scripts, arguments.clients))
+        main(arguments.scripts, arguments.clients)
     else:
         app = create_server(arguments.clients).http_app(stateless_http=True)
         uvicorn.run(app, fd=arguments.serve, log_level="warning")

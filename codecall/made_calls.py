@@ -57,6 +57,10 @@ class MadeCall:
     kept: bool = True
     """False: its value could not be kept, so that `resumeFrom` makes it again. Says nothing where nothing is kept."""
 
+    epoch: int = 0
+    """How often, until it was made, the script had made calls while it waited for no other: calls of the same epoch ran
+    side by side."""
+
     def start(self) -> None:
         """It begins."""
         self.started = time.perf_counter()

@@ -14,8 +14,8 @@ class AuditOptions(Options):
     """The record of every run: where it goes, and what it holds beside names, sizes, times and hashes."""
 
     sinks: Annotated[tuple[Callable[[Any], Any], ...] | None, Field(strict=False)] = None
-    """What is told each event: `LoggingSink`, `JsonLinesSink`, `OpenTelemetrySink`, or any callable, sync or async, that
-    takes an `AuditEvent`. None: the logger `codecall.audit`, at INFO; an empty list: nothing."""
+    """What is told each event: `LoggingSink`, `JsonLinesSink`, `OpenTelemetrySink`, or any callable, sync or async,
+    that takes an `AuditEvent`. None: the logger `codecall.audit`, at INFO; an empty list: nothing."""
     include_arguments: bool = False
     """Record the input of each call, with secrets masked, too; without it a hash."""
     include_results: bool = False

@@ -8,13 +8,13 @@ as before; nothing about a caller is kept.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ParamSpec, TypeVar, cast, overload
 
-import anyio
 from fastmcp import FastMCP
 from fastmcp.resources import ResourceTemplate
 from fastmcp.server.context import Context
@@ -69,7 +69,7 @@ class CodeCallPlugin(CatalogTransform):
 
     def __init__(self, options: PluginOptions) -> None:
         super().__init__()
-        self._reloading = anyio.Lock()
+        self._reloading = asyncio.Lock()
         self._lifetime = EnclaveLifetime(self._at_sigterm if options.shutdown.on_sigterm else None)
         telemetry = Telemetry(enabled=options.telemetry)
         telemetry.observe(self._lifetime)
@@ -92,8 +92,8 @@ class CodeCallPlugin(CatalogTransform):
         Args:
             vm: `{"preset": name or path, <limit>: value, …}`: the limits scripts run under.
             **options: `mode`, `app_ids`, `include_tools`, `direct_calls`, `tool_name_separator`, `top_k`,
-                `mark_errors`, `embedding`, `observed_output`, `sanitization`, `pool`, `shutdown`; each in its Python or
-                its wire spelling.
+                `mark_errors`, `embedding`, `observed_output`, `sanitization`, `pool`, `shutdown`, `telemetry`; each in
+                its Python or its wire spelling.
 
         Raises:
             OptionsError: anything unknown, of the wrong type or out of range; the message names the field. Also when

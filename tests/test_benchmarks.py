@@ -11,6 +11,7 @@ import pytest
 from fastmcp import Client
 
 from benchmarks import declarations, loop_lag, vs_codemode
+from benchmarks.jobs import jobs
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -20,21 +21,21 @@ GENEROUS_MS = 200.0
 index on the event loop would take 300 ms and more."""
 
 
-def run(*arguments: str) -> object:
-    """What a benchmark prints as JSON."""
-    ran = subprocess.run(
-        [sys.executable, *arguments, "--json"], cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout)
+async def test_every_job_has_the_same_right_answer_on_every_side():
+    work = jobs()
+    for side in vs_codemode.sides(10, work):
+        async with Client(side.server) as client:
+            assert [(job.name, await side.run(client, job)) for job in work] == [(job.name, job.answer) for job in work]
 
 
-def test_every_job_has_the_same_right_answer_on_every_side():
-    result = run("benchmarks/vs_codemode.py", "--rounds", "1")
-    assert isinstance(result, dict)
-    assert result["conditions"]["tools"] == vs_codemode.DEFAULT_TOOLS
-    assert [row["job"] for row in result["jobs"] if row["codecallMs"] <= 0] == []
-    assert len(result["jobs"]) == 8
+def test_what_was_measured_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    arguments = ["--rounds", "1", "--tools", "10", "--only", "return a constant", "--json"]
+    monkeypatch.setattr(sys, "argv", ["vs_codemode.py", *arguments])
+    assert vs_codemode.main() == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["conditions"]["tools"], result["conditions"]["rounds"]) == (10, 1)
+    (row,) = result["jobs"]
+    assert min(row["codecallMs"], row["codemodeMs"], row["directMs"]) > 0
 
 
 async def test_nothing_codecall_does_stops_the_event_loop():
@@ -48,17 +49,14 @@ async def test_nothing_codecall_does_stops_the_event_loop():
 
 
 @pytest.mark.parametrize("arguments", [["--tools", "1"], ["--rounds", "0"], ["--only", "no such job"]])
-def test_wrong_arguments_are_refused(arguments: list[str]):
-    ran = subprocess.run(
-        [sys.executable, "benchmarks/vs_codemode.py", *arguments],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == 2
-    assert arguments[0] in ran.stderr
+def test_wrong_arguments_are_refused(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "argv", ["vs_codemode.py", *arguments])
+    with pytest.raises(SystemExit) as refused:
+        vs_codemode.main()
+    assert refused.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
 
 
 def test_fresh_processes_can_be_measured():

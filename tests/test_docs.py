@@ -8,6 +8,7 @@ The word after the opening fence decides what happens to a block; one that is no
     js refused  AgentScript that must be refused, with the text after `// refused: ` in the message
     console     commands after `$ `: each must name a make target, a module or a file that exists
     json, toml  must parse
+    yaml        manifests of Kubernetes: must parse, and fit `examples/production/server.py`
     text        shown as it is
 
 A block `… file=name` is a file of a small project, one for each page, whose tests pytest must pass. In one with `fails`
@@ -17,7 +18,6 @@ behind the name every test must fail, and the lines of the next block, `text out
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -29,10 +29,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yaml
 
 from benchmarks.jobs import jobs
 from codecall import Enclave
 from codecall.options import PRESET_NAMES, Preset, presets_folder
+from tests.loaded_python import LoadedPython
+
+pytestmark = pytest.mark.usefixtures("shared_fork_server")
 
 REPOSITORY = Path(__file__).parent.parent
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -100,7 +104,7 @@ FILE = re.compile(r"(?:js|python|json|toml) file=(?P<name>[\w./]+)(?P<fails> fai
 
 
 def test_every_block_says_what_it_is():
-    known = {"python", "js", "ts", "js refused", "console", "json", "toml", "text", "text output"}
+    known = {"python", "js", "ts", "js refused", "console", "json", "toml", "yaml", "text", "text output"}
     assert [
         f"{block}: {block.info!r}" for block in BLOCKS if block.info not in known and not FILE.fullmatch(block.info)
     ] == []
@@ -175,18 +179,10 @@ def test_failures_look_as_shown(project: Project, tmp_path: Path):
 
 
 @pytest.mark.parametrize("block", tagged("python"), ids=str)
-def test_python_blocks_run(block: Block, tmp_path: Path):
+def test_python_blocks_run(block: Block, tmp_path: Path, loaded_python: LoadedPython):
     program = tmp_path / "block.py"
     program.write_text(block.text, encoding="utf-8")
-    ran = subprocess.run(
-        [sys.executable, "-W", "error::DeprecationWarning:__main__", str(program)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ran = loaded_python.run(program, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     expected = re.findall(r"^# -> (.*)$", block.text, re.MULTILINE)
     assert ran.stdout.splitlines() == expected
@@ -220,6 +216,32 @@ def test_data_blocks_parse():
         json.loads(block.text)
     for block in tagged("toml"):
         tomllib.loads(block.text)
+
+
+@pytest.mark.parametrize("block", tagged("yaml"), ids=str)
+def test_manifests_fit_the_server_of_the_example(block: Block):
+    server = (REPOSITORY / "examples" / "production" / "server.py").read_text(encoding="utf-8")
+    grace = re.search(r'"grace_s": (\d+)', server)
+    assert grace is not None
+    deployments = [item for item in yaml.safe_load_all(block.text) if item["kind"] == "Deployment"]
+    assert deployments
+    for deployment in deployments:
+        pod = deployment["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        variables = {item["name"]: item.get("value") for item in container["env"]}
+        assert [name for name in variables if name not in server] == []
+        modules = [
+            words[2]
+            for words in (each["command"] for each in (*pod["initContainers"], container))
+            if words[:2] == ["python", "-m"]
+        ]
+        assert [name for name in modules if find_spec(name) is None] == []
+        probes = [container[name]["httpGet"]["path"] for name in container if name.endswith("Probe")]
+        assert [path for path in probes if f'"{path}"' not in server] == []
+        stop = container.get("lifecycle", {}).get("preStop", {"exec": {"command": ["sleep", "0"]}})
+        wait = int(stop["exec"]["command"][1])
+        redelivery = int(re.fullmatch(r"PT(\d+)S", variables["FASTMCP_DOCKET_REDELIVERY_TIMEOUT"])[1])
+        assert wait + int(grace[1]) < pod["terminationGracePeriodSeconds"] < redelivery
 
 
 @pytest.mark.parametrize("block", tagged("console"), ids=str)

@@ -16,6 +16,8 @@ from codecall import CodeCallPlugin
 from codecall.advice import ADVICE, MAX_HINT
 from codecall.envelopes import EXECUTE_SCHEMA, INVOKE_SCHEMA
 
+pytestmark = pytest.mark.usefixtures("shared_fork_server")
+
 
 def crm() -> FastMCP:
     """A server with a few tools."""

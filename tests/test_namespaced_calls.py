@@ -19,6 +19,8 @@ from fastmcp.utilities.tests import asgi_client
 from codecall import CodeCallPlugin, tool_metadata
 from codecall.catalog.view import CatalogView
 
+pytestmark = pytest.mark.usefixtures("shared_fork_server")
+
 MANY = 5_000
 
 

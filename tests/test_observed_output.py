@@ -23,6 +23,8 @@ from codecall.catalog import beginnings, fieldnames, observed_store, outlines
 from codecall.catalog.observed_store import COLLECTION
 from codecall.errors import OptionsError
 
+pytestmark = pytest.mark.usefixtures("shared_fork_server")
+
 Answer = dict[str, Any]
 
 

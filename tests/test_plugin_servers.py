@@ -19,6 +19,8 @@ from fastmcp.utilities.tests import asgi_client
 
 from codecall import CodeCallPlugin, tool_metadata
 
+pytestmark = pytest.mark.usefixtures("shared_fork_server")
+
 Answer = dict[str, Any]
 
 

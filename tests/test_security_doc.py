@@ -139,7 +139,7 @@ def bounds() -> str:
         ),
         (
             "results kept at the same time, of one caller and of all",
-            f"{results.max_caller_bytes >> 20} and {results.max_total_bytes >> 20} MiB, for {results.ttl_s // 60} minutes",
+            f"{results.max_caller_bytes >> 20}, {results.max_total_bytes >> 20} MiB, for {results.ttl_s // 60} minutes",
             "`OUTPUT_LIMIT`",
         ),
         (

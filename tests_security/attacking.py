@@ -80,7 +80,9 @@ def find_spaces(names: Sequence[str]) -> dict[str, Space]:
     return {name: Space(members={} if name in SPACES else None) for name in names}
 
 
-async def attacked(enclave: Enclave, source: str, canaries: Canaries) -> ExecutionResult:
+async def attacked(
+    enclave: Enclave, source: str, canaries: Canaries, *, timeout_ms: int | None = None
+) -> ExecutionResult:
     """The end of `source`, run with the tools and the context of every attack, right behind another tenant's script."""
 
     def handler(name: str, arguments: dict[str, Any]) -> Any:
@@ -116,6 +118,7 @@ async def attacked(enclave: Enclave, source: str, canaries: Canaries) -> Executi
         tools=tools,
         allowed_tools=ALLOWED,
         context={"tenant": "t1"},
+        config=None if timeout_ms is None else {"timeout_ms": timeout_ms},
     )
 
 

@@ -2,7 +2,7 @@
 
     codecall.execute.start      a run begins: script hash and size, preset, what it may call
     codecall.execute.tool_call  a call of it has ended: what, hash and size of its input, outcome, size of its value
-    codecall.execute.blocked    a script was refused, or a call by the rules of access or rates
+    codecall.execute.blocked    a script was refused, a call by the rules of access or rates, or a run to take up
     codecall.execute.complete   the run has ended: how, and what it used of which limits
     codecall.invoke.tool_call   a call of `codecall:invoke`; codecall.invoke.blocked: one that was refused
     codecall.audit.lost         a sink missed so many events before this one

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fastmcp.prompts import PromptResult
 from fastmcp.resources import ResourceResult
@@ -125,9 +125,12 @@ class Broker:
 
     async def admit(self, asked: Called, name: str) -> None:
         """Check that such a call may be made, and make none; raises what making it would."""
-        access = self._access
-        admit = {"resource": access.admit_resource, "prompt": access.admit_prompt}.get(asked, access.admit)
-        await self._named(asked, name, admit(name))
+        if asked == "resource":
+            await self._named(asked, name, self._access.admit_resource(name))
+        elif asked == "prompt":
+            await self._named(asked, name, self._access.admit_prompt(name))
+        else:
+            await self._named("tool", name, self._access.admit(name))
 
     async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
         """What is sure to be wrong with a call. See `ToolBroker.foresee`.
@@ -163,7 +166,7 @@ class Broker:
         """
         return await self._named("tool", f"{path}.{member}", self._spaces.member(path, member))
 
-    async def _named(self, asked: Called, name: str, work: Awaitable[T]) -> T:
+    async def _named(self, asked: Literal["tool", "resource", "prompt"], name: str, work: Awaitable[T]) -> T:
         """What `work` gives. Middleware, providers and transforms may raise anything while they are asked for lists."""
         try:
             return await work

@@ -14,6 +14,7 @@ import asyncio
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace as change
 
 from codecall.configuring import KeyValueStore
 from codecall.decoding import read_json
@@ -27,6 +28,9 @@ SECONDS: Final = 2.0
 
 MAX_CALLS: Final = 10_000
 """Calls of one run that are kept, those of the runs it took up among them."""
+
+MAX_EPOCHS: Final = 16
+"""Runs of a chain of which it is known when they made a call; those before them are forgotten."""
 
 AT_ONCE: Final = 20
 """Requests to the store at the same time. Not less than the calls of one script that run at the same time: of a server
@@ -45,6 +49,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is known of a run as a whole."""
 
     version: Literal[1]
+    place: Annotated[str, msgspec.Meta(max_length=128)]
+    """The key it was written under: with a store that encrypts, nothing can be moved from one run to another."""
     owner: Annotated[str, msgspec.Meta(max_length=128)]
     """Whose run it is: `client_key`."""
     state: State
@@ -52,6 +58,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Unix time at which it has ended even if nobody has said so."""
     attempt: Natural = 0
     """Counts from 0 how often a run of this id was begun."""
+    generation: Natural = 0
+    """How many runs were taken up, one by the other, before this one."""
     inherited: Annotated[int, msgspec.Meta(ge=0, le=MAX_CALLS)] = 0
     """Calls of earlier runs it was given."""
     last: Annotated[int, msgspec.Meta(ge=0, le=MAX_CALLS)] = 0
@@ -65,6 +73,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One call of a run."""
 
+    place: Annotated[str, msgspec.Meta(max_length=128)] = ""
+    """As of `Header`."""
     called: Annotated[str, msgspec.Meta(max_length=16)] = ""
     name: Annotated[str, msgspec.Meta(max_length=1_024)] = ""
     digest: Annotated[str, msgspec.Meta(max_length=64)] = ""
@@ -73,18 +83,26 @@ class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """`lost`: it went well, and its value is not kept; `unknown`: it was made, and nobody knows how it ended."""
     value: str | None = None
     """Of one that went well: its value as JSON text."""
-    start: Natural = 0
-    """When it was made, and `end` when it had ended: by a clock that counts beginnings and ends. None: never."""
-    end: Natural | None = None
+    epochs: Annotated[tuple[tuple[Natural, Natural], ...], msgspec.Meta(max_length=MAX_EPOCHS)] = ()
+    """For each run that made it or was answered it: which run of the chain (`Header.generation`), and when
+    (`MadeCall.epoch`). None of a call of which only that is known that it was under way when its server was killed."""
     inherits: Natural = 0
     """Number of the earlier run's call that it was answered from, or whose place it took; 0 for none."""
     parted: bool = False
-    """From here on nothing of the earlier run's calls of this tool was used."""
+    """It was made while its tool had earlier calls to come to, and was none of them: what the tool is called with once
+    the script has waited for all it had under way is made anew."""
 
     @property
     def key(self) -> tuple[str, str]:
         """What was called."""
         return self.called, self.name
+
+    def before(self, other: Call) -> bool:
+        """Whether it came before the other in every run that had both. What ran side by side in any has no order: it
+        comes now in this order, now in that."""
+        theirs = dict(other.epochs)
+        both = [epoch < theirs[run] for run, epoch in self.epochs if run in theirs]
+        return bool(both) and all(both)
 
 
 class RunStore:
@@ -109,9 +127,10 @@ class RunStore:
         """
         data = await self._get(run_id)
         try:
-            return None if data is None else msgspec.convert(data, Header)
+            header = None if data is None else msgspec.convert(data, Header)
         except msgspec.ValidationError:
             return None
+        return header if header is not None and header.place == run_id else None
 
     async def put_header(self, run_id: str, header: Header) -> None:
         """Write it.
@@ -141,7 +160,7 @@ class RunStore:
             await asyncio.gather(*(self._put(key, call, self._ttl_s + 120 + lasts_s) for key, call in some))
 
     async def calls(self, run_id: str, header: Header) -> list[Call]:
-        """All calls that a later run may be answered from, in the order in which they were made.
+        """All calls that a later run may be answered from.
 
         Raises:
             Damaged: the record is not what was written.
@@ -155,7 +174,8 @@ class RunStore:
             made = await self._numbered(prefix, header.last)
         if len(given) < header.inherited or len(made) < header.kept or not header.whole:
             raise Damaged
-        if len(calls := joined(given, made)) > MAX_CALLS:
+        last = header.last if header.state != "running" else max(made, default=0)
+        if len(calls := joined(given, made, last)) > MAX_CALLS:
             raise Damaged
         return calls
 
@@ -186,7 +206,7 @@ class RunStore:
             return None
         try:
             call = msgspec.convert(data, Call)
-            if (call.state == "ok") != (call.value is not None):
+            if (call.state == "ok") != (call.value is not None) or call.place != key:
                 raise Damaged
             if call.value is not None:
                 if len(call.value) > self._max_value_chars:
@@ -200,35 +220,43 @@ class RunStore:
         return await within(SECONDS, self._store.get(key, collection=COLLECTION))
 
     async def _put(self, key: str, kept: Header | Call, ttl: float) -> None:
-        data = msgspec.to_builtins(kept)
+        data = msgspec.to_builtins(change(kept, place=key))
         await within(SECONDS, self._store.put(key, data, collection=COLLECTION, ttl=ttl))
 
 
-def joined(given: dict[int, Call], made: dict[int, Call]) -> list[Call]:
-    """What a run was given of earlier ones, and what it made of that: one list, in the order of beginnings.
+def joined(given: dict[int, Call], made: dict[int, Call], last: int) -> list[Call]:
+    """What a run was given of earlier ones, and what it made of that.
 
-    What it was given and has not come to is still there; what took the place of another is in that place.
+    What it was given and has not come to is still there; what took the place of another is there instead.
+
+    Args:
+        given: by number.
+        made: by number; of those that are missing nothing is known.
+        last: the highest number of a call that was made.
 
     Raises:
         Damaged: something refers to what is not there.
     """
-    left, used = dict(given), set[int]()
+    left, used = dict(given), dict[int, Call]()
     fresh: list[Call] = []
-    before = 0
-    for number in range(1, max(made, default=0) + 1):
-        call = made.get(number)
-        if call is None:
-            fresh.append(Call(start=before))
-            continue
-        before = call.start
+    parted: dict[tuple[str, str], int] = {}
+    gone: set[tuple[str, str]] = set()
+    for number in range(1, last + 1):
+        call = made.get(number, _UNKNOWN)
+        place = left.pop(call.inherits, None)
+        epoch = call.epochs[-1][1] if call.epochs else 0
         if call.state == "reused":
-            if call.inherits not in left:
+            if place is None:
                 raise Damaged
-            used.add(call.inherits)
-            continue
-        if (place := left.pop(call.inherits, None)) is not None:
-            call = msgspec.structs.replace(call, start=place.start, end=place.end)
+            used[call.inherits] = call = change(place, epochs=(*place.epochs, *call.epochs)[-MAX_EPOCHS:])
+        else:
+            if epoch > parted.get(call.key, epoch):
+                gone.add(call.key)
+            fresh.append(change(call, inherits=0))
         if call.parted:
-            left = {at: old for at, old in left.items() if at in used or old.key != call.key}
-        fresh.append(msgspec.structs.replace(call, inherits=0, parted=False))
-    return sorted([*left.values(), *fresh], key=lambda call: call.start)
+            parted.setdefault(call.key, epoch)
+    calls = [*used.values(), *fresh, *(call for call in left.values() if call.key not in gone)]
+    return [change(call, parted=False) if call.key in gone else call for call in calls]
+
+
+_UNKNOWN: Final = Call()

@@ -10,6 +10,7 @@ Only to take a run up the store must answer, since otherwise everything would be
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -33,6 +34,9 @@ logger = logging.getLogger("codecall")
 RUN_ID: Final = re.compile(r"run_[A-Za-z0-9_-]{16,64}")
 """What names of runs look like."""
 
+TAKE_UP_SECONDS: Final = 15.0
+"""How long reading what is kept of a run may take."""
+
 SLACK_S: Final = 10.0
 """Seconds after its time is up for which a run may still be ending."""
 
@@ -49,10 +53,10 @@ class CannotResume(CodeCallError):  # noqa: N818 - reads as the state it is
 class _Begun(NamedTuple):
     """A call that is being made."""
 
-    digest: str
-    start: int
-    inherits: int
-    parted: bool
+    number: int
+    """Among those that are remembered."""
+    call: Call
+    """As far as it is known."""
 
 
 class RunMemory:
@@ -72,13 +76,12 @@ class RunMemory:
         self._run_id = run_id
         self._lasts_s = lasts_s
         self._admit = admit
-        self._header = Header(1, owner, "running", ends=0.0)
+        self._header = Header(1, run_id, owner, "running", ends=0.0)
         self._written = False
         """Whether there is a header in the store."""
         self._from = ""
         self._earlier = Earlier()
         self._begun: dict[int, _Begun] = {}
-        self._clock = 0
         self._chars = 0
         """Of all values kept."""
         self._last = self._kept = 0
@@ -98,15 +101,18 @@ class RunMemory:
             CannotResume: there is no such run, or it cannot be taken up.
         """
         try:
-            header = await self._store.header(run_id) if RUN_ID.fullmatch(run_id) else None
-            if header is None and known:
-                return False
-            header = self._checked(run_id, header, known=known)
-            calls = await self._store.calls(run_id, header)
-            attempt = header.attempt + 1 if run_id == self._run_id else 0
-            await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
-            self._header = change(self._header, attempt=attempt, inherited=len(calls))
-            await self._begin()
+            async with asyncio.timeout(TAKE_UP_SECONDS):
+                header = await self._store.header(run_id) if RUN_ID.fullmatch(run_id) else None
+                if header is None and known:
+                    return False
+                header = self._checked(run_id, header, known=known)
+                calls = await self._store.calls(run_id, header)
+                attempt = header.attempt + 1 if run_id == self._run_id else 0
+                await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
+                self._header = change(
+                    self._header, attempt=attempt, generation=header.generation + 1, inherited=len(calls)
+                )
+                await self._begin()
         except CodeCallError:
             raise
         except Damaged:
@@ -122,17 +128,26 @@ class RunMemory:
             ) from None
         self._from = run_id
         self._earlier = Earlier(calls)
-        self._clock = max((call.end or call.start for call in calls), default=0)
         self._chars = sum(len(call.value or "") for call in calls)
         return True
 
     async def recall(self, made: MadeCall, text: str) -> str | None:
         """See `CallMemory.recall`."""
+        self._last += 1
+        number = self._last
         digest = await digest_soon(text)
-        self._clock += 1
-        self._last = max(self._last, made.number)
-        found = self._earlier.match(made.called, made.name, digest)
-        self._begun[made.number] = _Begun(digest, self._clock, found.number, found.parted)
+        found = self._earlier.match(made.called, made.name, digest, made.epoch)
+        self._begun[made.number] = _Begun(
+            number,
+            Call(
+                called=made.called,
+                name=made.name,
+                digest=digest,
+                epochs=((self._header.generation, made.epoch),),
+                inherits=found.number,
+                parted=found.parted,
+            ),
+        )
         if found.value is not None:
             await self._admit(made.called, made.name)
         return found.value
@@ -145,29 +160,23 @@ class RunMemory:
         if self._broken:
             made.kept = False
             return
-        self._clock += 1
+        call = begun.call
         if made.reused:
-            call = Call(state="reused", inherits=begun.inherits, start=begun.start, end=self._clock)
+            call = Call(state="reused", inherits=call.inherits, epochs=call.epochs)
+        elif value is None:
+            call = change(call, state="failed")
+        elif why := self._too_much(value):
+            made.kept = False
+            call = change(call, state="lost")
+            logger.warning("the value of a call is not kept for resumeFrom: %s", why)
         else:
-            call = Call(
-                *(made.called, made.name, begun.digest),
-                state="failed" if value is None else "ok",
-                value=value,
-                start=begun.start,
-                end=self._clock,
-                inherits=begun.inherits,
-                parted=begun.parted,
-            )
-            if value is not None and (why := self._too_much(value)):
-                made.kept = False
-                call = change(call, state="lost", value=None)
-                logger.warning("the value of a call is not kept for resumeFrom: %s", why)
-        if made.number > MAX_CALLS - self._header.inherited:
+            call = change(call, state="ok", value=value)
+        if begun.number > MAX_CALLS - self._header.inherited:
             made.kept = False
             self._full = True
             return
         with anyio.CancelScope(shield=True):
-            await self._write(made, call)
+            await self._write(made, begun.number, call)
 
     async def attend(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
         """The result of `run`, which this is the memory of; says what was taken up, and what could not be kept."""
@@ -215,15 +224,18 @@ class RunMemory:
         self._chars += len(value)
         return None
 
-    async def _write(self, made: MadeCall, call: Call) -> None:
+    async def _write(self, made: MadeCall, number: int, call: Call) -> None:
         try:
             if not self._written:
                 await self._begin()
-            await self._store.put_call(self._run_id, self._header, made.number, call, lasts_s=self._lasts_s)
+            await self._put(number, call)
         except Exception as failure:
             made.kept = False
             self._failed(failure)
-        else:
+
+    async def _put(self, number: int, call: Call) -> None:
+        if number <= MAX_CALLS:
+            await self._store.put_call(self._run_id, self._header, number, call, lasts_s=self._lasts_s)
             self._kept += 1
 
     async def _begin(self) -> None:
@@ -235,14 +247,17 @@ class RunMemory:
         """Write how the run ended. Of one that made no calls and did not fail there is nothing to write."""
         if not self._written and state != "failed":
             return
-        whole = not self._broken and not self._full
-        last = min(self._last, MAX_CALLS)
-        header = change(self._header, state=state, last=last, kept=self._kept, whole=whole)
-        try:
-            with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):
+            try:
+                if state != "ok" and not self._broken:
+                    # Calls that were given up: one of the same input is made in their place.
+                    await asyncio.gather(*(self._put(begun.number, begun.call) for begun in self._begun.values()))
+                whole = not self._broken and not self._full
+                last = min(self._last, MAX_CALLS)
+                header = change(self._header, state=state, last=last, kept=self._kept, whole=whole)
                 await self._store.put_header(self._run_id, header)
-        except Exception as failure:
-            self._failed(failure)
+            except Exception as failure:
+                self._failed(failure)
 
     def _failed(self, failure: Exception) -> None:
         if not self._broken:

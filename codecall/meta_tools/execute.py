@@ -67,7 +67,7 @@ _INPUT: JsonObject = {
 
 _RESUME_FROM: JsonObject = {
     "type": "string",
-    "description": "runId of a run of yours that failed: calls it completed are answered from its record, not made again",
+    "description": "runId of a run of yours that failed: calls it completed are not made again",
 }
 
 

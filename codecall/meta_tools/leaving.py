@@ -3,12 +3,11 @@
 A client that cancels says so, and FastMCP cancels the request. One that is gone (a crash, a network that fails) says
 nothing; what becomes of its request depends on how it came:
 
-    stdio, in memory                        the session ends, and with it the request
+    stdio, in memory, the SSE transport     the session ends, and with it the request
     HTTP, 2026-07-28, event stream          FastMCP sees the connection close and cancels the request
     HTTP, 2026-07-28, JSON answers          \\ nobody looks at the connection: the script would run to its end
     HTTP, handshake era                     / or its limits, for an answer that nobody can get. This module looks
     HTTP, handshake era, with event store   the answer is kept for the client to fetch when it comes back: runs on
-    the older SSE transport                 the request's connection says nothing about the client: runs on
 """
 
 from __future__ import annotations
@@ -67,12 +66,11 @@ def _waiting_for_answer(context: Context) -> _Receive | None:
     here = context.request_context
     request: Any = here.request if here is not None and not context.is_background_task else None
     scope: Mapping[str, Any] = getattr(request, "scope", None) or {}
-    endpoint: object = scope.get("endpoint")
+    endpoint: Any = scope.get("endpoint")
     while not isinstance(endpoint, StreamableHTTPASGIApp) and hasattr(endpoint, "app"):
         endpoint = endpoint.app  # what asks for authorization stands around it
-    if not isinstance(endpoint, StreamableHTTPASGIApp) or endpoint.session_manager.event_store is not None:
-        return None
-    return request.receive
+    sessions = endpoint.session_manager if isinstance(endpoint, StreamableHTTPASGIApp) else None
+    return request.receive if sessions is not None and sessions.event_store is None else None
 
 
 async def _gone(receive: _Receive, notice: Callable[[], object]) -> None:

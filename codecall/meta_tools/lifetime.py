@@ -110,10 +110,11 @@ class EnclaveLifetime:
     async def retire(self, enclaves: Enclaves) -> None:
         """Close these where no script uses them; elsewhere the last one that does closes them."""
         enclaves.retired = True
-        for place in self._places():
-            held = place.held.get(enclaves)
-            if held is not None and not held.users:
-                await _on(place.loop, self.close(place, enclaves, held))
+        with anyio.CancelScope(shield=True):
+            for place in self._places():
+                held = place.held.get(enclaves)
+                if held is not None and not held.users:
+                    await _on(place.loop, self.close(place, enclaves, held))
 
     async def drain(self, grace_s: float) -> int:
         """Let no script begin any more, until the lifespan has ended, and end those that run in `grace_s` seconds; how

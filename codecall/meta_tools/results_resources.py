@@ -39,7 +39,8 @@ class ResultResources:
             name="codecall-result",
             title="Result of a script",
             description="The whole JSON text of a script's result that was too large for an answer, by the `handle` "
-            "in its `largeResult`. Only for whoever ran the script, until it expires.",
+            "in its `largeResult`; a client that takes no message that long reads its pages. Only for whoever ran the "
+            "script, until it expires.",
             mime_type="application/json",
         )
         self._page = ResourceTemplate.from_function(

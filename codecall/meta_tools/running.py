@@ -15,7 +15,7 @@ from fastmcp.server.context import Context
 from codecall.calls.audit import Recorded, RunRecord
 from codecall.calls.broker import Broker
 from codecall.calls.callers import client_key
-from codecall.calls.resuming import RunMemory
+from codecall.calls.resuming import CannotResume, RunMemory
 from codecall.catalog.offers import offers_of
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import ExecutionResult
@@ -86,11 +86,17 @@ async def run_script(wiring: Wiring, context: Context, view: CatalogView, asked:
         saw=watcher(wiring, context),
     )
     progress = progress_of(options.progress, context, info.run_id)
-    watches = _watches(wiring, context, info, progress)
+    watches = _watches(wiring, info, progress)
     if (request := current()) is not None:
         # First: what the others do for a call belongs to its span.
         watches.insert(0, _told(request, broker, options, info))
-    memory = await _memory(options, context, info, broker)
+    try:
+        memory = await _memory(options, context, info, broker)
+    except CannotResume as refused:
+        if wiring.audit.wanted:
+            told = {"what": "resume", "code": refused.code, "resumed_from": asked.resume_from}
+            wiring.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: told)
+        raise
     services = Services(info.run_id, Watches(watches), memory, _vault(wiring, info))
     async with progress or nullcontext(), wiring.enclaves.use(context) as enclave:
         run = enclave.run(
@@ -136,7 +142,7 @@ def _run_id(context: Context) -> str:
     return f"run_{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
 
 
-def _watches(wiring: Wiring, context: Context, info: RunInfo, progress: RunWatch | None) -> list[RunWatch]:
+def _watches(wiring: Wiring, info: RunInfo, progress: RunWatch | None) -> list[RunWatch]:
     """Who sees the run."""
     watches: list[RunWatch] = []
     if progress is not None:

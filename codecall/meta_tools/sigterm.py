@@ -26,6 +26,9 @@ logger = logging.getLogger("codecall")
 ANSWERS_S: Final = 0.25
 """Seconds the answers of the last scripts have to leave the process before what comes next closes connections."""
 
+LAST_S: Final = 5.0
+"""Seconds a process that the signal itself does not end has to end in some other way."""
+
 Stop: TypeAlias = Callable[[], Awaitable[bool]]
 """Drains a plugin; whether there was anybody to get an answer."""
 
@@ -95,14 +98,19 @@ class Termination:
 
     async def _drain(self, link: _Link) -> None:
         loop = asyncio.get_running_loop()
-        stops = [stop() for where, stop in self._stops.values() if where is loop]
-        answers = await asyncio.gather(*stops, return_exceptions=True)
+        # A plugin with several servers is there once for each.
+        stops = dict.fromkeys(stop for where, stop in self._stops.values() if where is loop)
+        answers = await asyncio.gather(*(stop() for stop in stops), return_exceptions=True)
         for failure in answers:
             if isinstance(failure, BaseException):
                 logger.error("stopping at SIGTERM failed", exc_info=failure)
         if any(answer is True for answer in answers):
             await asyncio.sleep(ANSWERS_S)
         link.pass_on(unless_done=True)
+        if not callable(link.previous):
+            # The first process of a container outlives what would end any other. If its server does not end either:
+            await asyncio.sleep(LAST_S)
+            os._exit(128 + signal.SIGTERM)
 
     def _end(self) -> None:
         """Nobody is left who would have anything done first: be as if we had never been here."""

@@ -2,7 +2,7 @@
 client polls.
 
 FastMCP's tasks (`fastmcp-tasks`, on Docket) queue the call, hand on the token of whoever asked, and run the tool
-outside of any request; `submitters.py` sees to it that the run is theirs all the same. A task whose worker dies is given
+outside of any request; `submitters.py` sees to it that the run is theirs all the same. A task whose worker dies goes
 to another after the queue's redelivery timeout, under the same run id (`running.py`); one whose server is told to stop
 goes back into the queue.
 """

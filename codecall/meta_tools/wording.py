@@ -5,7 +5,6 @@ from __future__ import annotations
 from codecall.options import PluginOptions, Preset
 from codecall.sandbox.agentscript.policy import Rules, language_summary
 
-
 _RESUMING = (
     " After a failure send the mended script with resumeFrom: <runId>: the calls that were completed are answered from "
     "the record of that run while each tool is called with the same inputs in the same order."
@@ -54,10 +53,10 @@ def describe_execute(options: PluginOptions) -> str:
     preset = options.preset
     console = " console.log lines come back in logs." if preset.allow_console else ""
     return (
-        "Run one script that calls this server's tools and returns one JSON value: chain, filter, join and aggregate "
+        "Run one script that calls this server's tools and returns one JSON value: chain, filter, join, aggregate "
         "here.\n"
-        "await callTool(name, input) gives the tool's value or throws; with {throwOnError: false} as third "
-        "argument it gives {success, data} or {success, error}. "
+        "await callTool(name, input) gives the tool's value or throws; as third argument {throwOnError: false} gives "
+        "{success, data | error}, {reference: true} a large value to pass on unread. "
         "users.list(input) calls users:list too, tools['any name'](input) any tool. getTool(name) gives its schemas. "
         f"{_others(options)} work likewise. "
         "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions at once. "
@@ -65,7 +64,7 @@ def describe_execute(options: PluginOptions) -> str:
         f"{language_summary(Rules.of(preset))}\n"
         f"Limits: {_limits(preset)}.\n"
         f"Names: {search}; schemas: {describe}; do not guess. "
-        "Answers {status, result | error}; error.hint says how to mend the script."
+        "Answers {status, result | error}; error.hint says how to mend it."
         f"{_RESUMING if options.resume is not None else ''}"
     )
 

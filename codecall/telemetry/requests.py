@@ -95,8 +95,10 @@ class Request:
         end(self.span, self.code, {names.STATUS: self.status})
 
     def answered(self, body: dict[str, Any] | None, text: str) -> None:
-        """There is an answer: its structured content, and its text."""
-        body = body or {}
+        """There is an answer: its structured content, and its text. None: a task goes back into its queue."""
+        if body is None:
+            self.status = "cancelled"
+            return
         self.status = str(body.get("status", "ok"))
         failure: object = body.get("error")
         if isinstance(failure, dict):

@@ -12,14 +12,14 @@ from typing import Any
 
 from fastmcp import Client
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
-from fastmcp_tasks import call_tool_task
+from fastmcp_tasks import call_tool_task  # pyright: ignore[reportUnknownVariableType]
 from pydantic import SecretStr
 
 TOTALS = """
 const orders = await callTool('list_orders', { limit: 100 });
 return orders.reduce((sum, { total }) => sum + total, 0);
 """
-"""The answer of the model's code: one number instead of 100 orders."""
+"""What a model might write: one number instead of 100 orders."""
 
 
 def make_keys() -> None:
@@ -31,7 +31,8 @@ def make_keys() -> None:
 
 def token() -> str:
     """A token as an identity provider would give it."""
-    keys = RSAKeyPair(SecretStr(Path("private.pem").read_text()), Path("public.pem").read_text())
+    private, public = (Path(name).read_text() for name in ("private.pem", "public.pem"))
+    keys = RSAKeyPair(private_key=SecretStr(private), public_key=public)
     return keys.create_token(subject="ann", issuer=os.environ["ISSUER"], audience=os.environ["AUDIENCE"])
 
 

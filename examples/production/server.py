@@ -6,7 +6,7 @@ python -m fastmcp_tasks.worker_cli worker server.py     one that only works off 
 REDIS_URL           what the instances share: limits, large results, completed calls, background tasks
 ISSUER, AUDIENCE, and JWKS_URI or PUBLIC_KEY_FILE (PEM)
                     whose access tokens are taken
-AUDIT_FILE          where the record of every run goes, as JSON lines; without it, to the logger codecall.audit
+AUDIT_FILE          where the record of every run goes, as JSON lines; without it, into the log
 METRICS_PORT        where Prometheus reads metrics; without it, nobody does
 FASTMCP_TASKS_ENCRYPTION_KEY
                     by which FastMCP encrypts the tokens of callers that wait in the queue
@@ -14,6 +14,7 @@ FASTMCP_DOCKET_REDELIVERY_TIMEOUT
                     when a task of an instance that died is given to another, such as PT60S; else 300 seconds
 """
 
+import logging
 import os
 from pathlib import Path
 
@@ -97,6 +98,8 @@ def create_server() -> FastMCP:
     return server
 
 
+logging.basicConfig()
+logging.getLogger("codecall").setLevel(logging.INFO)
 if "METRICS_PORT" in os.environ:
     serve_metrics(int(os.environ["METRICS_PORT"]))
 mcp = create_server()

@@ -13,6 +13,8 @@ from typing import Any
 import anyio
 import pytest
 from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError
+from key_value.aio.stores.memory import MemoryStore
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.trace import TracerProvider
@@ -54,7 +56,7 @@ class Office:
 
 
 @asynccontextmanager
-async def office(*more: Any, **options: Any) -> AsyncGenerator[Office]:
+async def office(resume: Any = None, **options: Any) -> AsyncGenerator[Office]:
     server = FastMCP("office")
     events: list[AuditEvent] = []
     hanging = anyio.Event()
@@ -73,9 +75,9 @@ async def office(*more: Any, **options: Any) -> AsyncGenerator[Office]:
         raise ValueError("never")
 
     RateLimitPlugin.init(rules=[{"tool": "refuse", "rate": "1/hour"}]).install(server)
-    audit = {"sinks": [events.append, *more], **options}
+    audit = {"sinks": [events.append], **options}
     plugin = CodeCallPlugin.init(
-        vm={"preset": "secure", "max_duration_ms": 2_000}, pool={"min_workers": 0}, audit=audit
+        vm={"preset": "secure", "max_duration_ms": 2_000}, pool={"min_workers": 0}, audit=audit, resume=resume
     )
     async with Client(plugin.install(server)) as client:
         yield Office(client, plugin, events, hanging)
@@ -179,6 +181,16 @@ async def test_calls_that_are_refused(desk: Office):
         {"what": "call", "called": "tool", "name": "refuse", "code": "RATE_LIMIT"},
     ]
     assert events[-1].fields["calls_failed"] == 3
+
+
+async def test_a_run_that_cannot_be_taken_up():
+    async with office(resume={"store": MemoryStore()}) as desk:
+        unknown = "run_" + "x" * 22
+        with pytest.raises(ToolError, match="there is no run"):
+            await desk.execute("return 1", resumeFrom=unknown)
+        (blocked,) = await desk.events()
+        assert blocked.name == "codecall.execute.blocked"
+        assert dict(blocked.fields) == {"what": "resume", "code": "CANNOT_RESUME", "resumed_from": unknown}
 
 
 async def test_a_run_that_is_cancelled(desk: Office):
@@ -287,7 +299,9 @@ async def test_opentelemetry_gets_them_in_the_span_they_happened_in():
     audit = Audit(AuditOptions(sinks=(OpenTelemetrySink(provider),)))
     span = TracerProvider(shutdown_on_exit=False).get_tracer("test").start_span("run")
     with use_span(span, end_on_exit=True):
-        audit.note("codecall.execute.blocked", "run_1", "ann", lambda: {"what": "call", "code": None, "input": {"a": 1}})
+        audit.note(
+            "codecall.execute.blocked", "run_1", "ann", lambda: {"what": "call", "code": None, "input": {"a": 1}}
+        )
     audit.note("codecall.execute.complete", "run_1", "ann", lambda: {"steps": 3})
     await audit.flush()
     blocked, complete = [item.log_record for item in exporter.get_finished_logs()]

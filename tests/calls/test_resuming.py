@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, SupportsFloat
 
+import anyio
 import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
@@ -31,13 +31,13 @@ Answer = dict[str, Any]
 class Mail:
     """A server whose tools have effects, and one client of it."""
 
-    def __init__(self, client: Client[Any], sent: list[str], broken: set[str], plugin: CodeCallPlugin) -> None:
+    def __init__(self, client: Client[Any], sent: list[str], broken: set[str], hanging: anyio.Event) -> None:
         self.client = client
         self.sent = sent
         """What its tools have done."""
         self.broken = broken
         """Whom the next letter does not reach."""
-        self.plugin = plugin
+        self.hanging = hanging
 
     async def run(self, script: str, **more: Any) -> Answer:
         """The envelope of a script."""
@@ -58,6 +58,7 @@ async def mail(**options: Any) -> AsyncGenerator[Mail]:
     server = FastMCP("mail")
     sent: list[str] = []
     broken = {"down"}
+    hanging = anyio.Event()
 
     @server.tool
     async def send(to: str, size: int = 1) -> str:
@@ -85,12 +86,13 @@ async def mail(**options: Any) -> AsyncGenerator[Mail]:
     @server.tool
     async def hang() -> None:
         sent.append("hang")
+        hanging.set()
         await asyncio.sleep(60)
 
     given = {"vm": {"preset": "secure"}, "pool": {"min_workers": 0}} | options
     plugin = CodeCallPlugin.init(**given)
     async with Client(plugin.install(server)) as client:
-        yield Mail(client, sent, broken, plugin)
+        yield Mail(client, sent, broken, hanging)
 
 
 SEND = "const out = []; for (const to of codecallContext.to) out.push((await callTool('send', {to})).slice(0, 8));"
@@ -247,7 +249,7 @@ async def test_a_run_that_ended_well_without_calls_leaves_nothing():
 
 
 def test_the_options_are_checked():
-    with pytest.raises(OptionsError, match="resume.store"):
+    with pytest.raises(OptionsError, match=r"resume\.store"):
         CodeCallPlugin.init(resume={})
     with pytest.raises(OptionsError, match="ttl_s"):
         CodeCallPlugin.init(resume={"store": MemoryStore(), "ttl_s": 0})
@@ -334,7 +336,7 @@ class Run:
     async def call(self, given: str, *, ends: bool = True) -> bool:
         """Whether the call is answered without being made; one that does not end is made, and never ends."""
         self._number += 1
-        made = MadeCall(self._number, "tool", "send")
+        made = MadeCall(self._number, "tool", "send", epoch=self._number)
         text = json.dumps({"to": given})
         value = await self.memory.recall(made, text)
         made.reused = value is not None
@@ -408,8 +410,7 @@ async def test_a_cancelled_run_keeps_what_was_done():
     store = MemoryStore()
     async with mail(resume={"store": store}) as shop:
         running = asyncio.ensure_future(shop.run("await callTool('send', {to: 'a'}); await callTool('hang', {})"))
-        while "hang" not in shop.sent:
-            await asyncio.sleep(0.005)
+        await shop.hanging.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running

@@ -15,8 +15,8 @@ from tests.catalog.oddities import ODDITIES
 from tests.catalog.schemas import KEYWORDS, RUBBISH, documents, values_of
 from tests.typescript.compiler import complaints
 
-EXAMPLES = 200
-"""Schemas for one run of the compiler: some three seconds, most of them hypothesis and the judge of values."""
+EXAMPLES = 100
+"""Schemas for one run of the compiler: some two seconds, most of them hypothesis and the judge of values."""
 
 EXCESS = "TS2353"
 """The literal has a property that its alternative does not have, but another one: the value is of the type."""

@@ -24,7 +24,7 @@ ISSUER, AUDIENCE = "https://login.example.com", "orders"
 
 
 class Instance:
-    """One process of `tests/instances/server.py`. Its socket listens at once, so nobody need wait until it has started.
+    """One process of `tests/instances/server.py`. Its socket listens at once.
 
     Args:
         environment: of the process.
@@ -38,6 +38,10 @@ class Instance:
             self._process = subprocess.Popen(
                 command, env=environment, pass_fds=[listening.fileno()], stdout=said, stderr=said
             )
+
+    def wait(self) -> None:
+        """Until it answers: clients take a server that is silent for long for one of the older protocol."""
+        assert httpx2.get(f"http://127.0.0.1:{self.port}/health", timeout=120).status_code == 200
 
     @property
     def pid(self) -> int:
@@ -69,6 +73,8 @@ class Instances(NamedTuple):
     redis: RedisServer
     both: tuple[Instance, Instance]
     keys: RSAKeyPair
+    audits: tuple[Path, Path]
+    """The records of their runs."""
 
     @property
     def ports(self) -> list[int]:
@@ -101,10 +107,14 @@ def instances() -> Generator[Instances]:
             "PUBLIC_KEY_FILE": str(key),
             "FASTMCP_DOCKET_REDELIVERY_TIMEOUT": "PT1S",
         }
-        logs = [Path(folder) / name for name in ("one.log", "two.log")]
-        one, two = (Instance(environment, log) for log in logs)
+        logs, audits = ([Path(folder) / f"{name}.{kind}" for name in ("one", "two")] for kind in ("log", "jsonl"))
+        one, two = (
+            Instance({**environment, "AUDIT_FILE": str(audit)}, log) for log, audit in zip(logs, audits, strict=True)
+        )
         try:
-            yield Instances(redis, (one, two), keys)
+            one.wait()
+            two.wait()
+            yield Instances(redis, (one, two), keys, (audits[0], audits[1]))
         finally:
             one.stop()
             two.stop()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,8 +13,9 @@ from fastmcp_tasks import call_tool_task
 from mcp.shared.exceptions import MCPError
 from redis.asyncio import Redis
 
+from examples.production import client as example
 from tests.instances.balancer import balanced
-from tests.instances.conftest import Instances
+from tests.instances.conftest import AUDIENCE, ISSUER, Instances
 
 HALF_WAY = """
 for (const n of [1, 2, 3]) await callTool('append_log', { text: `before ${n}` });
@@ -27,6 +30,22 @@ async def ran(client: Client[Any], script: str, **options: Any) -> dict[str, Any
     answer = await client.call_tool("codecall:execute", {"script": script, **options})
     assert answer.structured_content is not None
     return answer.structured_content
+
+
+async def test_the_client_of_the_example_asks_both(
+    instances: Instances, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ISSUER", ISSUER)
+    monkeypatch.setenv("AUDIENCE", AUDIENCE)
+    example.make_keys()
+    (tmp_path / "private.pem").write_text(instances.keys.private_key.get_secret_value())
+    (tmp_path / "public.pem").write_text(instances.keys.public_key)
+    urls = [f"http://127.0.0.1:{port}/mcp" for port in instances.ports]
+    await example.main(urls)
+    assert capsys.readouterr().out.splitlines() == [f"{url} ok 50500" for url in urls]
+    records = [json.loads(line) for audit in instances.audits for line in audit.read_text().splitlines()]
+    assert {"codecall.execute.start", "codecall.execute.complete"} <= {record["event"] for record in records}
 
 
 async def test_what_one_instance_knows_the_other_knows(instances: Instances) -> None:

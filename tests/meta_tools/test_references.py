@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import Any, Self
 
 import pytest
 from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError
+from key_value.aio.stores.memory import MemoryStore
 
 from codecall import CodeCallPlugin
 
@@ -18,7 +21,7 @@ ASK = "{ reference: true }"
 class Reports:
     """One tool gives rows, two take them; CodeCall for scripts with engines of 4 MiB, which take 1 MiB as one value."""
 
-    def __init__(self, **limits: Any) -> None:
+    def __init__(self, options: dict[str, Any] | None = None, **limits: Any) -> None:
         self.server = FastMCP("reports")
         self.taken: list[Any] = []
         self.server.tool(self.rows, name="reports:rows")
@@ -26,7 +29,8 @@ class Reports:
         self.server.tool(self.text, name="reports:text")
         self.server.resource("reports://{name}", mime_type="application/json")(self.read)
         vm = {"preset": "secure", "memory_mb": 4, "max_result_bytes": 4096} | limits
-        CodeCallPlugin.init(vm=vm, pool={"min_workers": 0, "max_workers": 1}).install(self.server)
+        pool = {"min_workers": 0, "max_workers": 1}
+        CodeCallPlugin.init(vm=vm, pool=pool, **options or {}).install(self.server)
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows."""
@@ -35,6 +39,8 @@ class Reports:
     def take(self, rows: list[dict[str, Any]], note: str = "") -> int:
         """How many rows there are."""
         self.taken.append(rows)
+        if note == "fail" and len(self.taken) == 2:
+            raise ToolError("not now")
         return len(rows)
 
     def text(self, body: str) -> int:
@@ -46,18 +52,32 @@ class Reports:
         """Rows as text."""
         return f'{{"name": "{name}", "rows": [{", ".join(["1"] * 2_000)}]}}'
 
-    async def run(self, script: str) -> dict[str, Any]:
+    async def run(self, script: str, **arguments: Any) -> dict[str, Any]:
         """The envelope of a script."""
-        async with Client(self.server) as client:
-            answer = await client.call_tool("codecall:execute", {"script": script})
+        answer = await self.client.call_tool("codecall:execute", {"script": script, **arguments})
         assert isinstance(answer.structured_content, dict)
         return answer.structured_content
 
+    async def __aenter__(self) -> Self:
+        self.client = await Client(self.server).__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.client.__aexit__(None, None, None)
+
+
+@pytest.fixture(scope="module")
+async def server() -> AsyncIterator[Reports]:
+    """One for all tests that need no other limits."""
+    async with Reports() as shared:
+        yield shared
+
 
 @pytest.fixture
-def reports() -> Reports:
-    """A server of its own for every test."""
-    return Reports()
+def reports(server: Reports) -> Reports:
+    """The same, whose tools have not been called."""
+    server.taken.clear()
+    return server
 
 
 async def test_a_value_too_large_for_the_engine_gets_to_another_tool(reports: Reports) -> None:
@@ -83,12 +103,12 @@ async def test_the_tool_checks_the_value(reports: Reports) -> None:
 
 
 async def test_too_large_even_so() -> None:
-    reports = Reports(reference_max_bytes=1_200_000)
-    for options, limit in (("{}", 1_048_576), (ASK, 1_200_000)):
-        failed = await reports.run(f"return callTool('reports:rows', {{}}, {options})")
-        assert failed["error"]["code"] == "MESSAGE_TOO_LARGE"
-        assert failed["error"]["details"]["maxBytes"] == limit
-        assert "reference: true" not in failed["error"]["hint"]
+    async with Reports(reference_max_bytes=1_200_000) as reports:
+        for options, limit in (("{}", 1_048_576), (ASK, 1_200_000)):
+            failed = await reports.run(f"return callTool('reports:rows', {{}}, {options})")
+            assert failed["error"]["code"] == "MESSAGE_TOO_LARGE"
+            assert failed["error"]["details"]["maxBytes"] == limit
+            assert "reference: true" not in failed["error"]["hint"]
 
 
 async def test_resources_go_by_reference_too(reports: Reports) -> None:
@@ -101,17 +121,32 @@ async def test_resources_go_by_reference_too(reports: Reports) -> None:
 
 
 async def test_a_result_is_put_away_when_its_values_are_large() -> None:
-    reports = Reports(memory_mb=64)
-    envelope = await reports.run(f"return {{ rows: await callTool('reports:rows', {{}}, {ASK}) }}")
-    large = envelope["largeResult"]
-    assert large["bytes"] > 1_000_000
-    assert large["preview"].startswith('{"rows":[{"id":0,"text":"xxx')
-    again = await reports.run(
-        f"const rows = await getResult('{large['handle']}', {{ at: 'rows', from: 5, count: 2 }}); return rows"
-    )
-    assert again["result"] == ROWS[5:7]
-    passed = await reports.run(
-        f"const r = await getResult('{large['handle']}', {{ at: 'rows' }}, {ASK}); "
-        "return callTool('reports:take', { rows: r, note: r.type })"
-    )
-    assert passed["result"] == 1_500, passed
+    async with Reports(memory_mb=64) as reports:
+        envelope = await reports.run(f"return {{ rows: await callTool('reports:rows', {{}}, {ASK}) }}")
+        large = envelope["largeResult"]
+        assert large["bytes"] > 1_000_000
+        assert large["preview"].startswith('{"rows":[{"id":0,"text":"xxx')
+        again = await reports.run(
+            f"const rows = await getResult('{large['handle']}', {{ at: 'rows', from: 5, count: 2 }}); return rows"
+        )
+        assert again["result"] == ROWS[5:7]
+        passed = await reports.run(
+            f"const r = await getResult('{large['handle']}', {{ at: 'rows' }}, {ASK}); "
+            "return callTool('reports:take', { rows: r, note: r.type })"
+        )
+        assert passed["result"] == 1_500, passed
+
+
+async def test_a_run_is_taken_up_though_its_tokens_are_others() -> None:
+    script = f"""
+    const rows = await callTool('reports:rows', {{}}, {ASK});
+    const first = await callTool('reports:take', {{ rows }});
+    return [first, await callTool('reports:take', {{ rows, note: 'fail' }}), rows.length];
+    """
+    async with Reports({"resume": {"store": MemoryStore()}}, memory_mb=64) as reports:
+        failed = await reports.run(script)
+        assert [call["outcome"] for call in failed["calls"]] == ["ok", "ok", "error"], failed
+        again = await reports.run(script, resumeFrom=failed["runId"])
+        assert again["result"] == [1_500] * 3
+    # The second call was not made again, and the third had the rows that the first gave in the run before.
+    assert reports.taken == [ROWS] * 3

@@ -29,7 +29,12 @@ Mode = Literal["auto", "legacy"]
 
 def shop(**options: Any) -> FastMCP[Any]:
     server = FastMCP[Any]("shop")
-    server.tool(lambda rows: len(rows), name="count")
+
+    @server.tool
+    def count(rows: list[dict[str, Any]]) -> int:
+        """How many there are."""
+        return len(rows)
+
     return CodeCallPlugin.init(**{"vm": SMALL, "pool": {"min_workers": 0, "max_workers": 2}} | options).install(server)
 
 
@@ -115,8 +120,9 @@ async def test_members_of_an_object() -> None:
         assert f"getResult('{told['handle']}', {{at: \"rows\", from: 0, count: 500}})" in told["hint"]
         script = f"""
             const get = (part) => getResult('{told["handle"]}', part);
-            return [await get({{ at: 'total' }}), await get({{ at: 'deep' }}), await get({{ at: 'odd "name"', from: 1 }}),
-                    await get({{ at: 'rows', from: 250, count: 2 }})];
+            const odd = await get({{ at: 'odd "name"', from: 1 }});
+            const rows = await get({{ at: 'rows', from: 250, count: 2 }});
+            return [await get({{ at: 'total' }}), await get({{ at: 'deep' }}), odd, rows];
         """
         assert await value(client, script) == [500, {"a": [1]}, [[2]], DATA[250:252]]
 
@@ -270,13 +276,11 @@ async def test_allowed_tools_are_about_others_data() -> None:
 async def test_it_is_given_to_a_tool() -> None:
     async with Client(shop()) as client:
         handle = (await large(client))["handle"]
-        assert (
-            await value(
-                client,
-                f"const rows = await getResult('{handle}', {{}}, {{ reference: true }}); return await callTool('count', {{ rows }})",
-            )
-            == 500
-        )
+        script = f"""
+            const rows = await getResult('{handle}', {{}}, {{ reference: true }});
+            return await callTool('count', {{ rows }});
+        """
+        assert await value(client, script) == 500
 
 
 async def test_mounted_servers() -> None:

@@ -146,7 +146,7 @@ def test_spans_are_bounded() -> None:
     assert items.span(50)[:2] == items.span(99)[:2] == (50, 10**7)
 
 
-@pytest.mark.parametrize("part", [{"page": True}, {"at": 1}, {"from": None, "count": [1]}, {"x": 1}, {"at": None, "count": -1}])
+@pytest.mark.parametrize("part", [{"page": True}, {"at": 1}, {"count": [1]}, {"x": 1}, {"at": None, "count": -1}])
 def test_parts_are_checked(part: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
         read_part("res", part)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 from typing import Any, SupportsFloat
 
@@ -78,9 +79,9 @@ class Own:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short times for those that tests wait out."""
-    monkeypatch.setattr(results_store, "SECONDS", 0.02)
+def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """How long a store is waited for from now on, in seconds: little while it does not answer."""
+    return functools.partial(monkeypatch.setattr, results_store, "SECONDS")
 
 
 @pytest.fixture(params=["own", "memory", "files", "redis"])
@@ -137,12 +138,14 @@ async def test_a_redis_forgets_them_by_itself(redis_server: RedisServer) -> None
     await redis.aclose()
 
 
-@pytest.mark.usefixtures("quick")
-async def test_a_redis_that_hangs_or_is_away(redis_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_redis_that_hangs_or_is_away(
+    redis_server: RedisServer, caplog: pytest.LogCaptureFixture, patience: Callable[[float], None]
+) -> None:
     redis = Redis.from_url(redis_server.url, decode_responses=True)
     own = vault(RedisStore(client=redis))
     told = await kept(own)
     redis_server.freeze()
+    patience(0.02)
     with pytest.raises(LimitExceeded, match="the store for such results failed") as caught:
         await kept(own)
     assert "try again later" in (caught.value.hint or "")
@@ -150,6 +153,7 @@ async def test_a_redis_that_hangs_or_is_away(redis_server: RedisServer, caplog: 
         await own.fetch(told.handle, {})
     redis_server.thaw()
     redis_server.stop()
+    patience(5)
     with pytest.raises(LimitExceeded):
         await kept(own)
     said = [record.getMessage() for record in caplog.records if record.name == "codecall"]
@@ -158,9 +162,10 @@ async def test_a_redis_that_hangs_or_is_away(redis_server: RedisServer, caplog: 
     await redis.aclose()
 
 
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("behaviour", ["fails", "hangs", "cancels"])
-async def test_a_store_that_cannot_be_used(behaviour: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_store_that_cannot_be_used(
+    behaviour: str, caplog: pytest.LogCaptureFixture, patience: Callable[[float], None]
+) -> None:
     caplog.set_level(logging.CRITICAL, "fastmcp")
     store = Own()
     server = FastMCP[Any]("shop")
@@ -176,6 +181,7 @@ async def test_a_store_that_cannot_be_used(behaviour: str, caplog: pytest.LogCap
             return answer.structured_content
 
         told = (await execute(script))["largeResult"]
+        patience(0.02)
         store.behaviour = behaviour
         failure = (await execute(script))["error"]
         assert failure["code"] == "OUTPUT_LIMIT"
@@ -191,6 +197,7 @@ async def test_a_store_that_cannot_be_used(behaviour: str, caplog: pytest.LogCap
         with pytest.raises(MCPError, match="does not answer; try again later"):
             await client.read_resource(told["uri"])
         store.behaviour = ""
+        patience(5)
         assert len(json.loads((await client.read_resource(told["uri"]))[0].text)) == 5_000
     assert "secret" not in caplog.text
 
@@ -281,9 +288,13 @@ async def test_memory_is_free_though_nobody_comes() -> None:
     store = MemoryResults()
     await store.put("a", {"text": "x"}, ttl=0.01)
     await store.put("b", {"text": "x"}, ttl=0.02)
-    async with asyncio.timeout(10):
-        while len(store):
-            await asyncio.sleep(0.005)
+    loop, gone = asyncio.get_running_loop(), asyncio.Event()
+
+    def look() -> None:
+        _ = loop.call_later(0.005, look) if len(store) else gone.set()
+
+    look()
+    await asyncio.wait_for(gone.wait(), 10)
 
 
 def test_memory_outlives_an_event_loop() -> None:
@@ -344,5 +355,5 @@ async def test_sixty_callers_at_once() -> None:
         ("codecall://results/" + "x" * 2_000 + "/res_" + "a" * 40, False),
     ],
 )
-def test_handles(text: str, known: bool) -> None:  # noqa: FBT001
+def test_handles(text: str, known: bool) -> None:
     assert (handle_of(text) is not None) is known

@@ -329,6 +329,7 @@ async def test_unknown_options_are_refused(enclave: Enclave, tools: Tools) -> No
     for options, said in (
         ("{ timeout: 5 }", "has no option 'timeout'; there are throwOnError and reference"),
         ("{ reference: 1 }", "needs true or false for its option 'reference', got number"),
+        ("{ ['refer' + 'ence']: true }", "Write the option 'reference' out where it is used"),
     ):
         result = await run(enclave, tools, f"return callTool('small', {{}}, {options})")
         assert result.error is not None
@@ -506,7 +507,7 @@ ALLOWANCE = Allowance(0, 10_000_000, 100_000_000, 10_000_000, 10**9, True)
 LIMITS = wire.Limits(**dict.fromkeys(wire.Limits.__struct_fields__, 100_000) | {"sanitize_max_depth": 50})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(values=st.lists(JSON, min_size=1, max_size=3), template=JSON, data=st.data())
 def test_any_value_arrives_as_it_was_wherever_it_is_put(values: list[Any], template: Any, data: st.DataObject) -> None:
     async def check() -> None:

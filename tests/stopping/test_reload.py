@@ -38,6 +38,14 @@ async def execute(caller: Any, script: str) -> dict[str, Any]:
     return (await caller.call_tool("codecall:execute", {"script": script})).structured_content
 
 
+async def new_worker(plugin: CodeCallPlugin, than: tuple[int, ...]) -> None:
+    """Wait for a worker that was not there before."""
+    while True:
+        if set(plugin.worker_pids) - set(than):
+            return
+        await asyncio.sleep(0)
+
+
 def descriptors() -> int:
     return len([*Path("/proc/self/fd").iterdir()])
 
@@ -56,12 +64,12 @@ async def dead(pids: tuple[int, ...]) -> None:
 async def test_running_scripts_finish_under_the_old_options_and_new_ones_see_the_new() -> None:
     server = Server()
     async with Client(server.mcp) as client:
-        before = server.plugin.worker_pids
         run = asyncio.create_task(execute(client, HOLD))
         await asyncio.wait_for(server.calling.wait(), 10)
+        before = server.plugin.worker_pids
         await server.plugin.reload(vm={"preset": "locked_down"}, top_k=7)
         assert server.plugin.options.preset_name == "locked_down"
-        assert set(before) < set(server.plugin.worker_pids)
+        assert set(before) <= set(server.plugin.worker_pids)
         refused = await execute(client, "console.log('no console under locked_down')")
         assert refused["status"] == "illegal_access"
         listed = {tool.name: tool for tool in await client.list_tools()}
@@ -117,6 +125,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 async def test_wrong_options_change_nothing() -> None:
     server = Server()
     async with Client(server.mcp) as client:
+        await execute(client, "return 1")
         before, pids = server.plugin.options, server.plugin.worker_pids
         for options, message in WRONG:
             with pytest.raises(OptionsError, match=message):
@@ -129,6 +138,7 @@ async def test_wrong_options_change_nothing() -> None:
 async def test_options_under_which_no_worker_lives_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server()
     async with Client(server.mcp) as client:
+        await execute(client, "return 1")
         before, pids = server.plugin.options, server.plugin.worker_pids
         with monkeypatch.context() as broken:
             broken.setattr("codecall.sandbox.host.fork_server.FORK_SERVER_COMMAND", ("/no/such/python",))
@@ -188,3 +198,35 @@ async def test_many_clients_and_many_reloads_leave_nothing_behind() -> None:
     assert server.plugin.worker_pids == ()
     await dead(tuple(seen))
     assert asyncio.all_tasks() - before == set()
+
+
+async def test_a_reload_that_is_cancelled_changes_nothing_and_leaves_nothing() -> None:
+    server = Server()
+    async with Client(server.mcp) as client:
+        await execute(client, "return 1")
+        before, pids, seen = server.plugin.options, server.plugin.worker_pids, set[int]()
+        for _ in range(3):
+            reload = asyncio.create_task(server.plugin.reload(top_k=9))
+            async with asyncio.timeout(10):
+                await new_worker(server.plugin, pids)
+            seen |= set(server.plugin.worker_pids)
+            reload.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reload
+            assert server.plugin.options is before
+        await dead(tuple(seen - set(pids)))
+        assert server.plugin.worker_pids == pids
+        assert (await execute(client, "return 1"))["result"] == 1
+
+
+async def test_reloads_at_once_and_from_another_event_loop() -> None:
+    server = Server()
+    async with Client(server.mcp) as client:
+        await execute(client, "return 1")
+        before = server.plugin.worker_pids
+        await asyncio.gather(server.plugin.reload(top_k=9), server.plugin.reload(direct_calls=False))
+        assert (server.plugin.options.top_k, server.plugin.options.direct_calls.enabled) == (9, False)
+        await asyncio.to_thread(asyncio.run, server.plugin.reload(vm={"preset": "locked_down"}))
+        assert (await execute(client, "console.log(1)"))["status"] == "illegal_access"
+        await dead(before)
+    assert server.plugin.worker_pids == ()

@@ -13,11 +13,12 @@ from fastmcp import Client, FastMCP
 from opentelemetry.metrics import CallbackOptions
 
 from codecall import CodeCallPlugin
+from codecall.made_calls import MadeCall
 from codecall.telemetry import meters, names
 from codecall.telemetry.plugins import Telemetry
 from codecall.telemetry.requests import Request
 from codecall.telemetry.sizes import MAX_NODES, MAX_READ, characters_of, tokens, utf8_size
-from tests.telemetry.listening import Listener, execute, serve
+from tests.telemetry.listening import Listener, execute, serve, told
 
 
 def repeat(text: str, times: int) -> str:
@@ -101,6 +102,31 @@ async def test_several_plugins_and_what_is_left_of_them(listener: Listener) -> N
     assert listener.value("codecall.executions") == 3
     gc.collect()
     assert [pool() for pool in pools] == [None, None]
+
+
+async def test_other_options_while_the_server_runs(listener: Listener) -> None:
+    plugin = CodeCallPlugin.init(vm={"preset": "secure"}, pool={"max_workers": 3})
+    async with Client(FastMCP[Any]("crm", transforms=[plugin])) as client:
+        await execute(client, "return 1")
+        await plugin.reload(pool={"max_workers": 5})
+        assert listener.value("codecall.worker.limit") == 5
+        assert listener.value("codecall.worker.ended", codecall__worker__ending="closed") == 1
+        await execute(client, "return 1")
+    assert listener.value("codecall.executions") == 2
+    assert listener.value("codecall.worker.ended", codecall__worker__ending="closed") == 2
+
+
+def test_a_call_that_an_earlier_run_answers(listener: Listener) -> None:
+    request = Telemetry(enabled=True).request("execute")
+    assert request is not None
+    with request:
+        made = MadeCall(1, "tool", "double", reused=True)
+        ended = request.calling(made, ())
+        made.start()
+        made.end()
+        ended(3)
+    assert listener.value("codecall.tool.calls", codecall__call__outcome="reused") == 1
+    assert told(listener.span("execute_tool"))[names.CALL_OUTCOME] == "reused"
 
 
 def test_a_plugin_that_is_gone_is_not_asked() -> None:

@@ -6,6 +6,8 @@ import pytest
 
 import codecall.testing.collecting  # noqa: F401 - loaded here, it need not be loaded again in each of the runs
 
+pytestmark = pytest.mark.usefixtures("shared_fork_server")
+
 pytest_plugins = ["pytester"]
 
 QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
@@ -70,8 +72,10 @@ return n;
 --- reads
 //@ resource: shop://* {"dishes": []}
 //@ prompt: greet "Hello"
-return [await readResource('shop://menu'), (await getPrompt('greet', {})).messages[0].content];
-//= [{"dishes": []}, "Hello"]
+//@ result: res_1 {"from": 1} -> [2]
+const rows = await getResult('res_1', { from: 1 });
+return [await readResource('shop://menu'), (await getPrompt('greet', {})).messages[0].content, rows];
+//= [{"dishes": []}, "Hello", [2]]
 """
 
 REPORTS = {

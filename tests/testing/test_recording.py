@@ -23,6 +23,8 @@ from codecall.testing.recording_brokers import NOT_RECORDED, RecordingBroker, Re
 from codecall.testing.recording_live import LiveServer, LiveServerError
 from codecall.testing.recording_mismatch import missing, surplus
 
+pytestmark = pytest.mark.usefixtures("shared_fork_server")
+
 
 def call(name: str, value: object = None, /, **given: object) -> Entry:
     return Entry("tool", name, given, value)

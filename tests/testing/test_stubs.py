@@ -175,6 +175,21 @@ def test_resources_and_prompts(
     assert [call.kind for call in tool_stub.calls] == ["prompt", "prompt", "resource"]
 
 
+def test_kept_results(codecall_enclave: ScriptEnclave, result_stub: Callable[..., Stub], tool_stub: Stubs):
+    result_stub("res_1", when={"page": 1}, returns="[1,2]")
+    result_stub("res_1", returns=[1, 2])
+    result_stub("res_2", raises="RESULT_NOT_FOUND")
+    script = """
+        const parts = [{}, { page: 1 }].map((part) => getResult('res_1', part));
+        return [...await Promise.all(parts), (await getResult('res_2', {}, { throwOnError: false })).error.message];
+    """
+    result = codecall_enclave.run(script, allowed_tools=[])
+    assert result.value == [[1, 2], "[1,2]", "Result 'res_2' was not found"]
+    assert {call.kind for call in tool_stub.calls} == {"result"}
+    # Nothing is kept in a test.
+    assert codecall_enclave.run("return 'x'.repeat(5000)", config={"max_result_bytes": 1_000}).code == "OUTPUT_LIMIT"
+
+
 def test_a_handler_answers_what_has_no_stub(codecall_enclave: ScriptEnclave, tool_stub: Stubs):
     tool_stub("t", returns="stub")
     script = "return [await callTool('t'), await callTool('u', { n: 1 })]"
@@ -193,6 +208,7 @@ def test_what_is_allowed_gives_the_code_a_server_would(codecall_enclave: ScriptE
     assert codecall_enclave.run(CALL).code == "TOOL_NOT_FOUND"
     assert codecall_enclave.run("return await readResource('a://b')").code == "RESOURCE_NOT_FOUND"
     assert codecall_enclave.run("return await getPrompt('p', {})").code == "PROMPT_NOT_FOUND"
+    assert codecall_enclave.run("return await getResult('res_1')").code == "RESULT_NOT_FOUND"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Kept results belong to one caller: nobody else finds them by their handle, by guessing, or by how a URI is spelled."""
+"""Kept results belong to one caller: nobody else finds them by their handle, by guessing, or by spelling a URI."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ async def keep(client: Client[Any]) -> dict[str, Any]:
 async def codes(client: Client[Any], handles: list[str]) -> set[str]:
     """How `getResult` ends for each."""
     script = """
-        const ended = await Promise.all(codecallContext.handles.map((handle) => getResult(handle, {}, { throwOnError: false })));
+        const { handles } = codecallContext;
+        const ended = await Promise.all(handles.map((handle) => getResult(handle, {}, { throwOnError: false })));
         return [...new Set(ended.map((one) => one.success ? 'got it' : one.error.code))];
     """
     answer = await client.call_tool("codecall:execute", {"script": script, "context": {"handles": handles}})

@@ -41,9 +41,11 @@ FAULTS: list[tuple[Fault, set[str | None]]] = [
     (relay.lose, SILENT),
     (relay.garble, BROKEN),
     (relay.grow, BROKEN),
-    # Some bytes may be others: one of a text, say. What is no message any more is refused.
+    # Some bytes may be others: one of a text, say. What is no message any more is refused. An answer that is no JSON
+    # any more is too much for the engine, which then cannot say what is wrong with it.
     (relay.flip, BROKEN | SILENT | {None, "SYNTAX_ERROR", "VALIDATION_ERROR", "EXECUTION_ERROR", "STEP_LIMIT",
-                                    "TOOL_EXECUTION_ERROR", "OUTPUT_LIMIT", "ITERATION_LIMIT", "TIMEOUT"}),
+                                    "TOOL_EXECUTION_ERROR", "OUTPUT_LIMIT", "ITERATION_LIMIT", "TIMEOUT",
+                                    "WORKER_MEMORY_EXCEEDED"}),
     # An answer that comes twice is one too many for the engine, which then cannot say what is wrong with it.
     (relay.duplicate, BROKEN | {None, "WORKER_MEMORY_EXCEEDED"}),
     (relay.delay, {None}),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,8 @@ from codecall.sandbox.enclave import Enclave
 from codecall.testing import Program, mismatch, read_programs
 from tests_security.attacking import Canaries, as_far_as_there_is_a_jail, attacked
 
+pytestmark = pytest.mark.usefixtures("shared_fork_server")
+
 PROGRAMS: Final = [
     program for file in sorted(Path(__file__).parent.glob("*.script.js")) for program in read_programs(file)
 ]
@@ -30,30 +33,26 @@ SAMPLE: Final = 8
 """Of the programs that a preset accepts, each eighth is run under it: they all run under their own elsewhere."""
 
 
-def refused(program: Program, rules: Rules) -> bool:
+@cache
+def refused(source: str, rules: Rules) -> bool:
     try:
-        check(program.source, rules)
+        check(source, rules)
     except Refused:
         return True
     return False
 
 
-def needs(program: Program) -> frozenset[str]:
-    return frozenset(switch for switch in SWITCHES if refused(program, replace(ALL, **{switch: False})))
-
-
-NEEDS: Final = {program.title + program.path: needs(program) for program in PROGRAMS}
-
-
 def needs_of(program: Program) -> frozenset[str]:
-    return NEEDS[program.title + program.path]
+    return frozenset(switch for switch in SWITCHES if refused(program.source, replace(ALL, **{switch: False})))
 
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)
 def test_only_a_missing_switch_is_a_reason_to_refuse(preset: str) -> None:
     rules = Rules.of(load_preset(preset))
     missing = {switch for switch in SWITCHES if not getattr(rules, switch)}
-    wrong = [program.title for program in PROGRAMS if refused(program, rules) != bool(missing & needs_of(program))]
+    wrong = [
+        program.title for program in PROGRAMS if refused(program.source, rules) != bool(missing & needs_of(program))
+    ]
     assert wrong == []
 
 
@@ -66,7 +65,7 @@ def test_most_honest_programs_need_no_switch_and_each_switch_is_needed() -> None
 @pytest.mark.parametrize("preset", ["locked_down", "experimental"])
 async def test_they_end_the_same_under_another_preset(preset: str, canaries: Canaries) -> None:
     rules = Rules.of(load_preset(preset))
-    accepted = [program for program in PROGRAMS if not refused(program, rules)]
+    accepted = [program for program in PROGRAMS if not refused(program.source, rules)]
     async with Enclave(preset=preset, pool={"max_workers": 2}, **as_far_as_there_is_a_jail()) as enclave:
         for program in accepted[::SAMPLE]:
             result = await attacked(enclave, program.source, canaries)

@@ -58,19 +58,19 @@ ALL_CHARACTERS = st.characters(codec=None, exclude_categories=())
 LIKE_CODE = st.sampled_from([*HOSTILE, *(chr(code) for code in range(33, 127)), " ", "\n"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text(ALL_CHARACTERS, max_size=60))
 def test_any_characters(text: str):
     judge(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(LIKE_CODE, ALL_CHARACTERS), max_size=40).map("".join))
 def test_any_pieces_of_code(text: str):
     judge(text)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
 @given(hostile_programs(), st.text(ALL_CHARACTERS, min_size=1, max_size=3), st.integers(0, 10_000))
 def test_programs_with_any_characters_in_them(script: str, text: str, at: int):
     judge(script)
@@ -168,7 +168,7 @@ def test_no_native_call_takes_more_than_its_share(family: str):
     # The count of calls does not see what one call costs; the clock does, so its factor is generous
     piece = PIECES[family]
     longest = 1
-    while len(piece(longest * 2).encode()) <= MAX_SCRIPT_BYTES and longest < 4_000:
+    while len(piece(longest * 2).encode()) <= MAX_SCRIPT_BYTES and longest < 2_000:
         longest *= 2
     part = seconds(piece(max(1, longest // 4)))
     whole = seconds(piece(longest))
@@ -182,12 +182,12 @@ def seconds(script: str) -> float:
     gc.collect()
     gc.disable()  # what there is to collect is pytest's
     try:
-        for _ in range(3):
+        for _ in range(2):
             began = time.thread_time()
             with contextlib.suppress(Refused):
                 check(script, ALL)
             best = min(best, time.thread_time() - began)
-            if best > 0.5:
+            if best > 0.1:
                 break
     finally:
         gc.enable()
@@ -352,14 +352,16 @@ def named(script: str) -> set[str]:
 
 @pytest.mark.parametrize("position", POSITIONS)
 def test_a_never_name_is_accepted_in_no_position(position: str):
-    for name in NEVER_NAMES:
-        for bare, string, template in spellings(name):
-            script = "let x = {};\n" + position.format(bare, string, template)
-            try:
-                check(script, ALL)
-            except Refused:
-                continue
-            raise AssertionError(f"accepted: {script}")
+    plain, *others = zip(*(spellings(name) for name in NEVER_NAMES), strict=True)
+    # Each name as it is, and each other way of writing one with the names in turn
+    rarer = [ways[(POSITIONS.index(position) + number) % len(ways)] for number, ways in enumerate(others)]
+    for bare, string, template in [*plain, *rarer]:
+        script = "let x = {};\n" + position.format(bare, string, template)
+        try:
+            check(script, ALL)
+        except Refused:
+            continue
+        raise AssertionError(f"accepted: {script}")
 
 
 @pytest.mark.parametrize("position", POSITIONS)
@@ -380,7 +382,7 @@ def test_a_refused_name_is_refused_wherever_an_expression_stands(name: str):
     """Every expression of generated programs, replaced by the name in parentheses: none is overlooked."""
     rng = random.Random(name)
     replaced = 0
-    for _ in range(12):
+    for _ in range(8):
         script = program(Choices(rng.randbytes(120)), odd=False)
         try:
             check(script, ALL)
@@ -401,10 +403,10 @@ def test_a_refused_name_is_refused_wherever_an_expression_stands(name: str):
                 replaced += 1
             else:
                 raise AssertionError(f"accepted: {changed}")
-    assert replaced > 20 or name == "this"
+    assert replaced > 12 or name == "this"
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
 @given(hostile_programs())
 def test_no_accepted_program_names_what_is_refused(script: str):
     try:

@@ -1,11 +1,13 @@
 # ruff: noqa: PTH102, PTH108, PTH116, PTH208, PTH211 - system calls are what this is about
 """Runs in a process of its own: enters the jail, or one layer of it, and tries what a script's author would like to do.
 
-    python -I inside.py <layers> <attack>
+    python -I inside.py
 
+Descriptor 0 is a socket on which records `<layers> <attack>` come in, each with another socket. For each a process is
+forked, which has that socket as its descriptor 0; when it has ended, its exit status is the answer to the record.
 `layers` is `all`, or names joined by commas; the attack `sweep` makes every system call there is. The result is one
-line of JSON on descriptor 0, a socket: what the attack returned, or the error it met. No line at all means that the
-kernel ended the process.
+line of JSON on the process's descriptor 0: what the attack returned, or the error it met. No line at all means that
+the kernel ended the process.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ import os
 import resource
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -252,13 +253,31 @@ def attacks() -> dict[str, Callable[[], object]]:
 
 
 def main() -> None:
+    """Fork a process for each attack: starting Python for each would take longer than all of them."""
+    requests = socket.socket(fileno=0)
+    while True:
+        record, descriptors, _, _ = socket.recv_fds(requests, 1_000, 1)
+        if not record:
+            return
+        if (child := os.fork()) == 0:
+            os.dup2(descriptors[0], 0)
+            os.close(descriptors[0])
+            wanted, _, name = record.decode().partition(" ")
+            try:
+                attempt(wanted, name)
+            finally:
+                os._exit(1)
+        os.close(descriptors[0])
+        requests.sendall(b"%d" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def attempt(wanted: str, name: str) -> None:
     """Enter what is asked for, try, tell."""
-    wanted, name = sys.argv[1:]
     attack = attacks()[name] if name != "sweep" else None
     line = socket.socket(fileno=0)
     if attack is None:
         line.sendall(json.dumps(sweep(settle_in())).encode())
-        return
+        os._exit(0)
     if wanted == "all":
         shared = settle_in()
         layers = jail.enter_own(shared, 16, 1, lambda: None)

@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,31 @@ KILLED = "killed"
 """The kernel ended the process: SIGSYS."""
 
 
-def attempt(layers: str, attack: str) -> Any:
-    """How that attack ends inside those layers: a result, the name of an error, or KILLED."""
+Attempt = Callable[[str, str], Any]
+"""How that attack ends inside those layers: a result, the name of an error, or KILLED."""
+
+
+@pytest.fixture(scope="module")
+def attempt() -> Iterator[Attempt]:
+    """Makes attacks, each in a process of its own."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-I", str(INSIDE)], stdin=theirs.fileno(), env={"CANARY": "environment"}
+            )
+        ours.settimeout(20)
+        yield lambda layers, attack: outcome_of(ours, layers, attack)
+    process.wait(20)
+
+
+def outcome_of(inside: socket.socket, layers: str, attack: str) -> Any:
     ours, theirs = socket.socketpair()
-    with ours, theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-I", str(INSIDE), layers, attack], stdin=theirs.fileno(), env={"CANARY": "environment"}
-        )
-        theirs.close()
+    with ours:
+        with theirs:
+            socket.send_fds(inside, [f"{layers} {attack}".encode()], [theirs.fileno()])
         told = b"".join(iter(lambda: ours.recv(1 << 16), b""))
-        status = process.wait(20)
+    status = int(inside.recv(100))
     if not told:
         return KILLED if status == -31 else f"exit status {status}"
     said = json.loads(told)
@@ -93,7 +109,7 @@ def names() -> list[str]:
 
 @linux_only
 @pytest.mark.parametrize("attack", [name for name in names() if name not in RESULTS_ELSEWHERE])
-def test_inside_the_whole_jail(attack: str):
+def test_inside_the_whole_jail(attack: str, attempt: Attempt):
     if "seccomp" in missing():
         pytest.skip(f"no seccomp here: {syscalls.MISSING}")
     assert attempt("all", attack) == REFUSED.get(attack, KILLED)
@@ -140,7 +156,7 @@ ALONE: list[tuple[str, str, object]] = [
 
 @linux_only
 @pytest.mark.parametrize(("layer", "attack", "outcome"), ALONE, ids=[f"{row[0]}-{row[1]}" for row in ALONE])
-def test_each_layer_holds_by_itself(layer: str, attack: str, outcome: object):
+def test_each_layer_holds_by_itself(layer: str, attack: str, outcome: object, attempt: Attempt):
     if (layer, attack) == ("privileges,limits", "fork") and attempt("privileges", "who am I") == 0:
         pytest.skip("a root that may not change its user: the kernel does not count root's processes")
     assert attempt(layer, attack) == outcome
@@ -151,7 +167,7 @@ def test_every_layer_is_tried_alone():
 
 
 @linux_only
-def test_what_a_layer_is_for_works_without_it():
+def test_what_a_layer_is_for_works_without_it(attempt: Attempt):
     # The attacks mean something: outside the jail most of them succeed.
     assert attempt("surroundings", "nothing") == "done"
     assert "root:" in str(attempt("surroundings", "read a file"))
@@ -161,7 +177,7 @@ def test_what_a_layer_is_for_works_without_it():
 
 
 @linux_only
-def test_every_system_call_there_is():
+def test_every_system_call_there_is(attempt: Attempt):
     if "seccomp" in missing():
         pytest.skip(f"no seccomp here: {syscalls.MISSING}")
     outcomes = attempt("all", "sweep")

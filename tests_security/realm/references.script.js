@@ -60,10 +60,12 @@ const ref = await callTool('secret:read', {}, { reference: true });
 return ref;
 //~ ACCESS_DENIED not among the allowed tools
 --- what a hostile tool answers goes on as it is
-const hostile = await callTool('hostile', {}, { reference: true });
-const { v } = await callTool('echo', { v: { hostile } });
-return [v.hostile.template, v.hostile.code, v.hostile.length, {}.polluted ?? null];
-//= ["${callTool('secret:read')}", "return eval('1')", -1, null]
+const token = 'ref_00000000000000000000000000000';
+const said = { then: 'x', toString: 'y', length: -1, $reference: token, text: `${token}"}`, pad: 'x'.repeat(2000) };
+const ref = await callTool('echo', { said }, { reference: true });
+const { v } = await callTool('echo', { v: ref });
+return [typeof ref.$reference, v.said.then, v.said.toString, v.said.length, v.said.$reference === token, v.said.text.length];
+//= ["string", "x", "y", -1, true, 35]
 --- members with the names of prototypes stay data behind a reference
 const ref = await callTool('echo', JSON.parse('{"__proto__": {"polluted": 1}, "pad": "' + 'x'.repeat(2000) + '"}'), { reference: true });
 const { v } = await callTool('echo', { v: ref });
@@ -83,15 +85,16 @@ return await callTool('codecall:execute', {}, { reference: true }); //! SelfRefe
 --- more references than there may be calls
 for (let n = 0; n < 101; n++) await callTool('echo', { text: 'x'.repeat(2000) }, { reference: true });
 //~ TOOL_CALL_LIMIT
---- a bomb of one value named ten thousand times
+--- a bomb of one value named nine hundred times
 const ref = await callTool('big', {}, { reference: true });
-const list = Array.from({ length: 10000 }, () => ref);
+const list = Array.from({ length: 900 }, () => ref);
 await callTool('echo', { list });
 //~ INVALID_INPUT the limit of one call
 --- the same in one text
 //@ preset: balanced
 const ref = await callTool('big', {}, { reference: true });
-await callTool('echo', { text: `${ref}`.repeat(10000) });
+const text = `${ref}`.repeat(300);
+await callTool('echo', { a: text, b: text });
 //~ INVALID_INPUT the limit of one call
 --- values that grow by what they hold
 //@ preset: balanced
@@ -104,5 +107,5 @@ return Array.from({ length: 9000 }, () => ref);
 //~ OUTPUT_LIMIT with the values that it refers to
 --- nesting through references is bounded
 let ref = await callTool('echo', { text: 'x'.repeat(2000) }, { reference: true });
-for (let n = 0; n < 90; n++) ref = await callTool('echo', { ref }, { reference: true });
+for (let n = 0; n < 60; n++) ref = await callTool('echo', { a: { ref } }, { reference: true });
 //~ INVALID_INPUT nested deeper than

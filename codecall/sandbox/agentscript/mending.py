@@ -308,7 +308,7 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
     ),
     _row(
         "unknown option",
-        r"TypeError: \w+\('.*', …\) (?:has no option|needs true or false for its option) ",
+        r"TypeError: (?:\w+\('.*', …\) (?:has no|needs true or false for its)|Write the) option ",
         "The third argument has options of the call, `{{ throwOnError: false }}` and `{{ reference: true }}`; the "
         "tool's own parameters belong into the second.",
         "await callTool('echo', {}, { timeout: 5 })",

@@ -1,7 +1,7 @@
-// The runtime of AgentScript: with english.js the only JavaScript CodeCall ships. Runs once in every fresh engine, before
-// the script.
+// The runtime of AgentScript: with english.js and references.js the only JavaScript CodeCall ships. Runs once in every
+// fresh engine, before the script.
 //
-// Called by realm.py with a JSON configuration and what english.js evaluates to; the host's functions are globals `$post`,
+// Called by realm.py with a JSON configuration and what the other two evaluate to; the host's functions are globals `$post`,
 // `$ask`, `$log`, `$stop`, `$checkpoint`, `$finish`, `$fail`, `$exhausted`, `$ran` until this function takes them away.
 // Everything used later is captured here first: nothing a script does to the objects it can reach changes what this file
 // does. What it calls of a script's it calls plainly, without a `this`. Returns, as one function, the operations realm.py
@@ -190,8 +190,8 @@
         if (strict) throw new GlobalTypeError(`The input contains ${space}, which is a namespace of tools and no data`);
         return text(`[namespace ${space}]`);
       }
-      if (leaving && tokens.length > 0) {
-        const token = tokenOf(value, strict);
+      if (leaving && references !== undefined) {
+        const token = references.tokenOf(value, strict);
         if (token !== undefined) return { $reference: token };
       }
       if (isArray(value)) return list(value.length, (index) => value[index], depth);
@@ -314,6 +314,8 @@
 
   // ---- tools --------------------------------------------------------------------------------------------------
   const OPTIONS = { __proto__: null, throwOnError: 1, reference: 1 };
+  // What makes references (references.js), in a script that says the word.
+  let references;
   const waiting = new GlobalMap();
   const toolErrors = new GlobalWeakMap();
   const EXTRAS = ['resource', 'prompt', 'result', 'details', 'retryAfterMs'];
@@ -346,6 +348,7 @@
     if (reference !== undefined && typeof reference !== 'boolean') {
       throw new GlobalTypeError(`${does}('${name}', …) needs true or false for its option 'reference', got ${typeof reference}`);
     }
+    if (reference === true && references === undefined) throw new GlobalTypeError("Write the option 'reference' out where it is used");
     return { throwOnError: throwOnError !== false, reference: reference === true };
   }
   // What scripts get is made of arrow functions: nothing hangs from them, and none is a constructor.
@@ -392,54 +395,10 @@
   const readResource = (uri, options, third) => request(RESOURCE, uri, undefined, third === undefined ? options : third);
   const getPrompt = (name, input, options) => request(PROMPT, name, input, options);
   const getResult = (handle, part, third) => request(RESULT, handle, part, third === undefined ? part : third);
-  // ---- references -----------------------------------------------------------------------------------------------
-  // A value that stayed with the host is an object here that says what it is. Reading anything else from it would give
-  // undefined in silence, so it throws, as reading from a promise does.
-  const tokens = [], byToken = new GlobalSet();
-  const references = new GlobalWeakMap();
-  const MEMBERS = { __proto__: null, $reference: 1, type: 1, bytes: 1, length: 1, preview: 1 };
-  const ITERATORS = [Symbol.iterator, Symbol.asyncIterator];
-  const outside = (reference, use) => {
-    guardStopped();
-    const known = weakGet(references, reference);
-    throw new GlobalTypeError(`the value of '${known === undefined ? '' : bounded(known.name, 100)}' stayed outside of the script, and this is a reference to it: ${use}`);
-  };
-  const referencePrototype = new GlobalProxy(freeze({ __proto__: null }), freeze({
-    __proto__: null,
-    get(target, key, reference) {
-      if (key === ITERATORS[0] || key === ITERATORS[1]) return outside(reference, 'it was iterated over');
-      return typeof key === 'symbol' || hasOwn(config.neverMembers, key) || MEMBERS[key] === 1 ? undefined
-        : outside(reference, `its property '${bounded(key, 100)}' was read`);
-    },
-  }));
-  function referenceFrom(payload, name) {
-    const reference = parse(payload);
-    const token = reference.$reference;
-    setPrototypeOf(reference, referencePrototype);
-    defineProperty(reference, 'toString', { __proto__: null, value: freeze(() => token), enumerable: false });
-    weakSet(references, reference, { __proto__: null, token, name });
-    append(tokens, token);
-    setAdd(byToken, token);
-    return freeze(reference);
-  }
-  // The token of a reference, or of a copy of one.
-  function tokenOf(value, strict) {
-    const known = weakGet(references, value);
-    if (known !== undefined) return known.token;
-    const own = getOwnPropertyDescriptor(value, '$reference');
-    if (own === undefined || typeof own.value !== 'string' || !setHas(byToken, own.value)) return undefined;
-    const keys = ownKeys(value);
-    for (let index = 0; index < keys.length; index++) {
-      if (typeof keys[index] === 'string' && hasOwn(MEMBERS, keys[index])) continue;
-      if (strict) throw new GlobalTypeError(`The input has a reference with a member of its own, '${bounded(textOf(keys[index]), 100)}'`);
-      return undefined;
-    }
-    return own.value;
-  }
   function settle(call, ok, payload, reference) {
     const entry = mapGet(waiting, call);
     mapDelete(waiting, call);
-    const value = reference ? referenceFrom(payload, entry.name) : parse(payload);
+    const value = reference ? references.make(payload, entry.name) : parse(payload);
     if (ok) entry.resolve(entry.throwOnError ? value : { success: true, data: value });
     else if (entry.throwOnError) entry.reject(toolError(call, value));
     else {
@@ -566,7 +525,7 @@
   // ---- structuredClone ------------------------------------------------------------------------------------------
   function clone(value, seen) {
     if (typeof value === 'function' || typeof value === 'symbol') throw new GlobalTypeError('A function or symbol cannot be cloned');
-    if (typeof value !== 'object' || value === null || weakGet(references, value) !== undefined) return value;
+    if (typeof value !== 'object' || value === null || (references !== undefined && references.isMade(value))) return value;
     if (mapHas(seen, value)) return mapGet(seen, value);
     const remember = (copy) => { mapSet(seen, value, copy); return copy; };
     if (isArray(value)) {
@@ -898,6 +857,14 @@
         running = true;
         return run(a);
       case 'settle': return settle(a, b, c, d);
+      case 'references': {
+        references = a({
+          freeze, hasOwn, ownKeys, getOwnPropertyDescriptor, defineProperty, setPrototypeOf, parse, setHas, setAdd, weakGet, weakSet,
+          textOf, bounded, guardStopped, neverMembers: config.neverMembers, iterators: [iterator, world.Symbol.asyncIterator],
+          GlobalProxy, GlobalSet, GlobalWeakMap,
+        });
+        return 0;
+      }
       case 'english': english = a(inEnglish); return 0;
       default: return stepsSoFar();
     }

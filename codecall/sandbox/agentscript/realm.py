@@ -52,9 +52,9 @@ JOBS_PER_LOOK = 256
 """Promise jobs between two looks at the clock: a chain of them need not run a line of the script's."""
 
 # The engine compiles it for every script: what is there for readers is taken out first. No text of it spans lines.
-_PRELUDE, _ENGLISH = (
+_PRELUDE, _ENGLISH, _REFERENCES = (
     re.sub(r"(?m)^\s*(?://.*)?\n?", "", (Path(__file__).parent / name).read_text(encoding="utf-8"))
-    for name in ("prelude.js", "english.js")
+    for name in ("prelude.js", "english.js", "references.js")
 )
 _OF_ENGLISH = re.compile("toLocale|localeCompare")
 """What a script says that needs `english.js`. The guard has seen to it that names are written without escapes."""
@@ -140,6 +140,8 @@ class Realm:
         try:
             if _OF_ENGLISH.search(program.text):
                 self._operate("english", self._engine.eval(_ENGLISH))
+            if "reference" in program.text:
+                self._operate("references", self._engine.eval(_REFERENCES))
             body = self._engine.eval(program.text)
         except _EngineError as error:
             # The binding tells the kind of an error by its text alone.

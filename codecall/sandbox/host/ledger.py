@@ -29,9 +29,13 @@ class Ledger:
     calls: dict[int, MadeCall] = field(default_factory=dict[int, MadeCall])
     """By their number, in the order in which the script made them."""
 
+    epoch: int = 0
+    """See `MadeCall.epoch`; of the calls that are added next."""
+
     def add(self, call: wire.Call) -> None:
         """The script has made a call; it will be started when its turn comes."""
-        self.calls[call.call] = MadeCall(call.call, call.kind, call.name, call.input[:MAX_INPUT_KEPT], len(call.input))
+        shown = call.input[:MAX_INPUT_KEPT]
+        self.calls[call.call] = MadeCall(call.call, call.kind, call.name, shown, len(call.input), epoch=self.epoch)
 
     def summary(self, told: int | None = None) -> str:
         """What the calls came to, in one sentence for the hint of a script that failed; empty where nothing is to tell.

@@ -210,7 +210,8 @@ class Run:
     # -------------------------------------------------------------------------------------------------- calls
 
     async def _perform(self, frame: wire.Calls) -> wire.Calls | wire.Done:
-        """Make the calls of `frame` and give the worker its next turns."""
+        """Make the calls of `frame` and give the worker its next turns, until the script waits for no call."""
+        self.calling.ledger.epoch += 1
         if len(frame.calls) == 1:
             # By far the most common turn, and a task group would cost as much as the rest of it.
             return await self._answer_calls([await self._call_alone(self.calling.admit(frame)[0])])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from typing import Any, cast
 
 import pytest
@@ -205,13 +206,13 @@ NESTED = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(SOUND, min_size=1, max_size=3))
 def test_no_comment_ends_for_one_reader_only(pieces: list[str]):
     read_alike(PRELUDE + numbered("\n".join([*pieces, "m(#)"])))
 
 
-@settings(max_examples=1200, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(NESTED, min_size=1, max_size=2), st.sampled_from(["\n", ";", "\r\n"]))
 def test_no_text_is_code_to_one_reader_only(pieces: list[str], glue: str):
     read_alike(PRELUDE + numbered(glue.join([*pieces, "m(#)"])))
@@ -255,7 +256,9 @@ def test_where_a_line_ends(gap: str):
 @pytest.mark.parametrize("kind", ["code", "string", "template", "comment"])
 def test_no_character_ends_a_line_or_is_blank_to_one_reader_only(kind: str):
     form = {"code": "x{}+ m(1)", "string": "'{}' + m(1)", "template": "`{}` + m(1)", "comment": "// {}m(1)\nx"}[kind]
-    others = [chr(code) for code in range(1, 0x3100) if not chr(code).isprintable() or chr(code).isspace()]
+    # Of those that mean nothing yet a few: neither reader knows them
+    odd = [chr(code) for code in range(1, 0x3100) if not chr(code).isprintable() or chr(code).isspace()]
+    others = [one for number, one in enumerate(odd) if unicodedata.category(one) != "Cn" or number % 20 == 0]
     accepted = [
         one for one in [*others, "\u3164", "\ufeff", "\ufff0", "\uffa0"] if read_alike(PRELUDE + form.format(one))
     ]
