@@ -1,8 +1,8 @@
 """A lean MCP client over streamable HTTP: one connection, one session, one request at a time.
 
 FastMCP's client takes more of the processor for a call than the server does; a few hundred of these leave it to the
-server that is measured. It speaks 2025-11-25 as clients do: the handshake, then a POST for each call, the session in a header;
-answers are taken as JSON or as a stream of events.
+server that is measured. It speaks 2025-11-25 as they do: the handshake, then a POST for each call, the session in a
+header, a token for progress with each request. Answers are taken as JSON or as a stream of events.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Session:
     async def _ask(self, method: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         self._requests += 1
         number = self._requests
-        head, body = await self._post({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        asked = {**params, "_meta": {"progressToken": number}}
+        head, body = await self._post({"jsonrpc": "2.0", "id": number, "method": method, "params": asked})
         for message in _messages(head, body):
             if message.get("id") == number:
                 if "result" in message:

@@ -27,18 +27,18 @@ def report(results: Sequence[Result], about: Mapping[str, object]) -> str:
 def _totals(results: Sequence[Result]) -> Iterator[str]:
     yield (
         "| clients | owners | | scripts/s | p50 ms | p95 ms | p99 ms | errors | server MB | workers MB "
-        "| processor s: server | workers | clients |"
+        "| processor ms: server | workers | clients |"
     )
     yield "|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     for result in results:
         for side, about in SIDES.items():
             for name, of in ((f"{about.title}, {PLAIN.name}", result[side]["plain"]), (about.title, result[side])):
-                memory, processor = of["memoryMb"], of["cpuS"]
+                memory, processor = of["memoryMb"], of["cpuMs"]
                 cells = [
                     result["clients"],
                     result["owners"],
                     name,
-                    f"{of['scriptsPerSecond']:.1f}",
+                    f"{of['perSecond']:.1f}",
                     *(f"{of[part]:,.0f}" for part in ("p50", "p95", "p99")),
                     of["errors"],
                     f"{memory['server']:.0f}",

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
@@ -38,6 +38,7 @@ REFUSED: Final = frozenset({"syntax_error", "illegal_access"})
 """Statuses of scripts that count as blocked."""
 
 Fields = dict[str, object]
+Make = Callable[[], Mapping[str, object]]
 Verb = Literal["execute", "invoke"]
 
 _CALLS: Final[dict[Verb, tuple[EventName, EventName]]] = {
@@ -54,7 +55,7 @@ class _Note(NamedTuple):
     run_id: str
     caller: str
     trace: Trace | None
-    fields: Callable[[], Fields]
+    fields: Make
     loop: asyncio.AbstractEventLoop
 
 
@@ -83,7 +84,7 @@ class Audit:
         """Events so far that did not reach a sink, of all sinks."""
         return self._losses.count + sum(lane.losses.count for _, lane in self._sinks)
 
-    def note(self, name: EventName, run_id: str, caller: str, fields: Callable[[], Fields], held: int = 0) -> None:
+    def note(self, name: EventName, run_id: str, caller: str, fields: Make, held: int = 0) -> None:
         """Something happened, in the task in which it did.
 
         Args:
@@ -135,7 +136,7 @@ class Audit:
                 logger.error("audit: %s has not taken %d events in time", type(sink).__name__, missing)
 
     def _carry(self, note: _Note) -> None:
-        fields = MappingProxyType(note.fields())
+        fields = MappingProxyType(dict(note.fields()))
         event = AuditEvent(note.name, note.time, note.run_id, note.caller, fields, note.trace)
         for sink, way in self._sinks:
             if getattr(sink, "enabled", True):

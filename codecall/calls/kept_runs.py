@@ -63,9 +63,9 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inherited: Annotated[int, msgspec.Meta(ge=0, le=MAX_CALLS)] = 0
     """Calls of earlier runs it was given."""
     last: Annotated[int, msgspec.Meta(ge=0, le=MAX_CALLS)] = 0
-    """The highest number of a call that was kept; of a run that has ended."""
+    """The highest number of a call that was made; of a run that has ended."""
     kept: Annotated[int, msgspec.Meta(ge=0, le=MAX_CALLS)] = 0
-    """How many were; of a run that has ended."""
+    """How many were kept; of a run that has ended."""
     whole: bool = True
     """Whether nothing failed to be written."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, Protocol, cast
 
 import anyio.to_thread
@@ -41,6 +41,9 @@ _SPLIT_DEPTH: Final = 8
 
 _NODE_CHARS: Final = 8
 """What one value counts in an estimate besides its characters."""
+
+_FLAT: Final = frozenset({int, float, bool, type(None)})
+"""Types of values that count nothing besides."""
 
 _check = msgspec.json.Decoder(msgspec.Raw).decode
 
@@ -108,8 +111,8 @@ async def encode(value: object, max_bytes: int) -> str:
         ValueError: not JSON, or nested too deeply.
     """
     if exceeds(value, PIECE_CHARS):
-        return await anyio.to_thread.run_sync(_encode, value, max_bytes)
-    return _encode(value, max_bytes)
+        return await anyio.to_thread.run_sync(_encode, value, max_bytes, _pieces)
+    return _encode(value, max_bytes, _whole)
 
 
 def is_json(text: str) -> bool:
@@ -184,33 +187,36 @@ def decoded_size(base64: str) -> int:
 
 def exceeds(value: object, limit: int) -> bool:
     """Whether `value` is larger than about `limit` characters of JSON; stops counting as soon as it is."""
-    left = limit
-    waiting = [value]
+    left = limit - _NODE_CHARS
+    waiting: list[Iterable[object]] = [(value,)]
     while waiting:
-        item = waiting.pop()
-        left -= _NODE_CHARS
-        if isinstance(item, str):
-            left -= len(item)
-        elif isinstance(item, Mapping):
-            mapping = cast("Mapping[object, object]", item)
-            left -= len(mapping) * _NODE_CHARS
-            if left >= 0:
-                waiting.extend(mapping.values())
-        elif isinstance(item, (list, tuple)):
-            sequence = cast("Sequence[object]", item)
-            left -= len(sequence)
-            if left >= 0:
-                waiting.extend(sequence)
-        if left < 0:
-            return True
-    return False
+        # No more items than there are characters left: a container whose items are too many is not waiting here.
+        for item in waiting.pop():
+            kind = type(item)
+            if kind is str:
+                left -= len(cast("str", item))
+            elif kind in _FLAT:
+                continue
+            elif kind is dict or isinstance(item, Mapping):
+                mapping = cast("Mapping[object, object]", item)
+                left -= len(mapping) * 2 * _NODE_CHARS
+                waiting.append(mapping.values())
+            elif isinstance(item, (list, tuple)):
+                sequence = cast("Sequence[object]", item)
+                left -= len(sequence) * (_NODE_CHARS + 1)
+                waiting.append(sequence)
+            elif isinstance(item, str):
+                left -= len(item)
+            if left < 0:
+                return True
+    return left < 0
 
 
-def _encode(value: object, max_bytes: int) -> str:
+def _encode(value: object, max_bytes: int, taken_apart: Callable[[object], Iterable[bytes]]) -> str:
     try:
         pieces: list[bytes] = []
         size = 0
-        for piece in _pieces(value):
+        for piece in taken_apart(value):
             size += len(piece)
             if size <= max_bytes:
                 pieces.append(piece)
@@ -223,6 +229,11 @@ def _encode(value: object, max_bytes: int) -> str:
         return bounded(json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":")), max_bytes)
     except (TypeError, OverflowError, RecursionError, msgspec.MsgspecError) as failure:
         raise ValueError(type(failure).__name__) from failure
+
+
+def _whole(value: object) -> tuple[bytes]:
+    """The JSON of `value` in one piece."""
+    return (msgspec.json.encode(value),)
 
 
 def _pieces(value: object, depth: int = 0) -> Iterator[bytes]:

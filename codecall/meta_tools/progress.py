@@ -29,8 +29,9 @@ from codecall.sandbox.services import Ending
 
 logger = logging.getLogger("codecall")
 
-INTERVAL_S: Final = 0.1
-"""Seconds from the beginning of a run to the first progress, and at least between any two."""
+INTERVAL_S: Final = 0.5
+"""Seconds from the beginning of a run to the first progress, and at least between any two. Telling a client costs as
+much as a short script; on a busy server, where all scripts take long, that would make them take longer."""
 
 STALL_S: Final = 1.0
 """Seconds an answer waits for a client that takes in no more of what it asked to hear."""

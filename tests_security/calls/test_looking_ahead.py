@@ -47,7 +47,7 @@ INPUTS = ["{}", "{ key: [] }", "{ kei: 1 }", "{ key: 1, mode: 'c' }", "{ key: 1,
 @pytest.mark.parametrize("given", INPUTS)
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_a_hidden_tool_looks_like_none(given: str, dry_run: bool) -> None:
-    """The same answer, but for what took how long, whether the tool is hidden or absent."""
+    """The same answer, but for its name and what took how long, whether the tool is hidden or absent."""
     told: list[object] = []
     for hidden in (True, False):
         server = FastMCP[Any]("crm")
@@ -56,7 +56,10 @@ async def test_a_hidden_tool_looks_like_none(given: str, dry_run: bool) -> None:
             server.tool(secret, auth=lambda context: False)
         async with asked_of(server) as client:
             answer = await Asked(client).run(f"return await callTool('secret', {given})", dryRun=dry_run)
-        answer.pop("stats")
+        for name in ("stats", "runId"):
+            answer.pop(name, None)
+        for made in answer.get("calls", ()):
+            del made["durationMs"]
         told.append(answer)
     assert told[0] == told[1]
     assert "TOOL_NOT_FOUND" in str(told[0])
