@@ -18,7 +18,7 @@ PYTHON := $(shell for python in python3 python3.14 python3.13 python3.12 python3
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo redis test test-security test-embedding fuzz lint bench soak bench-search bench-types clean
+.PHONY: help demo redis test test-security test-embedding fuzz lint bench bench-load soak bench-search bench-types clean
 .DELETE_ON_ERROR:
 
 help: ## what there is to make
@@ -48,6 +48,9 @@ lint: $(VENV)/.test ## style, formatting and types
 
 bench: $(VENV)/.test ## CodeCall beside FastMCP's CodeMode, in one run
 	@$(BIN)/python benchmarks/vs_codemode.py
+
+bench-load: $(VENV)/.test ## the same with 60 and 200 clients over HTTP, for 6 minutes
+	@$(BIN)/python benchmarks/load.py
 
 soak: $(VENV)/.test ## 20,000 scripts of every kind: does anything leak? some minutes
 	@$(BIN)/python benchmarks/soak.py

@@ -9,8 +9,8 @@ and that a script waits for one of them no longer than 30 s and among 256 at mos
 Every client is a connection with a session (`load_client.py`), lean so that it leaves the processor to the server, and
 the same for both sides. It runs one script after the other, of seven kinds in an order of its own, without a pause. The
 clock starts once each client has had an answer; what is answered before it stops is counted. Every answer is compared
-with the right one; anything else is an error, whenever it comes. Before all that, the clients call one plain tool of the
-same server: this is what HTTP and FastMCP cost, and no script can be faster.
+with the right one; anything else is an error, whenever it comes. Before all that, the clients call one plain tool of
+the same server: this is what HTTP and FastMCP cost, and no script can be faster.
 
 `--owners 20`: clients have access tokens of so many identities; CodeCall lets no worker serve two of them. With one,
 the clients are anonymous and come from one address, which makes them one caller.
@@ -71,7 +71,7 @@ class Load:
         """p50, p95 and p99 of a kind, or of all; 0 where there is none."""
         names = [kind] if kind is not None else list(self.times)
         times = sorted(itertools.chain.from_iterable(self.times.get(name, []) for name in names))
-        return {f"p{part}": times[min(len(times) * part // 100, len(times) - 1)] if times else 0 for part in (50, 95, 99)}
+        return {f"p{part}": times[len(times) * part // 100] if times else 0 for part in (50, 95, 99)}
 
 
 async def put_load(
@@ -135,7 +135,8 @@ async def measure(side: str, clients: int, owners: int, options: argparse.Namesp
     """What so many clients see of a new server."""
     async with server(side, owners, options) as (port, pid):
         tokens = [token(number % owners) if owners > 1 else None for number in range(clients)]
-        sessions = await asyncio.gather(*[Session.open(port, each) for each in tokens])
+        sessions = [Session(port, each) for each in tokens]
+        await asyncio.gather(*[session.open() for session in sessions])
         gc.collect()
         try:
             plain = await put_load(side, sessions, [PLAIN], max(0.3, options.seconds / 10), pid)
@@ -224,7 +225,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables between FILE's benchmark comments")
     parser.add_argument("--check", action="store_true", help="exit with 1 unless the goals are met")
-    parser.add_argument("--profile", type=Path, metavar="DIR", help="have servers leave their profiles (cProfile) there")
+    parser.add_argument("--profile", type=Path, metavar="DIR", help="where servers leave profiles (cProfile)")
     parser.add_argument("--serve", type=int, metavar="FD", help=argparse.SUPPRESS)
     parser.add_argument("--side", choices=[*SIDES], help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -17,45 +17,47 @@ LONGEST = 64 * 1024 * 1024
 """Bytes of a part of an answer."""
 
 
-class NoAnswer(Exception):
+class NoAnswerError(Exception):
     """The server answered with something that is not MCP, or with an error of the protocol."""
 
 
 class Session:
-    """A client of a server on this machine."""
+    """A client of a server on this machine.
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, headers: str) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._headers = headers
-        self._requests = 0
+    Args:
+        port: The server's.
+        token: Access token.
+    """
 
-    @classmethod
-    async def open(cls, port: int, token: str | None = None) -> Session:
-        """Connect and shake hands.
-
-        Raises:
-            NoAnswer: the server does not take it.
-            OSError: there is no server.
-        """
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=LONGEST)
-        headers = (
+    def __init__(self, port: int, token: str | None = None) -> None:
+        self._port = port
+        self._headers = (
             f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
             f"Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {PROTOCOL}\r\n"
         )
-        session = cls(reader, writer, headers + (f"Authorization: Bearer {token}\r\n" if token else ""))
+        if token is not None:
+            self._headers += f"Authorization: Bearer {token}\r\n"
+        self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._requests = 0
+
+    async def open(self) -> None:
+        """Connect and shake hands.
+
+        Raises:
+            NoAnswerError: the server does not take it.
+            OSError: there is no server.
+        """
         about = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": {"name": "load", "version": "1"}}
-        head, _ = await session._ask("initialize", about)
+        head, _ = await self._ask("initialize", about)
         if (name := _header(head, "mcp-session-id")) is not None:
-            session._headers += f"Mcp-Session-Id: {name}\r\n"
-        await session._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        return session
+            self._headers += f"Mcp-Session-Id: {name}\r\n"
+        await self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """What a tool answers: its result as MCP has it, which may say `isError`.
 
         Raises:
-            NoAnswer: an error of HTTP or of the protocol.
+            NoAnswerError: an error of HTTP or of the protocol.
             OSError: the connection is gone.
             EOFError: the same, in the middle of an answer.
         """
@@ -64,7 +66,9 @@ class Session:
 
     def close(self) -> None:
         """Drop the connection."""
-        self._writer.close()
+        if self._connection is not None:
+            self._connection[1].close()
+            self._connection = None
 
     async def _ask(self, method: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         self._requests += 1
@@ -75,27 +79,40 @@ class Session:
             if message.get("id") == number:
                 if "result" in message:
                     return head, message["result"]
-                raise NoAnswer(f"error of the protocol: {message.get('error')}")
-        raise NoAnswer(f"no answer in {body[:200]!r}")
+                raise NoAnswerError(f"error of the protocol: {message.get('error')}")
+        raise NoAnswerError(f"no answer in {body[:200]!r}")
 
     async def _post(self, message: dict[str, Any]) -> tuple[str, bytes]:
+        reader, writer = await self._connected()
         body = msgspec.json.encode(message)
-        self._writer.write(f"{self._headers}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        if _header(head, "transfer-encoding") == "chunked":
-            answer = await self._chunks()
-        else:
-            answer = await self._reader.readexactly(int(_header(head, "content-length") or 0))
+        try:
+            writer.write(f"{self._headers}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            if _header(head, "transfer-encoding") == "chunked":
+                answer = await _chunks(reader)
+            else:
+                answer = await reader.readexactly(int(_header(head, "content-length") or 0))
+        except BaseException:
+            self.close()  # whatever comes on it belongs to this request
+            raise
         if head[9:12] not in ("200", "202"):
-            raise NoAnswer(f"HTTP {head[9:12]}: {answer[:200]!r}")
+            raise NoAnswerError(f"HTTP {head[9:12]}: {answer[:200]!r}")
         return head, answer
 
-    async def _chunks(self) -> bytes:
-        parts: list[bytes] = []
-        while size := int(await self._reader.readline(), 16):
-            parts.append((await self._reader.readexactly(size + 2))[:-2])
-        await self._reader.readline()
-        return b"".join(parts)
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """The connection: a new one where the server has closed the last, as it does with those that rest."""
+        if self._connection is None or self._connection[0].at_eof():
+            self.close()
+            self._connection = await asyncio.open_connection("127.0.0.1", self._port, limit=LONGEST)
+        return self._connection
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    parts: list[bytes] = []
+    while size := int(await reader.readline(), 16):
+        parts.append((await reader.readexactly(size + 2))[:-2])
+    await reader.readline()
+    return b"".join(parts)
 
 
 def _header(head: str, name: str) -> str | None:

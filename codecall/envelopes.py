@@ -40,7 +40,7 @@ class LargeResult:
     handle: str
     """What `getResult` takes. Whoever is not its owner can do nothing with it."""
     uri: str
-    """The MCP resource that is its whole JSON text."""
+    """The MCP resource that is its whole JSON text, if it has no more than 2 MiB; longer ones have pages only."""
     size: int
     """Bytes of that text, as UTF-8."""
     pages: int

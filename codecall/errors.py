@@ -350,7 +350,8 @@ class WorkerStartupError(WorkerError):
 
 
 class WorkerPoolDisposedError(WorkerError):
-    """The enclave was closed while the script waited or ran."""
+    """The server is shutting down and takes no more scripts, or the enclave was closed while the script waited or
+    ran."""
 
     code = "POOL_DISPOSED"
 
@@ -368,8 +369,8 @@ class QueueTimeoutError(WorkerError):
 
 
 class ExecutionAbortedError(WorkerError):
-    """The worker was asked to end from outside while it ran the script: by an operator, or by the system when it shuts
-    the service down. Calls already made have taken effect."""
+    """The script was ended from outside: by the server, when it shuts down and the script has had its time, or when its
+    client has gone; or by whoever asked its worker process to end. Calls already made have taken effect."""
 
     code = "EXECUTION_ABORTED"
 

@@ -33,6 +33,9 @@ class ResumeOptions(Options):
     """Characters of JSON one call's value may have to be kept; a call with a longer one is made again."""
     max_run_chars: int = Field(default=16 * 1024 * 1024, ge=1, le=256 * 1024 * 1024)
     """Characters that the values of one run may have together."""
+    max_caller_chars: int = Field(default=128 * 1024 * 1024, ge=1_024)
+    """Characters that this process keeps at the same time of all runs of one caller; a run beyond that goes on and is
+    not kept."""
 
 
 class ResultsOptions(Options):
@@ -51,8 +54,10 @@ class ResultsOptions(Options):
     max_total_bytes: int = Field(default=256 * 1024 * 1024, ge=1_024)
     """Bytes that this process keeps at the same time, for all callers together. Beyond it results fail with
     OUTPUT_LIMIT, until others have expired; none is thrown out."""
-    max_caller_bytes: int = Field(default=64 * 1024 * 1024, ge=1_024)
-    """Bytes of them that one caller may take."""
+    max_caller_bytes: int = Field(default=40 * 1024 * 1024, ge=1_024)
+    """Bytes of them that one caller may take, as long as that leaves four times as much free for others: the fuller it
+    is, the less. So a few callers cannot fill it, which without authentication are a few network addresses. The
+    default has room for one result of the greatest size."""
 
 
 class ProgressOptions(Options):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -17,6 +19,7 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
 
     Raises:
         TimeoutError: it took longer.
+        RuntimeError: it cancelled itself: to the caller, whom nobody cancels, that is a failure like any other.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -27,7 +30,44 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     if not done:
         _leave(task)
         raise TimeoutError(f"no answer within {seconds:g} s")
+    if task.cancelled():
+        raise RuntimeError("it cancelled itself")
     return task.result()
+
+
+async def in_own_thread(seconds: float, work: Callable[[], T]) -> T:
+    """What `work` gives, in a thread of its own: those of asyncio and anyio may all be taken by tools that hang.
+
+    Raises:
+        TimeoutError: it took longer; the thread is left alone, and keeps no process alive.
+        RuntimeError: no thread can be started.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def tell(value: T | None, failure: BaseException | None) -> None:
+        if done.done():
+            return
+        if failure is None:
+            done.set_result(value)  # pyright: ignore[reportArgumentType] - what `work` has given
+        else:
+            done.set_exception(failure)
+
+    def run() -> None:
+        value, failed = None, None
+        try:
+            value = work()
+        except BaseException as failure:
+            failed = failure
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits
+            loop.call_soon_threadsafe(tell, value, failed)
+
+    threading.Thread(target=run, name="codecall waits", daemon=True).start()
+    await asyncio.wait({done}, timeout=seconds)
+    if not done.done():
+        done.cancel()
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    return done.result()
 
 
 def _leave(task: asyncio.Task[Any]) -> None:

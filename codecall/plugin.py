@@ -38,6 +38,7 @@ from codecall.meta_tools.lifetime import EnclaveLifetime
 from codecall.meta_tools.observing import Flushing
 from codecall.meta_tools.results import Results
 from codecall.meta_tools.results_resources import ResultResources
+from codecall.meta_tools.sigterm import in_time
 from codecall.meta_tools.wired import Wired, changed_options, enclaves_of, library
 from codecall.operating import ShutdownOptions
 from codecall.options import PluginOptions
@@ -155,11 +156,10 @@ class CodeCallPlugin(CatalogTransform):
         return ended
 
     async def _at_sigterm(self) -> bool:
-        scripts = self._lifetime.scripts
+        scripts, grace_s = self._lifetime.scripts, self.options.shutdown.grace_s
         if scripts:
-            grace_s = self.options.shutdown.grace_s
             logger.warning("SIGTERM: no new scripts; those in progress (%d) have %g s to end", scripts, grace_s)
-        if ended := await self.drain():
+        if ended := await in_time(grace_s, self.drain()):
             logger.warning("SIGTERM: scripts that had not ended in time: %d", ended)
         return scripts > 0
 
@@ -240,15 +240,14 @@ class CodeCallPlugin(CatalogTransform):
     async def _shown(self, tools: Sequence[Tool], server: Server | None) -> list[Tool]:
         reach, own = self._now.reach, self._now.by_name
         apps = await Apps.read(server) if server is not None and reach.by_app else None
+        app_of: Callable[[Tool], str] | None = (lambda tool: apps.of(tool).app_id) if apps is not None else None
         shown: list[Tool] = []
         async for tool in unhurried(tools):
             if isinstance(tool, MetaTool):  # a second plugin's; or a mounted server's, which may be a task of this one
                 if server is not None and self in server.transforms and _plugins(server) != [self]:
                     raise _two_plugins(server)
                 continue
-            metadata = reach.metadata(tool.name, tool.meta)
-            app_id = metadata.app_id or (apps.of(tool).app_id if apps else "")
-            if tool.name not in own and reach.lists(metadata, app_id):
+            if reach.shows(tool, app_of) and tool.name not in own:
                 shown.append(tool)
         return shown
 

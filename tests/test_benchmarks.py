@@ -59,6 +59,24 @@ def test_wrong_arguments_are_refused(
     assert arguments[0] in capsys.readouterr().err
 
 
+def test_servers_can_be_put_under_load():
+    ran = subprocess.run(
+        [sys.executable, "benchmarks/load.py", "--quick", "--json"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    (result,) = json.loads(ran.stdout)["results"]
+    for side in ("codecall", "codemode"):
+        measured = result[side]
+        assert (measured["wrong"], measured["plain"]["wrong"]) == ({}, {})
+        assert measured["done"] >= result["clients"]
+        assert min(measured["memoryMb"]["server"], measured["plain"]["perSecond"]) > 0
+
+
 def test_fresh_processes_can_be_measured():
     ran = subprocess.run(
         [sys.executable, "benchmarks/once_only.py", "--rounds", "2", "--scripts", "10"],

@@ -56,7 +56,7 @@ def test_defaults():
     assert options.observed_output == ObservedOutputOptions(enabled=True, per_caller=False, store=None)
     assert options.sanitization == SanitizationOptions(remove_stack_traces=True, remove_file_paths=True)
     assert options.pool == PoolOptions()
-    assert options.audit == AuditOptions(sinks=(), include_arguments=False, include_results=False)
+    assert options.audit == AuditOptions(sinks=None, include_arguments=False, include_results=False)
     assert options.resume is None
     assert options.results == ResultsOptions(enabled=True, store=None)
     assert options.progress == ProgressOptions(enabled=True, heartbeat_s=10)

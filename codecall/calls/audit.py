@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 from opentelemetry.trace import get_current_span
 
-from codecall.calls.audit_data import recorded, recorded_json, recorded_script
+from codecall.calls.audit_data import chars_of, named, recorded, recorded_json, recorded_script
 from codecall.calls.audit_delivery import FLUSH_SECONDS, Belt, Losses, Sink, lane
 from codecall.calls.audit_events import AuditEvent, EventName, Trace
 from codecall.calls.audit_sinks import LoggingSink
@@ -108,7 +108,7 @@ class Audit:
         options = self.options
 
         def fields() -> Fields:
-            told = _call(made)
+            told = _call(made, whole=options.include_arguments)
             told["input_sha256"] = digest(text)
             if options.include_arguments:
                 told["input"] = recorded_json(text)
@@ -119,14 +119,15 @@ class Audit:
         ended, blocked = _CALLS[verb]
         self.note(ended, run_id, caller, fields, len(text) + len(value or ""))
         if made.code in BLOCKED_CALLS:
-            self.note(blocked, run_id, caller, lambda: {"what": "call", **_named(made), "code": made.code})
+            whole = options.include_arguments
+            self.note(blocked, run_id, caller, lambda: {"what": "call", **named(made, whole=whole), "code": made.code})
 
     async def flush(self) -> None:
         """Wait until the sinks have been told of all; for `FLUSH_SECONDS` at most, and what is missing is logged."""
         if not self._used:
             return
         ends = time.monotonic() + FLUSH_SECONDS
-        await asyncio.to_thread(self._notes.flush, FLUSH_SECONDS)
+        await self._notes.flushed(FLUSH_SECONDS)
         for sink, way in self._sinks:
             try:
                 missing = await way.flush(max(0.0, ends - time.monotonic()))
@@ -137,7 +138,7 @@ class Audit:
 
     def _carry(self, note: _Note) -> None:
         fields = MappingProxyType(dict(note.fields()))
-        event = AuditEvent(note.name, note.time, note.run_id, note.caller, fields, note.trace)
+        event = AuditEvent(note.name, note.time, note.run_id, note.caller, fields, note.trace, chars_of(fields))
         for sink, way in self._sinks:
             if getattr(sink, "enabled", True):
                 way.put(event, note.loop)
@@ -248,10 +249,10 @@ class RunRecord:
         self._audit.note(name, self._run.run_id, self._run.caller, fields)
 
 
-def _call(made: MadeCall) -> Fields:
+def _call(made: MadeCall, *, whole: bool) -> Fields:
     return {
         "number": made.number,
-        **_named(made),
+        **named(made, whole=whole),
         "input_chars": made.input_chars,
         "outcome": made.outcome,
         "code": made.code,
@@ -259,10 +260,6 @@ def _call(made: MadeCall) -> Fields:
         "result_chars": made.result_chars if made.outcome == "ok" else None,
         "reused": made.reused,
     }
-
-
-def _named(made: MadeCall) -> Fields:
-    return {"called": made.called, "name": made.name}
 
 
 def _refused(result: ExecutionResult) -> Fields:

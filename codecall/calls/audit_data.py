@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
-from codecall.calls.digests import MAX_SORTED
+from codecall.calls.digests import MAX_SORTED, sha256
 from codecall.decoding import read_json
+from codecall.made_calls import MadeCall
 from codecall.masking import Masker
 from codecall.sanitizing import CREDENTIAL, MAX_DEPTH, MAX_NODES, MAX_VALUE_CHARS
 
@@ -21,6 +22,16 @@ MAX_TEXT: Final = 4_000
 MAX_READ: Final = MAX_SORTED
 """Characters of JSON that are read; of more only the size is told."""
 
+NODE: Final = 64
+"""Characters that an item of a list or an object counts for."""
+
+CUTS: Final = 20
+"""Places that are looked at for one cut, between lines, and between words."""
+
+AROUND: Final = 400
+"""Characters on both sides of a cut that are looked at."""
+
+_QUERY = re.compile("[?#]")
 _KEY = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY[^-]{0,20}-----|\Z)", re.S)
 
 
@@ -48,14 +59,68 @@ def recorded_script(script: str) -> str:
     return "".join(cast("str", masker.mask(part, "", [])) for part in _parts(_KEY.sub(CREDENTIAL, script)))
 
 
+def named(made: MadeCall, *, whole: bool) -> dict[str, object]:
+    """What a call called, for a record; of a resource's URI unless `whole` only what comes before the query."""
+    name = made.name
+    if made.called == "resource":
+        found = None if whole else _QUERY.search(name)
+        name = cast("str", recorded(name if found is None else name[: found.start()]))
+        if found is not None:
+            name += f"?sha256={sha256(made.name)}"
+    return {"called": made.called, "name": name}
+
+
+def chars_of(fields: Mapping[str, object]) -> int:
+    """Characters that the fields of an event keep in memory, about."""
+    chars = 0
+    left = [*fields.values()]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            chars += len(value)
+        elif isinstance(value, Mapping):
+            mapping = cast("Mapping[str, object]", value)
+            chars += sum(NODE + len(key) for key in mapping)
+            left.extend(mapping.values())
+        elif isinstance(value, list | tuple):
+            items = cast("Sequence[object]", value)
+            chars += NODE * len(items)
+            left.extend(items)
+    return chars
+
+
 def _parts(text: str) -> Iterator[str]:
     """Parts of a text between lines, else between words, else wherever they end."""
     at = 0
+    masker = Masker()
     while len(text) - at > MAX_TEXT:
-        end = text.rfind("\n", at, at + MAX_TEXT) + 1 or text.rfind(" ", at, at + MAX_TEXT) + 1 or at + MAX_TEXT
+        end = _end(text, at, masker)
         yield text[at:end]
         at = end
     yield text[at:]
+
+
+def _end(text: str, at: int, masker: Masker) -> int:
+    """Where a part that begins at `at` ends: where a cut hides no credential."""
+    first = 0
+    for blank in "\n ":
+        before = at + MAX_TEXT
+        for _ in range(CUTS):
+            end = text.rfind(blank, at, before) + 1
+            if not end:
+                break
+            first = first or end
+            if _is_seam(text, end, masker):
+                return end
+            before = end - 1
+    return first or at + MAX_TEXT
+
+
+def _is_seam(text: str, end: int, masker: Masker) -> bool:
+    """Whether what stands around there is masked in two parts as in one: not between `password =` and its value."""
+    before, behind = text[max(0, end - AROUND) : end], text[end : end + AROUND]
+    whole, *halves = (cast("str", masker.mask(part, "", [])) for part in (before + behind, before, behind))
+    return whole == "".join(halves)
 
 
 class _Bounds:

@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from codecall.calls.audit_events import AuditEvent
-from codecall.patience import within
+from codecall.patience import in_own_thread, within
 
 logger = logging.getLogger("codecall")
 
@@ -33,7 +33,8 @@ MAX_QUEUED: Final = 10_000
 """Events that may wait for one sink; what comes then is lost, and counted."""
 
 MAX_HELD: Final = 64 * 1024 * 1024
-"""Characters of inputs and values that may wait to be hashed or masked; what comes then is lost, and counted."""
+"""Characters of inputs and values that may wait to be hashed or masked, and of events for one sink; what comes then is
+lost, and counted."""
 
 FLUSH_SECONDS: Final = 5.0
 """How long the end of a server, and that of the process, waits for what is still to be written."""
@@ -140,6 +141,14 @@ class Belt(Generic[T]):
                     return not (self._queue or self._busy)
         return True
 
+    async def flushed(self, seconds: float) -> int:
+        """`flush` on the event loop, though all threads of asyncio be taken; how many things are left."""
+        try:
+            await in_own_thread(seconds + 1, lambda: self.flush(seconds))
+        except (TimeoutError, RuntimeError) as failure:
+            logger.warning("audit: cannot wait for what is still to be written (%s)", failure)
+        return self.waiting
+
     @property
     def waiting(self) -> int:
         """Things that have not been carried yet."""
@@ -177,13 +186,11 @@ class ThreadLane:
 
     def put(self, event: AuditEvent, _loop: asyncio.AbstractEventLoop) -> None:
         """Tell the sink when its turn comes."""
-        self._belt.put(event)
+        self._belt.put(event, event.held)
 
     async def flush(self, seconds: float) -> int:
         """Wait until the sink has been told of all, for so long at most; of how many it has not."""
-        # A thread that cannot be waited for any longer is left alone: it ends with its sink.
-        await within(seconds + 1, asyncio.to_thread(self._belt.flush, seconds))
-        return self._belt.waiting
+        return await self._belt.flushed(seconds)
 
     def _carry(self, event: AuditEvent) -> None:
         if (missing := self.losses.event()) is not None:
@@ -198,13 +205,22 @@ class ThreadLane:
             raise TypeError("a sink that is to be awaited is declared with `async def`")
 
 
+class _Queue:
+    """Events that wait for one async sink."""
+
+    def __init__(self) -> None:
+        self.events: deque[AuditEvent] = deque()
+        self.held = 0
+        """Characters of them."""
+
+
 class TaskLane:
     """The way to an async sink: a task on the event loop of the run."""
 
     def __init__(self, sink: Callable[[AuditEvent], Awaitable[object]]) -> None:
         self._sink = sink
         self.losses = Losses(_name(sink))
-        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, deque[AuditEvent]] = WeakKeyDictionary()
+        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
         self._tasks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = WeakKeyDictionary()
 
     def put(self, event: AuditEvent, loop: asyncio.AbstractEventLoop) -> None:
@@ -221,21 +237,23 @@ class TaskLane:
         task = self._tasks.get(loop)
         if task is not None and not task.done():
             await asyncio.wait({task}, timeout=seconds)
-        return len(self._queues.get(loop) or ()) + (task is not None and not task.done())
+        return len(self._queues[loop].events if loop in self._queues else ()) + (task is not None and not task.done())
 
     def _put(self, event: AuditEvent, loop: asyncio.AbstractEventLoop) -> None:
-        queue = self._queues.setdefault(loop, deque())
-        if len(queue) >= MAX_QUEUED:
-            self.losses.add(1, f"{MAX_QUEUED:,} are waiting")
+        queue = self._queues.setdefault(loop, _Queue())
+        if len(queue.events) >= MAX_QUEUED or queue.held + event.held > MAX_HELD:
+            self.losses.add(1, f"{len(queue.events):,} are waiting, {queue.held:,} characters")
             return
-        queue.append(event)
+        queue.events.append(event)
+        queue.held += event.held
         task = self._tasks.get(loop)
         if task is None or task.done():
             self._tasks[loop] = loop.create_task(self._work(queue))
 
-    async def _work(self, queue: deque[AuditEvent]) -> None:
-        while queue:
-            event = queue.popleft()
+    async def _work(self, queue: _Queue) -> None:
+        while queue.events:
+            event = queue.events.popleft()
+            queue.held -= event.held
             try:
                 if (missing := self.losses.event()) is not None:
                     await within(ASYNC_SECONDS, self._told(missing[0]))
@@ -244,8 +262,9 @@ class TaskLane:
             except Exception as failure:
                 self.losses.add(1, _said(failure))
             except asyncio.CancelledError:
-                self.losses.add(1 + len(queue), "the event loop has ended")
-                queue.clear()
+                self.losses.add(1 + len(queue.events), "the event loop has ended")
+                queue.events.clear()
+                queue.held = 0
                 raise
 
     async def _told(self, event: AuditEvent) -> None:

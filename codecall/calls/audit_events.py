@@ -57,6 +57,8 @@ class AuditEvent:
     """What else there is to say: JSON data, by names in snake_case. None stands for what is not known."""
     trace: Trace | None = None
     """The span it happened in."""
+    held: int = field(default=0, repr=False, compare=False)
+    """Characters that it keeps in memory, about; not part of what is told."""
 
     def as_dict(self) -> dict[str, object]:
         """All of it as one flat JSON object."""

@@ -22,6 +22,7 @@ import anyio
 from msgspec.structs import replace as change
 
 from codecall.calls.digests import digest_soon
+from codecall.calls.keeping import OVERHEAD, keeping
 from codecall.calls.kept_runs import MAX_CALLS, Call, Damaged, Header, RunStore, State
 from codecall.calls.matching import Earlier
 from codecall.envelopes import ExecutionResult
@@ -85,7 +86,11 @@ class RunMemory:
         self._chars = 0
         """Of all values kept."""
         self._last = self._kept = 0
-        self._broken = self._full = False
+        self._keeping = keeping()
+        self._share = self._keeping.share(owner, lasts_s + SLACK_S + options.ttl_s + 120)
+        self._broken = False
+        self._full = ""
+        """Why not all of it is kept, though the store would have taken it."""
 
     async def take_up(self, run_id: str, *, known: bool = False) -> bool:
         """Answer calls from what is kept of that run.
@@ -101,18 +106,23 @@ class RunMemory:
             CannotResume: there is no such run, or it cannot be taken up.
         """
         try:
-            async with asyncio.timeout(TAKE_UP_SECONDS):
+            async with asyncio.timeout(TAKE_UP_SECONDS), self._keeping.turn(self._header.owner):
+                if not known:
+                    self._not_too_many()
                 header = await self._store.header(run_id) if RUN_ID.fullmatch(run_id) else None
                 if header is None and known:
                     return False
                 header = self._checked(run_id, header, known=known)
                 calls = await self._store.calls(run_id, header)
                 attempt = header.attempt + 1 if run_id == self._run_id else 0
-                await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
-                self._header = change(
-                    self._header, attempt=attempt, generation=header.generation + 1, inherited=len(calls)
-                )
-                await self._begin()
+                generation = header.generation + 1
+                # A run that is begun again goes on as it was: to forget that it was would make its calls twice.
+                if self._has_room(sum(len(call.value or "") + OVERHEAD for call in calls), always=known):
+                    await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
+                    self._header = change(self._header, attempt=attempt, generation=generation, inherited=len(calls))
+                    await self._begin()
+                else:
+                    self._header = change(self._header, attempt=attempt, generation=generation)
         except CodeCallError:
             raise
         except Damaged:
@@ -129,6 +139,7 @@ class RunMemory:
         self._from = run_id
         self._earlier = Earlier(calls)
         self._chars = sum(len(call.value or "") for call in calls)
+        self._keeping.reads(self._header.owner, self._earlier, self._chars)
         return True
 
     async def recall(self, made: MadeCall, text: str) -> str | None:
@@ -157,7 +168,7 @@ class RunMemory:
         begun = self._begun.pop(made.number, None)
         if begun is None:
             return
-        if self._broken:
+        if self._broken or (self._full and not self._written):
             made.kept = False
             return
         call = begun.call
@@ -173,10 +184,12 @@ class RunMemory:
             call = change(call, state="ok", value=value)
         if begun.number > MAX_CALLS - self._header.inherited:
             made.kept = False
-            self._full = True
+            self._full = self._full or f"it made more than {MAX_CALLS:,} calls"
             return
+        if not (fits := not self._full and self._has_room(len(call.value or "") + OVERHEAD)):
+            made.kept = False
         with anyio.CancelScope(shield=True):
-            await self._write(made, begun.number, call)
+            await self._write(made, begun.number, call if fits else None)
 
     async def attend(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
         """The result of `run`, which this is the memory of; says what was taken up, and what could not be kept."""
@@ -186,12 +199,19 @@ class RunMemory:
             with anyio.CancelScope(shield=True):
                 await self._end("cancelled")
             raise
+        finally:
+            self._earlier = Earlier()  # what was read takes room
         await self._end("ok" if result.success else "failed")
         warnings = result.warnings
         if not result.success and (self._broken or self._full):
-            why = "the store of runs failed" if self._broken else f"it made more than {MAX_CALLS:,} calls"
+            why = "the store of runs failed" if self._broken else self._full
             warnings = (*warnings, f"This run cannot be taken up with resumeFrom: {why}.")
         return replace(result, resumed_from=self._from, warnings=warnings)
+
+    def _not_too_many(self) -> None:
+        if self._keeping.reading(self._header.owner) >= self._options.max_caller_chars:
+            why = "too many runs of yours that were taken up have not ended yet; nothing was run"
+            raise CannotResume(why, hint="Wait until one of them has ended.")
 
     def _checked(self, run_id: str, header: Header | None, *, known: bool) -> Header:
         """The header, if the run can be taken up; a run of somebody else is none."""
@@ -215,6 +235,16 @@ class RunMemory:
             )
         return header
 
+    def _has_room(self, chars: int, *, always: bool = False) -> bool:
+        """Whether the caller has room for so much more; takes it."""
+        most = self._options.max_caller_chars
+        if self._keeping.take(self._share, chars, None if always else most):
+            return True
+        if not self._full:
+            self._full = f"what is kept of your runs has {most:,} characters, and is kept for {self._options.ttl_s:,} s"
+            logger.warning("run %s is not kept for resumeFrom: resume.max_caller_chars", self._run_id)
+        return False
+
     def _too_much(self, value: str) -> str | None:
         options = self._options
         if len(value) > options.max_value_chars:
@@ -224,11 +254,16 @@ class RunMemory:
         self._chars += len(value)
         return None
 
-    async def _write(self, made: MadeCall, number: int, call: Call) -> None:
+    async def _write(self, made: MadeCall, number: int, call: Call | None) -> None:
+        """None: there is no room, which the record says, so that it is not taken for all if the server is killed."""
         try:
-            if not self._written:
-                await self._begin()
-            await self._put(number, call)
+            if call is not None:
+                if not self._written:
+                    await self._begin()
+                await self._put(number, call)
+            elif self._written and self._header.whole:
+                self._header = change(self._header, whole=False)
+                await self._store.put_header(self._run_id, self._header)
         except Exception as failure:
             made.kept = False
             self._failed(failure)

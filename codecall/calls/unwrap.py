@@ -46,6 +46,8 @@ _FLAT: Final = frozenset({int, float, bool, type(None)})
 """Types of values that count nothing besides."""
 
 _check = msgspec.json.Decoder(msgspec.Raw).decode
+_type_of: Final = cast("Callable[[object], type]", type)
+"""`type`; of what is unknown, the type checker takes that for something else."""
 
 
 class Result(Protocol):
@@ -188,24 +190,23 @@ def decoded_size(base64: str) -> int:
 def exceeds(value: object, limit: int) -> bool:
     """Whether `value` is larger than about `limit` characters of JSON; stops counting as soon as it is."""
     left = limit - _NODE_CHARS
-    waiting: list[Iterable[object]] = [(value,)]
+    waiting: list[Iterable[Any]] = [(value,)]
+    item: Any
     while waiting:
         # No more items than there are characters left: a container whose items are too many is not waiting here.
         for item in waiting.pop():
-            kind = type(item)
+            kind = _type_of(item)
             if kind is str:
-                left -= len(cast("str", item))
+                left -= len(item)
             elif kind in _FLAT:
                 continue
-            elif kind is dict or isinstance(item, Mapping):
-                mapping = cast("Mapping[object, object]", item)
-                left -= len(mapping) * 2 * _NODE_CHARS
-                waiting.append(mapping.values())
-            elif isinstance(item, (list, tuple)):
-                sequence = cast("Sequence[object]", item)
-                left -= len(sequence) * (_NODE_CHARS + 1)
-                waiting.append(sequence)
-            elif isinstance(item, str):
+            elif kind is dict or issubclass(kind, Mapping):
+                left -= len(item) * 2 * _NODE_CHARS
+                waiting.append(item.values())
+            elif issubclass(kind, (list, tuple)):
+                left -= len(item) * (_NODE_CHARS + 1)
+                waiting.append(item)
+            elif issubclass(kind, str):
                 left -= len(item)
             if left < 0:
                 return True

@@ -6,9 +6,10 @@ Authorization is not decided here: what arrives is what FastMCP lists for the ca
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
 
-from codecall.catalog.metadata import ToolMetadata, read_metadata
+from codecall.catalog.metadata import META_KEY, ToolMetadata, read_metadata
 from codecall.options import Mode, PluginOptions
 
 logger = logging.getLogger("codecall")
@@ -21,6 +22,18 @@ _DEFAULTS: dict[Mode, tuple[bool, bool]] = {
     "metadata_driven": (False, True),
 }
 """For each mode: is a tool enabled, is it listed, when its own metadata does not say."""
+
+
+class _Described(Protocol):
+    """A tool of FastMCP's, as far as it is looked at here."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def meta(self) -> Mapping[str, object] | None: ...
+
+
+DescribedT = TypeVar("DescribedT", bound=_Described)
 
 
 def is_reserved(name: str) -> bool:
@@ -60,6 +73,16 @@ class Reach:
         if not self.manages(app_id):
             return True
         return self._listed if metadata.visible_in_list_tools is None else metadata.visible_in_list_tools
+
+    def shows(self, tool: DescribedT, app_of: Callable[[DescribedT], str] | None) -> bool:
+        """Whether clients see this tool in `tools/list`; `app_of` gives its app, where that is known.
+
+        FastMCP asks it of all tools in every request of 2026-07-28, so what most tools come to is not worked out.
+        """
+        if self._app_ids is None and (not tool.meta or META_KEY not in tool.meta):
+            return self._listed
+        metadata = self.metadata(tool.name, tool.meta)
+        return self.lists(metadata, metadata.app_id or (app_of(tool) if app_of is not None else ""))
 
     def allows(self, name: str, metadata: ToolMetadata, app_id: str) -> bool:
         """Whether search, describe, invoke and scripts may use the tool, as long as `include_tools` lets it in."""

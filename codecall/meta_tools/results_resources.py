@@ -24,6 +24,9 @@ from codecall.calls.callers import client_key
 from codecall.meta_tools.results import URI, Results, log_failure
 from codecall.meta_tools.results_store import PAGE_CHARS, Head, StoreFailed
 
+MAX_WHOLE_CHARS: Final = 2 * 1024 * 1024
+"""Characters that are given at once. One message with them holds the event loop up for everybody."""
+
 _OURS: Final = re.compile(re.escape(URI) + r"([^/?#]+)(/pages/[^/?#]+)?")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
 
@@ -39,8 +42,8 @@ class ResultResources:
             name="codecall-result",
             title="Result of a script",
             description="The whole JSON text of a script's result that was too large for an answer, by the `handle` "
-            "in its `largeResult`; a client that takes no message that long reads its pages. Only for whoever ran the "
-            "script, until it expires.",
+            f"in its `largeResult`, if it has no more than {MAX_WHOLE_CHARS} characters; longer ones are read in "
+            "pages. Only for whoever ran the script, until it expires.",
             mime_type="application/json",
         )
         self._page = ResourceTemplate.from_function(
@@ -72,9 +75,15 @@ class ResultResources:
 
         Raises:
             NotFoundError: there is none for this caller.
-            ResourceError: the store does not answer.
+            ResourceError: it is too long to be given at once, or the store does not answer.
         """
         found = await self._found(handle)
+        if found is not None and found.head.chars > MAX_WHOLE_CHARS:
+            message = (
+                f"This result has {found.head.chars} characters, and no more than {MAX_WHOLE_CHARS} are given at "
+                f"once: read its {found.head.pages} pages, {URI}{{handle}}/pages/1 and so on"
+            )
+            raise ResourceError(message, log_level=logging.DEBUG)
         return await self._text(found, 0, None)
 
     async def page(self, handle: str, page: str) -> str:

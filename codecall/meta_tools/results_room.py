@@ -14,6 +14,10 @@ OVERHEAD: Final = 1_024
 """Bytes that count for each entry in a store besides its text, so that many small ones have a limit too."""
 
 
+SHARE: Final = 4
+"""What is free must be so many times what the caller has who takes some more of it."""
+
+
 class Claim:
     """Room that is taken until it expires."""
 
@@ -33,7 +37,8 @@ class Room:
 
     Args:
         most: Bytes for all callers together.
-        most_of_one: Bytes for any one caller.
+        most_of_one: Bytes for any one caller; and nobody may have more than a quarter of what is free after it. So
+            however many callers take what they can, the next one still finds some room.
         clock: Seconds.
     """
 
@@ -57,8 +62,8 @@ class Room:
         taken = self._of_owner[owner]
         if taken + size > self._most_of_one:
             raise _full(f"your kept results take {taken} of {self._most_of_one} bytes", "results.max_caller_bytes")
-        if self._taken + size > self._most:
-            raise _full("there is no room for it among all that are kept", "results.max_total_bytes")
+        if (taken + size) * SHARE > self._most - (self._taken + size):
+            raise _full("there is too little room left among all that are kept", "results.max_total_bytes")
         claim = Claim(now + seconds, owner, 0)
         self._grow(claim, size)
         heappush(self._claims, claim)

@@ -16,10 +16,12 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
+
+from codecall.patience import within
 
 logger = logging.getLogger("codecall")
 
@@ -29,8 +31,22 @@ ANSWERS_S: Final = 0.25
 LAST_S: Final = 5.0
 """Seconds a process that the signal itself does not end has to end in some other way."""
 
+LONGER_S: Final = 10.0
+"""Seconds beyond their grace in which scripts must have been ended and records written; then what comes next comes."""
+
+T = TypeVar("T")
+
 Stop: TypeAlias = Callable[[], Awaitable[bool]]
 """Drains a plugin; whether there was anybody to get an answer."""
+
+
+async def in_time(grace_s: float, stopping: Coroutine[Any, Any, T]) -> T:
+    """What `stopping` gives, which has no more than `grace_s` and `LONGER_S` for it.
+
+    Raises:
+        TimeoutError: it took longer, whatever held it up.
+    """
+    return await within(grace_s + LONGER_S, stopping)
 
 
 class Termination:
@@ -85,12 +101,14 @@ class Termination:
             # The second one; or the server before whose handler we came has stopped, and passes it on.
             link.pass_on()
             return
-        self._received = link
-        try:
-            for loop in {loop for loop, _ in self._stops.values()}:
-                loop.call_soon_threadsafe(self._begin)
-        except RuntimeError:  # the loop is closed: there is nothing to wait for
+        # All were noted on this thread, which runs one loop at a time: the others stand still or are closed, and
+        # nothing that is theirs could be waited for.
+        loop = next((loop for loop, _ in self._stops.values() if loop.is_running()), None)
+        if loop is None:
             link.pass_on()
+            return
+        self._received = link
+        loop.call_soon_threadsafe(self._begin)
 
     def _begin(self) -> None:
         if self._task is None and self._received is not None:

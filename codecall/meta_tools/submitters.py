@@ -23,14 +23,13 @@ from fastmcp.server.dependencies import get_access_token, get_context
 from fastmcp.server.transforms.visibility import get_visibility_rules, save_visibility_rules
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
 from fastmcp_tasks.dependencies import CurrentDocket
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.calls.callers import client_key
 
-NOTE_S: Final = 86_400
-"""Seconds a note is kept for a task that waits in the queue."""
-
 AFTER_S: Final = 900
-"""Seconds it is kept once the task has run: as long as FastMCP keeps the result."""
+"""Seconds a note is kept once its task has run: as long as FastMCP keeps the result. Before, as long as FastMCP keeps
+what it knows of the request, which is as much longer than Docket keeps a task; without that, no task is run."""
 
 UNKNOWN: Final = "it is not known any more who asked for this task, so it was not run; ask for it again"
 EXPIRED: Final = (
@@ -57,7 +56,7 @@ async def note_submitter() -> None:
         context = get_context()
     except RuntimeError:
         return
-    if context.request_context is None or context.client_extension_settings(TASKS_EXTENSION_ID) is None:
+    if not _asks_for_task(context):
         return
     docket = await _queue()
     if docket is None:
@@ -65,13 +64,14 @@ async def note_submitter() -> None:
     note = _Note(client_key(context), get_access_token() is not None, await get_visibility_rules(context))
     text = msgspec.json.encode(note)
     key = _key(docket, context)
+    seconds = int(docket.execution_ttl.total_seconds()) + AFTER_S
     async with docket.redis() as redis:
-        if await redis.set(key, text, ex=NOTE_S, nx=True):
+        if await redis.set(key, text, ex=seconds, nx=True):
             return
         earlier = await redis.get(key)
         if earlier is not None and _read(earlier).caller != note.caller:
             raise ToolError("another client asked for a task with this session and request id; use another id")
-        await redis.set(key, text, ex=NOTE_S)
+        await redis.set(key, text, ex=seconds)
 
 
 async def submitter(context: Context) -> str:
@@ -104,6 +104,18 @@ async def release(context: Context) -> None:
     if docket is not None:
         async with docket.redis() as redis:
             await redis.expire(_key(docket, context), AFTER_S)
+
+
+def _asks_for_task(context: Context) -> bool:
+    """Whether FastMCP may make a task of this request: with the extension, on the era that has them."""
+    here = context.request_context
+    # FastMCP looks the tool up for each poll (`tasks/get`), too, and has no other way to tell them apart.
+    return (
+        here is not None
+        and here._srctx.method == "tools/call"  # pyright: ignore[reportPrivateUsage]
+        and here.protocol_version in MODERN_PROTOCOL_VERSIONS
+        and context.client_extension_settings(TASKS_EXTENSION_ID) is not None
+    )
 
 
 async def _queue() -> Docket | None:

@@ -22,9 +22,10 @@ from opentelemetry.trace import use_span
 
 from codecall import AuditEvent, CodeCallPlugin, LoggingSink, OpenTelemetrySink, RateLimitPlugin
 from codecall.calls.audit import Audit
-from codecall.calls.audit_data import recorded, recorded_json, recorded_script
+from codecall.calls.audit_data import named, recorded, recorded_json, recorded_script
 from codecall.calls.audit_sinks import AUDIT_LOGGER
 from codecall.calls.digests import MAX_SORTED, digest, digest_soon
+from codecall.made_calls import MadeCall
 from codecall.operating import AuditOptions
 
 Answer = dict[str, Any]
@@ -257,6 +258,28 @@ def test_a_script_is_recorded_whole():
     script = "const a = 1;\n" * 400 + f"const key = `{key}`;\n" + "x" * 9_000
     assert recorded_script(script) == script.replace(key, "[credential]")
     assert recorded_script("") == ""
+
+
+@pytest.mark.parametrize("value", ["hunter2-and-more", "'hunter2-and-more'"])
+@pytest.mark.parametrize("between", ["  \n", "\n", " "])
+def test_no_cut_of_a_script_separates_a_credential_from_its_name(value: str, between: str):
+    for filler in range(3_930, 4_000, 6):
+        script = f"{'x = 1;' * (filler // 6)}\nconst password={between}{value};\n{'y = 2; ' * 600}"
+        told = recorded_script(script)
+        assert "hunter2" not in told, filler
+        assert told.endswith("y = 2; ")
+
+
+def test_of_the_uri_of_a_resource_no_query_and_no_credential_is_recorded():
+    uri = "crm://ann:pa55word-long@host/people?name=Ann#x"
+    made = MadeCall(1, "resource", uri)
+    name = str(named(made, whole=False)["name"])
+    assert "Ann" not in name
+    assert name.endswith(f"?sha256={hashlib.sha256(uri.encode()).hexdigest()}")
+    for whole in (False, True):
+        assert "pa55word" not in str(named(made, whole=whole)["name"])
+    assert named(MadeCall(1, "resource", "crm://people?name=Ann"), whole=True)["name"] == "crm://people?name=Ann"
+    assert named(MadeCall(1, "resource", "crm://people"), whole=False)["name"] == "crm://people"
 
 
 async def test_digests_are_of_what_is_meant():

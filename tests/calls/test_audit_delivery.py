@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,22 @@ async def test_each_sink_gets_all_events_in_order():
     assert audit.lost == 0
 
 
+async def test_tools_that_hang_in_all_threads_of_asyncio_hold_up_no_flush():
+    go = threading.Event()
+    taken = ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(taken)
+    hanging = asyncio.get_running_loop().run_in_executor(None, go.wait)
+    try:
+        events: list[AuditEvent] = []
+        audit = audit_of(events.append)
+        note(audit, 1, 2)
+        await asyncio.wait_for(audit.flush(), 10)
+        assert numbers(events) == [1, 2]
+    finally:
+        go.set()
+        await hanging
+
+
 async def test_a_sink_that_hangs_holds_up_nobody_and_what_it_misses_is_counted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
@@ -90,6 +107,37 @@ async def test_a_sink_that_hangs_holds_up_nobody_and_what_it_misses_is_counted(
     # The sink is told of the gap where it knows of it.
     assert numbers(slow.events) == [0, "codecall.audit.lost", *range(1, 101)]
     assert slow.events[1].fields == {"events": 99}
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_what_waits_for_a_sink_that_hangs_is_bounded_in_characters(
+    plain: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(audit_delivery, "MAX_HELD", 10_000)
+    go = asyncio.Event()
+    slow, taken = Slow(), list[AuditEvent]()
+
+    async def hangs(event: AuditEvent) -> None:
+        await go.wait()
+        taken.append(event)
+
+    audit = audit_of(slow if plain else hangs)
+    for number in range(20):
+        audit.note(
+            "codecall.execute.start", "run", "ann", lambda number=number: {"number": number, "in": ["x" * 1_900]}
+        )
+    # All are on their way to the sink before it takes any.
+    await asyncio.to_thread(audit._notes.flush, 5)
+    await asyncio.sleep(0)
+    assert 13 <= audit.lost <= 16
+    assert "are waiting, 9" in caplog.text
+    slow.go.set()
+    go.set()
+    await audit.flush()
+    assert len(slow.events if plain else taken) == 21 - audit.lost
+    note(audit, 99)
+    await audit.flush()
+    assert (slow.events if plain else taken)[-1].fields["number"] == 99
 
 
 async def test_the_end_of_a_server_does_not_wait_for_a_sink_that_hangs(

@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, SupportsFloat
+from weakref import WeakKeyDictionary
 
 import anyio
 import pytest
@@ -18,7 +19,9 @@ from key_value.aio.stores.redis import RedisStore
 
 from codecall import CodeCallPlugin, OptionsError
 from codecall.calls import kept_runs
+from codecall.calls.keeping import AT_ONCE, Keeping
 from codecall.calls.kept_runs import COLLECTION, RunStore
+from codecall.calls.matching import Earlier
 from codecall.calls.resuming import CannotResume, RunMemory
 from codecall.errors import Called
 from codecall.made_calls import MadeCall
@@ -419,3 +422,75 @@ async def test_a_cancelled_run_keeps_what_was_done():
         ended = await shop.run("return await callTool('send', {to: 'a'})", resumeFrom=run_id)
         assert ended["result"] == "sent a x"
         assert shop.sent == []
+
+
+class Cancels(MemoryStore):
+    """A store whose own requests are cancelled."""
+
+    async def put(self, key: str, value: Mapping[str, Any], **more: Any) -> None:
+        raise asyncio.CancelledError
+
+
+async def test_a_store_that_cancels_itself_is_one_that_fails():
+    async with mail(resume={"store": Cancels()}) as shop:
+        ended = await shop.run(ENDS, context={"to": ["a"]})
+        assert ended["result"] == ["sent a x"]
+        failed = await shop.run(FAILS, context={"to": ["b"]})
+        assert "the store of runs failed" in failed["warnings"][-1]
+        assert shop.sent == ["a", "b"]
+
+
+async def test_what_is_kept_of_all_runs_of_a_caller_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    # The other tests here are the same caller on the same event loop.
+    monkeypatch.setattr("codecall.calls.keeping._OF_LOOPS", WeakKeyDictionary())
+    async with mail(**resumable(max_caller_chars=3_500)) as shop:
+        first = await shop.run(FAILS, context={"to": ["a", "b"]})
+        second = await shop.run(FAILS, context={"to": ["c", "d"]}, resumeFrom=first["runId"])
+        assert [call.get("kept") for call in second["calls"]] == [None, None]
+        full = await shop.run(FAILS, context={"to": ["a", "b"]}, resumeFrom=first["runId"])
+        # It is answered all the same, and says that it is the last of its kind.
+        assert [call["number"] for call in full["resumed"]["calls"]] == [1, 2]
+        assert "what is kept of your runs has 3,500 characters" in full["warnings"][-1]
+        assert "is known any more" in await shop.refusal(resumeFrom=full["runId"])
+        some = await shop.run(FAILS, context={"to": ["e", "f", "g"]})
+        assert "cannot be taken up" in some["warnings"][-1]
+        assert "is known any more" in await shop.refusal(resumeFrom=some["runId"])
+        assert shop.sent == ["a", "b", "c", "d", "e", "f", "g"]
+
+
+def test_room_is_there_again_when_what_took_it_has_expired():
+    now = 0.0
+    kept = Keeping(lambda: now)
+    share = kept.share("ann", 10)
+    assert kept.take(share, 90, 100)
+    assert not kept.take(kept.share("ann", 5), 20, 100)
+    assert kept.take(kept.share("bob", 5), 20, 100)
+    now = 10.0
+    assert kept.take(kept.share("ann", 5), 100, 100)
+    assert kept.take(share, 90, 100)  # it has ended, and counts no more
+
+
+def test_records_that_are_read_count_while_they_are_there():
+    kept, record = Keeping(), Earlier()
+    kept.reads("ann", record, 90)
+    assert kept.reading("ann") == 90
+    del record
+    assert kept.reading("ann") == 0
+
+
+async def test_runs_are_taken_up_a_few_at_a_time_and_of_one_caller_one():
+    kept = Keeping()
+    now: list[str] = []
+    most: list[int] = []
+
+    async def take_up(owner: str) -> None:
+        async with kept.turn(owner):
+            now.append(owner)
+            assert now.count(owner) == 1
+            most.append(len(now))
+            await asyncio.sleep(0)
+            now.remove(owner)
+
+    await asyncio.gather(*(take_up(owner) for owner in "aaaaaaaabcdefg"))
+    assert max(most) == AT_ONCE
+    assert len(most) == 14

@@ -693,4 +693,4 @@ def test_a_server_that_is_gone_is_forgotten() -> None:
         asyncio.run(use(number))
     for _ in range(3):  # what a collection ends may hold what only the next one finds
         gc.collect()
-    assert len(plugin._catalogues._of) == 0
+    assert len(plugin._now.catalogues._of) == 0

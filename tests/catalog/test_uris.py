@@ -85,21 +85,20 @@ async def test_many_templates_share_one_measure() -> None:
     for number in range(20):
         server.resource(f"data://{{a*}}/{{b*}}/end{number}", name=f"t{number}")(lambda a, b: "x")
     hostile = ["data://" + "a/" * 500 + str(number) for number in range(60)]
-    held_up = 0.0
+    turns = 0
     done = False
 
     async def watch() -> None:
-        nonlocal held_up
+        nonlocal turns
         while not done:
-            before = time.perf_counter()
             await asyncio.sleep(0)
-            held_up = max(held_up, time.perf_counter() - before)
+            turns += 1
 
     watching = asyncio.create_task(watch())
     assert await resolved(server, *hostile) == [None] * 60
     done = True
     await watching
-    assert held_up < 0.2
+    assert turns >= 60  # others had theirs after each
     assert await resolved(server, "data://a/b/c/end7") == ["data://a/b/c/end7"]
 
 

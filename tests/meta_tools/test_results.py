@@ -16,6 +16,7 @@ from mcp import MCPError
 
 from codecall import CodeCallPlugin, Enclave
 from codecall.envelopes import EXECUTE_SCHEMA
+from codecall.meta_tools import results_resources
 from codecall.meta_tools.results_store import PAGE_CHARS
 
 SMALL = {"preset": "secure", "max_result_bytes": 2_000}
@@ -185,6 +186,20 @@ async def test_it_is_a_resource_with_pages(mode: Mode) -> None:
             "codecall://results/{handle}/pages/{page}",
         ]
         assert await client.list_resources() == []
+
+
+async def test_one_that_is_very_long_is_given_in_pages_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it in one message would hold up everybody."""
+    monkeypatch.setattr(results_resources, "MAX_WHOLE_CHARS", PAGE_CHARS)
+    async with Client(shop()) as client:
+        fits = await large(client, "'x'.repeat(65534)")
+        assert len(await text(client, fits["uri"])) == PAGE_CHARS
+        told = await large(client, "'x'.repeat(65535)")
+        with pytest.raises(
+            MCPError, match=r"has 65537 characters, .* read its 2 pages, codecall://results/\{handle\}/pa"
+        ):
+            await client.read_resource(told["uri"])
+        assert len(await text(client, f"{told['uri']}/pages/2")) == 1
 
 
 async def test_no_catalogue_shows_it_and_no_script_reads_it_by_its_uri() -> None:
@@ -357,7 +372,8 @@ async def test_many_clients_at_once() -> None:
             """
             assert await value(client, script) == [[f"{number} of 299"], "RESULT_NOT_FOUND"]
 
-    async with asyncio.TaskGroup() as group:
+    # FastMCP ends a server's lifespan with the client that came first: one that stays.
+    async with Client(server), asyncio.TaskGroup() as group:
         for number in range(8):
             group.create_task(one(number))
     assert len(set(handles.values())) == 8

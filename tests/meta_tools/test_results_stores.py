@@ -26,7 +26,7 @@ from codecall.meta_tools import results_store
 from codecall.meta_tools.results import Results, Vault, handle_of
 from codecall.meta_tools.results_memory import MemoryResults
 from codecall.meta_tools.results_room import OVERHEAD, Room
-from codecall.meta_tools.results_store import COLLECTION, PAGE_CHARS
+from codecall.meta_tools.results_store import COLLECTION, PAGE_CHARS, pages_of
 from codecall.operating import ResultsOptions
 from tests.redis_server import RedisServer
 
@@ -306,22 +306,40 @@ def test_memory_outlives_an_event_loop() -> None:
 
 def test_room() -> None:
     now = [0.0]
-    room = Room(100, 60, lambda: now[0])
+    room = Room(500, 60, lambda: now[0])
     first = room.take("ann", 50, 10)
     with pytest.raises(LimitExceeded, match="your kept results take 50 of 60 bytes"):
         room.take("ann", 11, 10)
     room.take("bob", 50, 20)
-    with pytest.raises(LimitExceeded, match="no room for it among all that are kept"):
-        room.take("cid", 1, 10)
     room.give_back(first, 20)
-    room.take("cid", 30, 10)
+    room.take("cid", 60, 10)
     now[0] = 10.0
-    room.take("ann", 50, 10)
+    room.take("ann", 60, 10)
     with pytest.raises(LimitExceeded):
         room.take("bob", 11, 10)
     now[0] = 20.0
     room.take("dan", 60, 10)
     assert OVERHEAD > 0
+    shared = Room(100, 60, lambda: now[0])
+    shared.take("ann", 20, 10)
+    with pytest.raises(LimitExceeded, match="too little room left among all that are kept"):
+        shared.take("bob", 17, 10)
+    shared.take("bob", 16, 10)
+
+
+def test_a_few_callers_cannot_fill_it() -> None:
+    options, mib = ResultsOptions(), 1 << 20
+    room = Room(options.max_total_bytes, options.max_caller_bytes)
+    for hog in range(8):
+        try:
+            for _ in range(options.max_total_bytes // mib):
+                room.take(f"10.0.0.{hog}", mib, 10)
+        except LimitExceeded:
+            continue
+    room.take("ann", 8 * mib, 10)
+    # One result of the greatest size fits.
+    alone = Room(options.max_total_bytes, options.max_caller_bytes)
+    alone.take("ann", options.max_bytes + (pages_of(options.max_bytes) + 1) * OVERHEAD, 10)
 
 
 async def test_sixty_callers_at_once() -> None:

@@ -16,6 +16,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 from fastmcp.server.auth import AccessToken, TokenVerifier, require_scopes
 from fastmcp.server.auth.providers.jwt import JWTVerifier, RSAKeyPair
+from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
 from fastmcp_tasks import TasksExtension, ToolTask, call_tool_task
 from mcp.shared.exceptions import MCPError
 
@@ -278,6 +279,34 @@ async def test_nobody_takes_the_place_of_another_who_asked() -> None:
         async with client("10.0.0.2", **{"Mcp-Session-Id": "same"}) as other:
             with pytest.raises(ToolError, match="another client"):
                 await other.call_tool("codecall:execute", {"script": "return 2"})
+
+
+async def test_notes_of_who_asked_go_with_what_fastmcp_keeps() -> None:
+    server = make()
+    async with Client(server) as client:
+        assert (await ended(client, "return 1"))["result"] == 1
+        task = await begun(client, "return 1", dryRun=True)
+        docket = server._docket
+        assert docket is not None
+        async with docket.redis() as redis:
+            notes = await redis.keys(docket.key("codecall:submitter:*"))
+            seconds = [await redis.ttl(note) for note in notes]
+        await task.result()
+    assert len(seconds) == 2
+    assert all(0 < left <= docket.execution_ttl.total_seconds() + 900 for left in seconds)
+
+
+async def test_of_clients_that_cannot_have_tasks_nothing_is_noted() -> None:
+    server = make()
+    async with Client(server, mode="legacy") as client:
+        meta = {"io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS_EXTENSION_ID: {}}}}
+        answer = await client.call_tool("codecall:execute", {"script": "return 1"}, meta=meta)
+        assert answer.structured_content is not None
+        assert answer.structured_content["result"] == 1
+        docket = server._docket
+        assert docket is not None
+        async with docket.redis() as redis:
+            assert await redis.keys(docket.key("codecall:submitter:*")) == []
 
 
 async def test_a_task_of_which_nobody_knows_who_asked_is_refused() -> None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -486,7 +487,7 @@ async def test_values_are_gone_with_the_run(enclave: Enclave, end: str, monkeypa
             else:
                 for worker in enclave.pool.lent():
                     worker.kill()
-    assert (kept[0].size, list(kept[0].found("ref_"))) == (0, [])
+    assert (kept[0].size, [found async for found in kept[0].found("ref_")]) == (0, [])
 
 
 # -------------------------------------------------------------------------------------------------- any value, anywhere
@@ -564,6 +565,62 @@ async def test_halves_of_surrogate_pairs_are_replaced() -> None:
         assert given == {"v": ["😀 \ufffd \\ud83d \ufffd", "é"]}
 
 
+class Turns:
+    """Counts the turns of the event loop while something else runs."""
+
+    async def __aenter__(self) -> Turns:
+        self.number = 0
+        self._task = asyncio.create_task(self._count())
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        self._task.cancel()
+
+    async def _count(self) -> None:
+        while True:
+            self.number += 1
+            await asyncio.sleep(0)
+
+
+async def test_the_event_loop_has_its_turn_while_references_are_filled_in() -> None:
+    outside = Sidecar(ALLOWANCE)
+    told = await outside.keep(wire.Call(1, "give", "{}", reference=True), json.dumps("x" * 100_000))
+    token = json.loads(str(told))["$reference"]
+    given: dict[str, Any] = {"v": [token] * 80}
+    async with Turns() as turns, Resolving(outside, LIMITS, wire.Call(2, "take", json.dumps(given))).arguments(given):
+        assert turns.number >= 40
+
+
+async def test_the_event_loop_has_its_turn_while_a_result_is_searched() -> None:
+    outside = Sidecar(ALLOWANCE)
+    told = await outside.keep(wire.Call(1, "give", "{}", reference=True), json.dumps("x" * 100))
+    token = json.loads(str(told))["$reference"]
+    limits = msgspec.structs.replace(LIMITS, max_kept_bytes=8_000_000)
+    # Tokens at the edges of the windows, and within none.
+    rows = [token if n % 37 == 0 else "{}," * n for n in range(1_000)]
+    text = json.dumps(rows)
+    async with Turns() as turns:
+        result = await resolving.whole(resolving.Sent(text, len(text)), outside, limits)
+    assert turns.number >= len(text) // sidecar.WINDOW
+    assert json.loads(result.result.text) == ["x" * 100 if item == token else item for item in rows]
+
+
+async def test_no_more_references_than_may_be_in_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolving, "MAX_PLACES", 10)
+    outside = Sidecar(ALLOWANCE)
+    token = json.loads(str(await outside.keep(wire.Call(1, "give", "{}", reference=True), "[1]")))["$reference"]
+    for count in (10, 11):
+        text = json.dumps([token] * count)
+        if count == 10:
+            assert (await resolving.whole(resolving.Sent(text, len(text)), outside, LIMITS)).result.text == str(
+                [[1]] * count
+            )
+            continue
+        with pytest.raises(LimitExceeded, match="more than 10 references"):
+            await resolving.whole(resolving.Sent(text, len(text)), outside, LIMITS)
+
+
 def test_tokens_of_two_runs_have_nothing_in_common() -> None:
     async def tokens() -> list[str]:
         outside = Sidecar(ALLOWANCE)
@@ -573,4 +630,4 @@ def test_tokens_of_two_runs_have_nothing_in_common() -> None:
     first, second = asyncio.run(tokens()), asyncio.run(tokens())
     assert len({*first, *second}) == 4
     assert not {token[4:28] for token in first} & {token[4:28] for token in second}
-    assert all(sidecar._TOKEN.fullmatch(token) for token in (*first, *second))
+    assert all(re.fullmatch("ref_[0-9a-f]{29}", token) for token in (*first, *second))

@@ -7,10 +7,12 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from codecall.meta_tools import sigterm as sigterm_module
 from codecall.meta_tools.sigterm import ANSWERS_S, Termination
 
 
@@ -147,6 +149,59 @@ async def test_a_stop_that_fails_holds_up_nothing(handler: Handler, caplog: pyte
         sigterm()
         await wait(handler.came)
     assert "stopping at SIGTERM failed" in caplog.text
+
+
+async def test_a_stop_that_hangs_and_cannot_be_cancelled_is_given_up(
+    handler: Handler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(sigterm_module, "LONGER_S", 0.05)
+    go_on = asyncio.Event()
+
+    async def hang() -> bool:
+        while not go_on.is_set():
+            with suppress(asyncio.CancelledError):
+                await go_on.wait()
+        return True
+
+    with Termination().watched(lambda: sigterm_module.in_time(0, hang())):
+        sigterm()
+        await wait(handler.came)
+    go_on.set()
+    assert "no answer within 0.05 s" in caplog.text
+
+
+async def test_event_loops_that_stand_still_hold_up_nothing(handler: Handler):
+    termination, stop = Termination(), Stop()
+    others = [asyncio.new_event_loop() for _ in range(3)]
+    left: list[Any] = []
+
+    async def leave() -> None:
+        watched = termination.watched(Stop())
+        watched.__enter__()
+        left.append(watched)
+
+    def fill() -> None:
+        for loop in others:
+            loop.run_until_complete(leave())
+        others[0].close()
+
+    # Their lifespans are left open on this thread, in which they are run before this loop goes on.
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        fill()
+    finally:
+        asyncio._set_running_loop(running)
+    with termination.watched(stop):
+        sigterm()
+        await wait(stop.begun)
+        assert handler.seen == 0
+        stop.go_on.set()
+        await wait(handler.came)
+    for watched in left:
+        watched.__exit__(None, None, None)
+    for loop in others:
+        loop.close()
 
 
 async def test_a_second_life(handler: Handler):

@@ -195,6 +195,12 @@ async def test_no_answer_names_what_is_out_of_reach(asked: Any, install: Any) ->
             assert "closed" not in text
 
 
+def told_of(envelope: dict[str, Any]) -> str:
+    """All of it but the run's name and its times."""
+    calls = [{**call, "durationMs": 0} for call in envelope["calls"]]
+    return json.dumps({**envelope, "stats": None, "runId": None, "calls": calls})
+
+
 async def test_hidden_and_absent_are_told_alike(asked: Any, install: Any) -> None:
     """What FastMCP does not list for this caller gets the answer of what does not exist."""
     server = FastMCP("alike")
@@ -204,7 +210,7 @@ async def test_hidden_and_absent_are_told_alike(asked: Any, install: Any) -> Non
         here = asked(client)
         for ask in ("readResource('data://{}')", "getPrompt('{}')"):
             answers = [
-                json.dumps({**await here.run(f"return await {ask.format(name)}"), "stats": None}).replace(name, "x")
+                told_of(await here.run(f"return await {ask.format(name)}")).replace(name, "x")
                 for name in ("closed", "cloned")
             ]
             assert answers[0] == answers[1]

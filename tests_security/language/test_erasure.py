@@ -111,7 +111,7 @@ MANY = [
 
 @pytest.mark.parametrize("script", MANY, ids=lambda script: script[:8].strip())
 async def test_what_costs_too_much_is_refused_in_good_order(enclave: Enclave, script: str):
-    result = await enclave.execute(script[: 64 * 1024])
+    result = await enclave.execute(script[: 64 * 1024], config={"timeout_ms": 30_000})
     assert result.status in {"syntax_error", "illegal_access"}, result.error
     after = await enclave.execute("const a: number = 1; return a")
     assert after.value == 1

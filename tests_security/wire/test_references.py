@@ -111,6 +111,31 @@ async def test_a_token_written_otherwise_is_a_text(speaking: Speaking, preset: s
     )
 
 
+@pytest.mark.parametrize("rest", ["", '"c":"\' + T + \'",'], ids=["more than written", "as many as written"])
+async def test_tokens_written_otherwise_are_counted(speaking: Speaking, rest: str) -> None:
+    """One as it is, so that tokens are looked for, and hundreds in other characters."""
+    program = (
+        "begin(); T = reference(); E = chr(92) + 'u0072' + T[1:]; n = 400\n"
+        f"take(2, '{{' + ('{rest}') * n + '\"c\":\"' + T + '\",\"a\":[' + ','.join(['\"' + E + '\"'] * n) + ']}}')\n"
+        "done(value='1'); wait()"
+    )
+    result, tools = await attacked(speaking, program, "balanced")
+    assert result.calls[1].code == InvalidInputError.code
+    assert tools.taken == []
+
+
+@pytest.mark.parametrize("preset", ["secure", "balanced"])
+async def test_one_token_written_as_it_is_does_not_stand_for_another(speaking: Speaking, preset: str) -> None:
+    program = (
+        "begin(); T = reference(); E = chr(92) + 'u0072' + T[1:]\n"
+        'take(2, \'{"a":"\' + T + \'","b":"\' + E + \'"}\'); wait()'
+    )
+    result, tools = await attacked(speaking, program, preset)
+    assert isinstance(result.error, MessageValidationError)
+    assert "in other characters" in result.error.message
+    assert tools.taken == []
+
+
 async def test_a_token_that_is_in_no_text_is_no_json(speaking: Speaking) -> None:
     result, tools = await attacked(speaking, "begin(); T = reference(); take(2, '{\"a\":' + T + '}'); wait()")
     assert isinstance(result.error, MessageValidationError)

@@ -106,6 +106,52 @@ async def test_what_is_no_json_is_refused(monkeypatch: pytest.MonkeyPatch, piece
         await pieces.read(data, 50)
 
 
+HOLDING = {
+    "texts of commas, then numbers": b'["' + b"x," * 70_000 + b'",' + b"0," * 400_000 + b"0]",
+    "members": b"{" + b",".join(b'"%x":0' % n for n in range(100_000)) + b"}",
+    "deep": b"[" + b",".join([b"[[[[[[[[1]]]]]]]]"] * 12_000) + b"]",
+    "deep in members": b"{" + b",".join(b'"%x" : [[[[[[[[1]]]]]]]] ' % n for n in range(8_000)) + b"}",
+    "long in the middle": b'[1,{"a":"' + b"[" * 300_000 + b'"} ,' + b"[[[[[[[]]]]]]]," * 10_000 + b"2]",
+}
+
+
+@pytest.mark.parametrize("what", HOLDING)
+async def test_nothing_is_decoded_in_one_go_that_has_many_parts(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every decoder that makes objects gets a piece at a time, but for a single long item."""
+    data = HOLDING[what]
+    longest = 0
+
+    def noting(decode: Any) -> Any:
+        def decoded(given: Any) -> Any:
+            nonlocal longest
+            value = decode(given)
+            if not isinstance(value, dict | list) or len(value) > 1:  # pyright: ignore[reportUnknownArgumentType]
+                longest = max(longest, len(given))
+            return value
+
+        return decoded
+
+    for name in ("_apart", "_members", "read_json"):
+        monkeypatch.setattr(pieces, name, noting(getattr(pieces, name)))
+    assert await pieces.read(data, 50) == json.loads(data)
+    await pieces.length(data)
+    assert longest <= pieces.PIECE + 2
+
+
+async def test_items_are_counted_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "MAX_COUNTED", 1_000)
+    assert await pieces.length(b"[%b0]" % (b"0," * 999)) == 1_000
+    assert await pieces.length(b"[%b0]" % (b"0," * 1_000)) is None
+
+
+@pytest.mark.parametrize("data", [b"[[[[[[[[1]]]]]]],", b'{"a":1,', b"[1,"])
+async def test_a_comma_before_the_end_is_no_json(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(pieces, "PIECE", 16)
+    inside, close = data[1:], b"}" if data[:1] == b"{" else b"]"
+    with pytest.raises(NotJson):
+        await pieces.read(data[:1] + inside * 9 + close, 50)
+
+
 async def test_numbers_at_the_ends_of_what_a_float_holds() -> None:
     assert await pieces.read(b"[1e308,-1.7976931348623157e308,5e-324]", 2) == [
         1e308,
