@@ -120,7 +120,7 @@ async def _codecall(session: Session, kind: Kind) -> object:
 
 async def _codemode(session: Session, kind: Kind) -> object:
     if kind.looks:
-        found = _text(await session.call("search", {"query": "get one item"}))
+        found = _text(await session.call("search", {"query": "get one item", "limit": 5}))
         if "items_get" not in found:
             return found
         described = _text(await session.call("get_schema", {"tools": ["items_get"]}))
