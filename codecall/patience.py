@@ -14,24 +14,28 @@ _LEFT_BEHIND: Final[set[asyncio.Task[Any]]] = set()
 """What nobody waits for any more, until it ends."""
 
 
+class CancelledItself(RuntimeError):  # noqa: N818 - named for what happened
+    """Work that somebody waited for let through the end of something of its own."""
+
+
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     """What `work` gives. Work that does not even let itself be cancelled is not waited for.
 
     Raises:
         TimeoutError: it took longer.
-        RuntimeError: it cancelled itself: to the caller, whom nobody cancels, that is a failure like any other.
+        CancelledItself: to the caller, whom nobody cancels, that is a failure like any other.
     """
     task = asyncio.ensure_future(work)
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:
-        _leave(task)
+        leave(task)
         raise
     if not done:
-        _leave(task)
+        leave(task)
         raise TimeoutError(f"no answer within {seconds:g} s")
     if task.cancelled():
-        raise RuntimeError("it cancelled itself")
+        raise CancelledItself("it cancelled itself")
     return task.result()
 
 
@@ -70,7 +74,8 @@ async def in_own_thread(seconds: float, work: Callable[[], T]) -> T:
     return done.result()
 
 
-def _leave(task: asyncio.Task[Any]) -> None:
+def leave(task: asyncio.Task[Any]) -> None:
+    """Cancel `task`, and wait for it no longer: it is kept until it ends, and how it ends is nobody's business."""
     task.cancel()
     _LEFT_BEHIND.add(task)
     task.add_done_callback(_forget)

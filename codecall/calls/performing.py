@@ -17,6 +17,7 @@ import anyio
 from codecall.calls.names import called, label
 from codecall.catalog.entries import CatalogEntry
 from codecall.errors import ToolCallError, ToolTimeoutError
+from codecall.patience import leave
 
 logger = logging.getLogger("codecall")
 
@@ -31,9 +32,6 @@ a tool that ends up at itself would take them all."""
 
 _nesting: Final = contextvars.ContextVar("codecall_nesting", default=0)
 """How many calls of brokers this task is inside of. Tasks and threads that a tool starts take it along."""
-
-_left_behind: set[asyncio.Task[Any]] = set()
-"""Stopped calls that are still ending; kept here so that they are not collected half-way."""
 
 
 class ToolExit(Exception):  # noqa: N818 - named for what the tool did
@@ -107,16 +105,8 @@ async def _contained(request: Coroutine[Any, Any, T]) -> T:
 
 async def _stop(task: asyncio.Task[Any], name: str) -> None:
     """Cancel `task` and wait briefly for its clean-up; a tool that does not let go is left behind, and logged."""
-    task.cancel()
-    _left_behind.add(task)
-    task.add_done_callback(_forget)
+    leave(task)
     with anyio.CancelScope(shield=True):
         await asyncio.wait({task}, timeout=STOP_GRACE_S)
     if not task.done():
         logger.warning("tool %r ignores its cancellation; its result will be dropped", name)
-
-
-def _forget(task: asyncio.Task[Any]) -> None:
-    _left_behind.discard(task)
-    if not task.cancelled():
-        task.exception()  # retrieved, so that asyncio does not report what nobody waits for any more

@@ -13,13 +13,14 @@ import asyncio
 import contextvars
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from codecall.catalog.kept_shapes import Kept, as_data, read_kept
 from codecall.configuring import KeyValueStore
+from codecall.patience import within
 
 logger = logging.getLogger("codecall")
 
@@ -75,7 +76,6 @@ class ShapeStore:
         self._store = store
         self._unsaved: dict[str, _Unsaved] = {}
         self._writers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Writer] = WeakKeyDictionary()
-        self._left_behind: set[asyncio.Task[Any]] = set()
         self._rests_until = 0.0
         self._complained = False
 
@@ -164,10 +164,10 @@ class ShapeStore:
         if kept == there:
             return
         ttl = KEPT_DAYS * 86_400
-        await self._within_time(self._store.put(key, as_data(kept), collection=COLLECTION, ttl=ttl))
+        await within(SECONDS, self._store.put(key, as_data(kept), collection=COLLECTION, ttl=ttl))
 
     async def _read(self, key: str) -> Kept | None:
-        data: object = await self._within_time(self._store.get(key, collection=COLLECTION))
+        data: object = await within(SECONDS, self._store.get(key, collection=COLLECTION))
         if data is None:
             return None
         try:
@@ -175,33 +175,6 @@ class ShapeStore:
         except (ValueError, TypeError, KeyError):
             self._complain("CodeCall does not use what it found in the store of learned output shapes: not its own")
             return None
-
-    async def _within_time(self, request: Coroutine[Any, Any, T]) -> T:
-        """What the store answers. One that does not even let itself be cancelled is not waited for.
-
-        Raises:
-            TimeoutError: it took longer than `SECONDS`.
-        """
-        task = asyncio.ensure_future(request)
-        try:
-            done, _ = await asyncio.wait({task}, timeout=SECONDS)
-        except asyncio.CancelledError:
-            self._leave(task)
-            raise
-        if not done:
-            self._leave(task)
-            raise TimeoutError(f"no answer within {SECONDS:g} s")
-        return task.result()
-
-    def _leave(self, task: asyncio.Task[Any]) -> None:
-        task.cancel()
-        self._left_behind.add(task)
-        task.add_done_callback(self._forget)
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._left_behind.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved, so that asyncio does not report what nobody waits for any more
 
     def _failed(self, failure: Exception) -> None:
         self._rests_until = time.monotonic() + REST_SECONDS

@@ -215,5 +215,4 @@ def _not_found(handle: str) -> ResultNotFoundError:
 
 def log_failure(what: str, failure: StoreFailed) -> None:
     """Say that the store did not do `what`."""
-    cause = failure.__cause__
-    logger.warning("The store of large results did not %s: %s", what, type(cause).__name__ if cause else "cancelled")
+    logger.warning("The store of large results did not %s: %s", what, type(failure.__cause__).__name__)

@@ -17,6 +17,7 @@ import msgspec
 
 from codecall.configuring import KeyValueStore
 from codecall.meta_tools.results_parts import Parts
+from codecall.patience import within
 
 COLLECTION: Final = "codecall_results"
 """The collection of the store that holds them."""
@@ -70,7 +71,6 @@ class ResultStore:
         """
         self._store = store
         self._ttl_s = ttl_s
-        self._left_behind: set[asyncio.Task[Any]] = set()
 
     async def put(self, owner: str, handle: str, text: str, head: Head, wrote: Callable[[int], None]) -> None:
         """Put a text away.
@@ -128,39 +128,19 @@ class ResultStore:
 
     async def _put(self, key: str, value: dict[str, Any], ttl: float, ends: float) -> None:
         seconds = min(SECONDS, ends - asyncio.get_running_loop().time())
-        await self._within_time(self._store.put(key, value, collection=COLLECTION, ttl=ttl), seconds)
+        await _asked(self._store.put(key, value, collection=COLLECTION, ttl=ttl), seconds)
 
     async def _get(self, key: str) -> dict[str, Any] | None:
-        value: object = await self._within_time(self._store.get(key, collection=COLLECTION), SECONDS)
+        value: object = await _asked(self._store.get(key, collection=COLLECTION), SECONDS)
         return value if isinstance(value, dict) else None  # whatever the store promises
 
-    async def _within_time(self, request: Coroutine[Any, Any, T], seconds: float) -> T:
-        """What the store answers. One that does not even let itself be cancelled is not waited for."""
-        task = asyncio.ensure_future(request)
-        try:
-            done, _ = await asyncio.wait({task}, timeout=max(0.0, seconds))
-        except asyncio.CancelledError:
-            self._leave(task)
-            raise
-        if not done:
-            self._leave(task)
-            raise StoreFailed from TimeoutError(f"no answer within {seconds:.1f} s")
-        try:
-            return task.result()
-        except asyncio.CancelledError:
-            raise StoreFailed from None  # the store's own, nobody has cancelled this
-        except Exception as failure:
-            raise StoreFailed from failure
 
-    def _leave(self, task: asyncio.Task[Any]) -> None:
-        task.cancel()
-        self._left_behind.add(task)
-        task.add_done_callback(self._forget)
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._left_behind.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved, so that asyncio does not report what nobody waits for any more
+async def _asked(request: Coroutine[Any, Any, T], seconds: float) -> T:
+    """What the store answers."""
+    try:
+        return await within(max(0.0, seconds), request)
+    except Exception as failure:
+        raise StoreFailed from failure
 
 
 def _key(owner: str, handle: str) -> str:

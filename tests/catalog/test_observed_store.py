@@ -289,3 +289,14 @@ async def test_cancelling_who_asks_cancels_the_question():
     assert not shapes.resting
     store.released.set()
     await asyncio.sleep(0)
+
+
+async def test_a_store_that_cancels_itself_is_one_that_failed(caplog: pytest.LogCaptureFixture):
+    class Cancelling(Failing):
+        async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
+            raise asyncio.CancelledError
+
+    observed = observations(Cancelling())
+    assert await observed.output_of(LIST) is None
+    assert "CancelledItself" in caplog.text
+    await observed.flush()
