@@ -114,30 +114,43 @@ async def test_what_waits_for_a_sink_that_hangs_is_bounded_in_characters(
     plain: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(audit_delivery, "MAX_HELD", 10_000)
-    go = asyncio.Event()
-    slow, taken = Slow(), list[AuditEvent]()
+    has_one, go = threading.Event(), threading.Event()
+    async_go = asyncio.Event()
+    taken: list[AuditEvent] = []
 
-    async def hangs(event: AuditEvent) -> None:
-        await go.wait()
+    def hangs(event: AuditEvent) -> None:
+        has_one.set()
+        go.wait()
         taken.append(event)
 
-    audit = audit_of(slow if plain else hangs)
-    for number in range(20):
-        audit.note(
-            "codecall.execute.start", "run", "ann", lambda number=number: {"number": number, "in": ["x" * 1_900]}
-        )
+    async def async_hangs(event: AuditEvent) -> None:
+        has_one.set()
+        await async_go.wait()
+        taken.append(event)
+
+    def note_large(*numbers: int) -> None:
+        for number in numbers:
+            audit.note(
+                "codecall.execute.start", "run", "ann", lambda number=number: {"number": number, "in": ["x" * 1_900]}
+            )
+
+    audit = audit_of(hangs if plain else async_hangs)
+    note_large(0)
+    assert await asyncio.to_thread(has_one.wait, 5)
+    note_large(*range(1, 20))
     # All are on their way to the sink before it takes any.
-    await asyncio.to_thread(audit._notes.flush, 5)
+    assert await asyncio.to_thread(audit._notes.flush, 5)
     await asyncio.sleep(0)
-    assert 13 <= audit.lost <= 16
-    assert "are waiting, 9" in caplog.text
-    slow.go.set()
+    assert audit.lost == 14  # one is with the sink, five wait
+    assert "(5 are waiting, 9," in caplog.text
     go.set()
+    async_go.set()
     await audit.flush()
-    assert len(slow.events if plain else taken) == 21 - audit.lost
+    assert numbers(taken) == [0, "codecall.audit.lost", 1, 2, 3, 4, 5]
+    assert taken[1].fields == {"events": 14}
     note(audit, 99)
     await audit.flush()
-    assert (slow.events if plain else taken)[-1].fields["number"] == 99
+    assert taken[-1].fields["number"] == 99
 
 
 async def test_the_end_of_a_server_does_not_wait_for_a_sink_that_hangs(
