@@ -18,7 +18,7 @@ PYTHON := $(shell for python in python3 python3.14 python3.13 python3.12 python3
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo redis test test-security test-embedding fuzz lint bench bench-load soak bench-search bench-types clean
+.PHONY: help demo redis chromium test test-security test-embedding fuzz lint bench bench-load soak bench-search bench-types screenshots clean
 .DELETE_ON_ERROR:
 
 help: ## what there is to make
@@ -29,7 +29,7 @@ demo: $(VENV)/.demo ## a real client, a CRM server over stdio, and what CodeCall
 
 # What pytest makes of each module is kept for the next run, whatever the environment says of such files.
 test test-security: export PYTHONDONTWRITEBYTECODE :=
-test: $(VENV)/.test $(VENV)/.typescript redis ## the whole test suite; PYTEST="-k search -x" hands options on
+test: $(VENV)/.test $(VENV)/.typescript $(VENV)/.servers redis chromium ## the whole test suite; PYTEST="-k search -x" hands options on
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST)
 
 test-security: $(VENV)/.test ## the attacks alone; CODECALL_VM_PRESET=locked_down runs them under that preset
@@ -62,6 +62,9 @@ bench-search: $(VENV)/.test ## search: speed at 100 to 10,000 tools, and quality
 bench-types: $(VENV)/.test $(VENV)/.typescript $(VENV)/.tokens ## tools as TypeScript: do all compile, tokens saved
 	@$(BIN)/python benchmarks/declarations.py --data $(CATALOG)
 
+screenshots: $(VENV)/.test chromium ## the pictures of docs/traces.md, from real runs in a real browser
+	@$(BIN)/python -m tests.traces.screenshots
+
 clean: ## remove .venv and everything made by the other targets
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -93,12 +96,28 @@ redis:
 			apt-get install -y -qq --no-install-recommends redis-server >/dev/null; } \
 		|| echo "Tests of Redis will fail: install the package redis-server, or name the program in REDIS_SERVER." >&2
 
+# Debian's Chromium, in which tests look at pages of runs. The same holds of it.
+chromium:
+	@test -n "$$CHROMIUM" || command -v chromium >/dev/null || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && echo "Installing chromium (only this once)" \
+		&& apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+		|| echo "Tests of traces will fail: install the package chromium, or name the program in CHROMIUM." >&2
+
 # The TypeScript compiler, with the npm and the node that come with basedpyright: pinned by version and digest.
 $(VENV)/.typescript: tests/typescript/package-lock.json | $(VENV)/.test
 	@echo "Installing the TypeScript compiler that tests need (only this once)"
 	@mkdir -p $(VENV)/typescript
 	@cp tests/typescript/package.json tests/typescript/package-lock.json $(VENV)/typescript
 	@$(NPM) ci --prefix $(VENV)/typescript >/dev/null
+	@touch $@
+
+# Published MCP servers that tests put the gateway in front of, pinned in the same way.
+$(VENV)/.servers: tests/published/package-lock.json | $(VENV)/.test
+	@echo "Installing the published servers that tests need (only this once)"
+	@mkdir -p $(VENV)/servers
+	@cp tests/published/package.json tests/published/package-lock.json $(VENV)/servers
+	@$(NPM) ci --prefix $(VENV)/servers >/dev/null
 	@touch $@
 
 $(VENV)/.tokens: benchmarks/tokens/package-lock.json | $(VENV)/.test

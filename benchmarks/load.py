@@ -7,7 +7,7 @@ For each number of clients, CodeCall's server runs first and then CodeMode's, ea
 and that a script waits for one of them no longer than 30 s and among 256 at most; for CodeMode, 50 calls a script.
 
 Every client is a connection with a session (`load_client.py`), lean so that it leaves the processor to the server, and
-the same for both sides. It runs one script after the other, of seven kinds in an order of its own, without a pause. The
+the same for both sides. It runs one script after the other, of eight kinds in an order of its own, without a pause. The
 clock starts once each client has had an answer; what is answered before it stops is counted. Every answer is compared
 with the right one; anything else is an error, whenever it comes. Before all that, the clients call one plain tool of
 the same server: this is what HTTP and FastMCP cost, and no script can be faster.

@@ -29,6 +29,26 @@ SCRIPT_FILTER = f"""
 const page = await callTool('orders_list', {{ offset: 0, limit: {LISTED} }});
 return page.rows.filter((row) => row.status === 'open' && row.amount > 900).map((row) => row.id);
 """
+LOOKED_UP = 20
+"""Rows of a page for each of which a script makes a call."""
+
+PYTHON_LOOKUPS = f"""
+page = await call_tool('orders_list', {{'offset': 0, 'limit': {LOOKED_UP}}})
+total = 0
+for row in page['rows']:
+    item = await call_tool('items_get', {{'id': row['item']}})
+    total = total + item['price']
+return total
+"""
+SCRIPT_LOOKUPS = f"""
+const page = await callTool('orders_list', {{ offset: 0, limit: {LOOKED_UP} }});
+let total = 0;
+for (const row of page.rows) {{
+  const item = await callTool('items_get', {{ id: row.item }});
+  total += item.price;
+}}
+return total;
+"""
 OPEN_ORDERS = [order["id"] for order in ORDERS[:LISTED] if order["status"] == "open" and order["amount"] > 900]
 
 
@@ -57,6 +77,13 @@ KINDS = (
         price_sum(10),
     ),
     Kind(f"filter {LISTED} rows", PYTHON_FILTER, SCRIPT_FILTER, OPEN_ORDERS),
+    # What models mostly write of a list: a call for each of its rows, one after the other.
+    Kind(
+        f"a list, {LOOKED_UP} calls in turn",
+        PYTHON_LOOKUPS,
+        SCRIPT_LOOKUPS,
+        sum(price_of(order["item"]) for order in ORDERS[:LOOKED_UP]),
+    ),
     Kind("search, describe, execute", python_in_turn(1), script_in_turn(1), price_sum(1), looks=True),
     Kind(
         "a call that fails",

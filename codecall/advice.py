@@ -39,6 +39,11 @@ ADVICE: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "INPUT_REQUIRED": "Call the tool itself, outside of a script, where a person can answer.",
         "TASK_STARTED": "The work goes on without the script; ask for its result later, by `details.taskId`.",
+        "SERVER_UNAVAILABLE": (
+            "The server that has the tool is down: call again after `retryAfterMs`, or go on without it; tools of "
+            "other servers work."
+        ),
+        "SERVER_TIMEOUT": "Ask for less at once. What the call was to change may have been changed all the same.",
         "RATE_LIMIT": "Wait as long as `retryAfterMs` says, where it says so, then call again, less often.",
         "MESSAGE_TOO_LARGE": "Move less data at once: ask for fewer rows or fields, or split the input.",
         # Time

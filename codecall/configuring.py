@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Protocol, Self, SupportsFloat, runtime_checkable
+from difflib import get_close_matches
+from typing import Annotated, Any, Protocol, Self, SupportsFloat, get_args, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 
 from codecall.errors import OptionsError
 
@@ -32,13 +33,14 @@ class Options(BaseModel):
         return tuple(cls.model_fields)
 
     @classmethod
-    def read(cls, values: Mapping[str, object], *, where: str) -> Self:
-        """Validate `values`; raises `OptionsError` naming each bad field under `where`."""
+    def read(cls, values: Mapping[str, object], *, where: str, shown: bool = True) -> Self:
+        """Validate `values`; raises `OptionsError` naming each bad field under `where`. `shown=False` keeps what was
+        given out of the message: it may be a secret."""
         refuse_two_spellings(cls, values, where)
         try:
             return cls.model_validate(dict(values))
         except ValidationError as failure:
-            raise OptionsError(_explain(cls, failure, where)) from None
+            raise OptionsError(_explain(cls, failure, where, shown)) from None
 
 
 def refuse_two_spellings(model: type[Options], values: Mapping[str, object], where: str) -> None:
@@ -52,16 +54,19 @@ def _dotted(where: str, *parts: object) -> str:
     return ".".join([*([where] if where else []), *map(str, parts)])
 
 
-def _explain(model: type[Options], failure: ValidationError, where: str) -> str:
+def _explain(model: type[Options], failure: ValidationError, where: str, shown: bool) -> str:
     lines: list[str] = []
     for item in failure.errors(include_url=False):
         path = _dotted(where, *item["loc"])
         if item["type"] == "extra_forbidden":
-            lines.append(f"{path}: unknown option; known here: {', '.join(_model_at(model, item['loc']).names())}")
+            known = _model_at(model, item["loc"]).names()
+            near = get_close_matches(to_snake(str(item["loc"][-1])), known, n=1)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            lines.append(f"{path}: unknown option; known here: {', '.join(known)}{meant}")
         elif item["type"] == "missing":
             lines.append(f"{path}: missing")
         else:
-            lines.append(f"{path}: {item['msg']} (got {item['input']!r:.80})")
+            lines.append(f"{path}: {item['msg']}" + (f" (got {item['input']!r:.80})" if shown else ""))
     return "; ".join(lines)
 
 
@@ -69,9 +74,11 @@ def _model_at(model: type[Options], path: Sequence[int | str]) -> type[Options]:
     """The option model that the last part of `path` was looked for in."""
     for part in path[:-1]:
         for name, field in model.model_fields.items():
-            annotation = field.annotation
-            if part in (name, field.alias) and isinstance(annotation, type) and issubclass(annotation, Options):
-                model = annotation
+            if part not in (name, field.alias):
+                continue
+            for annotation in (field.annotation, *get_args(field.annotation)):
+                if isinstance(annotation, type) and issubclass(annotation, Options):
+                    model = annotation
     return model
 
 

@@ -19,6 +19,8 @@
     │   ├── ToolTimeoutError                          TOOL_TIMEOUT
     │   ├── InputRequiredError                        INPUT_REQUIRED
     │   ├── TaskStartedError                          TASK_STARTED
+    │   ├── ServerUnavailableError                    SERVER_UNAVAILABLE
+    │   ├── ServerTimeoutError                        SERVER_TIMEOUT
     │   └── RateLimitedError                          RATE_LIMIT
     └── WorkerError               runtime_error       see each class             source "worker"
         ├── WorkerTimeoutError    timeout             WORKER_TIMEOUT
@@ -307,6 +309,18 @@ class TaskStartedError(ToolCallError):
     """The tool answered with a background-task handle; `details.taskId` names it."""
 
     code = "TASK_STARTED"
+
+
+class ServerUnavailableError(ToolCallError):
+    """The server behind the gateway that has the tool does not start, cannot be reached, or ended during the call."""
+
+    code = "SERVER_UNAVAILABLE"
+
+
+class ServerTimeoutError(ToolCallError):
+    """The server behind the gateway that has the tool did not answer in time; the call was cancelled there."""
+
+    code = "SERVER_TIMEOUT"
 
 
 class RateLimitedError(ToolCallError):

@@ -60,6 +60,10 @@ class MadeCall:
     epoch: int = 0
     """How often, until it was made, the script had made calls while it waited for no other: calls of the same epoch ran
     side by side."""
+    line: int | None = None
+    """Where in the script it was made, from 1, by what its worker says; None where that is not known."""
+    column: int | None = None
+    """The same, in characters of that line."""
 
     def start(self) -> None:
         """It begins."""

@@ -19,7 +19,11 @@ class AuditOptions(Options):
     include_arguments: bool = False
     """Record the input of each call, with secrets masked, too; without it a hash."""
     include_results: bool = False
-    """Record the value of each call and of the script, with secrets masked, too; without it their sizes."""
+    """Record the value of each call and of the script, its console and the texts of errors, with secrets masked, too;
+    without it their sizes."""
+    watchers: Annotated[tuple[Callable[[Any], Any], ...], Field(strict=False)] = ()
+    """Each is called with what is known of a run before it begins (`Recorded`) and gives a `RunWatch`, which sees all
+    of the run as it is, nothing masked, on the event loop: `codecall.traces.TraceRecorder`."""
 
 
 class ResumeOptions(Options):

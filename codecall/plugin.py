@@ -13,7 +13,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ParamSpec, TypeVar, cast, overload
+from typing import ParamSpec, Self, TypeVar, cast, overload
 
 from fastmcp import FastMCP
 from fastmcp.resources import ResourceTemplate
@@ -87,7 +87,7 @@ class CodeCallPlugin(CatalogTransform):
         )
 
     @classmethod
-    def init(cls, *, vm: Mapping[str, object] | None = None, **options: object) -> CodeCallPlugin:
+    def init(cls, *, vm: Mapping[str, object] | None = None, **options: object) -> Self:
         """A plugin with these options; see `codecall.options.PluginOptions` for all of them.
 
         Args:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
 import anyio.to_thread
@@ -646,8 +646,13 @@ def _clean_visible(text: str, options: SanitizationOptions) -> str:
 
 def secret_values() -> list[str]:
     """What this process's environment variables with secret names hold now; the longest first."""
-    values = {value for name, value in os.environ.items() if _SECRET_VARIABLE.fullmatch(name)}
+    values = {os.environ.get(name, "") for name in list(os.environ) if _is_secret_variable(name)}
     return sorted(filter(is_telling, values), key=len, reverse=True)
+
+
+@lru_cache(maxsize=1_024)
+def _is_secret_variable(name: str) -> bool:
+    return _SECRET_VARIABLE.fullmatch(name) is not None
 
 
 def is_telling(value: str) -> bool:

@@ -1,14 +1,19 @@
 """Programs run by a Python that has FastMCP and CodeCall loaded, which takes a fresh one two seconds each time.
 
-`LoadedPython` is the tests' side. `python -m tests.loaded_python` is the other: it loads, and forks a process for each
-program, which then is as `python program.py` would be, with modules that happen to be there.
+`LoadedPython` is the tests' side. `python -m tests.loaded_python` is the other: it loads, listens, and forks a process
+for each program, which then is as `python program.py` would be, with modules that happen to be there. Between the two
+is `tests/launch.py`: a small process in the place of the program, to be waited for and to be sent signals.
 """
 
 from __future__ import annotations
 
+import array
+import gc
 import json
 import os
 import runpy
+import selectors
+import signal
 import socket
 import subprocess
 import sys
@@ -18,21 +23,46 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.launch import MAX_REQUEST, load_time_environment
+
 LOADED = ("fastmcp.client", "fastmcp.server.server", "codecall.plugin", "codecall.catalog.matrices")
 REPOSITORY = Path(__file__).parent.parent
 
+LAUNCHER = """#!{python} -IS
+import sys
+sys.path.insert(0, {folder!r})
+import launch
+launch.main({address!r}, {python!r}, {environment!r})
+"""
+
 
 class LoadedPython:
-    """Runs programs one after the other, each in a process of its own."""
+    """Runs programs, each in a process of its own."""
 
     def __init__(self) -> None:
-        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        self._folder = tempfile.TemporaryDirectory(prefix="python")
+        address = str(Path(self._folder.name) / "line")
+        self.executable = str(Path(self._folder.name) / "python")
+        """Stands for `sys.executable` in commands of the forms `python program.py`, `python -m module` and
+        `python -c text`; others, and those in an environment that changes what is loaded, it hands on to Python. The
+        programs, too, find it in `sys.executable`."""
+        launcher = LAUNCHER.format(
+            python=sys.executable,
+            folder=str(REPOSITORY / "tests"),
+            address=address,
+            environment=load_time_environment(os.environ),
+        )
+        Path(self.executable).write_text(launcher, encoding="utf-8")
+        Path(self.executable).chmod(0o700)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+            line.bind(address)
+            line.listen(50)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.loaded_python"],
-                stdin=theirs.fileno(),
+                [sys.executable, "-m", "tests.loaded_python", self.executable],
+                stdin=line.fileno(),
                 cwd=REPOSITORY,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # others would be missing in forked processes
+                # BLAS: other threads would be missing in forked processes.
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONUTF8": "1"},
             )
 
     def run(
@@ -41,54 +71,125 @@ class LoadedPython:
         """What `python program.py arguments` says. A DeprecationWarning for the program itself is an error.
 
         Raises:
-            TimeoutError: it still runs after `timeout` seconds.
+            subprocess.TimeoutExpired: it still runs after `timeout` seconds.
         """
-        command = [str(program), *arguments]
-        request = {"command": command, "cwd": str(cwd), "env": dict(os.environ if env is None else env)}
-        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-            self._line.settimeout(timeout)
-            socket.send_fds(self._line, [json.dumps(request).encode()], [output.fileno(), errors.fileno()])
-            status = int(self._line.recv(100))
-            output.seek(0)
-            errors.seek(0)
-            return subprocess.CompletedProcess(command, status, output.read(), errors.read())
+        return subprocess.run(
+            [self.executable, str(program), *arguments],
+            cwd=cwd,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
 
     def close(self) -> None:
-        """End it."""
-        self._line.close()
+        """End it, and programs that still run."""
+        self._process.terminate()
         self._process.wait(20)
+        self._folder.cleanup()
 
 
 def serve() -> None:
-    """Load, then fork whenever asked."""
+    """Load, then fork whenever asked, and say how each program ended. One whose launcher is gone is killed."""
     for name in LOADED:
         __import__(name)
-    line = socket.socket(fileno=0)
-    while True:
-        record, descriptors, _, _ = socket.recv_fds(line, 1 << 18, 2)
-        if not record:
-            return
-        if (child := os.fork()) == 0:
-            become(json.loads(record), descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        line.sendall(b"%d" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    gc.collect()
+    gc.freeze()  # none of the programs needs to look through all this for garbage
+    running: dict[int, socket.socket] = {}
+    ended, wakes = os.pipe()
+    for end in (ended, wakes):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    listening = socket.socket(fileno=0)
+    with selectors.DefaultSelector() as selector:
+        selector.register(listening, selectors.EVENT_READ)
+        selector.register(ended, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is listening:
+                    line, _ = listening.accept()
+                    request, descriptors = received(line)
+                    if (child := os.fork()) == 0:
+                        signal.set_wakeup_fd(-1)
+                        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                        selector.close()
+                        for open_here in (listening, line, *running.values()):
+                            open_here.detach()
+                        become(request, descriptors)
+                    for descriptor in descriptors:
+                        os.close(descriptor)
+                    line.sendall(b"%d" % child)
+                    selector.register(line, selectors.EVENT_READ, child)
+                    running[child] = line
+                elif key.data is not None:  # nothing comes there: its other end is closed
+                    selector.unregister(key.fileobj)
+                    os.kill(key.data, signal.SIGKILL)
+                else:
+                    os.read(ended, 4096)
+                    while (found := waited())[0]:
+                        line = running.pop(found[0])
+                        if line in {other.fileobj for other in selector.get_map().values()}:
+                            selector.unregister(line)
+                            line.sendall(b"%d" % found[1])
+                        line.close()
+
+
+def received(line: socket.socket) -> tuple[dict[str, object], list[int]]:
+    """What to run, and the descriptors it is to have."""
+    size = array.array("i").itemsize
+    record, ancillary, _, _ = line.recvmsg(MAX_REQUEST, socket.CMSG_SPACE(100 * size))
+    descriptors = array.array("i")
+    for _, _, data in ancillary:
+        descriptors.frombytes(data[: len(data) - len(data) % size])
+    return json.loads(record), list(descriptors)
+
+
+def waited() -> tuple[int, int]:
+    """A process that has ended, and how; 0 if there is none."""
+    try:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return 0, 0
+    return pid, os.waitstatus_to_exitcode(status) if pid else 0
 
 
 def become(request: dict[str, object], descriptors: list[int]) -> None:
     """Run the program in this process, and end it."""
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    for number, descriptor in enumerate(descriptors, 1):
+    numbers: list[int] = request["descriptors"]  # type: ignore[assignment]
+    beyond = max(numbers) + 1
+    high = [os.dup2(descriptor, beyond + 100 + at) for at, descriptor in enumerate(descriptors)]
+    os.closerange(0, beyond + 100)
+    for number, descriptor in zip(numbers, high, strict=True):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        # Those that are there know of files what is not so for what is open now.
+        stream = open(number, mode, 1 if number == 2 else -1, encoding="utf-8", closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
     os.environ.clear()
     os.environ.update(request["env"])  # type: ignore[arg-type]
     os.chdir(str(request["cwd"]))
-    sys.argv[:] = request["command"]  # type: ignore[index]
-    sys.path.insert(0, str(Path(sys.argv[0]).parent))
+    command: list[str] = request["command"]  # type: ignore[assignment]
+    sys.executable = sys.argv[1]
+    sys.path[:1] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[name]
     warnings.filterwarnings("error", category=DeprecationWarning, module="__main__$")
     try:
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        if command[0] == "-m":
+            sys.argv[:] = command[1:]
+            sys.path.insert(0, str(Path.cwd()))
+            runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+        elif command[0] == "-c":
+            sys.argv[:] = ["-c", *command[2:]]
+            sys.path.insert(0, "")
+            exec(compile(command[1], "<string>", "exec"), {"__name__": "__main__"})
+        else:
+            sys.argv[:] = command
+            sys.path.insert(0, str(Path(command[0]).parent))
+            runpy.run_path(command[0], run_name="__main__")
     except Exception:
         traceback.print_exc()
         sys.exit(1)

@@ -6,8 +6,10 @@ The word after the opening fence decides what happens to a block; one that is no
     js          AgentScript, run in an enclave against the tools of `TOOLS` below; must end with status `ok`
     ts          the same, with types
     js refused  AgentScript that must be refused, with the text after `// refused: ` in the message
-    console     commands after `$ `: each must name a make target, a module or a file that exists
+    console     commands after `$ `: each must name a make target, a module or a file that exists; one of `codecall`
+                must have the options and words that it takes
     json, toml  must parse
+    … gateway   behind json, toml or yaml: a configuration of the gateway, its own or a client's; must be read as one
     yaml        manifests of Kubernetes: must parse, and fit `examples/production/server.py`
     text        shown as it is
 
@@ -85,9 +87,9 @@ def blocks_of(page: Path) -> list[Block]:
 BLOCKS = list(chain.from_iterable(map(blocks_of, PAGES)))
 
 
-def tagged(info: str) -> list[Block]:
-    """The blocks with that word after the fence."""
-    return [block for block in BLOCKS if block.info == info]
+def tagged(*infos: str) -> list[Block]:
+    """The blocks with one of those behind the fence."""
+    return [block for block in BLOCKS if block.info in infos]
 
 
 def handler(name: str, value: dict[str, object]) -> object:
@@ -105,6 +107,7 @@ FILE = re.compile(r"(?:js|python|json|toml) file=(?P<name>[\w./]+)(?P<fails> fai
 
 def test_every_block_says_what_it_is():
     known = {"python", "js", "ts", "js refused", "console", "json", "toml", "yaml", "text", "text output"}
+    known |= {f"{language} gateway" for language in ("json", "toml", "yaml")}
     assert [
         f"{block}: {block.info!r}" for block in BLOCKS if block.info not in known and not FILE.fullmatch(block.info)
     ] == []
@@ -244,15 +247,29 @@ def test_manifests_fit_the_server_of_the_example(block: Block):
         assert wait + int(grace[1]) < pod["terminationGracePeriodSeconds"] < redelivery
 
 
+@pytest.mark.parametrize("block", tagged("json gateway", "toml gateway", "yaml gateway"), ids=str)
+def test_configurations_are_read(block: Block, tmp_path: Path):
+    from codecall.gateway.reading import read_config
+
+    file = tmp_path / f"mcp.{block.info.split()[0]}"
+    file.write_text(block.text, encoding="utf-8")
+    assert read_config(file).options.servers
+
+
 @pytest.mark.parametrize("block", tagged("console"), ids=str)
 def test_commands_exist(block: Block):
     targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     commands = [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
     assert commands
+    if any(command.startswith("codecall ") for command in commands):
+        from codecall.cli.app import app
     for command in commands:
         words = shlex.split(command, comments=True)
         while re.match(r"[A-Z_]+=", words[0]):
             del words[0]
+        if words[0] == "codecall":
+            app.parse_args(words[1:], print_error=False, exit_on_error=False)
+            continue
         if words[0] == "make":
             assert set(words[1:]) <= targets, command
         if words[:2] == ["python", "-m"]:

@@ -36,6 +36,8 @@ from codecall.errors import (
     ScriptSyntaxError,
     ScriptTimeoutError,
     SelfReferenceError,
+    ServerTimeoutError,
+    ServerUnavailableError,
     Source,
     Status,
     TaskStartedError,
@@ -66,6 +68,8 @@ CONTRACT = {
     "TOOL_TIMEOUT": "tool_error",
     "INPUT_REQUIRED": "tool_error",
     "TASK_STARTED": "tool_error",
+    "SERVER_UNAVAILABLE": "tool_error",
+    "SERVER_TIMEOUT": "tool_error",
     "RATE_LIMIT": "tool_error",
     "EXECUTION_ERROR": "runtime_error",
     "ITERATION_LIMIT": "runtime_error",
@@ -197,6 +201,8 @@ def examples() -> Iterator[tuple[CodeCallError, dict[str, object]]]:
         ToolTimeoutError,
         InputRequiredError,
         TaskStartedError,
+        ServerUnavailableError,
+        ServerTimeoutError,
     ):
         yield kind("m", tool_name="t"), {"code": kind.code, "source": "tool", "message": "m", "toolName": "t"}
     # What is no tool says so beside the name.

@@ -59,6 +59,7 @@ SHARED = (
     "codecall.envelopes",
     "codecall.made_calls",
     "codecall.patience",
+    "codecall.own_files",
     SERVICES,
     "codecall.namespaces",
     "codecall.sanitizing",
@@ -115,6 +116,7 @@ HOUSE = [
     Area("codecall.namespaces", 2, (POLICY,)),
     Area("codecall.made_calls", 2, ("codecall.errors",)),
     Area("codecall.patience", 2, ()),
+    Area("codecall.own_files", 2, ()),
     Area("codecall.envelopes", 2, (POLICY, "codecall.errors", "codecall.made_calls")),
     Area("codecall.configuring", 2, ("codecall.errors",), ("pydantic",)),
     Area("codecall.operating", 2, ("codecall.configuring",), ("pydantic",)),
@@ -150,6 +152,7 @@ HOUSE = [
     Area("codecall.catalog.apps", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
     Area("codecall.catalog.listing", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
     Area("codecall.catalog.view", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
+    Area("codecall.catalog.stating", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
     Area("codecall.catalog.fingerprint", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
     Area("codecall.catalog.remembered", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
     Area("codecall.catalog.offers", 3, ("codecall.catalog", *SHARED), ("fastmcp",)),
@@ -214,9 +217,12 @@ HOUSE = [
     Area("codecall.testing.coverage", 6, ("codecall",), ("coverage",)),
     Area("codecall.testing.coverage_data", 6, ("codecall",), ("coverage",)),
     Area("codecall.traces", 6, ("codecall",)),
-    Area("codecall.client", 6, ("codecall",), (*MCP, "anyio")),
-    Area("codecall.gateway", 7, ("codecall",), (*MCP, "anyio", "httpx2", "msgspec", "platformdirs", "pydantic", "yaml")),
-    Area("codecall.cli", 8, ("codecall",), ("cyclopts", "rich", "anyio", "fastmcp")),
+    Area("codecall.client", 8, ("codecall",), (*MCP, "langchain_core")),
+    Area(
+        "codecall.gateway", 7, ("codecall",), (*MCP, "anyio", "httpx2", "msgspec", "platformdirs", "pydantic", "yaml")
+    ),
+    Area("codecall.gateway.signing_in", 7, (), ("fastmcp", "key_value")),
+    Area("codecall.cli", 8, ("codecall",), ("cyclopts", "rich", "anyio", "fastmcp", "platformdirs")),
 ]
 
 KNOWS_FASTMCP = (
@@ -226,6 +232,7 @@ KNOWS_FASTMCP = (
     "codecall.catalog.apps",
     "codecall.catalog.listing",
     "codecall.catalog.fingerprint",
+    "codecall.catalog.stating",
     "codecall.catalog.remembered",
     "codecall.catalog.offers",
     "codecall.catalog.uris",
@@ -258,6 +265,9 @@ COMES_WITH = {
     "docket": "fastmcp",
     "uncalled_for": "fastmcp",
     "jsonschema": "fastmcp",
+    "key_value": "fastmcp",
+    "httpx2": "fastmcp",
+    "yaml": "pyyaml",
     "referencing": "fastmcp",
     "pydantic_core": "pydantic",
     "opentelemetry": "opentelemetry-api",

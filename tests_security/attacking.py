@@ -81,9 +81,10 @@ def find_spaces(names: Sequence[str]) -> dict[str, Space]:
 
 
 async def attacked(
-    enclave: Enclave, source: str, canaries: Canaries, *, timeout_ms: int | None = None
+    enclave: Enclave, source: str, canaries: Canaries, *, timeout_ms: int | None = None, follows: bool = True
 ) -> ExecutionResult:
-    """The end of `source`, run with the tools and the context of every attack, right behind another tenant's script."""
+    """The end of `source`, run with the tools and the context of every attack, right behind another tenant's script;
+    with `follows=False` behind whatever there was."""
 
     def handler(name: str, arguments: dict[str, Any]) -> Any:
         match name:
@@ -109,7 +110,8 @@ async def attacked(
 
     schema = {"type": "object"}
     tools = [{"name": name, "description": f"Tool {name}", "inputSchema": schema} for name in TOOLS]
-    await canaries.plant(enclave)
+    if follows:
+        await canaries.plant(enclave)
     return await enclave.execute(
         source,
         tool_handler=handler,

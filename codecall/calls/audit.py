@@ -11,22 +11,20 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from opentelemetry.trace import get_current_span
 
-from codecall.calls.audit_data import chars_of, named, recorded, recorded_json, recorded_script
+from codecall.calls.audit_data import chars_of, named, recorded_json, recorded_script
 from codecall.calls.audit_delivery import FLUSH_SECONDS, Belt, Losses, Sink, lane
 from codecall.calls.audit_events import AuditEvent, EventName, Trace
+from codecall.calls.audit_fields import Fields, Recorded, call_fields, end_fields, refusal_fields, start_fields
 from codecall.calls.audit_sinks import LoggingSink
-from codecall.calls.digests import digest, sha256
-from codecall.envelopes import ExecutionResult, Stats
-from codecall.errors import IllegalAccess
+from codecall.calls.digests import digest
+from codecall.envelopes import ExecutionResult
 from codecall.made_calls import MadeCall
 from codecall.operating import AuditOptions
-from codecall.options import Preset
 from codecall.sandbox.services import Ending
 
 logger = logging.getLogger("codecall")
@@ -37,7 +35,6 @@ BLOCKED_CALLS: Final = frozenset({"ACCESS_DENIED", "RATE_LIMIT"})
 REFUSED: Final = frozenset({"syntax_error", "illegal_access"})
 """Statuses of scripts that count as blocked."""
 
-Fields = dict[str, object]
 Make = Callable[[], Mapping[str, object]]
 Verb = Literal["execute", "invoke"]
 
@@ -102,13 +99,22 @@ class Audit:
         """A call of `codecall:invoke` has ended; its input and its value, unless it failed, as JSON."""
         self.called("invoke", f"invoke_{secrets.token_urlsafe(16)}", caller, made, (text, value))
 
-    def called(self, verb: Verb, run_id: str, caller: str, made: MadeCall, texts: tuple[str, str | None]) -> None:
-        """A call has ended. `texts`: its input, and its value unless it failed, as JSON."""
+    def called(
+        self,
+        verb: Verb,
+        run_id: str,
+        caller: str,
+        made: MadeCall,
+        texts: tuple[str, str | None],
+        *,
+        began: float | None = None,
+    ) -> None:
+        """A call has ended. `texts`: its input, and its value unless it failed, as JSON; `began`: when its run did."""
         text, value = texts if self.options.include_results else (texts[0], None)
         options = self.options
 
         def fields() -> Fields:
-            told = _call(made, whole=options.include_arguments)
+            told = call_fields(made, began, whole=options.include_arguments)
             told["input_sha256"] = digest(text)
             if options.include_arguments:
                 told["input"] = recorded_json(text)
@@ -144,22 +150,6 @@ class Audit:
                 way.put(event, note.loop)
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """What is known of a run before it begins."""
-
-    run_id: str
-    caller: str
-    """A hash."""
-    script: str
-    preset_name: str
-    preset: Preset
-    context_bytes: int = 0
-    allowed_tools: Sequence[str] | None = None
-    dry_run: bool = False
-    resume_from: str | None = None
-
-
 class RunRecord:
     """Takes notes of one run; a `RunWatch`.
 
@@ -174,27 +164,13 @@ class RunRecord:
         self._began = time.perf_counter()
         self._queue_ms: float | None = None
         self._validation_ms: float | None = None
+        self._console: list[tuple[float, str]] = []
 
     def waiting(self) -> None:
         """See `RunWatch.waiting`."""
         self._began = time.perf_counter()
-        run, options = self._run, self._audit.options
-
-        def fields() -> Fields:
-            told: Fields = {
-                "script_sha256": sha256(run.script),
-                "script_chars": len(run.script),
-                "context_bytes": run.context_bytes,
-                "preset": run.preset_name,
-                "dry_run": run.dry_run,
-                "allowed_tools": None if run.allowed_tools is None else len(run.allowed_tools),
-                "resumed_from": run.resume_from,
-            }
-            if options.include_arguments:
-                told["script"] = recorded_script(run.script)
-            return told
-
-        self._note("codecall.execute.start", fields)
+        run, whole = self._run, self._audit.options.include_arguments
+        self._note("codecall.execute.start", lambda: start_fields(run, recorded_script(run.script) if whole else None))
 
     def running(self) -> None:
         """See `RunWatch.running`."""
@@ -205,87 +181,39 @@ class RunRecord:
         self._validation_ms = round(validation_ms, 3)
 
     def said(self, lines: Sequence[str]) -> None:
-        """See `RunWatch.said`. What scripts say is not recorded."""
+        """See `RunWatch.said`. What scripts say is a value like others."""
+        if self._audit.options.include_results:
+            at_ms = _ms_since(self._began)
+            self._console.extend((at_ms, line) for line in lines)
 
     def calling(self, made: MadeCall, text: str) -> Ending | None:
         """See `RunWatch.calling`."""
         audit, run = self._audit, self._run
-        return lambda value: audit.called("execute", run.run_id, run.caller, made, (text, value))
+        return lambda value: audit.called("execute", run.run_id, run.caller, made, (text, value), began=self._began)
 
     def ended(self, result: ExecutionResult) -> None:
         """See `RunWatch.ended`."""
         if result.status in REFUSED:
-            self._note("codecall.execute.blocked", lambda: _refused(result))
-        include = self._audit.options.include_results and result.success and result.large is None
-        duration_ms = _ms_since(self._began)
-
-        def fields() -> Fields:
-            told = self._ending(result.status, duration_ms)
-            told["code"] = result.error.code if result.error is not None else None
-            told["calls_failed"] = sum(call.outcome == "error" for call in result.calls)
-            told["calls_reused"] = sum(call.reused for call in result.calls)
-            told["result_bytes"] = result.large.size if result.large is not None else None
-            told |= _used(result.stats, self._run.preset)
-            if include:
-                told["result"] = recorded(result.value)
-            return told
-
-        self._note("codecall.execute.complete", fields)
+            self._note("codecall.execute.blocked", lambda: refusal_fields(result))
+        ending, preset = self._ending(result.status), self._run.preset
+        console = self._console if self._audit.options.include_results else None
+        self._note("codecall.execute.complete", lambda: ending | end_fields(result, preset, console))
 
     def cancelled(self) -> None:
         """See `RunWatch.cancelled`."""
-        duration_ms = _ms_since(self._began)
-        self._note("codecall.execute.complete", lambda: self._ending("cancelled", duration_ms))
+        ending = self._ending("cancelled")
+        self._note("codecall.execute.complete", lambda: ending)
 
-    def _ending(self, status: str, duration_ms: float) -> Fields:
+    def _ending(self, status: str) -> Fields:
         return {
             "status": status,
-            "duration_ms": duration_ms,
+            "duration_ms": _ms_since(self._began),
             "queue_ms": self._queue_ms,
             "validation_ms": self._validation_ms,
         }
 
     def _note(self, name: EventName, fields: Callable[[], Fields]) -> None:
         self._audit.note(name, self._run.run_id, self._run.caller, fields)
-
-
-def _call(made: MadeCall, *, whole: bool) -> Fields:
-    return {
-        "number": made.number,
-        **named(made, whole=whole),
-        "input_chars": made.input_chars,
-        "outcome": made.outcome,
-        "code": made.code,
-        "duration_ms": made.duration_ms,
-        "result_chars": made.result_chars if made.outcome == "ok" else None,
-        "reused": made.reused,
-    }
-
-
-def _refused(result: ExecutionResult) -> Fields:
-    error = result.error
-    location = error.location if error is not None else None
-    return {
-        "what": "script",
-        "code": error.code if error is not None else None,
-        "kind": error.kind if isinstance(error, IllegalAccess) else None,
-        "line": location.line if location is not None else None,
-        "column": location.column if location is not None else None,
-    }
-
-
-def _used(stats: Stats, preset: Preset) -> Fields:
-    """What a run used, and of how much."""
-    return {
-        "script_ms": round(stats.script_ms, 3),
-        "max_script_ms": preset.timeout_ms,
-        "run_ms": round(stats.duration_ms, 3),
-        "max_run_ms": preset.max_duration_ms,
-        "steps": stats.steps,
-        "max_steps": preset.max_steps,
-        "tool_calls": stats.tool_calls,
-        "max_tool_calls": preset.max_tool_calls,
-    }
 
 
 def _ms_since(began: float) -> float:

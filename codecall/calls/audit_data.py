@@ -1,13 +1,14 @@
 """Inputs and values as records hold them, where the options ask for them: without credentials, and within bounds.
 
 Everything here happens in the thread that makes events. Even there a regular expression holds the interpreter until it
-is through, so no text is given to one as a whole that is longer than `MAX_TEXT`.
+is through, so no text is given to one as a whole that is longer than `Bounds.text`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, cast
 
 from codecall.calls.digests import MAX_SORTED, sha256
@@ -35,28 +36,46 @@ _QUERY = re.compile("[?#]")
 _KEY = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY[^-]{0,20}-----|\Z)", re.S)
 
 
-def recorded_json(text: str) -> object:
-    """The data of JSON text, for a record."""
-    if len(text) > MAX_READ:
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of one value is kept."""
+
+    read: int = MAX_READ
+    """Characters of JSON that are read; of more only the size is told."""
+    nodes: int = MAX_NODES
+    """Values, those within others included."""
+    chars: int = MAX_VALUE_CHARS
+    """Characters of all its texts."""
+    text: int = MAX_TEXT
+    """Characters of one text."""
+
+
+RECORD: Final = Bounds()
+"""Of values in records."""
+
+
+def recorded_json(text: str, bounds: Bounds = RECORD, masker: Masker | None = None) -> object:
+    """The data of JSON text, for a record. `masker`: of the whole run, where that has one."""
+    if len(text) > bounds.read:
         return {"__truncated": {"characters": len(text)}}
     try:
-        return recorded(read_json(text))
+        return recorded(read_json(text), bounds, masker)
     except (ValueError, RecursionError):
         return {"__unreadable": {"characters": len(text)}}
 
 
-def recorded(data: object) -> object:
+def recorded(data: object, bounds: Bounds = RECORD, masker: Masker | None = None) -> object:
     """JSON data for a record. What is too deep, too long or too much is a mark that says so."""
-    bounded = _Bounds().cut(data, 0)
-    masker = Masker()
+    bounded = _Left(bounds).cut(data, 0)
+    masker = masker or Masker()
     masker.learn(bounded)
     return masker.mask(bounded, "", [])
 
 
-def recorded_script(script: str) -> str:
+def recorded_script(script: str, masker: Masker | None = None) -> str:
     """A script for a record, whole."""
-    masker = Masker()
-    return "".join(cast("str", masker.mask(part, "", [])) for part in _parts(_KEY.sub(CREDENTIAL, script)))
+    known = masker or Masker()
+    return "".join(cast("str", known.mask(part, "", [])) for part in _parts(_KEY.sub(CREDENTIAL, script)))
 
 
 def named(made: MadeCall, *, whole: bool) -> dict[str, object]:
@@ -123,12 +142,13 @@ def _is_seam(text: str, end: int, masker: Masker) -> bool:
     return whole == "".join(halves)
 
 
-class _Bounds:
+class _Left:
     """What is left of the bounds of one value."""
 
-    def __init__(self) -> None:
-        self._nodes = MAX_NODES
-        self._chars = MAX_VALUE_CHARS
+    def __init__(self, bounds: Bounds) -> None:
+        self._nodes = bounds.nodes
+        self._chars = bounds.chars
+        self._longest = bounds.text
 
     def cut(self, value: object, depth: int) -> object:
         self._nodes -= 1
@@ -158,10 +178,10 @@ class _Bounds:
 
     def _text(self, text: str) -> str:
         """A text, or as much of it as may be: up to a blank, so that no half of a credential stays behind."""
-        self._chars -= min(len(text), MAX_TEXT)
+        self._chars -= min(len(text), self._longest)
         if self._chars < 0:
             return f"…[truncated {len(text)} characters]"
-        if len(text) <= MAX_TEXT:
+        if len(text) <= self._longest:
             return text
-        end = max(text.rfind(" ", 0, MAX_TEXT), text.rfind("\n", 0, MAX_TEXT), 0)
+        end = max(text.rfind(" ", 0, self._longest), text.rfind("\n", 0, self._longest), 0)
         return f"{text[:end]}…[truncated {len(text) - end} characters]"

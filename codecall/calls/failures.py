@@ -44,6 +44,8 @@ from codecall.errors import (
     InputRequiredError,
     InvalidInputError,
     RateLimitedError,
+    ServerTimeoutError,
+    ServerUnavailableError,
     TaskStartedError,
     ToolCallError,
     ToolTimeoutError,
@@ -188,6 +190,8 @@ class Failures:
         cause = failure.__cause__
         if isinstance(cause, MCPError):
             return self.protocol(cause, entry)
+        if isinstance(cause, (ServerUnavailableError, ServerTimeoutError)):
+            return self._error(entry, cause.message, type(cause), hint=cause.hint, retry=cause.retry_after_ms)
         text = str(failure)
         if cause is not None and text.startswith(_PREFIXES) and text.endswith(f": {cause}"):
             # FastMCP's prefix repeats the name, and hides that the rest may be the tool's own JSON.

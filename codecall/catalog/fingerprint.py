@@ -8,7 +8,7 @@ other kind, or one with a method of its own, has no fingerprint, and the server 
 | the server, and each server mounted on it | exactly `FastMCP` | the object, its name |
 | their middleware | what sees no listings; `DereferenceRefsMiddleware`, which changes schemas alone | the objects |
 | injected tools | exactly `ToolInjectionMiddleware` | as the tools |
-| their providers | exactly `LocalProvider`, `FastMCPProvider`, `AggregateProvider`, the wrapper | the objects |
+| their providers | `LocalProvider`, `FastMCPProvider`, `AggregateProvider`, the wrapper; `stating.py`'s | the objects |
 | transforms of both | the plugin; exactly `Namespace`, `Visibility`, `VersionFilter` | the objects, what they hold |
 | the tools at the bottom | `Tool` and kinds that copy and name themselves as it does | the objects, every field |
 | their tags and `meta`, which may change in place | | a copy, by value |
@@ -42,6 +42,7 @@ from fastmcp.tools import Tool
 
 from codecall.catalog.apps import Server
 from codecall.catalog.listing import reads_beneath
+from codecall.catalog.stating import SaysItsTools, says_its_tools
 
 READ = "4.1."
 """The releases of FastMCP whose listing the table describes. Any other is asked on every request."""
@@ -60,12 +61,9 @@ _TRANSFORMS = frozenset({Namespace, Visibility, VersionFilter})
 
 # An attribute of one object of that name would be used in place of what its class has.
 _OF_PROVIDERS = frozenset({"list_tools", "_list_tools", "_collect_list_results"})
-_OF_SERVERS = _OF_PROVIDERS | {
-    "_dispatch_component_middleware",
-    "_run_middleware",
-    "_injected_tools",
-    "_rewrite_prefab_uris",
-}
+_OF_SERVERS = _OF_PROVIDERS.union(
+    ("_dispatch_component_middleware", "_run_middleware", "_injected_tools", "_rewrite_prefab_uris")
+)
 _OF_TRANSFORMS = frozenset({"list_tools", "_matches", "_mark_component", "_transform_name"})
 _OF_INJECTION = frozenset({"injected_tools"})
 _OF_TOOLS = ("__getattribute__", "__getattr__", "__copy__", "model_copy", "get_meta", "key")
@@ -87,6 +85,8 @@ class _Tree:
     facts: list[object] = field(default_factory=list[object])
     """Compared by value."""
     tools: list[Tool] = field(default_factory=list[Tool])
+    stated: list[Sequence[Tool] | None] = field(default_factory=list[Sequence[Tool] | None])
+    """By providers themselves; compared by identity, each as a whole."""
 
     async def server(self, server: Server, own: Transform | None, depth: int = 0) -> None:
         """Add a server; `own` is the one transform that lets everything pass while CodeCall lists."""
@@ -107,9 +107,12 @@ class _Tree:
     async def _providers(self, providers: Sequence[Provider], depth: int) -> None:
         self.facts.append(len(providers))
         for provider in providers:
-            _known(provider, _PROVIDERS, _OF_PROVIDERS)
+            says = says_its_tools(provider)
+            _known(provider, {type(provider)} if says else _PROVIDERS, _OF_PROVIDERS)
             self.objects.append(provider)
-            if isinstance(provider, LocalProvider):
+            if says:
+                self.stated.append(cast("SaysItsTools", provider).codecall_tools)
+            elif isinstance(provider, LocalProvider):
                 self._add(await _at_the_bottom(provider))
             elif isinstance(provider, FastMCPProvider):
                 self.objects.append(provider.server)
@@ -200,7 +203,9 @@ class Fingerprint:
             return None
         try:
             tree = await _walk(server, own)
-            if not all(map(_is_plain, set(map(type, tree.tools)))) or any(tool.auth is not None for tool in tree.tools):
+            found = [*tree.tools, *chain.from_iterable(filter(None, tree.stated))]
+            plain = None not in tree.stated and all(map(_is_plain, set(map(type, found))))
+            if not plain or any(tool.auth is not None for tool in found):
                 return None
             pages: list[_Page] = []
             for tools, names in _pages(tree.tools):
@@ -216,7 +221,8 @@ class Fingerprint:
         old = self._tree
         try:
             new = await _walk(server, own)
-            if not (_same(new.objects, old.objects) and new.facts == old.facts and _same(new.tools, old.tools)):
+            pairs = (new.objects, old.objects), (new.stated, old.stated), (new.tools, old.tools)
+            if new.facts != old.facts or not all(_same(*pair) for pair in pairs):
                 return False
             for number, page in enumerate(self._pages):
                 if number:

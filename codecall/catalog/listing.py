@@ -7,7 +7,9 @@ beneath the middleware, and the schemas are inlined for the tools that are shown
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import cast
 
 from fastmcp.server.middleware import Middleware
@@ -21,6 +23,12 @@ MAX_LEVELS = 100
 
 MAX_PARTS = 100_000
 """Values of a schema that is shown. Python objects may hold each other, so that a small one goes on for ever."""
+
+KEPT = 256
+"""Schemas that are remembered without their `$ref`."""
+
+MAX_KEPT_BYTES = 32 * 1024
+"""Longest of them, as `marshal` writes it."""
 
 _HOOKS = ("__call__", "_dispatch_handler", "on_message", "on_request", "on_list_tools")
 """Every way in which a middleware sees a listing pass."""
@@ -47,7 +55,21 @@ def presented(schema: JsonObject | None, *, inline: bool) -> JsonObject | None:
     refers, fits = _looked_at(schema)
     if not fits:
         return cast("JsonObject", _Cut().copy(schema))
-    return dereference_refs(schema) if refers and inline else schema
+    return _inlined(schema) if refers and inline else schema
+
+
+def _inlined(schema: JsonObject) -> JsonObject:
+    """A schema without `$ref`; remembered by what is written in it, which is told much sooner."""
+    try:
+        written = marshal.dumps(schema, 2)  # 2: the last version whose output is decided by the content alone
+    except ValueError:
+        return dereference_refs(schema)
+    return _remembered(written) if len(written) <= MAX_KEPT_BYTES else dereference_refs(schema)
+
+
+@lru_cache(maxsize=KEPT)
+def _remembered(written: bytes) -> JsonObject:
+    return dereference_refs(marshal.loads(written))  # noqa: S302 - written above
 
 
 def _sees_listings(item: Middleware) -> bool:

@@ -15,7 +15,6 @@ import logging
 import os
 import sqlite3
 import stat
-import sys
 import threading
 import time
 import zlib
@@ -27,6 +26,8 @@ from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+from codecall.own_files import make_folders, refuse_what_others_write
 
 logger = logging.getLogger("codecall")
 
@@ -128,11 +129,11 @@ class VectorCache:
     def _open(self) -> sqlite3.Connection:
         with _creating:
             _make(self.path)
-        _refuse_what_others_write(self.path.parent, self.path.parent.stat())
+        refuse_what_others_write(self.path.parent, self.path.parent.stat())
         status = self.path.lstat()
         if not stat.S_ISREG(status.st_mode):
             raise PermissionError("it is a link, or no file at all; remove it")
-        _refuse_what_others_write(self.path, status)
+        refuse_what_others_write(self.path, status)
         database = sqlite3.connect(self.path, timeout=BUSY_SECONDS)
         try:
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
@@ -179,23 +180,11 @@ class VectorCache:
 
 def _make(path: Path) -> None:
     """Make the file and its folders where they are missing, for their owner alone."""
-    folder = path.parent
-    for each in (*reversed(folder.parents), folder):
-        if not each.exists():
-            each.mkdir(mode=0o700, exist_ok=True)
+    make_folders(path.parent)
     if not os.path.lexists(path):
         # An existing link is no missing file to O_EXCL, so none is followed. Another process may be faster.
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-
-
-def _refuse_what_others_write(path: Path, status: os.stat_result) -> None:
-    if sys.platform == "win32":  # rights are lists there, and a user's folders are closed to others
-        return
-    if status.st_uid != os.geteuid():
-        raise PermissionError(f"{path} belongs to another user; choose another cache_dir")
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError(f"others may write to {path}; chmod go-w, or choose another cache_dir")
 
 
 def _expect_our_table(database: sqlite3.Connection) -> None:

@@ -1,8 +1,8 @@
 """What a gateway is told: the servers behind it, what of them may be used, how it is exposed and served.
 
-`reading` makes it of the files that people already have, of our own TOML or YAML, or of the command line. Texts may name
-environment variables (`${TOKEN}`, `${TOKEN:-default}`, `${env:TOKEN}`); they are replaced when a server is started and
-stay as written everywhere else.
+`reading` makes it of the files that people already have, of our own TOML or YAML, or of the command line. Texts may
+name environment variables (`${TOKEN}`, `${TOKEN:-default}`, `${env:TOKEN}`); they are replaced when a server is started
+and stay as written everywhere else. What may hold a secret is left out when options are shown (`repr`).
 """
 
 from __future__ import annotations
@@ -63,10 +63,12 @@ class StdioServer(ServerOptions):
 
     command: Text
     """The program: a path, or a name on the PATH."""
-    args: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    args: Annotated[tuple[str, ...], Field(strict=False, repr=False)] = ()
     """Its arguments."""
-    env: Mapping[str, str] = Field(default_factory=dict[str, str])
+    env: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
     """Environment variables beside the few that every program gets (PATH, HOME and the like)."""
+    env_file: str | None = Field(default=None, min_length=1)
+    """A file with more of them, `NAME=value` a line; `env` counts before it. Read when the server starts."""
     cwd: str | None = None
     """The folder it is started in; None: the gateway's."""
 
@@ -74,24 +76,24 @@ class StdioServer(ServerOptions):
 class HttpServer(ServerOptions):
     """A server behind a URL."""
 
-    url: Text
+    url: Text = Field(repr=False)
     """Where it is."""
     transport: Literal["http", "sse"] | None = None
     """Streamable HTTP or the older SSE; None: SSE where the path ends in `/sse`."""
-    headers: Mapping[str, str] = Field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
     """Headers of every request."""
-    auth: str | None = None
+    auth: str | None = Field(default=None, min_length=1, repr=False)
     """`oauth`: signs in with a browser, tokens are kept by FastMCP; any other text is a bearer token."""
 
 
 class OpenApiServer(ServerOptions):
     """A REST API described by an OpenAPI document; its operations are tools."""
 
-    openapi: Text
+    openapi: Text = Field(repr=False)
     """Path or URL of the document, JSON or YAML."""
-    base_url: str | None = None
+    base_url: str | None = Field(default=None, min_length=1, repr=False)
     """Where the API is; None: the first server that the document names."""
-    headers: Mapping[str, str] = Field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
     """Headers of every request."""
 
 
@@ -121,8 +123,13 @@ class ServeOptions(Options):
     """Port to listen on; 0: any that is free."""
     path: str = Field(default="/mcp", pattern=r"^/[\w./-]*$")
     """Path of the endpoint."""
-    auth: Mapping[str, object] | None = None
+    auth: Mapping[str, object] | None = Field(default=None, repr=False)
     """A FastMCP auth provider: `{"provider": "jwt", …}`; see docs/gateway.md. None: everybody who reaches the port."""
+    allowed_hosts: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Names under which clients may reach it (`Host`), beside this machine's own; none: any, unless it listens on the
+    loopback address."""
+    allowed_origins: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Origins of web pages that may use it."""
 
 
 class GatewayOptions(Options):
@@ -141,7 +148,7 @@ class GatewayOptions(Options):
     cache_dir: str | Path | Literal[False] | None = None
     """Where catalogues of servers are kept from one start to the next; None: `codecall` in the user's cache folder,
     False: nowhere."""
-    codecall: Mapping[str, object] = Field(default_factory=dict[str, object])
+    codecall: Mapping[str, object] = Field(default_factory=dict[str, object], repr=False)
     """Options of the plugin, as `CodeCallPlugin.init` takes them: `vm`, `top_k`, `audit` and the rest."""
-    rate_limits: Mapping[str, object] | None = None
+    rate_limits: Mapping[str, object] | None = Field(default=None, repr=False)
     """Options of `RateLimitPlugin.init`; None: no limits."""

@@ -1,7 +1,8 @@
 """Tells a client of its script while it runs: progress, and console lines.
 
 What happens is only noted; a task of its own sends, so that a client that takes nothing in holds up no script. The task
-starts when the script has run for `INTERVAL_S`: a shorter one costs a timer, and its client gets no progress.
+starts when the script has run for `INTERVAL_S`, or has waited for a worker as long as a heartbeat may take: a shorter
+one costs two timers, and its client gets no progress.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from codecall.sandbox.services import Ending
 logger = logging.getLogger("codecall")
 
 INTERVAL_S: Final = 0.5
-"""Seconds from the beginning of a run to the first progress, and at least between any two. Telling a client costs as
-much as a short script; on a busy server, where all scripts take long, that would make them take longer."""
+"""Seconds a script runs before the first progress, and at least between any two. Telling a client costs as much as a
+short script; on a busy server, where all scripts wait, that would make them wait longer."""
 
 STALL_S: Final = 1.0
 """Seconds an answer waits for a client that takes in no more of what it asked to hear."""
@@ -91,6 +92,8 @@ class Progress:
         self._gone = False
         """Nothing can be sent any more."""
         self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        """Until the task starts."""
         self._within = ExitStack()
 
     # ---------------------------------------------------------------------------------------------- what happens
@@ -102,6 +105,7 @@ class Progress:
         """See `RunWatch.running`."""
         self._waits = False
         self._news.set()
+        self._begin_in(INTERVAL_S)
 
     def checked(self, validation_ms: float) -> None:
         """See `RunWatch.checked`."""
@@ -146,13 +150,15 @@ class Progress:
 
     async def __aenter__(self) -> Self:
         self._within.enter_context(self._listener.overhearing(self._heard))
-        self._within.callback(asyncio.get_running_loop().call_later(INTERVAL_S, self._begin).cancel)
+        self._begin_in(max(INTERVAL_S, self._heartbeat_s))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._within.close()
+        if self._timer is not None:
+            self._timer.cancel()
         cancelled = kind is not None and not issubclass(kind, Exception)
         if self._lines and not self._gone and not cancelled:
             self._begin()
@@ -179,6 +185,12 @@ class Progress:
                 break
         said = "%s: its client takes in too slowly what it asked to hear; %d console lines are only in its answer"
         logger.warning(said, self._run_id, len(self._lines))
+
+    def _begin_in(self, seconds: float) -> None:
+        """Start the task so much later, and no more when it was to be."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
 
     def _begin(self) -> None:
         if self._task is None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from fastmcp.server.context import Context
 
-from codecall.calls.audit import Recorded, RunRecord
+from codecall.calls.audit import RunRecord
+from codecall.calls.audit_fields import Recorded
 from codecall.calls.broker import Broker
 from codecall.calls.callers import client_key
 from codecall.calls.resuming import CannotResume, RunMemory
@@ -28,6 +30,8 @@ from codecall.options import PRESET_NAMES, PluginOptions, Preset
 from codecall.sandbox.services import RunWatch, Services, Watches
 from codecall.telemetry.requests import Request, current
 from codecall.telemetry.runs import WatchedRun
+
+logger = logging.getLogger("codecall")
 
 _MIB = 1024 * 1024
 
@@ -148,7 +152,7 @@ def _watches(wiring: Wiring, info: RunInfo, progress: RunWatch | None) -> list[R
     if progress is not None:
         watches.append(progress)
     options, asked = wiring.options, info.asked
-    if wiring.audit.wanted:
+    if wiring.audit.wanted or options.audit.watchers:
         recorded = Recorded(
             info.run_id,
             info.caller,
@@ -160,8 +164,19 @@ def _watches(wiring: Wiring, info: RunInfo, progress: RunWatch | None) -> list[R
             asked.dry_run,
             asked.resume_from,
         )
-        watches.append(RunRecord(wiring.audit, recorded))
+        if wiring.audit.wanted:
+            watches.append(RunRecord(wiring.audit, recorded))
+        watches.extend(watch for make in options.audit.watchers if (watch := _made(make, recorded)) is not None)
     return watches
+
+
+def _made(make: Callable[[Recorded], RunWatch], recorded: Recorded) -> RunWatch | None:
+    """A watch of the run; none where that fails."""
+    try:
+        return make(recorded)
+    except Exception:
+        logger.exception("audit: %s gave no watch of a run; the run goes on", type(make).__name__)
+        return None
 
 
 def _told(request: Request, broker: Broker, options: PluginOptions, info: RunInfo) -> RunWatch:

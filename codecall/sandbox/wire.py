@@ -279,6 +279,9 @@ class Call(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     kind: Literal["tool", "resource", "prompt", "result"] = "tool"
     reference: bool = False
     """Its value may stay with the server."""
+    line: _Place | None = None
+    """Where in the script it was made, as far as the engine says; for whoever looks at the run, and nothing else."""
+    column: _Place | None = None
 
 
 class Calls(msgspec.Struct, tag="calls", frozen=True, forbid_unknown_fields=True):

@@ -122,7 +122,10 @@ async def test_a_run_from_beginning_to_end(desk: Office):
         "resumed_from": None,
     }
     fields = dict(call.fields)
-    assert fields.pop("duration_ms") > 0
+    began_ms = fields.pop("start_ms")
+    assert began_ms > 0
+    ended_ms = began_ms + fields.pop("duration_ms")
+    assert ended_ms > began_ms
     assert fields == {
         "number": 1,
         "called": "tool",
@@ -131,6 +134,8 @@ async def test_a_run_from_beginning_to_end(desk: Office):
         "input_sha256": digest(json.dumps({"password": SECRET, "name": "ann"})),
         "outcome": "ok",
         "code": None,
+        "line": 1,
+        "column": 7,
         "result_chars": len(f'{{"session":"for ann","token":"{SECRET}"}}'),
         "reused": False,
     }
@@ -143,6 +148,9 @@ async def test_a_run_from_beginning_to_end(desk: Office):
     assert (fields["max_script_ms"], fields["max_run_ms"]) == (3_500, 2_000)
     assert fields["validation_ms"] > 0
     assert fields["queue_ms"] > 0
+    assert fields["queue_ms"] <= began_ms < ended_ms <= fields["duration_ms"]
+    assert (fields["returned_bytes"], fields["max_returned_bytes"], fields["max_memory_mb"]) == (1, 1024 * 1024, 64)
+    assert not fields.keys() & {"console", "warnings", "error", "result"}
     assert start.time <= call.time <= complete.time
     assert SECRET not in "".join(event.as_json() for event in (start, call, complete))
 
@@ -223,7 +231,8 @@ async def test_calls_without_a_script(desk: Office):
 
 async def test_arguments_and_results_only_when_asked_for_and_then_without_credentials():
     async with office(include_arguments=True, include_results=True) as desk:
-        await desk.execute(f"const a = {LOGIN}; return [a, codecallContext.key]", context={"key": SECRET})
+        script = f"const a = {LOGIN}; console.log('token: ' + a.token); return [a, codecallContext.key]"
+        await desk.execute(script, context={"key": SECRET})
         start, call, complete = await desk.events()
         assert "callTool('login', {name: 'ann', password: 'masked-credential-1'})" in start.fields["script"]
         assert call.fields["input"] == {"name": "ann", "password": "masked-credential-1"}
@@ -233,6 +242,15 @@ async def test_arguments_and_results_only_when_asked_for_and_then_without_creden
             {"session": "for ann", "token": "masked-credential-1"},
             "masked-credential-1",
         ]
+        ((at_ms, line),) = complete.fields["console"]
+        assert 0 < at_ms <= complete.fields["duration_ms"]
+        assert line == "token: masked-credential-1"
+        assert (complete.fields["warnings"], complete.fields["error"]) == ([], None)
+        await desk.execute(f"const a = 1;\nthrow new TypeError('token: {SECRET}')")
+        _, complete = await desk.events()
+        assert (complete.fields["line"], complete.fields["column"]) == (2, 11)
+        assert complete.fields["error"]["name"] == "TypeError"
+        assert SECRET not in str(complete.fields)
 
 
 # ------------------------------------------------------------------------------------------------ inputs and values

@@ -12,10 +12,11 @@ from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
 from fastmcp.server.middleware.timing import TimingMiddleware
 from fastmcp.tools import Tool
 from fastmcp.tools.base import ToolResult
+from fastmcp.utilities.json_schema import dereference_refs
 from pydantic import BaseModel
 
 from codecall import CodeCallPlugin, RateLimitPlugin
-from codecall.catalog.listing import MAX_LEVELS, inlines, presented, reads_beneath
+from codecall.catalog.listing import MAX_KEPT_BYTES, MAX_LEVELS, inlines, presented, reads_beneath
 
 
 class Listed(Tool):
@@ -107,6 +108,18 @@ def test_schemas_are_inlined_as_the_server_does():
     schema = {"$defs": {"A": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/A"}}}
     assert presented(schema, inline=False) is schema
     assert presented(schema, inline=True) == {"properties": {"a": {"type": "string"}}}
+
+
+def test_a_schema_that_is_remembered_is_known_by_all_that_is_in_it():
+    definition: dict[str, Any] = {"minimum": 1}
+    schema = {"$defs": {"A": definition}, "properties": {"b": {"$ref": "#/$defs/A"}, "a": {"$ref": "#/$defs/A"}}}
+    first = presented(schema, inline=True)
+    assert presented(schema, inline=True) is first
+    for minimum in (True, 1.0, 2, "x" * MAX_KEPT_BYTES, range(3)):
+        definition["minimum"] = minimum
+        shown = presented(schema, inline=True)
+        assert shown is not first
+        assert repr(shown) == repr(dereference_refs(schema))
 
 
 def nested(levels: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tests.catalog.oddities import ODDITIES
 from tests.catalog.schemas import KEYWORDS, RUBBISH, documents, values_of
 from tests.typescript.compiler import complaints
 
-EXAMPLES = 100
+EXAMPLES = 60
 """Schemas for one run of the compiler: some two seconds, most of them hypothesis and the judge of values."""
 
 EXCESS = "TS2353"

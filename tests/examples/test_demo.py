@@ -14,14 +14,15 @@ from fastmcp.client.transports import StdioTransport
 
 from examples import demo
 from examples.transcript import Transcript
+from tests.loaded_python import LoadedPython
 
 ROOT = Path(__file__).parents[2]
 
 
-def run(*command: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(python: str, *command: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command of Python's, with its output as text."""
     return subprocess.run(
-        [sys.executable, *command],
+        [python, *command],
         cwd=cwd,
         env={**os.environ, "PYTHONUTF8": "1", **environment},
         capture_output=True,
@@ -32,9 +33,9 @@ def run(*command: str, cwd: Path = ROOT, **environment: str) -> subprocess.Compl
 
 
 @pytest.fixture(scope="module")
-def transcript() -> str:
+def transcript(loaded_python: LoadedPython) -> str:
     """What the demo prints into a pipe, also where the environment asks for colour."""
-    done = run("-m", "examples.demo", FORCE_COLOR="1")
+    done = run(loaded_python.executable, "-m", "examples.demo", FORCE_COLOR="1")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -66,11 +67,11 @@ def test_is_plain_text_in_a_pipe(transcript: str) -> None:
     assert all(len(line) <= 130 and line == line.rstrip() for line in transcript.splitlines())
 
 
-async def test_the_crm_serves_over_stdio(tmp_path: Path) -> None:
+async def test_the_crm_serves_over_stdio(tmp_path: Path, loaded_python: LoadedPython) -> None:
     database = tmp_path / "crm.sqlite3"
     with (tmp_path / "log").open("w") as log:
         process = StdioTransport(
-            sys.executable,
+            loaded_python.executable,
             ["-m", "examples.crm", "--preset", "balanced", "--separator", "_", "--database", str(database)],
             cwd=str(ROOT),
             keep_alive=False,
@@ -86,9 +87,9 @@ async def test_the_crm_serves_over_stdio(tmp_path: Path) -> None:
     assert database.stat().st_size > 100_000
 
 
-def test_the_crm_refuses_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_the_crm_refuses_a_file_that_is_no_database(tmp_path: Path, loaded_python: LoadedPython) -> None:
     (tmp_path / "notes.txt").write_text("plain words " * 100)
-    done = run("-m", "examples.crm", "--database", str(tmp_path / "notes.txt"))
+    done = run(loaded_python.executable, "-m", "examples.crm", "--database", str(tmp_path / "notes.txt"))
     assert done.returncode == 2
     assert "cannot be used as a CRM database" in done.stderr
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,8 @@ import httpx
 import pytest
 from fastmcp import Client
 from prometheus_client.parser import text_string_to_metric_families
+
+from tests.loaded_python import LoadedPython
 
 REPOSITORY = Path(__file__).parents[2]
 SERVER = REPOSITORY / "examples" / "prometheus" / "server.py"
@@ -32,8 +33,8 @@ def ports() -> tuple[int, int]:
 
 
 @pytest.fixture
-def server(ports: tuple[int, int]) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, str(SERVER), "--port", str(ports[0]), "--metrics-port", str(ports[1])]
+def server(ports: tuple[int, int], loaded_python: LoadedPython) -> Iterator[subprocess.Popen[str]]:
+    command = [loaded_python.executable, str(SERVER), "--port", str(ports[0]), "--metrics-port", str(ports[1])]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.loaded_python import LoadedPython
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.py"
 
 
-def test_prints_what_the_script_returns(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(QUICKSTART)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
+def test_prints_what_the_script_returns(tmp_path: Path, loaded_python: LoadedPython) -> None:
+    done = loaded_python.run(QUICKSTART, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "[{'name': 'Desk', 'units': 0}, {'name': 'Shelf', 'units': 2}]\n"), (
         done
     )

@@ -9,7 +9,6 @@ import os
 import random
 import re
 import socket
-import sys
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -31,6 +30,7 @@ from mcp_types import CallToolResult, LoggingLevel
 from codecall import CodeCallPlugin
 from codecall.meta_tools.hearing import Listener, listener_of
 from codecall.meta_tools.progress import INTERVAL_S, Progress, Rising
+from tests.loaded_python import LoadedPython
 from tests.redis_server import RedisServer
 
 Mode = Literal["legacy", "auto"]
@@ -199,12 +199,13 @@ mcp.run(show_banner=False)
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_over_stdio(mode: Mode, tmp_path: Path) -> None:
+async def test_over_stdio(mode: Mode, tmp_path: Path, loaded_python: LoadedPython) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     (tmp_path / "server.py").write_text(STDIO, encoding="utf-8")
     ear = Ear()
-    transport = StdioTransport(sys.executable, [str(tmp_path / "server.py")], cwd=str(Path.cwd()), keep_alive=False)
+    command = [str(tmp_path / "server.py")]
+    transport = StdioTransport(loaded_python.executable, command, cwd=str(Path.cwd()), keep_alive=False)
     async with Client(transport, mode=mode, **ear.handlers) as client:
         if mode == "legacy":
             await ask_for_logs(client, "debug")
@@ -286,6 +287,20 @@ async def test_heartbeats_in_a_call_and_while_waiting_for_a_worker() -> None:
         elapsed = [float(message.rsplit(", ", 1)[1].removesuffix(" s")) for _, message in ear.progress]
         assert elapsed == sorted(elapsed)
         assert ear.rises()
+
+
+async def test_a_script_that_waits_for_a_worker_hears_nothing_before_a_heartbeat() -> None:
+    stairs, first, second = Stairs(pool={"min_workers": 1, "max_workers": 1}), Ear(), Ear()
+    async with stairs.client("http", "auto", first) as one, stairs.client("http", "auto", second) as other:
+        held = asyncio.create_task(execute(one, "await callTool('step', {})"))
+        await stairs.waiting.wait()
+        queued = asyncio.create_task(execute(other, "return 2"))
+        await asyncio.wait({queued}, timeout=INTERVAL_S)
+        await first.until(lambda ear: ear.said("now step"))
+        stairs.gate.set()
+        assert (await queued)["result"] == 2
+        await held
+    assert second.progress == []
 
 
 async def test_what_tools_report_of_themselves_is_told_in_the_message() -> None:

@@ -6,13 +6,14 @@ import asyncio
 import json
 import signal
 import socket
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from fastmcp import Client
+
+from tests.loaded_python import LoadedPython
 
 REPOSITORY = Path(__file__).parent.parent.parent
 
@@ -43,9 +44,9 @@ class Server:
 
 
 @asynccontextmanager
-async def running(*arguments: str, **options: Any) -> AsyncGenerator[Server]:
+async def running(python: str, *arguments: str, **options: Any) -> AsyncGenerator[Server]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.stopping.program", *arguments),
+        *(python, "-m", "tests.stopping.program", *arguments),
         cwd=REPOSITORY,
         stderr=asyncio.subprocess.PIPE,
         **options,
@@ -83,11 +84,11 @@ async def gone(pids: list[int]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_an_http_server_lets_scripts_end_and_answers_all_of_them():
+async def test_an_http_server_lets_scripts_end_and_answers_all_of_them(loaded_python: LoadedPython):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         fd = listening.fileno()
-        async with running("1", str(fd), pass_fds=[fd]) as server, AsyncExitStack() as stack:
+        async with running(loaded_python.executable, "1", str(fd), pass_fds=[fd]) as server, AsyncExitStack() as stack:
             new = await stack.enter_async_context(Client(url))
             old = Client(url, mode="legacy")
             await old.__aenter__()
@@ -155,8 +156,8 @@ class Stdio:
 PIPES = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
 
 
-async def test_a_stdio_server_answers_before_it_ends_as_the_signal_has_it():
-    async with running("0.2", **PIPES) as server:
+async def test_a_stdio_server_answers_before_it_ends_as_the_signal_has_it(loaded_python: LoadedPython):
+    async with running(loaded_python.executable, "0.2", **PIPES) as server:
         client = Stdio(server)
         await client.shake_hands()
         run = await client.call("codecall:execute", script="return await callTool('hold', { name: 'long' });")
@@ -172,8 +173,8 @@ async def test_a_stdio_server_answers_before_it_ends_as_the_signal_has_it():
         await gone(pids)
 
 
-async def test_a_second_signal_ends_it_at_once():
-    async with running("3600", **PIPES) as server:
+async def test_a_second_signal_ends_it_at_once(loaded_python: LoadedPython):
+    async with running(loaded_python.executable, "3600", **PIPES) as server:
         client = Stdio(server)
         await client.shake_hands()
         await client.call("codecall:execute", script="return await callTool('hold', { name: 'long' });")

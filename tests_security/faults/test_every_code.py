@@ -20,8 +20,16 @@ from fastmcp.exceptions import ToolError
 from fastmcp.server.extensions import ServerExtension
 
 from codecall import CodeCallPlugin, RateLimitPlugin, errors
+from codecall.cli.exits import BY_CODE
 from codecall.envelopes import ExecutionResult
-from codecall.errors import CodeCallError, LimitCode, OptionsError, ToolCallError
+from codecall.errors import (
+    CodeCallError,
+    LimitCode,
+    OptionsError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    ToolCallError,
+)
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host import process
 from tests_security.wire.hostile import PLAIN, command
@@ -55,6 +63,12 @@ async def client() -> AsyncIterator[Client[Any]]:
     @mcp.tool
     def fail() -> None:
         raise ToolError("it failed")
+
+    @mcp.tool
+    def behind(slow: bool) -> None:
+        # As the gateway's tools do (codecall/gateway/components.py).
+        kind = ServerTimeoutError if slow else ServerUnavailableError
+        raise ToolError("it is down") from kind("it is down", tool_name="git")
 
     @mcp.tool
     async def never() -> None:
@@ -96,6 +110,8 @@ SERVED: list[tuple[str, str, dict[str, Any]]] = [
     ("TOOL_TIMEOUT", "return callTool('never', {})", {}),
     ("INPUT_REQUIRED", "return callTool('ask', {})", {}),
     ("TASK_STARTED", "return callTool('export', {})", {}),
+    ("SERVER_UNAVAILABLE", "return callTool('behind', {slow: false})", {}),
+    ("SERVER_TIMEOUT", "return callTool('behind', {slow: true})", {}),
     ("RATE_LIMIT", "for (let i = 0; i < 9; i++) await callTool('double', {number: i})", {}),
     ("MESSAGE_TOO_LARGE", "return callTool('big', {})", {}),
     ("EXECUTION_ERROR", "throw new Error('no')", {}),
@@ -275,8 +291,8 @@ def test_no_code_is_left_out() -> None:
 
 
 def test_no_code_is_made_up_elsewhere() -> None:
-    """Codes stand in the tree; the rest of the package names only those."""
-    known = codes_of_the_tree() | {CodeCallError.code}
+    """Codes stand in the tree, those of commands with their exit codes; the rest of the package names only those."""
+    known = codes_of_the_tree() | {CodeCallError.code} | set(BY_CODE)
     for path in Path(errors.__file__).parent.rglob("*.py"):
         for code in re.findall(r'\bcode="([A-Z_]{4,})"', path.read_text(encoding="utf-8")):
             assert code in known | {"TOOL"}, (path, code)

@@ -60,6 +60,14 @@ class Report(msgspec.Struct):
     call: int | None = None
 
 
+def place_of(program: Program, stack: str) -> Place | None:
+    """The innermost place in the script of `program` that a stack names."""
+    for match in islice(_FRAME.finditer(stack), MAX_FRAMES):
+        if (place := program.original(int(match[1]), int(match[2]))) is not None:
+            return place
+    return None
+
+
 class Autopsy:
     """What is known of a script that has ended.
 
@@ -162,11 +170,7 @@ class Autopsy:
 
     def _place(self, stack: str) -> Place | None:
         """The innermost place in the script that a stack names."""
-        if self._program is not None:
-            for match in islice(_FRAME.finditer(stack), MAX_FRAMES):
-                if (place := self._program.original(int(match[1]), int(match[2]))) is not None:
-                    return place
-        return None
+        return None if self._program is None else place_of(self._program, stack)
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -20,7 +20,7 @@ import _quickjs as quickjs  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
 from codecall.sandbox.agentscript.configuration import configuration
-from codecall.sandbox.agentscript.failing import Autopsy, Report
+from codecall.sandbox.agentscript.failing import Autopsy, Place, Report, place_of
 from codecall.sandbox.agentscript.heap import HeapMark, give_back
 from codecall.sandbox.agentscript.instrument import Program
 from codecall.sandbox.agentscript.journal import Journal, Made
@@ -50,6 +50,9 @@ CHECKPOINT_STEPS = 4096
 
 JOBS_PER_LOOK = 256
 """Promise jobs between two looks at the clock: a chain of them need not run a line of the script's."""
+
+MAX_PLACES = 64
+"""Stacks whose place in the script is remembered."""
 
 # The engine compiles it for every script: what is there for readers is taken out first. No text of it spans lines.
 _PRELUDE, _ENGLISH, _REFERENCES = (
@@ -104,6 +107,7 @@ class Realm:
         self._console_calls = 0
         self._console_bytes = 0
         self._journal = Journal()
+        self._places: dict[str, Place | tuple[None, None]] = {}
         self._program: Program | None = None
         self._engine, self._operate = self._build()
         self._heap = HeapMark()
@@ -228,9 +232,18 @@ class Realm:
         self, call: int, kind: Literal["tool", "resource", "prompt", "result"], arguments: str, made: str
     ) -> None:
         told = _decode_json(made, type=Made)
-        self.calls.append(Call(call, told.name, arguments, kind, told.reference))
+        self.calls.append(Call(call, told.name, arguments, kind, told.reference, *self._place(told.stack)))
         self._journal.made(int(call), told)
         self.pending += 1
+
+    def _place(self, stack: str) -> Place | tuple[None, None]:
+        """Where a call was made; the same few places again and again."""
+        if (place := self._places.get(stack)) is None:
+            found = None if self._program is None else place_of(self._program, stack)
+            place = found or (None, None)
+            if len(self._places) < MAX_PLACES:
+                self._places[stack] = place
+        return place
 
     def _host_ask(self, name: str, about: About, member: str) -> str | None:
         return self.ask(_decode_json(name), about, _decode_json(member))

@@ -34,8 +34,16 @@ class Ledger:
 
     def add(self, call: wire.Call) -> None:
         """The script has made a call; it will be started when its turn comes."""
-        shown = call.input[:MAX_INPUT_KEPT]
-        self.calls[call.call] = MadeCall(call.call, call.kind, call.name, shown, len(call.input), epoch=self.epoch)
+        self.calls[call.call] = MadeCall(
+            call.call,
+            call.kind,
+            call.name,
+            call.input[:MAX_INPUT_KEPT],
+            len(call.input),
+            epoch=self.epoch,
+            line=call.line,
+            column=call.column,
+        )
 
     def summary(self, told: int | None = None) -> str:
         """What the calls came to, in one sentence for the hint of a script that failed; empty where nothing is to tell.

@@ -132,8 +132,9 @@ class Pipe:
     async def _fill(self, needed: int, patience: float) -> None:
         now = time.perf_counter()
         if now - self._held_since > HOLD_S:
-            # What arrives without a wait would never let anybody else run, deadlines included.
-            await asyncio.sleep(0)
+            # What arrives without a wait would never let anybody else run, deadlines included. A worker that has only
+            # just been written to has not answered yet, and looking would take as long as waiting begins.
+            await (asyncio.sleep(0) if patience else self._wait_readable())
             self._held_since = now = time.perf_counter()
         until = now + patience if patience else 0.0
         while True:
@@ -154,27 +155,32 @@ class Pipe:
     # asyncio's own hooks rather than anyio's: those go round the event loop once more for every wait, which would be
     # a fifth of what a tool call costs here. (FastMCP runs on asyncio only.)
 
+    # By number: looked for by the socket itself, one that is not registered is described in full each time.
+
     async def _wait_readable(self) -> None:
+        if (number := self._connection.fileno()) < 0:
+            return
         loop = asyncio.get_running_loop()
         self._waiting = loop.create_future()
-        loop.add_reader(self._connection, _wake, self._waiting)
+        loop.add_reader(number, _wake, self._waiting)
         try:
             await self._waiting
         finally:
             self._waiting = None
             if self._connection.fileno() >= 0:
-                loop.remove_reader(self._connection)
+                loop.remove_reader(number)
 
     async def _wait_writable(self) -> None:
+        number = self._connection.fileno()
         loop = asyncio.get_running_loop()
         self._waiting = loop.create_future()
-        loop.add_writer(self._connection, _wake, self._waiting)
+        loop.add_writer(number, _wake, self._waiting)
         try:
             await self._waiting
         finally:
             self._waiting = None
             if self._connection.fileno() >= 0:
-                loop.remove_writer(self._connection)
+                loop.remove_writer(number)
 
     def has_unread(self) -> bool:
         """Whether the worker has said something out of turn, or closed its end."""
@@ -212,10 +218,10 @@ class Pipe:
             nonlocal heard
             heard = self._waiting = loop.create_future()
             heard.add_done_callback(tell)
-            if self._connection.fileno() < 0:
+            if (number := self._connection.fileno()) < 0:
                 _wake(heard)
             else:
-                loop.add_reader(self._connection, _wake, heard)
+                loop.add_reader(number, _wake, heard)
 
         timer = loop.call_later(QUIET_S, listen)
         try:
@@ -224,8 +230,8 @@ class Pipe:
             timer.cancel()
             if heard is not None:
                 heard = self._waiting = None
-                if self._connection.fileno() >= 0:
-                    loop.remove_reader(self._connection)
+                if (number := self._connection.fileno()) >= 0:
+                    loop.remove_reader(number)
 
     async def trouble(self) -> WorkerError:
         """The error for what was `overheard`."""
@@ -235,11 +241,11 @@ class Pipe:
 
     def close(self) -> None:
         """Close this end. Whoever waits is woken and finds the worker gone."""
-        if self._connection.fileno() >= 0:
+        if (number := self._connection.fileno()) >= 0:
             if self._waiting is not None:
                 loop = self._waiting.get_loop()
-                loop.remove_reader(self._connection)
-                loop.remove_writer(self._connection)
+                loop.remove_reader(number)
+                loop.remove_writer(number)
                 _wake(self._waiting)
             self._connection.close()
 

@@ -17,7 +17,7 @@ from codecall.sandbox import wire
 from codecall.sandbox.host.census import Census, WorkerEnding
 from codecall.sandbox.host.maker import Maker
 from codecall.sandbox.host.process import WorkerProcess
-from codecall.sandbox.host.waiting import Need, Queue, Waiter, closed, shutting_down
+from codecall.sandbox.host.waiting import Need, Queue, Waiter, begin_turn, closed, shutting_down
 
 SPARES = 2
 """Workers kept ready where each serves one script: one for the next script, and one so that making another can wait
@@ -112,10 +112,12 @@ class WorkerPool:
             QueueFullError, QueueTimeoutError, WorkerPoolDisposedError, WorkerStartupError
         """
         worker = await self._acquire(need)
-        worker.owner = need.owner
+        is_new, worker.owner = worker.owner is None, need.owner
         clean = False
         try:
             await self.maker.settle(worker)
+            if is_new:
+                begin_turn(worker)  # the time it took to load is not its owner's
             worker.runs += 1
             if self._once_only and not self._idle and not self._queue and not self._refusal:
                 self._stock()
@@ -138,6 +140,7 @@ class WorkerPool:
         while (worker := self._take_idle(need)) is not None:
             if (alive := worker.alive()) and not (worker.ready and worker.pipe.has_unread()):
                 self._busy.add(worker)
+                begin_turn(worker)
                 return worker
             self._bury(worker, "killed" if alive else "died")
         if self.size >= self.limit:
@@ -261,9 +264,8 @@ class WorkerPool:
             self._bury(worker, "closed")
         elif not self._queue:
             self._idle.append(worker)
-        elif self._queue.wants(worker):
+        elif self._queue.hand_over(worker):
             self._busy.add(worker)
-            self._queue.hand_over(worker)
         else:
             self._bury(worker, "replaced")
 

@@ -42,6 +42,8 @@ class WorkerProcess:
         """Engine heap its jail has room for, in MiB."""
         self.owner: str | None = None
         """Whose scripts it has run: it runs no others."""
+        self.stays_until = 0.0
+        """While that owner has scripts waiting, it stays with them so long; on the clock of `time.monotonic`."""
         self._lacks: str | None = None
         self.layers: list[wire.Layer] = []
         """The layers of its jail, once it is ready."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,6 +11,10 @@ import anyio
 
 from codecall.errors import QueueFullError, WorkerPoolDisposedError
 from codecall.sandbox.host.process import WorkerProcess
+
+SLICE_S = 0.5
+"""How long a worker stays with its owner while that one has more scripts waiting and others wait, too, in seconds. For
+an owner that it does not know there has to be another worker, and making one takes longer than most scripts."""
 
 
 class Need(NamedTuple):
@@ -51,8 +56,9 @@ class Waiter:
 class Queue:
     """Scripts that wait: owner by owner in turn, those of one owner in the order they came.
 
-    So nobody waits longer because somebody else has sent more. Where the queue is full, whoever has fewer scripts in
-    it takes the place of the last one of whoever has most.
+    So nobody waits longer because somebody else has sent more, but for the `SLICE_S` that a turn with a worker lasts:
+    within it the worker takes its owner's next script rather than another's. Where the queue is full, whoever has
+    fewer scripts in it takes the place of the last one of whoever has most.
 
     Args:
         longest: How many may wait.
@@ -85,16 +91,22 @@ class Queue:
         if waiter in line:
             self._take(waiter)
 
-    def wants(self, worker: WorkerProcess) -> bool:
-        """Whether that worker will do for the first."""
-        return self._first().need.met_by(worker)
-
-    def hand_over(self, worker: WorkerProcess) -> None:
-        """The first gets that worker."""
-        waiter = self._first()
-        self._serve(waiter)
+    def hand_over(self, worker: WorkerProcess) -> bool:
+        """Whoever's turn it is gets that worker; False if it will not do for them."""
+        now = time.monotonic()
+        own = self._lines.get(worker.owner) if worker.owner is not None and now < worker.stays_until else None
+        if own and own[0].need.met_by(worker):
+            waiter = own[0]
+            self._take(waiter)
+        else:
+            waiter = self._first()
+            if not waiter.need.met_by(worker):
+                return False
+            self._serve(waiter)
+            begin_turn(worker)
         waiter.worker = worker
         waiter.event.set()
+        return True
 
     def give_place(self) -> bool:
         """The first who has no worker of its own may have one made; False when there is nobody."""
@@ -147,6 +159,11 @@ class Queue:
             f"{len(self)} scripts already wait for a worker; the limit is {self._longest}",
             hint="Try again in a moment; the operator can raise pool.max_workers or pool.max_queue.",
         )
+
+
+def begin_turn(worker: WorkerProcess) -> None:
+    """It is given to an owner whose turn has come, and stays there for `SLICE_S`."""
+    worker.stays_until = time.monotonic() + SLICE_S
 
 
 def closed() -> WorkerPoolDisposedError:

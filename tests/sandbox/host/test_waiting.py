@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+import time
 from collections import defaultdict
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codecall.errors import QueueFullError
-from codecall.sandbox.host.waiting import Need, Queue, Waiter
+from codecall.sandbox import wire
+from codecall.sandbox.host.process import WorkerProcess
+from codecall.sandbox.host.waiting import SLICE_S, Need, Queue, Waiter, begin_turn
+from codecall.sandbox.worker.rehearsal import LIMITS
 
 
 def need(owner: str) -> Need:
@@ -43,6 +51,59 @@ def test_nobody_waits_longer_than_one_round_for_each_script_of_their_own(owners:
     for owner in "abc":
         own = [waiter for waiter in waiters if waiter.need.owner == owner]
         assert [waiter for waiter in order if waiter.need.owner == owner] == own
+
+
+@pytest.fixture
+def worker() -> Iterator[WorkerProcess]:
+    """One that has served `a`; what it would do with a script is of no interest here."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen([sys.executable, "-c", ""])
+        worker = WorkerProcess(process, ours, wire.Prepare(LIMITS, 100, 60, require_jail=False))
+        worker.owner = "a"
+        yield worker
+        worker.kill()
+        _ = process.wait()
+
+
+def given_to(worker: WorkerProcess, waiters: list[Waiter]) -> str:
+    """Whose scripts have got that worker, in this order."""
+    return "".join(waiter.need.owner for waiter in waiters if waiter.worker is worker)
+
+
+def test_a_worker_stays_with_its_owner_for_a_while(worker: WorkerProcess) -> None:
+    queue = Queue(10)
+    waiters = [queue.join(Need(1, owner)) for owner in "babaa"]
+    begin_turn(worker)
+    until = worker.stays_until
+    assert 0 < until - time.monotonic() <= SLICE_S
+    assert queue.hand_over(worker)
+    assert given_to(worker, waiters) == "a"
+    assert [waiter for waiter in waiters if waiter.worker is worker] == [waiters[1]]
+    assert worker.stays_until == until
+    worker.stays_until = 0.0
+    assert not queue.hand_over(worker)  # it is no good for `b`, whose turn it is
+    assert given_to(worker, waiters) == "a"
+    assert [waiter.need.owner for waiter in served(queue, waiters)] == list("baba")
+
+
+def test_a_turn_begins_anew_only_in_its_order(worker: WorkerProcess) -> None:
+    queue = Queue(10)
+    waiters = [queue.join(Need(1, "a")) for _ in range(2)]
+    assert queue.hand_over(worker)
+    assert worker.stays_until > time.monotonic()
+    worker.stays_until = until = time.monotonic() + 60
+    assert queue.hand_over(worker)
+    assert worker.stays_until == until
+    assert given_to(worker, waiters) == "aa"
+
+
+def test_a_worker_with_too_little_memory_does_not_stay(worker: WorkerProcess) -> None:
+    queue = Queue(10)
+    waiters = [queue.join(Need(1_000, "a")), queue.join(Need(1, "a"))]
+    begin_turn(worker)
+    assert not queue.hand_over(worker)
+    assert given_to(worker, waiters) == ""
 
 
 def test_a_full_queue_makes_room_for_whoever_has_less_in_it() -> None:

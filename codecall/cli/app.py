@@ -1,0 +1,147 @@
+"""The commands by name, and how each one ends: an exit code, and for what is expected to go wrong never a traceback.
+
+A command is imported when it is called, so that `codecall --help` loads nothing but their one line.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Final
+
+from cyclopts import App, CycloptsError, Group, Parameter
+
+from codecall.cli import exits
+
+SERVERS: Final = Group("Servers and tools", sort_key=1)
+SCRIPTS: Final = Group("Scripts", sort_key=2)
+SETUP: Final = Group("Setting up", sort_key=3)
+
+COMMANDS: Final = (
+    ("serve", SERVERS, "Put CodeCall in front of servers: over stdio, or HTTP."),
+    ("tools", SERVERS, "Show the servers and their tools, with what each costs in tokens."),
+    ("search", SERVERS, "Find tools by what they do, as a model finds them."),
+    ("describe", SERVERS, "Show schemas and examples of tools."),
+    ("savings", SERVERS, "Count the tokens of listing all tools against those of CodeCall."),
+    ("refresh", SERVERS, "List the servers' tools anew, and say what has changed."),
+    ("run", SCRIPTS, "Run a script over the servers' tools."),
+    ("check", SCRIPTS, "Say what is wrong with scripts, without running them."),
+    ("trace", SCRIPTS, "Show the runs in a server's records, or turn one into a page."),
+    ("policy", SCRIPTS, "Print the language: what scripts may use, what not, and the limits."),
+    ("presets", SCRIPTS, "Compare presets: limits and language, side by side."),
+    ("init", SETUP, "Write a configuration from what other clients have."),
+    ("doctor", SETUP, "Say whether everything works here, and what to do if not."),
+)
+"""Every command: its name, which is also its module's and its function's; where `--help` lists it; what it does."""
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"codecall {version('codecall')}"
+
+
+def _epilogue() -> str:
+    return "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in exits.MEANINGS.items())
+
+
+LOST: Final = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
+"""What writing an answer may fail with."""
+
+app: Final = App(
+    name="codecall",
+    help="CodeCall in front of MCP servers: four tools for a model instead of hundreds, and scripts that chain them.",
+    help_epilogue=_epilogue(),
+    help_format="plaintext",
+    default_parameter=Parameter(show_default=False),
+    version=_version,
+    suppress_keyboard_interrupt=False,
+)
+
+for _name, _group, _help in COMMANDS:
+    app.command(f"codecall.cli.{_name}:{_name}", name=_name, help=_help, group=_group)
+
+
+def run(words: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        words: The command line behind `codecall`; None: that of this process.
+
+    Returns:
+        The exit code; see `codecall.cli.exits`.
+    """
+    given = sys.argv[1:] if words is None else list(words)
+    for stream in (sys.stdout, sys.stderr):
+        if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
+            # A terminal that cannot show a character gets its escape instead of a traceback.
+            reconfigure(errors="backslashreplace")
+    try:
+        with nullcontext([]) if given[:1] == ["serve"] else _sigterm_as_ctrl_c() as terminated:
+            code = _ended(given)
+    except OSError as failure:
+        # What is left is written again at the end, which would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(failure, BrokenPipeError):
+            return exits.NO_READER
+        sys.stderr.write(f"error: CANNOT_WRITE: Cannot write the answer: {failure.strerror}\n")
+        return exits.exit_for("CANNOT_WRITE")
+    return exits.TERMINATED if terminated and code == exits.INTERRUPTED else code
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Generator[list[int]]:
+    """Within, SIGTERM ends a command as Ctrl-C does: with all that it has started. Gives the signals there were."""
+    seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield seen
+        return
+
+    def terminated(number: int, _: object) -> None:
+        seen.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, terminated)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _ended(words: list[str]) -> int:
+    from codecall.cli.printing import Output
+    from codecall.errors import CodeCallError
+
+    if words[:1] != ["serve"]:
+        # FastMCP reads it when it is imported. What concerns a command, the command says itself.
+        os.environ.setdefault("FASTMCP_LOG_LEVEL", "ERROR")
+    try:
+        result = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except CycloptsError as wrong:
+        wrong.verbose = False
+        asked = " ".join(["codecall", *(wrong.command_chain or ())])
+        error = CodeCallError(str(wrong).strip(), code="USAGE", hint=f"{asked} --help shows what there is.")
+    except CodeCallError as failure:
+        error = failure
+    except KeyboardInterrupt:
+        Output(as_json="--json" in words).failure(CodeCallError("Interrupted", code="INTERRUPTED"))
+        return exits.INTERRUPTED
+    except Exception as bug:
+        if isinstance(bug, OSError) and bug.errno in LOST:
+            raise
+        traceback.print_exc()
+        said = f"{type(bug).__name__}, which should not happen"
+        hint = "This is a fault of CodeCall: please report it, with the traceback and the command."
+        Output(as_json="--json" in words).failure(CodeCallError(said, code="BUG", hint=hint))
+        return exits.BUG
+    else:
+        return result if isinstance(result, int) else exits.OK
+    Output(as_json="--json" in words).failure(error)
+    return exits.exit_for(error.code)

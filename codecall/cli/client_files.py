@@ -1,0 +1,79 @@
+"""What other clients have: their files, the servers in them, and whether the gateway is one of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from codecall.errors import OptionsError
+from codecall.gateway.clients import CLIENTS, Client, find
+from codecall.gateway.foreign import ITSELF
+from codecall.gateway.options import AnyServer, GatewayOptions
+from codecall.gateway.reading import Configuration, read_client
+
+
+class ClientFiles(NamedTuple):
+    """One client that keeps servers on this machine."""
+
+    client: Client
+    files: tuple[Path, ...]
+    read: Configuration | None
+    """None where its files cannot be used."""
+    trouble: str = ""
+    """Why they cannot."""
+
+    @property
+    def servers(self) -> Mapping[str, AnyServer]:
+        """Its servers, without the gateway itself."""
+        return self.read.options.servers if self.read is not None else {}
+
+    @property
+    def has_gateway(self) -> bool:
+        """Whether the gateway is among them."""
+        return self.read is not None and any(note.endswith(ITSELF) for note in self.read.notes)
+
+
+def present() -> Iterator[ClientFiles]:
+    """The clients of which there are files."""
+    for client in CLIENTS:
+        files = find(client)
+        if not files:
+            continue
+        try:
+            yield ClientFiles(client, tuple(files), read_client(client))
+        except OptionsError as failure:
+            yield ClientFiles(client, tuple(files), None, failure.message)
+
+
+class Collected(NamedTuple):
+    """The servers of several clients as one configuration."""
+
+    options: GatewayOptions
+    origins: dict[str, Client]
+    notes: tuple[str, ...]
+
+
+def collected(clients: list[ClientFiles]) -> Collected:
+    """All of their servers but the gateway. Where two clients have different ones of the same name, the second is
+    called by its client, too."""
+    servers: dict[str, AnyServer] = {}
+    origins: dict[str, Client] = {}
+    notes: list[str] = []
+    for each in clients:
+        said = each.read.notes if each.read is not None else [f"{each.client} is left out: {each.trouble}"]
+        notes += [note for note in said if not note.endswith(ITSELF)]
+        for name, server in each.servers.items():
+            if name in servers and _alike(servers[name], server):
+                continue
+            free = name
+            if name in servers:
+                free = f"{name[:40]}_{each.client}"
+                notes.append(f"{name} of {each.client} is another server than that of {origins[name]}: called {free}")
+            servers[free], origins[free] = server, each.client
+    return Collected(GatewayOptions(servers=servers), origins, tuple(dict.fromkeys(notes)))
+
+
+def _alike(one: AnyServer, other: AnyServer) -> bool:
+    """Whether two servers are one, started in whatever folder."""
+    return type(one) is type(other) and one.model_dump(exclude={"cwd"}) == other.model_dump(exclude={"cwd"})

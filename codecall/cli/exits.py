@@ -1,0 +1,47 @@
+"""The exit codes of every command, as data: `docs/cli.md` and `codecall --help` print this table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+UNAVAILABLE: Final = 3
+BUG: Final = 70
+INTERRUPTED: Final = 130
+NO_READER: Final = 141
+TERMINATED: Final = 143
+
+MEANINGS: Final[dict[int, str]] = {
+    OK: "what was asked for is done",
+    FAILED: "it was done and the answer is no: a script failed, a check found something, something is unhealthy",
+    USAGE: "wrong arguments or configuration, a file that cannot be read: nothing was done",
+    UNAVAILABLE: "a server could not be started or reached, or did not answer in time",
+    BUG: "a fault of CodeCall itself; the traceback is on stderr",
+    INTERRUPTED: "Ctrl-C",
+    NO_READER: "whoever read the output went away before its end",
+    TERMINATED: "SIGTERM",
+}
+"""Every exit code, and what it says."""
+
+BY_CODE: Final[dict[str, int]] = {
+    "INVALID_OPTIONS": USAGE,
+    "USAGE": USAGE,
+    "NO_CONFIGURATION": USAGE,
+    "CANNOT_READ": USAGE,
+    "CANNOT_WRITE": USAGE,
+    "EXISTS_ALREADY": USAGE,
+    "NOT_FOUND": FAILED,
+    "NOTHING_FOUND": FAILED,
+    "INTERRUPTED": INTERRUPTED,
+    "BUG": BUG,
+    "SERVER_UNAVAILABLE": UNAVAILABLE,
+    "SERVER_TIMEOUT": UNAVAILABLE,
+}
+"""Error codes of commands, and those of scripts and tools that do not end in `FAILED`."""
+
+
+def exit_for(code: str | None) -> int:
+    """The exit code of a command that ended with an error of this code; of one that ended well for None."""
+    return OK if code is None else BY_CODE.get(code, FAILED)

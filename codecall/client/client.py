@@ -1,0 +1,267 @@
+"""`CodeCallClient`: the four meta-tools as methods, over MCP clients that an agent's author has already."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError
+
+from codecall.client.envelope import Envelope
+from codecall.client.formats import Definitions, asked, definitions, instructions, reply
+from codecall.client.given import Given
+from codecall.errors import CodeCallError, OptionsError
+from codecall.gateway.access import Access
+from codecall.gateway.options import AccessOptions
+from codecall.gateway.provider import ServerProvider
+from codecall.gateway.screening import Names
+from codecall.plugin import CodeCallPlugin
+
+if TYPE_CHECKING:
+    from mcp_types import Tool
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+Kind = Literal["tool", "resource", "template", "prompt"]
+
+
+class CodeCallClient:
+    """Code mode over one MCP client, or over several.
+
+        async with CodeCallClient({"crm": Client("https://crm.example.com/mcp"), "git": Client("git.py")}) as codecall:
+            answer = await codecall.execute("return (await crm.deals_list({ stage: 'won' })).deals.length;")
+            print(answer.value)
+
+    Scripts run in jailed worker processes of this process, under the same rules as on a server. The clients are
+    connected while this is open; whatever they were given to answer questions with stays in force.
+
+    Args:
+        clients: one client, whose tools keep their names; or several by name, and then tools are `<name>_<tool>`.
+        access: which tools may be used: `AccessOptions`, or a mapping of its fields. All of them, if it is left out,
+            those that may destroy something included: they are the agent's own clients.
+        vm: the limits scripts run under, as for `CodeCallPlugin.init`.
+        **options: the others of `CodeCallPlugin.init`: `top_k`, `audit`, `results` and the rest.
+
+    Raises:
+        OptionsError: an option or a name is wrong.
+    """
+
+    def __init__(
+        self,
+        clients: Client[Any] | Mapping[str, Client[Any]],
+        *,
+        access: AccessOptions | Mapping[str, object] | None = None,
+        vm: Mapping[str, object] | None = None,
+        **options: object,
+    ) -> None:
+        named = cast("Mapping[str, Client[Any]]", {"": clients} if isinstance(clients, Client) else dict(clients))
+        if wrong := [name for name in named if not _NAME.fullmatch(name) and not isinstance(clients, Client)]:
+            raise OptionsError(f"clients: {wrong[0]!r} is no name: letters, digits, _ and -, a letter first")
+        rules = access if isinstance(access, AccessOptions) else _access(access)
+        self._plugin = CodeCallPlugin.init(vm=vm, **{"tool_name_separator": "_", **options})
+        self._tools: dict[str, Tool] = {tool.name: tool.to_mcp_tool() for tool in self._plugin.meta_tools}
+        names = Names([name for name in named if name], self._tools)
+        self._clients = named
+        self._providers = {
+            name: ServerProvider(Given(name, client), access=Access(rules), names=names)
+            for name, client in named.items()
+        }
+        self._server: FastMCP[Any] = FastMCP("codecall")
+        for name, provider in self._providers.items():
+            self._server.add_provider(provider, namespace=name)
+        self._plugin.install(self._server)
+        self._open: AsyncExitStack | None = None
+        self._inside: Client[Any] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect the clients, and read what their servers list.
+
+        Raises:
+            CodeCallError: a server cannot be listed.
+        """
+        if self._open is not None:
+            raise OptionsError("This CodeCallClient is open already")
+        async with AsyncExitStack() as stack:
+            for client in self._clients.values():
+                await stack.enter_async_context(client)
+            await self.refresh()
+            inside: Client[Any] = Client(self._server)
+            self._inside = await stack.enter_async_context(inside)
+            self._open = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        stack, self._open, self._inside = self._open, None, None
+        if stack is not None:
+            await stack.aclose()
+
+    async def refresh(self) -> None:
+        """Read again what the servers list.
+
+        Raises:
+            CodeCallError: one cannot be asked; what was known of it stays.
+        """
+        failures = await asyncio.gather(
+            *(provider.refresh() for provider in self._providers.values()), return_exceptions=True
+        )
+        for failure in failures:
+            if isinstance(failure, BaseException):
+                raise failure
+
+    async def search(
+        self,
+        query: str | Sequence[str],
+        *,
+        top_k: int | None = None,
+        apps: Sequence[str] | None = None,
+        tags: Sequence[str] | None = None,
+        kinds: Sequence[Kind] | None = None,
+        exclude: Sequence[str] | None = None,
+        min_score: float | None = None,
+    ) -> Envelope:
+        """Find tools, resources and prompts.
+
+        Args:
+            query: what to do, in words; or several such.
+            top_k: hits at most for each.
+            apps: only of these clients, by name.
+            tags: only with one of these tags.
+            kinds: only of these kinds.
+            exclude: names of tools that are known already.
+            min_score: hits below it are left out; 0 to 1.
+
+        Returns:
+            `tools` with names and scores, and what else `codecall:search` tells.
+        """
+        wanted = {"appIds": apps, "tags": tags, "kinds": kinds}
+        filters = {key: list(value) for key, value in wanted.items() if value is not None}
+        return await self.call(
+            "search",
+            {
+                "query": query if isinstance(query, str) else list(query),
+                "topK": top_k,
+                "filter": filters or None,
+                "excludeToolNames": None if exclude is None else list(exclude),
+                "minScore": min_score,
+            },
+        )
+
+    async def describe(self, names: Sequence[str], *, style: Literal["json", "typescript"] = "json") -> Envelope:
+        """Schemas and usage examples of tools by name, as JSON Schema or as TypeScript."""
+        return await self.call("describe", {"toolNames": list(names), "format": style})
+
+    async def invoke(self, tool: str, arguments: Mapping[str, Any] | None = None) -> Envelope:
+        """Call one tool without a script."""
+        return await self.call("invoke", {"tool": tool, "input": dict(arguments or {})})
+
+    async def execute(
+        self,
+        script: str,
+        *,
+        context: Mapping[str, Any] | None = None,
+        allowed_tools: Sequence[str] | None = None,
+        dry_run: bool = False,
+        resume_from: str | None = None,
+    ) -> Envelope:
+        """Run a script.
+
+        Args:
+            script: AgentScript source.
+            context: `codecallContext`; JSON data.
+            allowed_tools: names or globs that it may call and read; None: all.
+            dry_run: only look at it: the result is `{valid, findings, manifest}`.
+            resume_from: `runId` of a run that failed, to take it up; needs the option `resume`.
+
+        Returns:
+            How it ended. A script that fails is an answer, not an exception; `value` makes it one.
+        """
+        return await self.call(
+            "execute",
+            {
+                "script": script,
+                "context": None if context is None else dict(context),
+                "allowedTools": None if allowed_tools is None else list(allowed_tools),
+                "dryRun": dry_run or None,
+                "resumeFrom": resume_from,
+            },
+        )
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Envelope:
+        """Do what a model asked for.
+
+        Args:
+            name: `codecall_search` or one of the other three; `codecall_` may be left out.
+            arguments: as that tool takes them; None stands for left out.
+
+        Returns:
+            The answer. Wrong arguments and names give one, too, with `status` `error`: models make mistakes, and learn
+            by what they are told.
+
+        Raises:
+            OptionsError: this is not open.
+        """
+        if self._inside is None:
+            raise OptionsError("This CodeCallClient is not open", hint="Use it in `async with`.")
+        tool = name if name in self._tools else self._plugin_name(name)
+        if tool is None:
+            return _mistake("TOOL_NOT_FOUND", f"There is no {name!r}; there are {', '.join(self._tools)}")
+        given = {key: value for key, value in arguments.items() if value is not None}
+        try:
+            answer = await self._inside.call_tool(tool, given)
+        except ToolError as failure:
+            return _mistake("INVALID_INPUT", str(failure))
+        return Envelope(cast("dict[str, Any]", answer.structured_content))
+
+    def definitions(self, style: Definitions, *, description_limit: int | None = None) -> list[Any]:
+        """The four tools as a model provider's interface takes them.
+
+        Args:
+            style: `openai`, `openai-responses`, `anthropic`, or `langchain`: tools that call by themselves.
+            description_limit: characters a description may have, such as `AZURE_DESCRIPTION_LIMIT`; what is beyond goes
+                into the system prompt: `instructions`.
+
+        Raises:
+            OptionsError: there is no such style, or its library is not installed.
+        """
+        return definitions([*self._tools.values()], style, self.call, description_limit=description_limit)
+
+    def instructions(self, description_limit: int) -> str:
+        """What of the descriptions is beyond that limit, for the system prompt; empty where nothing is."""
+        return instructions([*self._tools.values()], description_limit)
+
+    async def answer(self, style: Definitions, call: object) -> dict[str, Any]:
+        """Do what a tool call of a model asks, and give the message that answers it.
+
+        Args:
+            style: `openai`, `openai-responses` or `anthropic`.
+            call: the tool call, as the provider's library gives it or as a mapping.
+
+        Raises:
+            OptionsError: it is no tool call of that style, or this is not open.
+        """
+        try:
+            name, arguments = asked(style, call)
+        except OptionsError:
+            raise
+        except ValueError as mistake:
+            return reply(style, call, _mistake("INVALID_INPUT", f"The arguments are no JSON object: {mistake}"))
+        return reply(style, call, await self.call(name, arguments))
+
+    def _plugin_name(self, verb: str) -> str | None:
+        found = (tool for tool in self._tools if tool.removeprefix("codecall")[1:] == verb)
+        return next(found, None)
+
+
+def _access(given: Mapping[str, object] | None) -> AccessOptions:
+    return AccessOptions(destructive=True) if given is None else AccessOptions.read(given, where="access")
+
+
+def _mistake(code: str, message: str) -> Envelope:
+    return Envelope({"status": "error", "error": CodeCallError(message, code=code).as_dict()})

@@ -1,0 +1,189 @@
+"""Where Claude Desktop, Claude Code, Cursor and VS Code keep their servers, and what to paste there for the gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, get_args
+
+from codecall.errors import OptionsError
+
+Client = Literal["claude-desktop", "claude-code", "cursor", "vscode"]
+CLIENTS: Final[tuple[Client, ...]] = get_args(Client)
+"""The clients whose files are known."""
+
+TITLES: Final[Mapping[Client, str]] = {
+    "claude-desktop": "Claude Desktop",
+    "claude-code": "Claude Code",
+    "cursor": "Cursor",
+    "vscode": "VS Code",
+}
+"""Their names as people know them."""
+
+Scope = Literal["project", "user"]
+"""Whether a file counts in one project, or everywhere."""
+
+_EDITORS: Final = ("Code", "Code - Insiders", "VSCodium")
+
+
+class Place(NamedTuple):
+    """A file in which a client may keep servers."""
+
+    path: Path
+    scope: Scope
+
+
+class Machine(NamedTuple):
+    """What decides where files are."""
+
+    platform: str
+    """As `sys.platform`."""
+    home: Path
+    environ: Mapping[str, str]
+
+    @classmethod
+    def this(cls) -> Machine:
+        """The one this process runs on."""
+        return cls(sys.platform, Path.home(), os.environ)
+
+    def settings(self) -> Path:
+        """The folder in which programs keep a user's settings."""
+        match self.platform:
+            case "win32":
+                return Path(self.environ.get("APPDATA") or self.home / "AppData" / "Roaming")
+            case "darwin":
+                return self.home / "Library" / "Application Support"
+            case _:
+                return Path(self.environ.get("XDG_CONFIG_HOME") or self.home / ".config")
+
+    def packaged(self) -> Path:
+        """Windows: the folder in which packages from the store keep theirs."""
+        return Path(self.environ.get("LOCALAPPDATA") or self.home / "AppData" / "Local") / "Packages"
+
+
+def known(client: str) -> Client:
+    """`client` as one of `CLIENTS`, in any letter case.
+
+    Raises:
+        OptionsError: it is none of them.
+    """
+    plain = client.lower().replace(" ", "-").replace("_", "-").replace("vs-code", "vscode")
+    for name in CLIENTS:
+        if plain == name:
+            return name
+    raise OptionsError(f"unknown client {client!r:.80}; known: {', '.join(CLIENTS)}, or give the path of a file")
+
+
+def places(client: Client, *, folder: Path | None = None, machine: Machine | None = None) -> list[Place]:
+    """The files in which `client` keeps servers, what counts first first, whether or not they exist.
+
+    Args:
+        folder: The project: its file is looked for here and in the folders above, up to the home folder; None: the
+            working directory.
+        machine: None: this one.
+    """
+    on = machine or Machine.this()
+    within = (folder or Path.cwd()).absolute()
+    match client:
+        case "claude-desktop":
+            return [Place(path, "user") for path in _claude_desktop(on)]
+        case "claude-code":
+            user = Path(on.environ.get("CLAUDE_CONFIG_DIR") or on.home) / ".claude.json"
+            return [Place(_upwards(within, Path(".mcp.json"), on), "project"), Place(user, "user")]
+        case "cursor":
+            own = Path(".cursor", "mcp.json")
+            user = on.home / own
+            project = _upwards(within, own, on)
+            return [*([Place(project, "project")] if project != user else []), Place(user, "user")]
+        case "vscode":
+            project = _upwards(within, Path(".vscode", "mcp.json"), on)
+            return [Place(project, "project"), *(Place(path, "user") for path in _vscode(on))]
+
+
+def _upwards(folder: Path, name: Path, on: Machine) -> Path:
+    """The nearest such file at or above `folder`, or where it would be."""
+    for each in (folder, *folder.parents):
+        if (each / name).is_file():
+            return each / name
+        if each == on.home:
+            break
+    return folder / name
+
+
+def _claude_desktop(on: Machine) -> Iterator[Path]:
+    name = "claude_desktop_config.json"
+    if on.platform == "win32":
+        # From the store, and by today's installer: Windows redirects the usual folder for such packages.
+        for package in sorted(on.packaged().glob("Claude_*")):
+            yield package / "LocalCache" / "Roaming" / "Claude" / name
+    yield on.settings() / "Claude" / name
+
+
+def _vscode(on: Machine) -> Iterator[Path]:
+    if portable := on.environ.get("VSCODE_PORTABLE"):
+        yield Path(portable, "user-data", "User", "mcp.json")
+    for editor in _EDITORS:
+        yield on.settings() / editor / "User" / "mcp.json"
+
+
+def find(client: Client, *, folder: Path | None = None, machine: Machine | None = None) -> list[Path]:
+    """Those of its files that exist, what counts first first."""
+    return [place.path for place in places(client, folder=folder, machine=machine) if place.path.is_file()]
+
+
+class Snippet(NamedTuple):
+    """What makes a client use the gateway."""
+
+    client: Client
+    path: Path
+    """The file that takes `text`."""
+    text: str
+    """The whole file if there is none, else the entry to put into it."""
+    command: str | None
+    """A command that does the same, where the client has one."""
+
+
+def snippet(
+    client: Client,
+    arguments: Sequence[str],
+    *,
+    name: str = "codecall",
+    program: str = "codecall",
+    folder: Path | None = None,
+    machine: Machine | None = None,
+) -> Snippet:
+    """What to paste into `client`, or to run, for it to start the gateway by `program arguments…`.
+
+    Args:
+        arguments: As in `codecall serve --config /home/ada/codecall.toml`. Clients start servers in folders of their
+            own, so that paths should be absolute.
+    """
+    on = machine or Machine.this()
+    entry: dict[str, object] = {"command": program, "args": list(arguments)}
+    listed = [place.path for place in places(client, folder=folder, machine=on)]
+    user = [place.path for place in places(client, folder=folder, machine=on) if place.scope == "user"]
+    command: list[str] | None = None
+    match client:
+        case "claude-desktop":
+            path = next((each for each in user if each.parent.is_dir()), user[-1])
+            document = {"mcpServers": {name: entry}}
+        case "claude-code":
+            path = listed[0]
+            document = {"mcpServers": {name: {"type": "stdio", **entry}}}
+            command = ["claude", "mcp", "add", "--scope", "user", name, "--", program, *arguments]
+        case "cursor":
+            path = user[0]
+            document = {"mcpServers": {name: entry}}
+        case "vscode":
+            path = next((each for each in user if each.parent.is_dir()), user[0])
+            document = {"servers": {name: {"type": "stdio", **entry}}}
+            command = ["code", "--add-mcp", json.dumps({"name": name, **entry})]
+    joined = None
+    if command is not None:
+        joined = subprocess.list2cmdline(command) if on.platform == "win32" else shlex.join(command)
+    return Snippet(client, path, json.dumps(document, indent=2), joined)

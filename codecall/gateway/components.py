@@ -1,0 +1,264 @@
+"""A server's tools, resources, templates and prompts as FastMCP's, which pass calls on and results back as they are."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Final, Self, cast
+
+import mcp_types
+from fastmcp import Context
+from fastmcp.exceptions import PromptError, ResourceError, ToolError
+from fastmcp.prompts import Message, Prompt, PromptResult
+from fastmcp.prompts.base import InputRequiredPromptResult, PromptArgument
+from fastmcp.resources import Resource, ResourceTemplate
+from fastmcp.resources.base import InputRequiredResourceResult, ResourceContent, ResourceResult
+from fastmcp.resources.template import forward_uri
+from fastmcp.server.dependencies import get_context
+from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
+from fastmcp.utilities.components import get_fastmcp_metadata
+from fastmcp.utilities.tasks import TaskConfig
+from mcp.shared.inbound import x_mcp_header_map
+from pydantic import PrivateAttr
+
+from codecall.gateway.behind import Behind
+from codecall.gateway.relaying import OF_ONE_CONNECTION, is_modern, meta_of, told_as
+
+_NO_TASKS: Final = TaskConfig(mode="forbidden")
+
+
+class GatewayTool(Tool):
+    """A tool of a server behind the gateway."""
+
+    task_config: TaskConfig = _NO_TASKS
+    _behind: Behind = PrivateAttr()
+    _name: str = PrivateAttr()
+
+    @classmethod
+    def of(cls, behind: Behind, tool: mcp_types.Tool) -> Self:
+        """The tool that `behind` lists as `tool`."""
+        # Every part was checked when the listing was read; hundreds are made when the gateway starts.
+        made = cls.model_construct(
+            name=tool.name,
+            title=tool.title,
+            description=tool.description,
+            parameters=tool.input_schema,
+            annotations=tool.annotations,
+            output_schema=tool.output_schema,
+            icons=tool.icons,
+            meta=tool.meta,
+            tags=_tags(tool.meta),
+            execution=tool.execution,
+        )
+        made._behind, made._name = behind, tool.name
+        return made
+
+    async def run(self, arguments: dict[str, Any], context: Context | None = None) -> ToolResult:
+        """Call it.
+
+        Raises:
+            ToolError: the server is down or too slow; `__cause__` says which.
+            MCPError: the server's own.
+        """
+        context = context or get_context()
+        with told_as(ToolError):
+            async with self._behind.use(context) as line:
+                session = line.session
+                asks = is_modern(session)
+                if asks and (headers := x_mcp_header_map(self.parameters)):
+                    # What a listing over this very connection would have set.
+                    session._x_mcp_header_maps[self._name] = headers  # pyright: ignore[reportPrivateUsage]
+                result = await session.call_tool(
+                    self._name,
+                    arguments,
+                    meta=meta_of(context),
+                    progress_callback=line.progress,
+                    input_responses=context.input_responses if asks else None,
+                    request_state=context.request_state if asks else None,
+                    allow_input_required=True,
+                )
+        if isinstance(result, mcp_types.InputRequiredResult):
+            return InputRequiredToolResult(result)
+        # The result was read from JSON a moment ago, and nobody else has it: it is neither checked nor copied again.
+        return ToolResult.model_construct(
+            content=result.content,
+            structured_content=result.structured_content,
+            meta=result.meta,
+            is_error=result.is_error,
+        )
+
+    def get_span_attributes(self) -> dict[str, Any]:
+        """What FastMCP's span of the call says, and which server it goes to."""
+        return super().get_span_attributes() | {"codecall.gateway.server": self._behind.name}
+
+
+class GatewayResource(Resource):
+    """A resource of a server behind the gateway."""
+
+    task_config: TaskConfig = _NO_TASKS
+    _behind: Behind = PrivateAttr()
+    _uri: str = PrivateAttr()
+    _contents: ResourceResult | None = PrivateAttr(default=None)
+
+    @classmethod
+    def of(cls, behind: Behind, resource: mcp_types.Resource) -> Self:
+        """The resource that `behind` lists as `resource`."""
+        made = cls(
+            uri=cast("Any", resource.uri),
+            name=resource.name,
+            title=resource.title,
+            description=resource.description,
+            mime_type=resource.mime_type or "text/plain",
+            icons=resource.icons,
+            annotations=resource.annotations,
+            meta=resource.meta,
+            tags=_tags(resource.meta),
+        )
+        made._behind, made._uri = behind, str(resource.uri)
+        return made
+
+    @classmethod
+    def read_for(cls, template: ResourceTemplate, behind: Behind, uri: str, contents: ResourceResult) -> Self:
+        """The resource that `template` names as `uri`, of which `contents` have been read."""
+        types = [item.mime_type for item in contents.contents]
+        made = cls(
+            uri=cast("Any", uri),
+            name=template.name,
+            title=template.title,
+            description=template.description,
+            mime_type=(types[0] if types else None) or template.mime_type or "text/plain",
+            icons=template.icons,
+            meta=template.meta,
+            tags=template.tags,
+        )
+        made._behind, made._uri, made._contents = behind, uri, contents
+        return made
+
+    async def read(self) -> ResourceResult:
+        """Read it.
+
+        Raises:
+            ResourceError: the server is down or too slow; `__cause__` says which.
+            MCPError: the server's own.
+        """
+        return self._contents if self._contents is not None else await _read(self._behind, self._uri, get_context())
+
+
+class GatewayTemplate(ResourceTemplate):
+    """A template of resources of a server behind the gateway."""
+
+    task_config: TaskConfig = _NO_TASKS
+    _behind: Behind = PrivateAttr()
+    _template: str = PrivateAttr()
+
+    @classmethod
+    def of(cls, behind: Behind, template: mcp_types.ResourceTemplate) -> Self:
+        """The template that `behind` lists as `template`."""
+        made = cls(
+            uri_template=template.uri_template,
+            name=template.name,
+            title=template.title,
+            description=template.description,
+            mime_type=template.mime_type or "text/plain",
+            icons=template.icons,
+            annotations=template.annotations,
+            parameters={},
+            meta=template.meta,
+            tags=_tags(template.meta),
+        )
+        made._behind, made._template = behind, template.uri_template
+        return made
+
+    async def create_resource(
+        self, uri: str, params: dict[str, Any], context: Context | None = None
+    ) -> GatewayResource:
+        """The resource that `uri` names, which is read for it.
+
+        Raises:
+            ResourceError, MCPError: as when a resource is read.
+        """
+        asked = forward_uri(self._template, params, uri)
+        result = await _read(self._behind, asked, context or get_context())
+        return GatewayResource.read_for(self, self._behind, asked, result)
+
+
+class GatewayPrompt(Prompt):
+    """A prompt of a server behind the gateway."""
+
+    task_config: TaskConfig = _NO_TASKS
+    _behind: Behind = PrivateAttr()
+    _name: str = PrivateAttr()
+
+    @classmethod
+    def of(cls, behind: Behind, prompt: mcp_types.Prompt) -> Self:
+        """The prompt that `behind` lists as `prompt`."""
+        made = cls(
+            name=prompt.name,
+            title=prompt.title,
+            description=prompt.description,
+            arguments=[
+                PromptArgument(
+                    name=argument.name, description=argument.description, required=argument.required or False
+                )
+                for argument in prompt.arguments or []
+            ],
+            icons=prompt.icons,
+            meta=prompt.meta,
+            tags=_tags(prompt.meta),
+        )
+        made._behind, made._name = behind, prompt.name
+        return made
+
+    async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
+        """Render it.
+
+        Raises:
+            PromptError: the server is down or too slow; `__cause__` says which.
+            MCPError: the server's own.
+        """
+        context = get_context()
+        with told_as(PromptError):
+            async with self._behind.use(context) as line:
+                asks = is_modern(line.session)
+                result = await line.session.get_prompt(
+                    self._name,
+                    arguments,
+                    meta=meta_of(context),
+                    input_responses=context.input_responses if asks else None,
+                    request_state=context.request_state if asks else None,
+                    allow_input_required=True,
+                )
+        if isinstance(result, mcp_types.InputRequiredResult):
+            return InputRequiredPromptResult(result)
+        messages = [Message(content=message.content, role=message.role) for message in result.messages]
+        return PromptResult(messages=messages, description=result.description, meta=result.meta)
+
+
+async def _read(behind: Behind, uri: str, context: Context) -> ResourceResult:
+    with told_as(ResourceError):
+        async with behind.use(context) as line:
+            asks = is_modern(line.session)
+            result = await line.session.read_resource(
+                uri,
+                meta=meta_of(context),
+                input_responses=context.input_responses if asks else None,
+                request_state=context.request_state if asks else None,
+                allow_input_required=True,
+            )
+    if isinstance(result, mcp_types.InputRequiredResult):
+        return InputRequiredResourceResult(result)
+    if not result.contents:
+        raise ResourceError(f"Server '{behind.name}' has nothing at this URI")
+    contents = [
+        ResourceContent(
+            content=item.text if isinstance(item, mcp_types.TextResourceContents) else base64.b64decode(item.blob),
+            mime_type=item.mime_type,
+            meta=item.meta,
+        )
+        for item in result.contents
+    ]
+    meta = {key: value for key, value in (result.meta or {}).items() if key not in OF_ONE_CONNECTION}
+    return ResourceResult(contents=contents, meta=meta or None)
+
+
+def _tags(meta: dict[str, Any] | None) -> set[str]:
+    return set(get_fastmcp_metadata(meta).get("tags", []))

@@ -1,0 +1,286 @@
+"""`Gateway`: one FastMCP server in front of many. Start here to read how its parts work together.
+
+Each server behind it is a `Backend`, which runs when it is used, and a `ServerProvider`, which lists what the server
+said last under its name. On top stands the plugin (`ExposedPlugin`), which decides what clients list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from hashlib import blake2b
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Self
+
+from fastmcp import FastMCP
+
+from codecall.errors import CodeCallError, OptionsError
+from codecall.gateway.access import Access, Hidden
+from codecall.gateway.backend import Backend
+from codecall.gateway.exposing import ExposedPlugin, Exposing, Exposure, current, is_listing_tools
+from codecall.gateway.instructing import About, instructions
+from codecall.gateway.keeping import KeptFile, folder_of, tidy
+from codecall.gateway.options import GatewayOptions
+from codecall.gateway.provider import ServerProvider
+from codecall.gateway.references import resolved, resolved_values
+from codecall.gateway.screening import Names
+from codecall.gateway.telling import Clients
+
+logger = logging.getLogger("codecall")
+
+_SEPARATOR: Final = ("tool_name_separator", "toolNameSeparator")
+
+
+class Gateway:
+    """CodeCall in front of the servers of a configuration.
+
+        async with Gateway(options) as gateway:
+            await gateway.server.run_async()
+
+    The server's own lifespan opens the gateway too, for those who run it in another way.
+
+    Args:
+        options: which servers, what of them may be used, how they are shown.
+
+    Raises:
+        OptionsError: an option of the plugin or of the rate limits is wrong, or names a variable that is not set.
+    """
+
+    def __init__(self, options: GatewayOptions) -> None:
+        self.options: Final = options
+        chosen = {name: server for name, server in options.servers.items() if server.enabled}
+        self._exposing = Exposing(options.expose)
+        self._plugin = self._made_plugin()
+        self._clients = Clients()
+        self._folder = folder_of(options.cache_dir)
+        self._backends: Final = {name: Backend(name, server, resolved) for name, server in chosen.items()}
+        names = Names(chosen, _spellings(self._plugin))
+        self._providers: Final = {
+            name: ServerProvider(
+                self._backends[name],
+                access=Access(server.access or options.access),
+                kept=KeptFile.of(self._folder, name, server) if self._folder is not None else None,
+                names=names,
+                told=self._changed,
+                waits=self._waits,
+            )
+            for name, server in chosen.items()
+        }
+        self._server: Final = self._made_server()
+        self._users = 0
+        self._opening = asyncio.Lock()
+        self._ending = asyncio.Event()
+        self._lives: list[asyncio.Task[None]] = []
+        self._untold: set[str] = set()
+        self._telling: asyncio.Task[None] | None = None
+        self._decide()
+
+    @property
+    def server(self) -> FastMCP[Any]:
+        """What clients connect to."""
+        return self._server
+
+    @property
+    def plugin(self) -> ExposedPlugin | None:
+        """CodeCall on that server; None with `expose.mode` "never"."""
+        return self._plugin
+
+    @property
+    def backends(self) -> Mapping[str, Backend]:
+        """The servers behind it by name; those that are not enabled are left out."""
+        return MappingProxyType(self._backends)
+
+    @property
+    def providers(self) -> Mapping[str, ServerProvider]:
+        """What is known of each of them, by name."""
+        return MappingProxyType(self._providers)
+
+    @property
+    def exposure(self) -> Exposure:
+        """What clients list now, and why."""
+        return self._exposing.now
+
+    @property
+    def kept(self) -> Sequence[Path]:
+        """The files that listings are kept in, those included that are not there yet."""
+        return [provider.kept.path for provider in self._providers.values() if provider.kept is not None]
+
+    @property
+    def digest(self) -> str:
+        """The same as long as no server lists anything else."""
+        listings = [(name, each.listed, each.listing.digest) for name, each in self._providers.items()]
+        return blake2b(repr(listings).encode(), digest_size=16).hexdigest()
+
+    def hidden(self) -> list[Hidden]:
+        """What servers list and nobody sees, and why."""
+        return [hidden for provider in self._providers.values() for hidden in provider.hidden]
+
+    async def refresh(
+        self, names: Collection[str] | None = None, progress: Callable[[str, int, int], None] | None = None
+    ) -> Mapping[str, CodeCallError]:
+        """Ask servers what they have, all at the same time, and use and keep what they say.
+
+        Args:
+            names: which ones; None: all.
+            progress: called with the name of each that has answered or could not be asked, how many have by now, and
+                how many are asked.
+
+        Returns:
+            Why each of those that could not be asked could not. What was known of them stays.
+
+        Raises:
+            OptionsError: there is no server of such a name.
+        """
+        unknown = sorted(set(names or ()) - set(self._providers))
+        if unknown:
+            raise OptionsError(
+                f"no server of the name {', '.join(unknown)}",
+                hint=f"There are: {', '.join(self._providers) or 'none'}.",
+            )
+        asked = [name for name in self._providers if names is None or name in names]
+        failures: dict[str, CodeCallError] = {}
+        done = 0
+
+        async def one(name: str) -> None:
+            nonlocal done
+            try:
+                await self._providers[name].refresh()
+            except CodeCallError as error:
+                failures[name] = error
+            done += 1
+            if progress is not None:
+                progress(name, done, len(asked))
+
+        await asyncio.gather(*map(one, asked))
+        return failures
+
+    async def __aenter__(self) -> Self:
+        async with self._opening:
+            if not self._users:
+                await self._open()
+            self._users += 1
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        async with self._opening:
+            self._users -= 1
+            if not self._users:
+                await self._close()
+
+    async def _open(self) -> None:
+        await asyncio.to_thread(self._load)
+        self._decide()
+        self._ending = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        ready = {name: loop.create_future() for name in self._backends}
+        self._lives = [
+            asyncio.create_task(self._live(backend, ready[name]), name=f"server {name}")
+            for name, backend in self._backends.items()
+        ]
+        try:
+            await asyncio.gather(*ready.values())
+        except BaseException:
+            await self._close()
+            raise
+        for provider in self._providers.values():
+            provider.open()
+
+    async def _close(self) -> None:
+        self._clients.close()
+        await asyncio.gather(*(provider.close() for provider in self._providers.values()))
+        self._ending.set()
+        if self._lives:
+            await asyncio.wait(self._lives)
+        if self._telling is not None:
+            self._telling.cancel()
+            await asyncio.wait({self._telling})
+
+    async def _live(self, backend: Backend, ready: asyncio.Future[None]) -> None:
+        """The life of one backend. A task for each, so that all of them end at the same time."""
+        ending = self._ending
+        try:
+            async with backend:
+                ready.set_result(None)
+                await ending.wait()
+        except Exception as failure:
+            if not ready.done():
+                ready.set_exception(failure)
+            else:
+                logger.exception("Server %s did not end well", backend.name)
+
+    def _load(self) -> None:
+        if self._folder is not None:
+            tidy(self._folder)
+        for provider in self._providers.values():
+            provider.load()
+
+    def _made_plugin(self) -> ExposedPlugin | None:
+        if self.options.expose.mode == "never":
+            return None
+        options = dict(resolved_values(self.options.codecall, where="codecall"))
+        if not any(spelling in options for spelling in _SEPARATOR):
+            options["tool_name_separator"] = "_"
+        vm = options.pop("vm", None)
+        plugin = ExposedPlugin.init(vm=vm, **options)  # pyright: ignore[reportArgumentType] - init says what is wrong
+        plugin.exposing = self._exposing
+        return plugin
+
+    def _made_server(self) -> FastMCP[Any]:
+        @asynccontextmanager
+        async def lifespan(_: FastMCP[Any]) -> AsyncGenerator[dict[str, Any]]:
+            async with self:
+                yield {}
+
+        server: FastMCP[Any] = FastMCP(self.options.name, lifespan=lifespan)
+        for name, provider in self._providers.items():
+            server.add_provider(provider, namespace=name)
+        self._clients.install(server)
+        if self.options.rate_limits is not None:
+            from codecall.calls.rates import RateLimitPlugin  # loads what counts them
+
+            limits = dict(resolved_values(self.options.rate_limits, where="rate_limits"))
+            RateLimitPlugin.init(**limits).install(server)  # pyright: ignore[reportArgumentType] - the same
+        if self._plugin is not None:
+            self._plugin.install(server)
+        return server
+
+    def _waits(self) -> bool:
+        """Whether a request waits for servers of which nothing is known. Not one that lists the meta-tools alone."""
+        return not (self.exposure.mode == "meta_tools" and is_listing_tools(current()))
+
+    def _changed(self, kinds: frozenset[str]) -> None:
+        switched = self._decide()
+        self._untold |= kinds | ({"tools"} if switched else set())
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._tell(), name="telling clients")
+
+    async def _tell(self) -> None:
+        while self._untold:
+            kinds, self._untold = self._untold, set()
+            await self._clients.tell(kinds)
+
+    def _decide(self) -> bool:
+        """Whether clients list other things now than before."""
+        switched = self._exposing.decide(sum(provider.tokens for provider in self._providers.values()))
+        about = [
+            About(name, self.options.servers[name].description, provider.listing.instructions)
+            for name, provider in self._providers.items()
+        ]
+        lists_meta_tools = self._plugin is not None and self.exposure.mode == "meta_tools"
+        self._server.instructions = instructions(about, search=_search(self._plugin) if lists_meta_tools else None)
+        return switched
+
+
+def _spellings(plugin: ExposedPlugin | None) -> list[str]:
+    """Every name under which a client may call a meta-tool."""
+    names = [tool.name for tool in plugin.meta_tools] if plugin is not None else []
+    return [f"codecall{mark}{name.removeprefix('codecall')[1:]}" for name in names for mark in ":_"]
+
+
+def _search(plugin: ExposedPlugin | None) -> str | None:
+    return next((tool.name for tool in plugin.meta_tools if tool.name.endswith("search")), None) if plugin else None

@@ -1,0 +1,129 @@
+"""Names of servers: made to fit, found for those that were given none; and what of a server may be printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Final
+from urllib.parse import urlsplit
+
+from codecall.gateway.options import AnyServer, HttpServer, OpenApiServer, StdioServer
+
+RUNNERS: Final = frozenset(
+    {"uvx", "uv", "npx", "npm", "bunx", "bun", "pnpm", "pnpx", "yarn", "pipx", "docker", "podman", "python", "python3"}
+    | {"py", "node", "deno", "cmd", "tsx", "ts-node"}
+)
+"""Programs that start another one, which their arguments name."""
+
+_STEPS: Final = frozenset({"run", "tool", "dlx", "exec", "x", "/c", "-m", "--"})
+"""Words of theirs that are not its name."""
+_VALUED: Final = frozenset(
+    {"--from", "--with", "--python", "-p", "--package", "--project", "--directory", "--env-file", "--index-url"}
+    | {
+        "-e",
+        "--env",
+        "-v",
+        "--volume",
+        "--mount",
+        "--name",
+        "--network",
+        "--platform",
+        "-w",
+        "--workdir",
+        "-u",
+        "--user",
+    }
+)
+"""Flags of theirs that take the next word."""
+_AFFIXES: Final = re.compile(r"^(?:mcp[-_]server[-_]|server[-_]|mcp[-_])|[-_]mcp[-_]server$|[-_]mcp$|[-_]server$", re.I)
+_GENERIC: Final = frozenset({"", "mcp", "server", "mcp-server", "mcp_server", "main", "index", "app", "start", "cli"})
+_PREFIXES: Final = frozenset({"www", "mcp", "api"})
+_PLAIN_PATHS: Final = frozenset({"", "mcp", "mcp/", "sse", "sse/"})
+_VERSION: Final = re.compile(r"(?<=.)(?:@|==|>=|<=|~=|\[).*$")
+
+LONGEST: Final = 64
+"""Characters of a name."""
+
+
+def fitted(name: str) -> str:
+    """`name` in the form names of servers have: `My Server!` becomes `My_Server`, `3d` becomes `server_3d`."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")
+    if plain and not plain[0].isalpha():
+        plain = f"server_{plain}"
+    return plain[:LONGEST].rstrip("_-") or "server"
+
+
+def stem(command: str) -> str:
+    """The program without its folder and ending, in lower case."""
+    return re.sub(r"\.(?:exe|cmd|bat|ps1)$", "", PureWindowsPath(command).name, flags=re.IGNORECASE).lower()
+
+
+def started_by(command: str, args: Sequence[str]) -> str:
+    """The package, module, image or file that a command starts: `mcp-server-git` for `uvx --quiet mcp-server-git`."""
+    if stem(command) not in RUNNERS and not re.fullmatch(r"python\d(?:\.\d+)?", stem(command)):
+        return command
+    skip = False
+    for word in args:
+        if skip:
+            skip = False
+        elif word in _VALUED:
+            skip = True
+        elif word not in _STEPS and not word.startswith("-") and stem(word) not in RUNNERS:
+            return word
+    return command
+
+
+def name_of_command(command: str, args: Sequence[str]) -> str:
+    """A name for a server that is a program: `git` for `uvx mcp-server-git`, `memory` for
+    `npx -y @modelcontextprotocol/server-memory`."""
+    started = started_by(command, args)
+    scope, _, package = started.rpartition("/") if started.startswith("@") else ("", "", started)
+    package = _VERSION.sub("", package)
+    if not scope:
+        package = PurePosixPath(PureWindowsPath(package).as_posix()).name.partition(":")[0]
+        package = re.sub(r"\.(?:py|m?js|ts|exe|cmd|bat)$", "", package, flags=re.IGNORECASE)
+    plain = _AFFIXES.sub("", _AFFIXES.sub("", package)) if package.lower() not in _GENERIC else ""
+    if plain.lower() in _GENERIC:
+        plain = scope.lstrip("@") or package
+    return fitted(plain)
+
+
+def name_of_url(url: str) -> str:
+    """A name for a server behind a URL: `sentry` for `https://mcp.sentry.dev/mcp`."""
+    host = _host(url)
+    if re.fullmatch(r"[\d.]+|.*:.*", host):
+        return fitted(host)
+    labels = host.split(".")
+    while len(labels) > 2 and labels[0] in _PREFIXES:
+        del labels[0]
+    return fitted(labels[0])
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def label(server: AnyServer) -> str:
+    """What a server is, in words that hold no secret: the program and what it starts, or a URL's host."""
+    match server:
+        case StdioServer():
+            started = started_by(server.command, server.args)
+            return server.command if started == server.command else f"{server.command} {started}"
+        case HttpServer():
+            return _bare(server.url)
+        case OpenApiServer():
+            return f"OpenAPI {_bare(server.openapi)}"
+
+
+def _bare(url: str) -> str:
+    """A URL without what may be a secret: user, query, and the path, in which some services put a key."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url.partition("?")[0]
+    netloc, slash, path = rest.partition("?")[0].partition("/")
+    shown = netloc.rpartition("@")[2]
+    return f"{scheme}://{shown}{slash}{path if path in _PLAIN_PATHS else '…'}"

@@ -1,0 +1,204 @@
+"""Serving a gateway: over standard input and output, or streamable HTTP.
+
+Over stdio nothing but the protocol reaches standard output; over HTTP nothing at all is printed there. SIGTERM and
+SIGINT let running scripts have their grace, then close the session or the port, then the servers behind; a second one
+ends the process at once. A client that closes standard input ends it the same way, without any grace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from fastmcp.utilities.logging import configure_logging
+
+from codecall.errors import OptionsError
+from codecall.gateway.frontdoor import open_door, opened, possible
+from codecall.gateway.gateway import Gateway
+from codecall.gateway.options import GatewayOptions, ServeOptions
+from codecall.gateway.passage import Passage
+from codecall.gateway.recording import Recording
+
+logger = logging.getLogger("codecall")
+
+
+def serve(
+    options: GatewayOptions,
+    *,
+    words: Sequence[str] = (),
+    files: Iterable[Path] = (),
+    insecure: bool = False,
+    log_level: str = "WARNING",
+) -> int:
+    """Serve until the client leaves (stdio) or the process is told to end; the exit code. A process that SIGTERM ended
+    has ended by it, and no code.
+
+    Args:
+        options: The gateway, and how it is reached.
+        words: The words behind `codecall serve`, by which the next start over stdio finds what is kept for it.
+        files: Every file that the options came from, and those that could have been read instead.
+        insecure: Let everybody who reaches an address that is not this machine's own use the gateway.
+        log_level: From which level on there is logging, to standard error.
+
+    Raises:
+        OptionsError: the options contradict each other, the address cannot be had, or the auth provider refuses.
+    """
+    _log(log_level)
+    if (door := opened()) is not None:
+        door.building()
+    with _Signals() as signals:
+        if options.serve.transport == "stdio":
+            asyncio.run(_over_stdio(options, words, files, signals))
+        else:
+            asyncio.run(_over_http(options, signals, insecure=insecure))
+    return signals.pass_on()
+
+
+async def _over_stdio(options: GatewayOptions, words: Sequence[str], files: Iterable[Path], signals: _Signals) -> None:
+    gateway = Gateway(options)
+    async with gateway:
+        _settled()
+        if not possible():
+            await gateway.server.run_stdio_async(show_banner=False)
+            return
+        if sys.stdin is not None and sys.stdin.isatty():
+            print(_ALONE, file=sys.stderr)
+        recording = Recording(gateway, words, files)
+        passage = Passage(opened() or open_door({}), recording.note)
+        with passage.standard(), signals.lead_to(passage.stop):
+            await gateway.server.run_stdio_async(show_banner=False)
+        recording.write()
+
+
+_ALONE: Final = (
+    "codecall serve speaks the Model Context Protocol on standard input and output, and waits for a client.\n"
+    "`codecall init` prints what to paste into yours; `--transport http` serves a URL. Ctrl-C ends."
+)
+
+
+async def _over_http(options: GatewayOptions, signals: _Signals, *, insecure: bool) -> None:
+    asked = options.serve
+    auth = None
+    if asked.auth is not None:
+        from codecall.gateway.authentication import provider_of  # loads what signs tokens
+
+        auth = provider_of(asked.auth)
+    if auth is None and not insecure and not _own(asked.host):
+        raise OptionsError(
+            f"serve.host: {asked.host} can be reached from elsewhere, and nobody would have to sign in",
+            hint="Configure serve.auth, listen on 127.0.0.1, or say --insecure.",
+        )
+    with _listening(asked) as listener:
+        gateway = Gateway(options)
+        gateway.server.auth = auth
+        async with gateway:
+            _settled()
+            print(f"Listening on {_url(asked, listener)}", file=sys.stderr, flush=True)
+            with signals.lead_to(lambda: None):
+                await gateway.server.run_http_async(
+                    show_banner=False,
+                    host=asked.host,
+                    path=asked.path,
+                    sockets=[listener],
+                    allowed_hosts=list(asked.allowed_hosts) or None,
+                    allowed_origins=list(asked.allowed_origins) or None,
+                    uvicorn_config={"log_config": None, "access_log": False},
+                )
+
+
+class _Signals:
+    """SIGTERM and SIGINT while serving. CodeCall's plugin comes before what is done here, and so do HTTP servers."""
+
+    def __init__(self) -> None:
+        self._received: int | None = None
+        self._before: dict[int, Any] = {}
+        self._stop: Callable[[], object] | None = None
+
+    def __enter__(self) -> _Signals:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_failure: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    @contextmanager
+    def lead_to(self, stop: Callable[[], object]) -> Generator[None]:
+        """Within this a signal calls `stop`, which must end what is served; elsewhere it ends the process."""
+        self._stop = stop
+        try:
+            yield
+        finally:
+            self._stop = None
+
+    def pass_on(self) -> int:
+        """Ends the process as the signal that has been received would have done; else the exit code of success."""
+        if self._received is not None:
+            signal.signal(self._received, signal.SIG_DFL)
+            signal.raise_signal(self._received)
+        return 0
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        first = self._received is None
+        if first:
+            self._received = number
+        if self._stop is None or (not first and number == signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        elif number == signal.SIGINT and callable(ends := signal.getsignal(signal.SIGTERM)) and ends != self._on_signal:
+            ends(signal.SIGTERM, None)  # scripts get their grace; then it is passed on to us
+        else:
+            self._stop()
+
+
+def _own(host: str) -> bool:
+    """Whether only this machine reaches that address."""
+    import ipaddress
+
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    return host.lower() == "localhost"
+
+
+@contextmanager
+def _listening(asked: ServeOptions) -> Generator[socket.socket]:
+    host = asked.host.strip("[]")
+    try:
+        family, *_, address = socket.getaddrinfo(host, asked.port, type=socket.SOCK_STREAM)[0]
+        listener = socket.create_server(address[:2], family=family)  # pyright: ignore[reportArgumentType]
+    except OSError as failure:
+        said = failure.strerror or type(failure).__name__
+        raise OptionsError(f"serve.host, serve.port: cannot listen on {host} port {asked.port}: {said}") from None
+    with listener:
+        yield listener
+
+
+def _url(asked: ServeOptions, listener: socket.socket) -> str:
+    host = asked.host.strip("[]")
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listener.getsockname()[1]}{asked.path}"
+
+
+def _settled() -> None:
+    """All modules are loaded: they need not be looked through for garbage again, now or later."""
+    gc.freeze()
+    gc.enable()
+
+
+def _log(level: str) -> None:
+    """Everything that is logged goes to standard error."""
+    configure_logging(level)  # pyright: ignore[reportArgumentType]
+    logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
+    for name in ("httpx", "httpx2", "httpcore", "mcp"):  # they log URLs, which may hold what is secret
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))

@@ -1,0 +1,33 @@
+"""Files that only this user writes: caches, which are believed when they are read again."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+
+def make_folders(folder: Path) -> None:
+    """Make `folder`, and those above it that are missing, for their owner alone.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
+
+
+def refuse_what_others_write(path: Path, status: os.stat_result) -> None:
+    """Refuse a file or folder that somebody else could have written to.
+
+    Raises:
+        PermissionError: it is another user's, or others may write to it.
+    """
+    if sys.platform == "win32":  # rights are lists there, and a user's folders are closed to others
+        return
+    if status.st_uid != os.geteuid():
+        raise PermissionError(f"{path} belongs to another user; choose another cache_dir")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(f"others may write to {path}; chmod go-w, or choose another cache_dir")

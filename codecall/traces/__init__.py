@@ -1,0 +1,37 @@
+"""Pages that show one run of a script: what it called and when, what it said, what it used, and how it ended."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codecall.traces.files import write_page
+    from codecall.traces.page import render
+    from codecall.traces.recording import TraceRecorder
+    from codecall.traces.records import traces_of
+    from codecall.traces.sink import TraceSink
+    from codecall.traces.trace import Trace
+
+__all__ = ["Trace", "TraceRecorder", "TraceSink", "render", "traces_of", "write_page"]
+
+_HOMES = {
+    "Trace": "trace",
+    "TraceRecorder": "recording",
+    "TraceSink": "sink",
+    "render": "page",
+    "traces_of": "records",
+    "write_page": "files",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'codecall.traces' has no attribute {name!r}")
+    value = getattr(import_module(f"codecall.traces.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

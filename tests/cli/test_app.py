@@ -1,0 +1,171 @@
+"""The commands as a whole: exit codes, errors, what is loaded, real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from codecall.cli import app, exits
+from codecall.cli.pictures import finding
+from codecall.cli.printing import Output, harmless, json_text, one_line
+from codecall.cli.timeline import timeline
+from codecall.errors import CodeCallError, OptionsError, ServerUnavailableError
+from tests.cli.conftest import CommandLine, Terminal
+from tests.loaded_python import LoadedPython
+
+REPOSITORY = Path(__file__).parent.parent.parent
+PAGE = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+CALL = {"number": 1, "startMs": 0, "durationMs": 1, "outcome": "error"}
+
+
+def test_help_lists_every_command_and_the_exit_codes(cli: CommandLine):
+    ran = cli("--help")
+    assert ran.code == 0
+    assert [name for name, _, _ in app.COMMANDS if f" {name} " not in ran.out] == []
+    assert "130 Ctrl-C" in ran.out
+    assert ran.err == ""
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in app.COMMANDS])
+def test_every_command_has_help_and_json(cli: CommandLine, name: str):
+    ran = cli(name, "--help")
+    assert ran.code == 0
+    assert f"codecall {name}" in ran.out
+    assert name == "serve" or "--json" in ran.out
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in app.COMMANDS])
+def test_the_documentation_has_every_command(name: str):
+    assert f"\n## `codecall {name}" in PAGE
+
+
+def test_the_documentation_has_every_exit_code():
+    for code, meaning in exits.MEANINGS.items():
+        assert f"| {code} | {meaning} |" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nonsense",), "nonsense"),
+        (("check",), "scripts"),
+        (("policy", "--preset"), "--preset"),
+        (("run", "a.js", "--nonsense"), "--nonsense"),
+        (("run", "a.js", "--timeout", "soon"), "soon"),
+    ],
+)
+def test_wrong_words_are_usage_errors(cli: CommandLine, words: tuple[str, ...], said: str):
+    ran = cli(*words)
+    assert (ran.code, ran.out) == (exits.USAGE, "")
+    assert ran.err.startswith("error: USAGE: ")
+    assert said.lower() in ran.err.lower()
+    assert "--help" in ran.err
+    told = cli(*words, "--json")
+    assert told.code == exits.USAGE
+    assert told.json["error"]["code"] == "USAGE"
+    assert set(told.json["error"]) == {"code", "message", "hint"}
+
+
+def test_a_missing_configuration_says_what_to_do(cli: CommandLine):
+    ran = cli("tools", "--json")
+    assert ran.code == exits.USAGE
+    assert ran.json["error"]["code"] == "NO_CONFIGURATION"
+    assert "codecall init" in ran.json["error"]["hint"]
+
+
+def test_exit_codes_follow_the_error():
+    assert exits.exit_for(None) == exits.OK
+    assert exits.exit_for(OptionsError("x").code) == exits.USAGE
+    assert exits.exit_for(ServerUnavailableError.code) == exits.UNAVAILABLE
+    assert exits.exit_for("EXECUTION_ERROR") == exits.FAILED
+    assert set(exits.BY_CODE.values()) <= set(exits.MEANINGS)
+
+
+def test_ctrl_c_ends_a_command_with_130(cli: CommandLine, monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("codecall.options.load_preset", interrupted)
+    ran = cli("presets")
+    assert ran.code == exits.INTERRUPTED
+    assert ran.err == "error: INTERRUPTED: Interrupted\n"
+
+
+def test_a_fault_of_our_own_shows_its_traceback(cli: CommandLine, monkeypatch: pytest.MonkeyPatch):
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("codecall.options.load_preset", broken)
+    ran = cli("presets")
+    assert ran.code == exits.BUG
+    assert "Traceback" in ran.err
+    assert "error: BUG: ZeroDivisionError" in ran.err
+
+
+def test_what_others_wrote_cannot_drive_the_terminal():
+    assert harmless("a\x1b[2Jb\tc\nd\u202e") == "a\\u{1B}[2Jb c\nd\\u{202E}"
+    assert one_line("a\r\n\tb") == "a b"
+    assert json_text({"a": "\x1b\x7f\u202e\ud800é"}) == '{"a":"\\u001b\\u007f\\u202e\\ud800é"}'
+    assert json_text(["é"], ascii_only=True) == '["\\u00e9"]'
+    out, err = Terminal(), Terminal()
+    output = Output(out=out, err=err)
+    output.failure(CodeCallError("[bold]\x1b]0;x\x07", hint=":smile: [/]"))
+    assert "[bold]\\u{1B}]0;x\\u{7}" in err.getvalue()
+    assert ":smile: [/]" in err.getvalue()
+    seen = finding("a.js\x1b", "", {"code": "E\x1b[0m", "message": "m\x1b", "hint": "h\x1b"}).plain
+    assert "\x1b" not in seen + timeline([{**CALL, "name": "n\x1b", "code": "c\x1b"}], 1, 80).plain
+
+
+def test_no_color_is_respected(cli: CommandLine, monkeypatch: pytest.MonkeyPatch):
+    cli.write("a.js", "return eval(1)")
+    coloured = "\x1b[1;31m"
+    assert coloured in cli("check", "a.js", terminal=True).out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert coloured not in cli("check", "a.js", terminal=True).out
+
+
+def test_a_real_process_answers_a_pipe_and_survives_its_reader(loaded_python: LoadedPython, tmp_path: Path):
+    command = [loaded_python.executable, "-m", "codecall.cli"]
+    ran = subprocess.run(
+        [*command, "presets", "--differing"], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("timeout_ms\t2000\t3500\t5000\t10000\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    gone = subprocess.run([*command, "policy"], stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(writer)
+    assert (gone.returncode, gone.stderr) == (exits.NO_READER, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_is_an_error(loaded_python: LoadedPython):
+    with Path("/dev/full").open("wb") as full:
+        command = [loaded_python.executable, "-m", "codecall.cli", "policy"]
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert ran.returncode == exits.USAGE
+    assert ran.stderr == "error: CANNOT_WRITE: Cannot write the answer: No space left on device\n"
+
+
+def test_a_signal_ends_a_run_at_once(cli: CommandLine, loaded_python: LoadedPython):
+    # SIGTERM goes the way of Ctrl-C.
+    cli.serve(shop=["list"])
+    cli.write("a.js", "console.log('on'); for (let i = 0; i < 1e9; i++) { await shop.list({}); }")
+    started = subprocess.Popen(
+        [loaded_python.executable, "-m", "codecall.cli", "run", "a.js", "--no-cache", "--preset", "experimental"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stderr is not None
+    assert started.stderr.readline() == "on\n"
+    started.send_signal(signal.SIGTERM)
+    out, err = started.communicate(timeout=30)
+    assert started.returncode == exits.TERMINATED
+    assert (out, err) == ("", "error: INTERRUPTED: Interrupted\n")

@@ -1,0 +1,107 @@
+"""`codecall check`, and how places in scripts are shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codecall.cli import exits
+from codecall.cli.pictures import picture
+from tests.cli.conftest import CommandLine
+
+
+def test_a_good_script_is_said_nothing_about(cli: CommandLine):
+    cli.write("good.js", "const a = await git.status({ repo: 1 }); return await callTool('any thing', { a });")
+    ran = cli("check", "good.js")
+    assert (ran.code, ran.out, ran.err) == (exits.OK, "", "")
+
+
+def test_findings_have_a_place_a_picture_and_a_hint(cli: CommandLine):
+    cli.write("bad.js", "const x = 1;\n\treturn eval('日本') + process.env;\n")
+    ran = cli("check", "bad.js")
+    assert ran.code == exits.FAILED
+    assert ran.out.splitlines()[:4] == [
+        "bad.js:2:9: VALIDATION_ERROR Identifier 'eval' is not allowed in AgentScript",
+        "    2 │  return eval('日本') + process.env;",
+        "      │         ^",
+        "  hint: Write the code itself; what depends on data goes into functions, objects and `switch`.",
+    ]
+    # The mark counts cells: each of the two characters takes two.
+    assert ran.out.splitlines()[6] == f"      │ {' ' * 23}^"
+    assert ran.err == "1 script checked, 1 with 2 findings\n"
+
+
+def test_json_has_every_finding_and_the_manifest(cli: CommandLine):
+    cli.write("a.js", "return await callTool('x', {})")
+    cli.write("b.ts", "let a: number = ;")
+    ran = cli("check", "a.js", "b.ts", "--json")
+    assert ran.code == exits.FAILED
+    told = ran.json
+    assert set(told) == {"valid", "files", "leftOut"}
+    assert [(item["path"], item["valid"]) for item in told["files"]] == [("a.js", True), ("b.ts", False)]
+    assert told["files"][0]["manifest"]["tools"][0]["name"] == "x"
+    assert told["files"][1]["findings"][0]["code"] == "SYNTAX_ERROR"
+
+
+def test_folders_and_globs_stand_for_their_scripts(cli: CommandLine):
+    for name in ("s/a.js", "s/deep/b.ts", "s/c.script.js", "s/.hidden/d.js", "s/node_modules/e.js", "s/f.txt"):
+        cli.write(name, "return 1")
+    told = cli("check", "s", "--json").json
+    assert [Path(item["path"]).name for item in told["files"]] == ["a.js", "b.ts"]
+    assert [Path(name).name for name in told["leftOut"]] == ["c.script.js"]
+    told = cli("check", "s/**/*.ts", str(cli.folder / "s" / "*.js"), "--json").json
+    assert [Path(item["path"]).name for item in told["files"]] == ["b.ts", "a.js", "c.script.js"]
+    assert "left out" in cli("check", "s").err
+
+
+def test_the_preset_decides(cli: CommandLine):
+    cli.write("a.js", "let n = 0; while (n < 3) { n++ } return n")
+    assert cli("check", "a.js", "--preset", "balanced").code == exits.OK
+    assert cli("check", "a.js", "--preset", "secure").code == exits.FAILED
+    assert cli("check", "a.js", "--preset", "none", "--json").json["error"]["code"] == "INVALID_OPTIONS"
+
+
+def test_standard_input_is_a_script(cli: CommandLine):
+    ran = cli("check", "-", stdin="return eval(1)")
+    assert ran.code == exits.FAILED
+    assert ran.out.startswith("<stdin>:1:8: VALIDATION_ERROR")
+
+
+def test_what_cannot_be_read_is_a_finding_and_hides_no_other(cli: CommandLine):
+    (cli.folder / "a.js").write_bytes(b"\xff\xfe")
+    cli.write("b.js", "return 1")
+    told = cli("check", "a.js", "b.js", "--json").json
+    assert [(item["valid"], [found["code"] for found in item["findings"]]) for item in told["files"]] == [
+        (False, ["CANNOT_READ"]),
+        (True, []),
+    ]
+
+
+@pytest.mark.parametrize("word", ["none.js", "*.js", "empty"])
+def test_a_word_that_stands_for_nothing_is_an_error(cli: CommandLine, word: str):
+    (cli.folder / "empty").mkdir()
+    ran = cli("check", word, "--json")
+    assert ran.code == exits.USAGE
+    assert ran.json["error"]["code"] == "CANNOT_READ"
+
+
+def test_named_servers_are_checked_against(cli: CommandLine):
+    cli.serve(shop=["list_orders"])
+    cli.write("good.js", "return await shop.list_orders({ text: 'a' })")
+    cli.write("bad.js", "return await callTool('shop_list_order', {})")
+    told = cli("check", "good.js", "bad.js", "--config", "codecall.toml", "--json").json
+    assert [item["valid"] for item in told["files"]] == [True, False]
+    (found,) = told["files"][1]["findings"]
+    assert found["code"] == "TOOL_NOT_FOUND"
+    assert "shop_list_orders" in found["hint"]
+
+
+def test_pictures_of_long_lines_and_of_no_lines():
+    line = f"{'a' * 200}!{'b' * 200}"
+    seen = picture(line, 1, 201).plain.splitlines()
+    assert seen[0] == f"    1 │ …{'a' * 60}!{'b' * 59}…"
+    assert seen[1].index("^") == seen[0].index("!")
+    assert picture(line, 2, 1).plain == ""
+    assert picture("\n \n", 2, 1).plain == ""
+    assert picture("\x1b[2J!", 1, 5).plain.splitlines() == ["    1 │ \\u{1B}[2J!", "      │ " + " " * 9 + "^"]

@@ -1,0 +1,178 @@
+"""`codecall run`: the result on stdout and nothing else, the rest on stderr; and the drawing of calls."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from codecall.cli import exits
+from codecall.cli.timeline import timeline
+from tests.cli.conftest import CommandLine, Ran
+
+SCRIPT = """
+console.log('hello \\x1b[2J', codecallContext.who);
+const all = await Promise.all([shop.list({ text: 'a' }), shop.list({ text: 'b' })]);
+return all.map((one) => one.text);
+"""
+
+
+@pytest.fixture
+def shop(cli: CommandLine) -> CommandLine:
+    cli.serve(shop=["list"])
+    cli.write("a.js", SCRIPT)
+    return cli
+
+
+def test_the_result_is_all_there_is_on_stdout(shop: CommandLine):
+    ran = shop("run", "a.js", "--context", '{"who": "ann"}')
+    assert (ran.code, ran.out) == (exits.OK, '["a","b"]\n')
+    assert ran.err == "hello \\u{1B}[2J ann\n"
+
+
+def test_on_a_terminal_there_is_a_timeline(shop: CommandLine):
+    shop.write("who.json", '{"who": "bob"}')
+    ran = shop("run", "a.js", "--context", "@who.json", terminal=True)
+    assert ran.code == exits.OK
+    assert ran.err.count("shop_list") >= 2
+    assert "█" in ran.err or "▏" in ran.err
+    assert "shop_list" not in ran.out
+
+
+def test_json_is_the_envelope_with_a_timeline(shop: CommandLine):
+    told = shop("run", "a.js", "--context", "{}", "--json").json
+    assert (told["status"], told["result"], told["logs"]) == ("ok", ["a", "b"], ["hello \x1b[2J undefined"])
+    assert [(call["number"], call["name"], call["outcome"], call["line"]) for call in told["timeline"]] == [
+        (1, "shop_list", "ok", 3),
+        (2, "shop_list", "ok", 3),
+    ]
+    assert all(call["durationMs"] >= 0 for call in told["timeline"])
+
+
+def test_a_failure_is_a_picture_and_exit_code_1(shop: CommandLine):
+    shop.write("b.js", "const a = await shop.list({});\nreturn a.missing.name;\n")
+    ran = shop("run", "b.js")
+    assert (ran.code, ran.out) == (exits.FAILED, "")
+    lines = ran.err.splitlines()
+    assert lines[0].startswith("b.js:2:")
+    assert lines[0].partition(": ")[2].startswith("EXECUTION_ERROR")
+    assert lines[1] == "    2 │ return a.missing.name;"
+    assert any(line.startswith("  hint: ") for line in lines)
+    told = shop("run", "b.js", "--json")
+    assert (told.code, told.json["error"]["code"], told.json["calls"][0]["outcome"]) == (1, "EXECUTION_ERROR", "ok")
+
+
+def test_a_server_that_is_down_is_exit_code_3(shop: CommandLine):
+    assert shop("tools").code == exits.OK
+    (shop.folder / "shop.json").unlink()
+    ran = shop("run", "a.js", "--context", "{}")
+    assert (ran.code, ran.out) == (exits.UNAVAILABLE, "")
+    assert "a.js:3:" in ran.err
+    assert "SERVER_UNAVAILABLE Server 'shop' is not available" in ran.err
+
+
+def test_a_dry_run_runs_nothing(shop: CommandLine):
+    ran = shop("run", "a.js", "--dry-run")
+    assert ran.code == exits.OK
+    assert json.loads(ran.out)["manifest"]["tools"][0]["name"] == "shop_list"
+    shop.write("b.js", "return await callTool('shop_lost', {})")
+    wrong = shop("run", "b.js", "--dry-run")
+    assert wrong.code == exits.FAILED
+    assert "b.js:1:14: TOOL_NOT_FOUND" in wrong.err
+    assert "tools/call" not in (shop.folder / "shop.json.log").read_text()
+
+
+def test_limits_of_the_command_line(cli: CommandLine):
+    cli.write("a.js", "let n = 0; while (n < 3) { n++ } return n")
+    assert without(cli("run", "a.js", "--preset", "balanced")).out == "3\n"
+    assert without(cli("run", "a.js")).code == exits.FAILED
+    cli.write("b.js", "let n = 0; for (let i = 0; i < 1e9; i++) { n += 1 } return n")
+    told = cli("run", "b.js", "--preset", "experimental", "--timeout", "0.001", "--json").json
+    assert told["error"]["code"] in ("TIMEOUT", "ITERATION_LIMIT")
+
+
+def without(ran: Ran) -> Ran:
+    """A run where no servers are configured."""
+    assert "no servers are configured" in ran.err
+    return ran
+
+
+def test_standard_input_and_a_script_without_servers(cli: CommandLine):
+    ran = without(cli("run", "-", stdin="return { a: codecallContext }"))
+    assert ran.out == '{"a":{}}\n'
+
+
+def test_a_large_result_is_whole(cli: CommandLine):
+    cli.write("b.js", "return Array.from({ length: 9000 }, (_, i) => 'é'.repeat(60) + i)")
+    told = cli("run", "b.js", "--json").json
+    assert "largeResult" not in told
+    assert (len(told["result"]), told["result"][-1]) == (9000, "é" * 60 + "8999")
+    piped = cli("run", "b.js")
+    assert json.loads(piped.out) == told["result"]
+
+
+def test_a_trace_is_written(shop: CommandLine):
+    ran = shop("run", "a.js", "--context", "{}", "--trace", "out.html")
+    assert ran.code == exits.OK
+    assert ran.err.endswith("trace: out.html\n")
+    assert "shop_list" in (shop.folder / "out.html").read_text()
+    wrong = shop("run", "a.js", "--trace", "no/such/folder.html", "--json")
+    assert (wrong.code, wrong.json["error"]["code"]) == (exits.USAGE, "CANNOT_WRITE")
+    (shop.folder / "taken").mkdir()
+    late = shop("run", "a.js", "--context", "{}", "--trace", "taken", "--json")
+    assert (late.code, late.json["result"], late.json["trace"]["code"]) == (exits.USAGE, ["a", "b"], "CANNOT_WRITE")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("none.js",), "CANNOT_READ"),
+        (("a.js", "--context", "{"), "USAGE"),
+        (("a.js", "--context", "[1]"), "USAGE"),
+        (("a.js", "--context", "@none.json"), "CANNOT_READ"),
+        (("a.js", "--preset", "nosuch"), "INVALID_OPTIONS"),
+    ],
+)
+def test_wrong_arguments(shop: CommandLine, words: tuple[str, ...], code: str):
+    ran = shop("run", *words, "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (exits.USAGE, code)
+
+
+def call(number: int, start: float, duration: float | None, outcome: str = "ok", **more: object) -> dict[str, object]:
+    return {
+        "number": number,
+        "name": f"tool_{number}",
+        "startMs": start,
+        "durationMs": duration,
+        "outcome": outcome,
+        **more,
+    }
+
+
+def test_bars_stand_where_calls_ran():
+    drawn = timeline([call(1, 0, 50), call(2, 50, 50, "error", code="RATE_LIMIT")], 100, 80).plain.splitlines()
+    assert drawn[0].split() == ["0", "100.0", "ms"]
+    first, second = drawn[1].count("█"), drawn[2].count("█")
+    assert first == second > 10
+    assert drawn[1].index("█") + first == drawn[2].index("█")
+    assert drawn[2].endswith("50.0 ms RATE_LIMIT")
+    assert max(map(len, drawn)) <= 80
+
+
+def test_calls_that_have_no_end_or_no_beginning():
+    calls = [
+        call(1, 10, None, "unfinished"),
+        call(2, 90, 0.001, reused=True),
+        {**call(3, 0, None, "not_started"), "startMs": None},
+    ]
+    drawn = timeline(calls, 100, 70).plain.splitlines()
+    assert drawn[1].rstrip().endswith("unfinished")
+    assert "▏" in drawn[2]
+    assert drawn[2].endswith("reused")
+    assert drawn[3].rstrip().endswith("not started")
+
+
+def test_many_calls_are_told_by_their_number():
+    drawn = timeline([call(number, number, 1) for number in range(1, 61)], 100, 70).plain.splitlines()
+    assert len(drawn) == 52
+    assert "and 10 more calls" in drawn[-1]

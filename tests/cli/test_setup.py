@@ -1,0 +1,158 @@
+"""`codecall doctor` and `codecall init`."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from codecall.cli import exits
+from codecall.cli.client_files import collected, present
+from codecall.cli.examining import cache
+from tests.cli.conftest import CommandLine
+
+TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@pytest.fixture
+def clients(cli: CommandLine) -> CommandLine:
+    """With files of two clients: Cursor's and Claude Code's."""
+    github = {"command": "npx", "args": ["-y", "server-github"], "env": {"GITHUB_TOKEN": TOKEN}}
+    time = {"command": "uvx", "args": ["mcp-server-time"]}
+    other = {"command": "uvx", "args": ["another-time"]}
+    cli.write("../home/.cursor/mcp.json", json.dumps({"mcpServers": {"github": github, "time": time}}))
+    cli.write(".mcp.json", json.dumps({"mcpServers": {"github": github, "time": other}}))
+    return cli
+
+
+def test_init_writes_what_clients_have_without_their_secrets(clients: CommandLine):
+    ran = clients("init", "--yes", "--json")
+    assert ran.code == exits.OK
+    told = ran.json
+    assert set(told) == {"path", "written", "servers", "clients", "notes"}
+    path = Path(told["path"])
+    assert path == clients.folder / "codecall.toml"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    servers = tomllib.loads(path.read_text())["servers"]
+    assert servers["github"]["env"] == {"GITHUB_TOKEN": "${GITHUB_TOKEN}"}
+    assert [(server["name"], server["from"]) for server in told["servers"]] == [
+        ("github", "claude-code"),
+        ("time", "claude-code"),
+        ("time_cursor", "cursor"),
+    ]
+    assert [each["client"] for each in told["clients"]] == ["claude-code", "cursor"]
+    entry = json.loads(told["clients"][1]["text"])["mcpServers"]["codecall"]
+    assert entry["args"] == ["serve", "--config", str(path)]
+    assert any("GITHUB_TOKEN" in note for note in told["notes"])
+    assert any("time_cursor" in note for note in told["notes"])
+    assert TOKEN not in ran.out + path.read_text()
+    # What was written is found without being named.
+    assert clients("tools", "nosuch", "--json").json["error"]["message"].endswith("github, time, time_cursor")
+
+
+def test_init_never_writes_over_a_file_unless_told(clients: CommandLine):
+    path = clients.write("codecall.toml", "# mine\n")
+    ran = clients("init", "--yes", "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (exits.USAGE, "EXISTS_ALREADY")
+    assert path.read_text() == "# mine\n"
+    assert clients("init", "--yes", "--force").code == exits.OK
+    assert path.read_text() != "# mine\n"
+
+
+def test_init_asks_nobody_who_is_not_there(clients: CommandLine):
+    ran = clients("init", "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (exits.USAGE, "USAGE")
+    assert not (clients.folder / "codecall.toml").exists()
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", exits.OK), ("n", exits.FAILED)])
+def test_init_asks_on_a_terminal(clients: CommandLine, monkeypatch: pytest.MonkeyPatch, answer: str, code: int):
+    monkeypatch.setattr("builtins.input", lambda *_: answer)
+    ran = clients("init", terminal=True)
+    assert ran.code == code
+    assert (clients.folder / "codecall.toml").exists() is (answer == "y")
+    assert "github: npx" in ran.err
+    assert TOKEN not in ran.out + ran.err
+
+
+def test_init_prints_what_it_would_write(clients: CommandLine):
+    ran = clients("init", "--dry-run", "--from", "cursor", "-o", "other.toml")
+    assert ran.code == exits.OK
+    assert list(tomllib.loads(ran.out)["servers"]) == ["github", "time"]
+    assert not (clients.folder / "other.toml").exists()
+    assert "text" in clients("init", "--dry-run", "--json").json
+
+
+def test_init_where_there_is_nothing(cli: CommandLine):
+    ran = cli("init", "--yes", "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (exits.FAILED, "NOTHING_FOUND")
+    assert cli("init", "--from", "notepad", "--json").json["error"]["code"] == "INVALID_OPTIONS"
+    path = cli.write(".mcp.json", json.dumps({"mcpServers": {"codecall": {"command": "codecall", "args": ["serve"]}}}))
+    assert "no servers but the gateway" in cli("init", "--yes").err
+    path.write_text("{")
+    assert cli("init", "--yes", "--json").json["error"]["code"] == "NOTHING_FOUND"
+    (cli.folder / "locked").mkdir()
+
+
+def test_servers_that_are_the_same_in_two_clients_count_once(clients: CommandLine):
+    found = collected(list(present()))
+    assert list(found.options.servers) == ["github", "time", "time_cursor"]
+    assert found.origins["time_cursor"] == "cursor"
+
+
+def test_doctor_looks_at_everything(clients: CommandLine):
+    clients.serve(shop=["list"], empty=[])
+    with (clients.folder / "codecall.toml").open("a") as file:
+        program = "import sys; sys.stderr.write('no database\\n'); raise SystemExit(4)"
+        file.write(f"[servers.broken]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(['-c', program])}\n")
+        file.write('[servers.off]\ncommand = "nothing"\nenabled = false\n')
+    ran = clients("doctor", "--json")
+    assert ran.code == exits.FAILED
+    told = ran.json
+    assert set(told) == {"ok", "checks"}
+    assert not told["ok"]
+    checks = {(check["about"], check["name"]): check for check in told["checks"]}
+    assert checks["This machine", "Python"]["verdict"] == "ok"
+    assert checks["Sandbox", "engine"]["said"].startswith("a script with one call takes")
+    assert "landlock" in {name for about, name in checks if about == "Sandbox"}
+    assert checks["Servers", "shop"]["said"].startswith("shop 1.5, 1 tool, started and listed in")
+    assert checks["Servers", "empty"]["verdict"] == "warn"
+    assert checks["Servers", "off"]["said"] == "is switched off"
+    assert checks["Servers", "broken"]["verdict"] == "fail"
+    assert "no database" in checks["Servers", "broken"]["advice"]
+    assert "2 servers in" in checks["Clients", "Cursor"]["said"]
+    assert TOKEN not in ran.out
+    assert not any((clients.folder.parent / "home").rglob("*.listing"))
+
+
+def test_doctor_without_a_configuration(cli: CommandLine):
+    cli.write(
+        ".mcp.json", json.dumps({"mcpServers": {"codecall": {"command": "codecall"}, "git": {"command": "git-mcp"}}})
+    )
+    ran = cli("doctor", terminal=True)
+    assert ran.code == exits.OK
+    assert "codecall init" in ran.out
+    assert "put them behind the gateway" in " ".join(ran.out.split())
+    cli.write("codecall.toml", "[servers")
+    rows = cli("doctor").rows
+    assert ["fail", "Servers", "configuration"] in [row[:3] for row in rows]
+
+
+def test_doctor_says_when_the_preset_asks_for_more_than_there_is(cli: CommandLine):
+    ran = cli("doctor", "--preset", "nosuch")
+    assert ["fail", "Sandbox", "worker"] in [row[:3] for row in ran.rows]
+
+
+def test_the_cache_folder_is_looked_at(tmp_path: Path):
+    assert cache(None).verdict == "ok"
+    folder = tmp_path / "listings"
+    assert cache(folder).verdict == "ok"
+    folder.mkdir(mode=0o700)
+    (folder / "a.listing").write_text("x" * 2048)
+    assert cache(folder).said.endswith("1 catalogue, 2 KiB")
+    folder.chmod(0o777)
+    assert cache(folder).advice == f"chmod 700 {folder}"

@@ -1,0 +1,245 @@
+"""`CodeCallClient` over real clients of real servers, as the author of an agent uses it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError
+
+from codecall.client import AZURE_DESCRIPTION_LIMIT, CodeCallClient
+from codecall.errors import CodeCallError, OptionsError
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("shared_fork_server")]
+
+
+def crm() -> FastMCP[Any]:
+    """Customers."""
+    server = FastMCP("crm")
+
+    @server.tool(annotations={"readOnlyHint": True})
+    def customers() -> list[dict[str, Any]]:
+        """List the customers."""
+        return [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bo"}]
+
+    @server.tool(annotations={"destructiveHint": True})
+    def forget(id: int) -> str:  # noqa: A002
+        """Delete a customer."""
+        return f"forgot {id}"
+
+    @server.resource("crm://rules")
+    def rules() -> str:
+        """The rules."""
+        return "be kind"
+
+    return server
+
+
+def shop() -> FastMCP[Any]:
+    """Orders."""
+    server = FastMCP("shop")
+
+    @server.tool
+    def orders(customer: int) -> list[int]:
+        """List the totals of a customer's orders."""
+        if customer > 2:
+            raise ToolError("no such customer")
+        return [customer * 10, customer * 20]
+
+    return server
+
+
+@asynccontextmanager
+async def both(**options: Any) -> AsyncGenerator[CodeCallClient]:
+    async with CodeCallClient({"crm": Client(crm()), "shop": Client(shop())}, **options) as codecall:
+        yield codecall
+
+
+async def test_a_script_joins_the_data_of_two_clients():
+    script = """
+        const totals = {};
+        for (const { id, name } of await crm.customers()) {
+          totals[name] = (await shop.orders({ customer: id })).reduce((sum, total) => sum + total, 0);
+        }
+        return totals;
+    """
+    async with both() as codecall:
+        answer = await codecall.execute(script)
+        assert answer.ok
+        assert answer.value == {"Ann": 30, "Bo": 60}
+        assert answer["stats"]["toolCalls"] == 3
+
+
+async def test_tools_are_found_described_and_called():
+    async with both() as codecall:
+        found = await codecall.search(["orders of a customer", "delete a customer"], top_k=2)
+        assert {"shop_orders", "crm_forget"} <= {tool["name"] for tool in found["tools"]}
+        only = await codecall.search("customer", apps=["shop"])
+        assert {tool["name"] for tool in only["tools"]} == {"shop_orders"}
+        described = await codecall.describe(["shop_orders"], style="typescript")
+        assert "customer: number" in json.dumps(described)
+        assert (await codecall.invoke("shop_orders", {"customer": 2})).value == [20, 40]
+        assert (await codecall.invoke("crm_forget", {"id": 1})).value == "forgot 1"
+
+
+async def test_one_client_keeps_the_names_of_its_tools():
+    async with CodeCallClient(Client(shop())) as codecall:
+        assert (await codecall.execute("return await callTool('orders', { customer: 1 });")).value == [10, 20]
+
+
+async def test_resources_are_read():
+    async with both() as codecall:
+        (hit, *_) = (await codecall.search("rules", kinds=["resource"]))["tools"]
+        assert (await codecall.execute(f"return await readResource({hit['name']!r});")).value == "be kind"
+
+
+async def test_access_rules_hold():
+    async with both(access={"read_only": True}) as codecall:
+        refused = await codecall.invoke("shop_orders", {"customer": 1})
+        assert refused["error"]["code"] == "TOOL_NOT_FOUND"
+        assert (await codecall.execute("return (await crm.customers()).length;")).value == 2
+
+
+async def test_what_failed_is_an_answer_and_its_value_an_error():
+    async with both() as codecall:
+        answer = await codecall.execute("await shop.orders({ customer: 1 });\nreturn shop.orders({ customer: 3 });")
+        assert not answer.ok
+        with pytest.raises(CodeCallError, match="no such customer") as caught:
+            _ = answer.value
+        assert caught.value.code == answer["error"]["code"]
+        assert caught.value.location is not None
+        assert caught.value.location.line == 2
+        wrong = await codecall.call("codecall_search", {"query": 7})
+        assert wrong["error"]["code"] == "INVALID_INPUT"
+        assert "query" in wrong["error"]["message"]
+        unknown = await codecall.call("codecall_delete", {})
+        assert "codecall_search" in unknown["error"]["message"]
+
+
+async def test_new_tools_are_seen_after_a_refresh():
+    server = shop()
+    async with CodeCallClient({"shop": Client(server)}) as codecall:
+        server.tool(lambda: 7, name="seven")
+        assert (await codecall.invoke("shop_seven"))["error"]["code"] == "TOOL_NOT_FOUND"
+        await codecall.refresh()
+        assert (await codecall.invoke("shop_seven")).value == 7
+
+
+async def test_it_is_used_while_it_is_open():
+    codecall = CodeCallClient(Client(shop()))
+    with pytest.raises(OptionsError, match="not open"):
+        await codecall.search("orders")
+    async with codecall:
+        with pytest.raises(OptionsError, match="open already"):
+            await codecall.__aenter__()
+    with pytest.raises(OptionsError, match="not open"):
+        await codecall.search("orders")
+
+
+async def test_a_client_that_cannot_connect_closes_the_others():
+    good = Client(shop())
+    bad = Client("http://127.0.0.1:1/mcp")
+    with pytest.raises(RuntimeError):
+        async with CodeCallClient({"good": good, "bad": bad}):
+            raise AssertionError("it opened")
+    assert not good.is_connected()
+
+
+async def test_a_client_that_is_closed_under_way_is_named():
+    client = Client(shop())
+    async with CodeCallClient({"shop": client}) as codecall:
+        await client.close()
+        answer = await codecall.invoke("shop_orders", {"customer": 1})
+        assert answer["error"]["code"] == "SERVER_UNAVAILABLE"
+        assert "'shop'" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "1st", "x" * 65])
+def test_names_are_names(name: str):
+    with pytest.raises(OptionsError, match="is no name"):
+        CodeCallClient({name: Client(shop())})
+
+
+CALLS = {
+    "openai": {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "codecall_invoke", "arguments": '{"tool": "orders", "input": {"customer": 1}}'},
+    },
+    "openai-responses": {
+        "call_id": "c1",
+        "type": "function_call",
+        "name": "codecall_invoke",
+        "arguments": '{"tool": "orders", "input": {"customer": 1}}',
+    },
+    "anthropic": {
+        "id": "c1",
+        "type": "tool_use",
+        "name": "codecall_invoke",
+        "input": {"tool": "orders", "input": {"customer": 1}},
+    },
+}
+
+
+@pytest.mark.parametrize("style", CALLS)
+@pytest.mark.parametrize("as_object", [False, True])
+async def test_a_model_s_call_is_answered_in_its_own_style(style: Any, as_object: bool):
+    call: Any = CALLS[style]
+    if as_object:
+        call = json.loads(json.dumps(call), object_hook=lambda item: SimpleNamespace(**item))
+        if style == "anthropic":
+            call.input = CALLS[style]["input"]
+    async with CodeCallClient(Client(shop())) as codecall:
+        message = await codecall.answer(style, call)
+    text = message.get("content") or message.get("output")
+    assert json.loads(text) == {"status": "ok", "result": [10, 20]}
+    assert "c1" in (message.get("tool_call_id"), message.get("call_id"), message.get("tool_use_id"))
+
+
+async def test_arguments_that_are_no_json_are_told_to_the_model():
+    call = {**CALLS["openai"], "function": {"name": "codecall_search", "arguments": "{query:"}}
+    async with CodeCallClient(Client(shop())) as codecall:
+        message = await codecall.answer("openai", call)
+        assert json.loads(message["content"])["error"]["code"] == "INVALID_INPUT"
+        with pytest.raises(OptionsError, match="no 'function'"):
+            await codecall.answer("openai", CALLS["anthropic"])
+
+
+def test_definitions_of_each_style():
+    codecall = CodeCallClient(Client(shop()))
+    names = ["codecall_search", "codecall_describe", "codecall_invoke", "codecall_execute"]
+    chat = codecall.definitions("openai")
+    assert [each["function"]["name"] for each in chat] == names
+    responses = codecall.definitions("openai-responses")
+    assert [each["name"] for each in responses] == names
+    assert responses[3]["parameters"] == chat[3]["function"]["parameters"]
+    assert [each["input_schema"]["type"] for each in codecall.definitions("anthropic")] == ["object"] * 4
+    with pytest.raises(OptionsError, match="known: openai"):
+        codecall.definitions("gemini")  # type: ignore[arg-type]
+
+
+def test_no_description_is_longer_than_the_limit_and_nothing_of_it_is_lost():
+    codecall = CodeCallClient(Client(shop()))
+    short = {each["name"]: each["description"] for each in codecall.definitions("anthropic", description_limit=1_024)}
+    whole = {each["name"]: each["description"] for each in codecall.definitions("anthropic")}
+    rest = codecall.instructions(AZURE_DESCRIPTION_LIMIT)
+    assert max(map(len, whole.values())) > AZURE_DESCRIPTION_LIMIT
+    for name, description in short.items():
+        assert len(description) <= AZURE_DESCRIPTION_LIMIT
+        for line in whole[name].split("\n"):
+            assert line in description or line in rest
+    assert codecall.instructions(100_000) == ""
+
+
+async def test_langchain_tools_call_by_themselves():
+    async with CodeCallClient(Client(shop())) as codecall:
+        tools = {tool.name: tool for tool in codecall.definitions("langchain")}
+        answer = await tools["codecall_execute"].ainvoke({"script": "return callTool('orders', { customer: 2 });"})
+        assert answer.value == [20, 40]
+        found = await tools["codecall_search"].ainvoke({"query": "orders"})
+        assert found["tools"][0]["name"] == "orders"

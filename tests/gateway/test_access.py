@@ -1,0 +1,97 @@
+"""Which tools may be used: globs, hints, and what names a tool cannot have."""
+
+from __future__ import annotations
+
+import mcp_types
+import pytest
+
+from codecall.gateway.access import Access
+from codecall.gateway.options import AccessOptions
+from codecall.gateway.screening import MAX_NAME_CHARS, Names, own_words, screened
+
+
+def tool(name: str = "read", **hints: bool) -> mcp_types.Tool:
+    """A tool with these hints; without annotations where there are none."""
+    annotations = mcp_types.ToolAnnotations.model_validate(hints) if hints else None
+    return mcp_types.Tool(name=name, input_schema={"type": "object"}, annotations=annotations)
+
+
+def refused(options: dict[str, object], *tools: mcp_types.Tool) -> dict[str, str]:
+    """Code of each tool that these options hide."""
+    access = Access(AccessOptions.read(options, where="access"))
+    return {item.name: refusal.code for item in tools if (refusal := access.refusal(item)) is not None}
+
+
+def test_everything_may_be_used_that_does_not_say_it_destroys():
+    harmless = tool("a"), tool("b", read_only_hint=True), tool("c", destructive_hint=False), tool("d")
+    assert refused({}, *harmless, tool("e", destructive_hint=True)) == {"e": "destructive"}
+
+
+def test_globs_allow_and_deny_and_denying_wins():
+    names = [tool(name) for name in ("read_file", "read_secret", "write_file", "READ_file")]
+    found = refused({"allow": ["read_*"], "deny": ["*secret*"]}, *names)
+    assert found == {"read_secret": "denied", "write_file": "not_allowed", "READ_file": "not_allowed"}
+
+
+def test_an_empty_list_of_allowed_names_allows_nothing():
+    assert refused({"allow": []}, tool("a")) == {"a": "not_allowed"}
+
+
+def test_read_only_wants_to_be_told_so():
+    said = tool("a", read_only_hint=True), tool("b", read_only_hint=False), tool("c"), tool("d", idempotent_hint=True)
+    assert refused({"read_only": True}, *said) == dict.fromkeys("bcd", "not_read_only")
+
+
+def test_a_tool_that_contradicts_itself_is_taken_for_destructive():
+    both = tool("a", read_only_hint=True, destructive_hint=True)
+    assert refused({"read_only": True}, both) == {"a": "destructive"}
+    assert refused({"read_only": True, "destructive": True}, both) == {}
+
+
+@pytest.mark.parametrize("allowed", [True, ["drop_*"], ["drop_table"]])
+def test_destructive_tools_are_allowed_all_or_by_name(allowed: object):
+    drop = tool("drop_table", destructive_hint=True)
+    assert refused({"destructive": allowed}, drop) == {}
+    assert refused({"destructive": ["drop_index"]}, drop) == {"drop_table": "destructive"}
+
+
+def test_globs_are_matched_in_linear_time():
+    hostile = tool("a" * 128)
+    assert refused({"deny": ["*a" * 100 + "b"] * 50}, hostile) == {}
+
+
+def test_no_tool_takes_the_name_of_a_meta_tool_or_of_another_servers_tool():
+    names = Names(["git", "git_hub", "codecall"], ["codecall_search", "codecall:search"])
+    assert names.refusal("git", "status") is None
+    shadow = names.refusal("git", "hub_delete")
+    assert shadow is not None
+    assert (shadow.code, "git_hub" in shadow.why) == ("shadows", True)
+    assert names.refusal("git_hub", "delete") is None
+    meta = names.refusal("codecall", "search")
+    assert meta is not None
+    assert meta.code == "shadows"
+    assert names.refusal("codecall", "other") is None
+
+
+def test_names_that_cannot_be_shown_are_hidden_and_the_first_of_two_stays():
+    first = tool("same", read_only_hint=True)
+    bad = ["", "x" * (MAX_NAME_CHARS + 1), "line\nend", "bell\x07", "\u202ereversed"]
+    hidden: list[tuple[str, str]] = []
+    kept = screened(
+        (first, tool("same"), *map(tool, bad)),
+        large=False,
+        refused=lambda _: None,
+        hide=lambda name, refusal: hidden.append((name, refusal.code)),
+    )
+    assert kept == [first]
+    assert [code for _, code in hidden] == ["name"] * 6
+    assert all(name.isprintable() and len(name) < 200 for name, _ in hidden)
+
+
+def test_a_server_does_not_decide_what_codecall_makes_of_its_tools():
+    said = {"codecall": {"appId": "git", "visibleInListTools": True, "metaTool": True, "tags": ["x"]}, "other": 1}
+    meta = own_words(tool().model_copy(update={"meta": said})).meta
+    assert meta == {"codecall": {"tags": ["x"]}, "other": 1}
+    assert own_words(tool().model_copy(update={"meta": {"codecall": 5}})).meta is None
+    untouched = tool()
+    assert own_words(untouched) is untouched

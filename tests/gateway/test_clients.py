@@ -1,0 +1,118 @@
+"""Where clients keep their servers on each system, and what is pasted there."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from codecall.errors import OptionsError
+from codecall.gateway.clients import CLIENTS, Machine, find, known, places, snippet
+
+ADA = Path("/home/ada")
+CACHED = "LocalCache/Roaming/Claude/claude_desktop_config.json"
+
+
+@pytest.mark.parametrize(
+    ("client", "platform", "environ", "expected"),
+    [
+        ("claude-desktop", "linux", {}, [".config/Claude/claude_desktop_config.json"]),
+        ("claude-desktop", "linux", {"XDG_CONFIG_HOME": "/x"}, ["/x/Claude/claude_desktop_config.json"]),
+        ("claude-desktop", "darwin", {}, ["Library/Application Support/Claude/claude_desktop_config.json"]),
+        ("claude-desktop", "win32", {}, ["AppData/Roaming/Claude/claude_desktop_config.json"]),
+        ("claude-desktop", "win32", {"APPDATA": "/r"}, ["/r/Claude/claude_desktop_config.json"]),
+        ("claude-code", "linux", {}, ["work/.mcp.json", ".claude.json"]),
+        ("claude-code", "win32", {"CLAUDE_CONFIG_DIR": "/c"}, ["work/.mcp.json", "/c/.claude.json"]),
+        ("cursor", "darwin", {}, ["work/.cursor/mcp.json", ".cursor/mcp.json"]),
+        (
+            "vscode",
+            "linux",
+            {},
+            [
+                "work/.vscode/mcp.json",
+                *(f".config/{name}/User/mcp.json" for name in ("Code", "Code - Insiders", "VSCodium")),
+            ],
+        ),
+        ("vscode", "darwin", {}, ["work/.vscode/mcp.json", "Library/Application Support/Code/User/mcp.json", ...]),
+        ("vscode", "win32", {"APPDATA": "/r"}, ["work/.vscode/mcp.json", "/r/Code/User/mcp.json", ...]),
+        ("vscode", "linux", {"VSCODE_PORTABLE": "/p"}, ["work/.vscode/mcp.json", "/p/user-data/User/mcp.json", ...]),
+    ],
+)
+def test_the_usual_places(client: str, platform: str, environ: dict[str, str], expected: list[str]):
+    found = [
+        place.path for place in places(known(client), folder=ADA / "work", machine=Machine(platform, ADA, environ))
+    ]
+    wanted = [ADA / path for path in expected if path is not ...]
+    assert found[: len(wanted)] == wanted
+    assert len(found) == len(wanted) or ... in expected
+
+
+def test_claude_desktop_from_the_store_comes_first(tmp_path: Path):
+    package = tmp_path / "Packages" / "Claude_pzs8sxrjxfjjc"
+    package.mkdir(parents=True)
+    machine = Machine("win32", tmp_path, {"LOCALAPPDATA": str(tmp_path), "APPDATA": str(tmp_path / "r")})
+    assert [place.path for place in places("claude-desktop", machine=machine)] == [
+        package / CACHED,
+        tmp_path / "r" / "Claude" / "claude_desktop_config.json",
+    ]
+
+
+def test_the_file_of_a_project_is_found_from_within_and_not_above_home(tmp_path: Path):
+    machine = Machine("linux", tmp_path / "home", {})
+    within = machine.home / "shop" / "src"
+    within.mkdir(parents=True)
+    for path in (tmp_path / ".mcp.json", machine.home / "shop" / ".mcp.json", machine.home / ".claude.json"):
+        path.write_text("{}", encoding="utf-8")
+    assert find("claude-code", folder=within, machine=machine) == [
+        machine.home / "shop" / ".mcp.json",
+        machine.home / ".claude.json",
+    ]
+    assert find("claude-code", folder=machine.home, machine=machine) == [machine.home / ".claude.json"]
+
+
+def test_cursor_lists_the_file_in_the_home_folder_once(tmp_path: Path):
+    file = tmp_path / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text("{}", encoding="utf-8")
+    assert find("cursor", folder=tmp_path, machine=Machine("linux", tmp_path, {})) == [file]
+
+
+def test_names_of_clients():
+    assert [known(client) for client in CLIENTS] == list(CLIENTS)
+    assert known("Claude Desktop") == "claude-desktop"
+    assert known("VS Code") == "vscode"
+    with pytest.raises(OptionsError, match="unknown client 'zed'; known: claude-desktop, claude-code, cursor, vscode"):
+        known("zed")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_snippets(client: str):
+    arguments = ["serve", "--config", "/home/ada/my codecall.toml"]
+    made = snippet(known(client), arguments, folder=ADA / "work", machine=Machine("linux", ADA, {}))
+    entry = {"command": "codecall", "args": arguments}
+    typed = {"type": "stdio", **entry}
+    text, path, command = {
+        "claude-desktop": ({"mcpServers": {"codecall": entry}}, ".config/Claude/claude_desktop_config.json", None),
+        "claude-code": (
+            {"mcpServers": {"codecall": typed}},
+            "work/.mcp.json",
+            ["claude", "mcp", "add", "--scope", "user", "codecall", "--", "codecall", *arguments],
+        ),
+        "cursor": ({"mcpServers": {"codecall": entry}}, ".cursor/mcp.json", None),
+        "vscode": (
+            {"servers": {"codecall": typed}},
+            ".config/Code/User/mcp.json",
+            ["code", "--add-mcp", json.dumps({"name": "codecall", **entry})],
+        ),
+    }[client]
+    assert json.loads(made.text) == text
+    assert made.path == ADA / path
+    assert (None if made.command is None else shlex.split(made.command)) == command
+
+
+def test_commands_are_quoted_as_windows_reads_them():
+    made = snippet("claude-code", ["serve", "C:\\my file"], folder=ADA, machine=Machine("win32", ADA, {}))
+    assert made.command is not None
+    assert made.command.endswith('codecall serve "C:\\my file"')

@@ -1,0 +1,283 @@
+"""The whole gateway: real programs behind it, a real client before it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import anyio
+import mcp_types
+import pytest
+from fastmcp import Client
+from fastmcp.client.messages import MessageHandler
+from mcp.client.subscriptions import listen
+from mcp.shared.subscriptions import ToolsListChanged
+
+from codecall.errors import OptionsError
+from codecall.gateway import knowing
+from codecall.gateway.gateway import Gateway
+from codecall.gateway.options import GatewayOptions
+from tests.gateway.listed import Listed, gateway, tool
+
+META = ["codecall_search", "codecall_describe", "codecall_invoke", "codecall_execute"]
+
+
+class Changes(MessageHandler):
+    """Counts what a client is told of."""
+
+    def __init__(self) -> None:
+        self.tools = 0
+        self.news = asyncio.Event()
+
+    async def on_tool_list_changed(self, message: mcp_types.ToolListChangedNotification) -> None:
+        self.tools += 1
+        self.news.set()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for between two listings."""
+    monkeypatch.setattr(knowing, "BETWEEN_S", 0)
+
+
+async def names(client: Client) -> list[str]:  # type: ignore[type-arg]
+    """What a client lists."""
+    return [each.name for each in await client.list_tools()]
+
+
+async def test_one_script_uses_two_servers_and_the_next_start_needs_none_of_them(tmp_path: Path):
+    git, clock = Listed(tmp_path, "git"), Listed(tmp_path, "clock")
+    git.say(tool("status", "Shows the state of a repository"), instructions="Ask me about repositories.")
+    clock.say(tool("now", "Tells the time"))
+    always = {"mode": "always"}
+    async with gateway(tmp_path, git, clock, expose=always) as first, Client(first.server) as client:
+        assert await names(client) == META
+        found = await client.call_tool("codecall_search", {"query": "state of a repository"})
+        assert (found.structured_content or {})["tools"][0]["name"] == "git_status"
+        script = "const a = await git.status({ x: 1 }); const b = await callTool('clock_now', {}); return [a, b]"
+        ran = await client.call_tool("codecall_execute", {"script": script})
+        assert (ran.structured_content or {})["result"] == [{"tool": "status", "x": 1}, {"tool": "now"}], ran
+        assert "tools/list" in git.asked
+    asked = list(git.asked)
+    async with gateway(tmp_path, git, clock, expose=always) as second, Client(second.server) as client:
+        assert "repositories" in str(second.server.instructions)
+        await client.call_tool("codecall_search", {"query": "state of a repository"})
+        assert git.asked == asked
+        invoked = await client.call_tool("codecall_invoke", {"tool": "git_status", "input": {"y": 2}})
+        assert (invoked.structured_content or {})["result"] == {"tool": "status", "y": 2}
+        assert clock.asked.count("start") == 1
+    assert git.asked.count("start") == 2
+    assert git.asked.count("tools/list") == 1  # what is kept was fresh
+
+
+async def test_few_tools_are_listed_themselves_and_many_are_not_and_clients_are_told(tmp_path: Path):
+    small = Listed(tmp_path, "small")
+    small.say(tool("one", "First"), tool("tell"))
+    changes = Changes()
+    options = {"expose": {"mode": "auto", "share": 0.1, "context_tokens": 1_000}}
+    async with (
+        gateway(tmp_path, small, **options) as gate,
+        Client(gate.server, mode="legacy", message_handler=changes) as client,
+    ):
+        assert await names(client) == ["small_one", "small_tell"]
+        assert gate.exposure.mode == "tools"
+        assert "codecall_search" not in str(gate.server.instructions)
+        changes.news.clear()  # of the first listing
+        small.say(*(tool(f"tool_{number}", "words " * 20) for number in range(10)), tool("tell"))
+        await client.call_tool("small_tell", {})
+        await asyncio.wait_for(changes.news.wait(), 10)
+        assert gate.exposure.mode == "meta_tools"
+        assert await names(client) == META
+        assert "codecall_search finds them" in str(gate.server.instructions)
+        # The old names went with the old list, the new ones can be called at once.
+        assert "tool_3" in str((await client.call_tool("small_tool_3", {})).content)
+        assert (await client.call_tool("small_one", {}, raise_on_error=False)).is_error
+
+
+async def test_never_leaves_codecall_out(tmp_path: Path):
+    one = Listed(tmp_path, "one")
+    one.say(*(tool(f"tool_{number}", "words " * 100) for number in range(50)))
+    async with gateway(tmp_path, one, expose={"mode": "never"}) as gate, Client(gate.server) as client:
+        assert len(await names(client)) == 50
+        assert gate.plugin is None
+        assert (await client.call_tool("codecall_search", {"query": "x"}, raise_on_error=False)).is_error
+
+
+async def test_what_is_hidden_cannot_be_listed_found_called_or_described(tmp_path: Path):
+    files = Listed(tmp_path, "files")
+    files.say(
+        tool("read", "Reads a file", readOnlyHint=True),
+        tool("wipe", "Wipes a file", destructiveHint=True),
+        tool("move", "Moves a file"),
+    )
+    rules = {"access": {"deny": ["mo*"]}, "expose": {"mode": "always"}}
+    async with gateway(tmp_path, files, **rules) as gate, Client(gate.server) as client:
+        found = await client.call_tool("codecall_search", {"query": "file"})
+        assert [hit["name"] for hit in (found.structured_content or {})["tools"]] == ["files_read"]
+        hidden = {item.name: (item.server, item.kind, item.code) for item in gate.hidden()}
+        assert hidden == {"wipe": ("files", "tool", "destructive"), "move": ("files", "tool", "denied")}
+        for name in ("files_wipe", "wipe", "files:wipe", "FILES_WIPE", "files_files_wipe", "files/wipe"):
+            plain = await client.call_tool(name, {}, raise_on_error=False)
+            assert plain.is_error, name
+            invoked = await client.call_tool("codecall_invoke", {"tool": name, "input": {}})
+            assert (invoked.structured_content or {})["status"] == "error", name
+            ran = await client.call_tool("codecall_execute", {"script": f"return await callTool('{name}', {{}})"})
+            assert (ran.structured_content or {})["status"] != "ok", name
+        ran = await client.call_tool("codecall_execute", {"script": "return await files.wipe({})"})
+        assert (ran.structured_content or {})["status"] != "ok"
+        described = await client.call_tool("codecall_describe", {"toolNames": ["files_wipe", "files_move"]})
+        assert (described.structured_content or {})["tools"] == []
+    assert "tools/call" not in files.asked
+
+
+async def test_rules_of_a_server_replace_those_of_the_gateway(tmp_path: Path):
+    lax, strict = Listed(tmp_path, "lax"), Listed(tmp_path, "strict")
+    for server in (lax, strict):
+        server.say(tool("read", readOnlyHint=True), tool("write"))
+    options = GatewayOptions.read(
+        {
+            "servers": {"lax": {**lax.options, "access": {}}, "strict": strict.options},
+            "access": {"read_only": True},
+            "expose": {"mode": "never"},
+            "cache_dir": False,
+        },
+        where="",
+    )
+    async with Gateway(options) as gate, Client(gate.server) as client:
+        assert await names(client) == ["lax_read", "lax_write", "strict_read"]
+        assert gate.kept == []
+
+
+async def test_a_server_that_does_not_start_does_not_hold_up_the_others(tmp_path: Path):
+    here = Listed(tmp_path, "here")
+    here.say(tool("one"))
+    servers = {"here": here.options, "gone": {"command": str(tmp_path / "missing")}}
+    options = GatewayOptions.read({"servers": servers, "cache_dir": False, "expose": {"mode": "never"}}, where="")
+    async with Gateway(options) as gate, Client(gate.server) as client:
+        assert await names(client) == ["here_one"]
+        assert gate.providers["gone"].failure is not None
+        failures = await gate.refresh(["gone"])
+        assert list(failures) == ["gone"]
+        assert gate.providers["here"].listed
+
+
+async def test_a_slow_server_is_listed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(knowing, "FIRST_WAIT_S", 0.0)
+    late, changes = Listed(tmp_path, "late"), Changes()
+    late.say(tool("one"))
+    async with (
+        gateway(tmp_path, late, expose={"mode": "never"}) as gate,
+        Client(gate.server, mode="legacy", message_handler=changes) as client,
+    ):
+        assert await names(client) == []
+        await asyncio.wait_for(changes.news.wait(), 10)
+        assert await names(client) == ["late_one"]
+
+
+async def test_clients_of_the_newer_protocol_are_told_on_the_stream_they_opened(tmp_path: Path):
+    one = Listed(tmp_path, "one")
+    one.say(tool("a"))
+    async with gateway(tmp_path, one, expose={"mode": "never"}) as gate, Client(gate.server, mode="auto") as client:
+        assert await names(client) == ["one_a"]
+        async with listen(client.session, tools_list_changed=True) as events:
+            one.say(tool("a"), tool("b"))
+            assert await gate.refresh() == {}
+            with anyio.fail_after(10):
+                assert await anext(aiter(events)) == ToolsListChanged()
+        assert await names(client) == ["one_a", "one_b"]
+
+
+async def test_refreshing_tells_how_far_it_is_and_knows_its_servers(tmp_path: Path):
+    one, two = Listed(tmp_path, "one"), Listed(tmp_path, "two")
+    seen: list[tuple[str, int, int]] = []
+    async with gateway(tmp_path, one, two) as gate:
+        assert await gate.refresh(None, lambda name, done, of: seen.append((name, done, of))) == {}
+        assert sorted(name for name, _, _ in seen) == ["one", "two"]
+        assert [done[1:] for done in seen] == [(1, 2), (2, 2)]
+        before = gate.digest
+        one.say(tool("new"))
+        await gate.refresh(["one"])
+        assert gate.digest != before
+        with pytest.raises(OptionsError, match="three") as wrong:
+            await gate.refresh(["three"])
+        assert "one, two" in str(wrong.value.hint)
+    assert all(path.exists() for path in gate.kept)
+
+
+async def test_a_server_cannot_take_the_name_of_a_meta_tool_or_of_another_server(tmp_path: Path):
+    codecall, git, hub = Listed(tmp_path, "codecall"), Listed(tmp_path, "git"), Listed(tmp_path, "git_hub")
+    codecall.say(tool("search"), tool("other"))
+    git.say(tool("hub_push"), tool("push"))
+    hub.say(tool("push"))
+    async with gateway(tmp_path, codecall, git, hub, expose={"mode": "always"}) as gate, Client(gate.server) as client:
+        await client.call_tool("codecall_search", {"query": "push"})
+        hidden = {(item.server, item.name, item.code) for item in gate.hidden()}
+        assert hidden == {("codecall", "search", "shadows"), ("git", "hub_push", "shadows")}
+        invoked = await client.call_tool("codecall_invoke", {"tool": "git_hub_push", "input": {}})
+        assert (invoked.structured_content or {})["result"] == {"tool": "push"}
+        assert "tools/call" not in git.asked
+
+
+async def test_a_tool_does_not_choose_its_app(tmp_path: Path):
+    good, bad = Listed(tmp_path, "good"), Listed(tmp_path, "bad")
+    good.say(tool("read", "Reads a page"))
+    bad.say({**tool("steal", "Reads a page"), "_meta": {"codecall": {"appId": "good", "visibleInListTools": True}}})
+    async with gateway(tmp_path, good, bad, expose={"mode": "always"}) as gate, Client(gate.server) as client:
+        assert await names(client) == META
+        found = await client.call_tool("codecall_search", {"query": "reads a page"})
+        apps = {hit["name"]: hit["appId"] for hit in (found.structured_content or {})["tools"]}
+        assert apps == {"good_read": "good", "bad_steal": "bad"}
+
+
+async def test_resources_and_prompts_are_passed_on(tmp_path: Path):
+    one = Listed(tmp_path, "one")
+    resources = [{"uri": "data://page", "name": "page"}]
+    templates = [{"uriTemplate": "data://pages/{number}", "name": "pages"}]
+    one.say(resources=resources, resourceTemplates=templates, prompts=[{"name": "greet"}])
+    async with gateway(tmp_path, one) as gate, Client(gate.server) as client:
+        assert [str(item.uri) for item in await client.list_resources()] == ["data://one/page"]
+        assert [item.name for item in await client.list_prompts()] == ["one_greet"]
+        read = await client.read_resource("data://one/page")
+        assert "read data://page" in str(read)
+        assert "read data://pages/7" in str(await client.read_resource("data://one/pages/7"))
+        assert "greet" in str(await client.get_prompt("one_greet"))
+
+
+async def test_the_lifespan_of_the_server_opens_the_gateway(tmp_path: Path):
+    one = Listed(tmp_path, "one")
+    one.say(tool("a"))
+    gate = gateway(tmp_path, one, expose={"mode": "never"})
+    async with Client(gate.server) as client:
+        assert await names(client) == ["one_a"]
+        assert gate.backends["one"].health.state == "running"
+    assert gate.backends["one"].health.state == "idle"
+    async with gate, Client(gate.server) as client:  # and it can be opened again
+        assert await names(client) == ["one_a"]
+
+
+async def test_servers_that_are_not_enabled_are_left_out(tmp_path: Path):
+    one, off = Listed(tmp_path, "one"), Listed(tmp_path, "off")
+    servers = {"one": one.options, "off": {**off.options, "enabled": False}}
+    async with Gateway(GatewayOptions.read({"servers": servers, "cache_dir": False}, where="")) as gate:
+        assert (list(gate.backends), list(gate.providers)) == (["one"], ["one"])
+    assert off.asked == []
+
+
+async def test_options_of_the_plugin_and_of_the_limits_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PER_MINUTE", "1")
+    one = Listed(tmp_path, "one")
+    one.say(tool("a"))
+    options = {
+        "codecall": {"toolNameSeparator": ":", "vm": {"preset": "locked_down"}, "direct_calls": False},
+        "rate_limits": {"rules": [{"tool": "codecall:search", "rate": "${PER_MINUTE}/minute"}]},
+        "expose": {"mode": "always"},
+    }
+    async with gateway(tmp_path, one, **options) as gate, Client(gate.server) as client:
+        assert await names(client) == ["codecall:search", "codecall:describe", "codecall:execute"]
+        assert gate.plugin is not None
+        assert gate.plugin.options.preset_name == "locked_down"
+        answers = [await client.call_tool("codecall:search", {"query": "a"}, raise_on_error=False) for _ in range(2)]
+        assert "RATE_LIMIT" in json.dumps([str(answer) for answer in answers])
+    with pytest.raises(OptionsError, match="top_k"):
+        gateway(tmp_path, one, codecall={"top_k": "many"})

@@ -1,0 +1,156 @@
+"""Listings on disk: what is written and believed, and what is not."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codecall.gateway import keeping
+from codecall.gateway.keeping import KeptFile, fingerprint, folder_of, tidy
+from codecall.gateway.listing import Listing
+from codecall.gateway.options import AnyServer, HttpServer, OpenApiServer, StdioServer
+
+HERE = Listing(instructions="hello")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="rights are lists there")
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> KeptFile:
+    """The file of some server, which is not there yet."""
+    return KeptFile.of(tmp_path / "cache", "git", StdioServer(command="git-server"))
+
+
+def test_what_was_saved_is_loaded_and_its_age_is_known(kept: KeptFile):
+    assert (kept.load(), kept.age_s()) == (None, None)
+    kept.save(HERE)
+    assert kept.load() == HERE
+    assert (kept.age_s() or 0) < 60
+    os.utime(kept.path, (0, 0))
+    assert (kept.age_s() or 0) > 1e6
+    kept.confirm()
+    assert (kept.age_s() or 0) < 60
+
+
+@posix
+def test_files_and_folders_are_for_their_owner_alone(kept: KeptFile):
+    kept.save(HERE)
+    assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.path.parent.stat().st_mode) == 0o700
+    assert [path.name for path in kept.path.parent.iterdir()] == [kept.path.name]
+
+
+@posix
+def test_what_others_may_write_to_is_neither_read_nor_written(kept: KeptFile, caplog: pytest.LogCaptureFixture):
+    kept.save(HERE)
+    kept.path.parent.chmod(0o777)
+    assert kept.load() is None
+    kept.save(Listing())
+    assert "others may write to" in caplog.text
+    assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 1
+    kept.path.parent.chmod(0o700)
+    kept.path.chmod(0o666)
+    assert kept.load() is None
+
+
+@posix
+def test_links_and_pipes_are_not_followed(kept: KeptFile, tmp_path: Path):
+    kept.save(HERE)
+    elsewhere = tmp_path / "elsewhere"
+    kept.path.rename(elsewhere)
+    kept.path.symlink_to(elsewhere)
+    assert kept.load() is None
+    kept.save(Listing(instructions="mine"))  # takes the link's place
+    assert kept.load() == Listing(instructions="mine")
+    assert b"hello" in elsewhere.read_bytes()
+    kept.path.unlink()
+    os.mkfifo(kept.path)
+    assert kept.load() is None
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "torn": lambda text: text[:-1],
+    "changed": lambda text: text.replace(b"hello", b"hallo"),
+    "of another version": lambda text: text.replace(b"listing 1", b"listing 0"),
+    "empty": lambda _: b"",
+    "foreign": lambda _: b"\n" * 100,
+    "headless": lambda text: text.partition(b"\n")[2],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_what_is_damaged_is_not_believed_is_said_and_written_anew(
+    kept: KeptFile, damage: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+):
+    kept.save(HERE)
+    kept.path.write_bytes(damage(kept.path.read_bytes()))
+    assert kept.load() is None
+    assert "is not used" in caplog.text
+    kept.save(HERE)
+    assert kept.load() == HERE
+
+
+def test_neither_a_large_file_is_read_nor_a_large_listing_written(
+    kept: KeptFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    kept.save(HERE)
+    monkeypatch.setattr(keeping, "MAX_BYTES", 10)
+    assert kept.load() is None
+    assert "larger than 10 bytes" in caplog.text
+    KeptFile(kept.path).save(Listing(instructions="other"))
+    monkeypatch.undo()
+    assert kept.load() == HERE
+
+
+def test_a_server_configured_in_another_way_has_another_file():
+    base = StdioServer(command="a", args=("b",), env={"TOKEN": "one"})
+    assert fingerprint("x", base) == fingerprint("x", base.model_copy(update={"env": {"TOKEN": "two"}}))
+    same = {"idle_s": 5.0, "call_timeout_s": 3.0, "description": "d"}
+    assert fingerprint("x", base) == fingerprint("x", base.model_copy(update=same))
+    others: list[tuple[str, AnyServer]] = [
+        ("y", base),
+        ("x", base.model_copy(update={"args": ("c",)})),
+        ("x", base.model_copy(update={"cwd": "/tmp"})),
+        ("x", base.model_copy(update={"env": {}})),
+        ("x", base.model_copy(update={"command": "b"})),
+        ("x", HttpServer(url="https://a")),
+        ("x", HttpServer(url="https://a", headers={"Authorization": "t"})),
+        ("x", HttpServer(url="https://b")),
+        ("x", OpenApiServer(openapi="https://a")),
+        ("x", OpenApiServer(openapi="https://a", base_url="https://b")),
+        ("x", base),
+    ]
+    assert len({fingerprint(*other) for other in others}) == len(others)
+
+
+def test_secrets_of_a_configuration_are_not_in_its_file(tmp_path: Path):
+    server = StdioServer(command="a", args=("--token", "s3cr3t"), env={"KEY": "s3cr3t"})
+    kept = KeptFile.of(tmp_path, "n", server)
+    kept.save(HERE)
+    assert "s3cr3t" not in str(kept.path)
+    assert b"s3cr3t" not in kept.path.read_bytes()
+
+
+def test_old_files_go(tmp_path: Path):
+    old, new, foreign = tmp_path / "old.listing", tmp_path / "new.listing", tmp_path / "other.txt"
+    for path in (old, new, foreign):
+        path.touch()
+    long_ago = time.time() - (keeping.KEPT_DAYS + 1) * 86_400
+    os.utime(old, (long_ago, long_ago))
+    os.utime(foreign, (long_ago, long_ago))
+    tidy(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.listing", "other.txt"]
+
+
+def test_where_they_are(tmp_path: Path):
+    assert folder_of(False) is None
+    assert folder_of(str(tmp_path)) == tmp_path / "listings"
+    usual = folder_of(None)
+    assert usual is not None
+    assert usual.parts[-2:] == ("codecall", "listings")

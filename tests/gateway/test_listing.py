@@ -1,0 +1,44 @@
+"""A listing as JSON, and back."""
+
+from __future__ import annotations
+
+import mcp_types
+import pytest
+
+from codecall.gateway.listing import Listing
+
+FULL = Listing(
+    tools=(
+        mcp_types.Tool.model_validate(
+            {
+                "name": "sum",
+                "inputSchema": {"type": "object", "properties": {"a": {"const": None, "default": 1.0}}},
+                "annotations": {"readOnlyHint": True},
+                "_meta": {"of": "ours", "n": None},
+            }
+        ),
+    ),
+    resources=(mcp_types.Resource.model_validate({"uri": "data://a", "name": "a", "size": 5}),),
+    templates=(mcp_types.ResourceTemplate.model_validate({"uriTemplate": "data://{a}", "name": "t"}),),
+    prompts=(mcp_types.Prompt.model_validate({"name": "p", "arguments": [{"name": "x", "required": True}]}),),
+    server_info=mcp_types.Implementation(name="n", version="1"),
+    instructions="Ünïcode \u2028",
+    capabilities=mcp_types.ServerCapabilities.model_validate({"tools": {"listChanged": True}}),
+)
+
+
+def test_what_a_server_said_comes_back_as_it_was():
+    read = Listing.decoded(FULL.encoded)
+    assert read == FULL
+    assert read.tools[0].input_schema == {"type": "object", "properties": {"a": {"const": None, "default": 1.0}}}
+    assert read.digest == FULL.digest
+
+
+def test_another_listing_has_another_digest():
+    assert len({Listing().digest, FULL.digest, Listing(instructions="a").digest, Listing(tools=FULL.tools).digest}) == 4
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"tools":[{}]}', b'{"other":1}', b"\xff", b'{"tools":5}'])
+def test_anything_else_is_refused(text: bytes):
+    with pytest.raises(ValueError):  # noqa: PT011 - of any kind
+        Listing.decoded(text)

@@ -1,0 +1,183 @@
+"""A REST API behind the gateway: a real HTTP server, and its document as JSON and YAML, by path and by URL."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+from fastmcp import Client, FastMCP
+
+from codecall.errors import OptionsError
+from codecall.gateway import openapi
+from codecall.gateway.gateway import Gateway
+from codecall.gateway.openapi import openapi_server
+from codecall.gateway.options import GatewayOptions, OpenApiServer
+
+ANSWER = {"200": {"description": "ok", "content": {"application/json": {"schema": {"type": "object"}}}}}
+NUMBER = {"name": "number", "in": "path", "required": True, "schema": {"type": "integer"}}
+
+
+def document(**more: object) -> dict[str, object]:
+    """An API with three operations."""
+    pages = {"get": {"operationId": "list_pages", "summary": "Lists pages", "responses": ANSWER}}
+    page = {
+        "parameters": [NUMBER],
+        "get": {"operationId": "read_page", "responses": ANSWER},
+        "delete": {"operationId": "drop_page", "responses": ANSWER},
+        "put": {"operationId": "write_page", "responses": ANSWER},
+    }
+    paths = {"/pages": pages, "/pages/{number}": page}
+    return {"openapi": "3.1.0", "info": {"title": "Pages", "version": "1.2"}, "paths": paths, **more}
+
+
+class Api:
+    """An HTTP server that serves a document, and answers every other request with what it was sent."""
+
+    def __init__(self) -> None:
+        self.document: bytes = b""
+        self.status = 200
+        self.seen: list[tuple[str, str, str | None]] = []
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _answer(self) -> None:
+                api.seen.append((self.command, self.path, self.headers.get("X-Key")))
+                is_document = self.path == "/docs/api.json"
+                body = api.document if is_document else json.dumps({"path": self.path}).encode()
+                self.send_response(api.status if is_document else 200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_PUT = do_DELETE = _answer  # noqa: N815 - as the base class calls them
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                """Nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    """A server that runs."""
+    served = Api()
+    thread = threading.Thread(target=lambda: served.server.serve_forever(poll_interval=0.02))
+    thread.start()
+    try:
+        yield served
+    finally:
+        served.server.shutdown()
+        thread.join()
+        served.server.server_close()
+
+
+async def tools_of(server: FastMCP) -> list[str]:  # type: ignore[type-arg]
+    """The names of its tools."""
+    return sorted(tool.name for tool in await server.list_tools())
+
+
+async def test_an_api_is_a_server_like_any_other(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("API_KEY", "s3cr3t")
+    api.document = json.dumps(document()).encode()
+    server = {"openapi": f"{api.url}/docs/api.json", "headers": {"X-Key": "${API_KEY}"}}
+    options = {"servers": {"pages": server}, "cache_dir": str(tmp_path), "expose": {"mode": "never"}}
+    async with Gateway(GatewayOptions.read(options, where="")) as gate, Client(gate.server) as client:
+        listed = {tool.name: tool.annotations for tool in await client.list_tools()}
+        assert sorted(listed) == ["pages_list_pages", "pages_read_page", "pages_write_page"]
+        reading, writing = listed["pages_read_page"], listed["pages_write_page"]
+        assert reading is not None
+        assert writing is not None
+        assert (reading.read_only_hint, writing.read_only_hint, writing.idempotent_hint) == (True, False, True)
+        assert [hidden.name for hidden in gate.hidden()] == ["drop_page"]
+        answer = await client.call_tool("pages_read_page", {"number": 7})
+        assert answer.structured_content == {"path": "/pages/7"}
+        assert ("GET", "/pages/7", "s3cr3t") in api.seen
+        assert gate.providers["pages"].listing.server_info is not None
+        assert gate.providers["pages"].listing.server_info.version == "1.2"
+    assert b"s3cr3t" not in b"".join(path.read_bytes() for path in gate.kept)
+    api.seen.clear()
+    async with Gateway(GatewayOptions.read(options, where="")) as gate, Client(gate.server) as client:
+        assert len(await client.list_tools()) == 3
+        assert api.seen == []  # known from the cache
+
+
+@pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump], ids=["json", "yaml"])
+async def test_a_document_may_be_a_file(write: Callable[[object], str], tmp_path: Path):
+    path = tmp_path / "api.txt"
+    path.write_text(write(document(servers=[{"url": "https://{zone}.test", "variables": {"zone": {"default": "eu"}}}])))
+    server = await openapi_server("pages", OpenApiServer(openapi=str(path)))
+    assert await tools_of(server) == ["drop_page", "list_pages", "read_page", "write_page"]
+
+
+async def test_headers_go_to_the_api_alone(api: Api):
+    api.document = json.dumps(document()).encode()
+    url = f"{api.url}/docs/api.json"
+    await openapi_server("a", OpenApiServer(openapi=url, base_url="https://other.test", headers={"X-Key": "key"}))
+    await openapi_server("a", OpenApiServer(openapi=url, base_url=f"{api.url}/v1", headers={"X-Key": "key"}))
+    assert [key for _, _, key in api.seen] == [None, "key"]
+
+
+async def test_yaml_dates_are_texts_and_nothing_is_executed(tmp_path: Path):
+    path = tmp_path / "api.yaml"
+    path.write_text(yaml.safe_dump(document(servers=[{"url": "https://a.test"}])) + "x-date: 2020-01-01\n")
+    assert await tools_of(await openapi_server("a", OpenApiServer(openapi=str(path))))
+    path.write_text("paths: !!python/object/apply:os.getcwd []\n")
+    with pytest.raises(OptionsError, match="no OpenAPI document"):
+        await openapi_server("a", OpenApiServer(openapi=str(path)))
+
+
+LAUGHS = "a: &a [x]\nb: &b [" + "*a," * 600 + "]\nc: [" + "*b," * 600 + "]\npaths: {}\n"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "paths: 5", "{", "\x00", "a: [", "[" * 100_000, LAUGHS])
+async def test_what_is_no_document_is_refused(text: str, tmp_path: Path):
+    path = tmp_path / "api.json"
+    path.write_text(text)
+    with pytest.raises(OptionsError, match=r"servers\.a\.openapi: this is no OpenAPI document"):
+        await openapi_server("a", OpenApiServer(openapi=str(path)))
+
+
+async def test_a_document_that_cannot_be_had_is_said_without_secrets(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    missing = OpenApiServer(openapi=str(tmp_path / "missing.json"))
+    refused = OpenApiServer(openapi="http://127.0.0.1:9/?key=s3cr3t")
+    with pytest.raises(OptionsError, match="No such file"):
+        await openapi_server("a", missing)
+    with pytest.raises(OptionsError, match="could not be fetched: ConnectError") as away:
+        await openapi_server("a", refused)
+    assert "s3cr3t" not in str(away.value) + str(away.value.hint)
+    here = OpenApiServer(openapi=f"{api.url}/docs/api.json")
+    api.status = 302  # a redirect would take headers along
+    with pytest.raises(OptionsError, match="answered 302"):
+        await openapi_server("a", here)
+    api.status, api.document = 200, b"x" * 2_000
+    monkeypatch.setattr(openapi, "MAX_BYTES", 1_000)
+    with pytest.raises(OptionsError, match="larger than 1000 bytes"):
+        await openapi_server("a", here)
+
+
+async def test_where_the_api_is_must_be_known(tmp_path: Path):
+    path = tmp_path / "api.json"
+    wrong: list[object] = [[], [{"url": "/v1"}], [{}], ["x"], "x", [{"url": "file:///etc"}]]
+    for servers in wrong:
+        path.write_text(json.dumps(document(servers=servers)))
+        with pytest.raises(OptionsError, match=r"servers\.a\.base_url"):
+            await openapi_server("a", OpenApiServer(openapi=str(path)))
+    path.write_text(json.dumps(document()))
+    assert await tools_of(await openapi_server("a", OpenApiServer(openapi=str(path), base_url="https://a.test")))
+
+
+async def test_a_document_that_fastmcp_does_not_understand_is_refused(tmp_path: Path):
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps({"openapi": "3.1.0", "paths": {"/a": {"get": {"parameters": 5}}}}))
+    with pytest.raises(OptionsError, match="cannot make tools"):
+        await openapi_server("a", OpenApiServer(openapi=str(path), base_url="https://a.test"))

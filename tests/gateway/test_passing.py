@@ -1,0 +1,205 @@
+"""What passes between a server and the clients of the gateway besides calls and answers, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import mcp_types
+import pytest
+from fastmcp import Client
+from fastmcp.client.elicitation import ElicitResult
+from fastmcp.exceptions import ToolError
+
+from codecall.gateway.backend import Backend
+from tests.gateway.running import front, plain, text_of, under_way, until
+
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
+ELICIT = {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": SCHEMA}}
+SAMPLE = {
+    "method": "sampling/createMessage",
+    "params": {"messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}], "maxTokens": 9},
+}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_progress_reaches_the_request_it_belongs_to(mode: str) -> None:
+    heard: dict[str, list[tuple[float, str | None]]] = {"a": [], "b": []}
+
+    async with front(Backend("git", plain())) as server, Client(server, mode=mode) as a, Client(server, mode=mode) as b:
+
+        async def steps(client: Client[Any], who: str) -> None:
+            async def progress(done: float, _total: float | None, message: str | None) -> None:
+                heard[who].append((done, message))
+
+            await client.call_tool("steps", {"count": 20, "say": who, "pause": 0.002}, progress_handler=progress)
+
+        await asyncio.gather(steps(a, "a"), steps(b, "b"))
+    for who, told in heard.items():
+        assert told[-1] == (20, f"{who}20")
+        assert all(message == f"{who}{done:g}" for done, message in told)
+
+
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+async def test_logs_reach_the_client_whose_calls_alone_are_under_way() -> None:
+    heard: list[str] = []
+
+    async def log(message: mcp_types.LoggingMessageNotificationParams) -> None:
+        heard.append(message.data["msg"])
+
+    async with front(Backend("git", plain())) as server, Client(server, mode="legacy", log_handler=log) as client:
+        await client.call_tool("logs", {"count": 5})
+        await until(lambda: len(heard) == 5)
+        assert heard == [f"line {number}" for number in range(5)]
+
+
+async def test_nobody_sees_logs_while_calls_of_several_clients_are_under_way() -> None:
+    heard: list[str] = []
+
+    async def log(message: mcp_types.LoggingMessageNotificationParams) -> None:
+        heard.append(message.data["msg"])
+
+    backend = Backend("git", plain())
+    async with (
+        front(backend) as server,
+        Client(server, mode="legacy", log_handler=log) as a,
+        Client(server, mode="legacy") as b,
+    ):
+        slow = asyncio.create_task(a.call_tool("sleep", {"seconds": 0.3}))
+        await until(lambda: under_way(backend))
+        await b.call_tool("logs", {"count": 5})
+        await slow
+        assert not heard
+
+
+async def test_a_server_may_ask_the_client_whose_call_is_under_way() -> None:
+    async def elicit(message: str, _type: Any, _params: Any, _context: Any) -> Any:
+        return ElicitResult(action="accept", content={"name": f"{message} Me."})
+
+    async def sample(messages: Any, _params: Any, _context: Any) -> str:
+        return f"{messages[0].content.text} there"
+
+    async with (
+        front(Backend("git", plain())) as server,
+        Client(
+            server, mode="legacy", elicitation_handler=elicit, sampling_handler=sample, roots=["file:///srv"]
+        ) as client,
+    ):
+        answers = [
+            json.loads(text_of(await client.call_tool("ask", asked)))["result"]
+            for asked in (ELICIT, SAMPLE, {"method": "roots/list"})
+        ]
+    assert answers[0] == {"action": "accept", "content": {"name": "Who? Me."}}
+    assert answers[1]["content"]["text"] == "Hi there"
+    assert [root["uri"] for root in answers[2]["roots"]] == ["file:///srv"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [("legacy", "it does not offer it"), ("auto", "it speaks MCP 2026-07-28, in which only a server of that version")],
+)
+@pytest.mark.parametrize("asked", [ELICIT, SAMPLE, {"method": "roots/list"}])
+async def test_a_client_that_cannot_be_asked_is_not(mode: str, why: str, asked: dict[str, Any]) -> None:
+    async with front(Backend("git", plain())) as server, Client(server, mode=mode) as client:
+        answer = json.loads(text_of(await client.call_tool("ask", asked)))
+    assert answer["error"]["message"].startswith("Refused by the gateway: the client cannot be asked for")
+    assert why in answer["error"]["message"]
+
+
+async def test_nobody_is_asked_while_calls_of_several_clients_are_under_way() -> None:
+    async def elicit(*_what: Any) -> Any:
+        raise AssertionError("asked")
+
+    backend = Backend("git", plain())
+    async with (
+        front(backend) as server,
+        Client(server, mode="legacy", elicitation_handler=elicit) as a,
+        Client(server, mode="legacy", elicitation_handler=elicit) as b,
+    ):
+        slow = asyncio.create_task(a.call_tool("sleep", {"seconds": 0.3}))
+        await until(lambda: under_way(backend))
+        answer = json.loads(text_of(await b.call_tool("ask", ELICIT)))
+        assert "calls of several clients are under way" in answer["error"]["message"]
+        await slow
+
+
+async def test_the_time_of_a_call_stands_still_while_a_person_thinks() -> None:
+    async def elicit(*_what: Any) -> Any:
+        await asyncio.sleep(0.5)
+        return ElicitResult(action="decline")
+
+    async with (
+        front(Backend("git", plain(call_timeout_s=0.3))) as server,
+        Client(server, mode="legacy", elicitation_handler=elicit) as client,
+    ):
+        assert "decline" in text_of(await client.call_tool("ask", ELICIT))
+
+
+async def test_a_call_that_ends_is_asked_about_no_more() -> None:
+    asked, gone = asyncio.Event(), asyncio.Event()
+
+    async def elicit(*_what: Any) -> Any:
+        asked.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            gone.set()
+
+    backend = Backend("git", plain())
+    async with (
+        front(backend) as server,
+        Client(server, mode="legacy", elicitation_handler=elicit) as client,
+    ):
+        call = asyncio.create_task(client.call_tool("ask", ELICIT))
+        await asked.wait()
+        call.cancel()
+        await until(lambda: not under_way(backend))
+        await asyncio.wait_for(gone.wait(), 5)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_call_that_the_client_cancels_is_cancelled_at_the_server(mode: str) -> None:
+    backend = Backend("git", plain())
+    async with front(backend) as server, Client(server, mode=mode) as client:
+        call = asyncio.create_task(client.call_tool("sleep", {"seconds": 60}))
+        await until(lambda: under_way(backend))
+        call.cancel()
+        await until(lambda: not under_way(backend))
+        assert len(json.loads(text_of(await client.call_tool("cancelled", {})))) == 1
+        assert backend.health.restarts == 0
+
+
+async def test_one_client_each_has_a_process_of_its_own_where_that_is_wanted() -> None:
+    backend = Backend("git", plain(per_client=True))
+    async with (
+        front(backend) as server,
+        Client(server, mode="legacy") as a,
+        Client(server, mode="legacy") as b,
+    ):
+        pids = [text_of(await client.call_tool("pid", {})) for client in (a, b, a, b)]
+        assert pids[:2] == pids[2:]
+        assert pids[0] != pids[1]
+
+
+async def test_clients_of_both_eras_share_a_server_that_knows_one() -> None:
+    backend = Backend("git", plain())
+    async with front(backend) as server, Client(server, mode="auto") as new, Client(server, mode="legacy") as old:
+        assert new.protocol_version != old.protocol_version
+        pids = {text_of(await client.call_tool("pid", {})) for client in (new, old)}
+        assert len(pids) == 1
+
+
+async def test_what_a_request_says_besides_passes_but_nothing_of_its_connection() -> None:
+    async with front(Backend("git", plain())) as server, Client(server, mode="auto") as client:
+        result = await client.call_tool("meta", {}, meta={"acme/team": "blue"})
+        meta = json.loads(text_of(result))
+        assert meta.pop("acme/team") == "blue"
+        assert set(meta) == {"progressToken", "io.modelcontextprotocol/logLevel"}
+
+
+async def test_a_server_that_is_down_says_so_to_whoever_calls_its_tools() -> None:
+    async with front(Backend("git", plain())) as server, Client(server) as client:
+        with pytest.raises(ToolError, match=r"SERVER_UNAVAILABLE: Server 'git' ended \(exit code 3\) while"):
+            await client.call_tool("die", {})
+        assert text_of(await client.call_tool("echo", {"text": "again"})) == "again"

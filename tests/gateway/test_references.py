@@ -1,0 +1,163 @@
+"""References in configurations: what each becomes, what a missing one says, and that no value is ever shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codecall.errors import OptionsError
+from codecall.gateway.env_files import read_env_file
+from codecall.gateway.options import HttpServer, OpenApiServer, StdioServer
+from codecall.gateway.references import escaped, names_in, resolved, resolved_values
+
+SECRET = "s3cr3t-value-of-a-token"
+ENVIRON = {"TOKEN": SECRET, "EMPTY": "", "HOST": "h.example", "CODECALL_INPUT_API_KEY": "asked"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain $TOKEN {TOKEN} $", "plain $TOKEN {TOKEN} $"),
+        ("Bearer ${TOKEN}!", f"Bearer {SECRET}!"),
+        ("${env:TOKEN}", SECRET),
+        ("${HOST}:${HOST}", "h.example:h.example"),
+        ("${NONE:-a b}", "a b"),
+        ("${NONE:-}", ""),
+        ("${EMPTY:-x}", "x"),
+        ("${EMPTY}", ""),
+        ("${env:NONE:-d}", "d"),
+        ("${input:api-key}", "asked"),
+        ("$${TOKEN}", "${TOKEN}"),
+        ("${1} ${#a} ${a b} ${}", "${1} ${#a} ${a b} ${}"),
+        ("${userHome}/x", f"{Path.home()}/x"),
+        ("${workspaceFolder}${/}${workspaceFolderBasename}", f"{Path.cwd()}/{Path.cwd().name}"),
+    ],
+)
+def test_what_a_text_becomes(text: str, expected: str):
+    server = StdioServer(command="x", args=(text,))
+    assert resolved(server, name="a", environ=ENVIRON).args == (expected,)
+    assert server.args == (text,)
+
+
+@given(st.text())
+def test_an_escaped_text_stays(text: str):
+    assert resolved_values({"a": escaped(text)}, where="x", environ={})["a"] == text
+
+
+def test_every_field_of_every_kind():
+    program = StdioServer(
+        command="~/bin/${HOST}", args=("--key=${OWN}",), env={"OWN": "${TOKEN}", "HOST": "own"}, cwd="~"
+    )
+    made = resolved(program, name="a", environ=ENVIRON)
+    assert made.command == f"{Path.home()}/bin/own"
+    assert made.args == (f"--key={SECRET}",)
+    assert made.env == {"OWN": SECRET, "HOST": "own"}
+    assert made.cwd == str(Path.home())
+    http = HttpServer(url="https://${HOST}/mcp", headers={"A": "${TOKEN}"}, auth="${TOKEN}")
+    assert resolved(http, name="a", environ=ENVIRON) == HttpServer(
+        url="https://h.example/mcp", headers={"A": SECRET}, auth=SECRET
+    )
+    rest = OpenApiServer(openapi="~/${HOST}.json", base_url="https://${HOST}", headers={"A": "${TOKEN}"})
+    assert resolved(rest, name="a", environ=ENVIRON).openapi == f"{Path.home()}/h.example.json"
+    for each in (made, resolved(http, name="a", environ=ENVIRON), resolved(rest, name="a", environ=ENVIRON)):
+        assert SECRET not in repr(each)
+        assert SECRET not in str(each)
+
+
+def test_everything_missing_is_named_at_once():
+    server = StdioServer(command="x", args=("${TOKEN}${A}", "${input:my-key}"), env={"B": "${env:B}"})
+    with pytest.raises(OptionsError) as failure:
+        resolved(server, name="git", environ=ENVIRON)
+    assert failure.value.message == (
+        "servers.git.env.B: environment variable B is not set; servers.git.args[0]: environment variable A is not set; "
+        "servers.git.args[1]: the input my-key is asked for: environment variable CODECALL_INPUT_MY_KEY is not set"
+    )
+    assert failure.value.hint == "set B, A, CODECALL_INPUT_MY_KEY where codecall is started"
+    assert names_in(server) == ("TOKEN", "A", "CODECALL_INPUT_MY_KEY", "B")
+
+
+def test_what_no_reference_can_mean_is_refused():
+    with pytest.raises(OptionsError, match=r"servers\.a\.args\[0\]: \$\{command:pick\} means nothing here"):
+        resolved(StdioServer(command="x", args=("${command:pick}",)), name="a", environ=ENVIRON)
+
+
+@pytest.mark.parametrize(
+    ("server", "message"),
+    [
+        (HttpServer(url="${EMPTY}"), "servers.a.url: nothing is left of it"),
+        (StdioServer(command="${EMPTY}"), "servers.a.command: nothing is left of it"),
+        (HttpServer(url="https://h", headers={"K": "${LINES}"}), "servers.a.headers.K: a line break"),
+        (HttpServer(url="https://h", auth="${LINES}"), "servers.a.auth: a line break"),
+    ],
+)
+def test_values_that_cannot_be_used_are_not_shown(server: HttpServer, message: str):
+    with pytest.raises(OptionsError) as failure:
+        resolved(server, name="a", environ={**ENVIRON, "LINES": f"{SECRET}\n"})
+    assert message in failure.value.message
+    assert SECRET not in repr(failure.value)
+
+
+def test_nested_options():
+    given = {"provider": "jwt", "keys": ["${TOKEN}", 3, None], "more": {"on": True, "at": "${HOST}"}}
+    assert resolved_values(given, where="serve.auth", environ=ENVIRON) == {
+        "provider": "jwt",
+        "keys": [SECRET, 3, None],
+        "more": {"on": True, "at": "h.example"},
+    }
+    with pytest.raises(OptionsError, match=r"serve\.auth\.keys\[0\]: environment variable TOKEN is not set"):
+        resolved_values(given, where="serve.auth", environ={"HOST": "h"})
+
+
+ENV_FILE = f"""\
+# what the server needs
+
+A=1
+export B = two words  # and why
+C='single # quoted'
+D="line\\nnext \\"x\\""   # after
+E=
+F="two
+lines"
+G=a#b
+TOKEN={SECRET}"""
+
+
+def test_env_files(tmp_path: Path):
+    file = tmp_path / ".env"
+    file.write_bytes(b"\xef\xbb\xbf" + ENV_FILE.replace("\n", "\r\n", 3).encode())
+    expected = {
+        "A": "1",
+        "B": "two words",
+        "C": "single # quoted",
+        "D": 'line\nnext "x"',
+        "E": "",
+        "F": "two\nlines",
+        "G": "a#b",
+        "TOKEN": SECRET,
+    }
+    assert read_env_file(file, where="x") == expected
+    server = StdioServer(command="x", args=("${A}",), env={"A": "own", "H": "${TOKEN}"}, env_file=str(file))
+    made = resolved(server, name="a", environ={})
+    assert made.env == {**expected, "A": "own", "H": SECRET}
+    assert made.args == ("own",)
+    assert made.env_file is None
+
+
+@pytest.mark.parametrize("text", [f"A=1\n{SECRET}\n", f'A=1\nB="{SECRET}\n', f"A=1\na {SECRET} = 3"])
+def test_an_env_file_with_something_else_in_it(tmp_path: Path, text: str):
+    file = tmp_path / ".env"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(OptionsError, match=r"servers\.a\.env_file: .*\.env, line 2 is not NAME=value") as failure:
+        resolved(StdioServer(command="x", env_file=str(file)), name="a", environ={})
+    assert SECRET not in repr(failure.value)
+
+
+def test_an_env_file_that_cannot_be_read(tmp_path: Path):
+    with pytest.raises(OptionsError, match=r"servers\.a\.env_file: .* cannot be read: No such file"):
+        resolved(StdioServer(command="x", env_file=str(tmp_path / "none")), name="a", environ={})
+    (tmp_path / "latin").write_bytes(b"A=\xe4")
+    with pytest.raises(OptionsError, match="is not UTF-8"):
+        read_env_file(tmp_path / "latin", where="x")

@@ -1,0 +1,155 @@
+"""`codecall serve` as a process: over stdio and HTTP, from its start to each of its ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastmcp import Client
+from fastmcp.client.auth import BearerAuth
+
+from tests.gateway.lines import INITIALIZED, initialize, request
+from tests.loaded_python import LoadedPython
+
+SERVER = Path(__file__).parents[2] / "benchmarks" / "many_tools.py"
+TOKEN = "a token of twenty characters"
+
+
+class Served:
+    """A gateway that runs, spoken to line by line."""
+
+    def __init__(self, python: str, folder: Path, *words: str) -> None:
+        config = folder / "mcp.json"
+        if not config.exists():
+            server = {"command": sys.executable, "args": ["-IS", str(SERVER), "alpha", "30"]}
+            config.write_text(json.dumps({"mcpServers": {"alpha": server}}))
+        command = [python, "-m", "codecall.cli", "serve", "--config", str(config), "--cache-dir", str(folder / "cache")]
+        self.process = subprocess.Popen(
+            [*command, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def say(self, *messages: bytes) -> None:
+        """Send messages."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"".join(messages).decode())
+        self.process.stdin.flush()
+
+    def hear(self, number: int) -> dict[str, Any]:
+        """The answer to that request."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if json.loads(line).get("id") == number:
+                return json.loads(line)
+        raise AssertionError(self.end())
+
+    def end(self) -> tuple[int, str, str]:
+        """Close its input; its exit code, and what else it said and logged."""
+        said, logged = self.process.communicate(timeout=30)
+        return self.process.returncode, said, logged
+
+
+@pytest.fixture
+def ended() -> Iterator[list[Served]]:
+    """Gateways to be killed if a test fails."""
+    served: list[Served] = []
+    yield served
+    for each in served:
+        each.process.kill()
+        each.process.communicate()
+
+
+CALL = {"name": "codecall_invoke", "arguments": {"tool": "alpha_get_customer_5", "input": {"id": "7"}}}
+
+
+def test_over_stdio_cold_then_warm_then_told_to_end(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
+    answers: list[list[dict[str, Any]]] = []
+    for start in ("cold", "warm"):
+        served = Served(loaded_python.executable, tmp_path, "--expose", "always")
+        ended.append(served)
+        # Everything at once, before anything is read.
+        served.say(initialize(), INITIALIZED, request(2, "tools/list"), request(3, "tools/call", CALL))
+        answers.append([served.hear(number) for number in (1, 2, 3)])
+        if start == "cold":
+            code, said, logged = served.end()
+            assert (code, said, logged) == (0, "", "")
+            assert len(list((tmp_path / "cache" / "starts").iterdir())) == 1
+        else:
+            served.process.send_signal(signal.SIGTERM)
+            assert served.process.wait(30) == -signal.SIGTERM
+    assert answers[0][1:] == answers[1][1:]
+    names = [tool["name"] for tool in answers[1][1]["result"]["tools"]]
+    assert names == ["codecall_search", "codecall_describe", "codecall_invoke", "codecall_execute"]
+    assert answers[1][2]["result"]["structuredContent"]["result"] == {"tool": "get_customer_5", "id": "7"}
+
+
+async def test_over_http_with_a_token(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
+    config = tmp_path / "codecall.toml"
+    config.write_text(
+        f'[serve]\ntransport = "http"\nport = 0\nauth = {{ provider = "static", tokens = {{ alice = "{TOKEN}" }} }}\n'
+    )
+    served = Served(loaded_python.executable, tmp_path, "--config", str(config))
+    ended.append(served)
+    assert served.process.stderr is not None
+    heading = served.process.stderr.readline()
+    assert heading.startswith("Listening on http://127.0.0.1:")
+    url = heading.split()[-1]
+    async with Client(url, auth=BearerAuth(TOKEN)) as client:
+        called = await client.call_tool("alpha_get_customer_5", {"id": "7"})
+        assert called.structured_content == {"tool": "get_customer_5", "id": "7"}
+    async with httpx.AsyncClient() as stranger:
+        refused = await stranger.post(url, headers={"Authorization": "Bearer another"}, json={})
+        assert refused.status_code == 401
+    served.process.send_signal(signal.SIGINT)
+    code, said, logged = served.end()
+    assert code == -signal.SIGINT
+    assert said == ""
+    assert TOKEN not in logged
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--transport", "http", "--host", "0.0.0.0", "--port", "0"), "nobody would have to sign in"),
+        (("--transport", "http", "--port", "99999"), "serve.port"),
+        (("--deny", "beta:x"), "there is no server 'beta'"),
+    ],
+)
+def test_what_cannot_be_served(loaded_python: LoadedPython, tmp_path: Path, words: tuple[str, ...], said: str):
+    served = Served(loaded_python.executable, tmp_path, *words)
+    code, out, logged = served.end()
+    assert (code, out) == (2, "")
+    assert said in logged
+
+
+def test_a_start_that_fails_answers_what_waits(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
+    """The record of an earlier start is valid, but the gateway cannot be built any more."""
+    served = Served(loaded_python.executable, tmp_path, "--expose", "always")
+    ended.append(served)
+    served.say(initialize(), INITIALIZED, request(2, "tools/list"))
+    served.hear(2)
+    served.end()
+    (record,) = (tmp_path / "cache" / "starts").iterdir()
+    (tmp_path / "mcp.json").write_text("{")
+    kept = json.loads(record.read_text())
+    from codecall.gateway.warm import Seen
+
+    kept["files"] = [list(Seen.of(path, contents=digest is not None)) for path, digest, *_ in kept["files"]]
+    record.write_text(json.dumps(kept))
+    served = Served(loaded_python.executable, tmp_path, "--expose", "always")
+    ended.append(served)
+    served.say(initialize(), request(2, "tools/list"), request(3, "tools/call", CALL))
+    assert "result" in served.hear(1)
+    assert "result" in served.hear(2)
+    assert "could not start" in served.hear(3)["error"]["message"]
+    code, said, logged = served.end()
+    assert (code, said) == (2, "")
+    assert "mcp.json" in logged
+    assert os.fspath(tmp_path) in logged

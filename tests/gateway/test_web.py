@@ -1,0 +1,212 @@
+"""A server behind a URL: FastMCP's own over HTTP, of both eras."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import fastmcp
+import pytest
+from fastmcp import Client, Context, FastMCP
+from fastmcp.client.elicitation import ElicitResult
+from fastmcp.server.dependencies import get_http_headers
+from mcp import MCPError
+from mcp.server.mcpserver import MCPServer
+from mcp.server.subscriptions import InMemorySubscriptionBus
+from mcp.shared.subscriptions import PromptsListChanged, ToolsListChanged
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from codecall.errors import ServerUnavailableError
+from codecall.gateway import backend as backends
+from codecall.gateway import web
+from codecall.gateway.backend import Backend
+from codecall.gateway.options import HttpServer
+from codecall.gateway.signing_in import oauth
+from tests.gateway.running import Wire, call, front, serving, text_of, until
+
+
+def behind() -> FastMCP[Any]:
+    server: FastMCP[Any] = FastMCP("far", version="1.0")
+
+    @server.tool
+    def headers() -> dict[str, str]:
+        return get_http_headers(include_all=True)
+
+    @server.tool
+    def large(size: int) -> str:
+        return "x" * size
+
+    @server.tool
+    async def slow() -> str:
+        await asyncio.sleep(60)
+        return "done"
+
+    @server.tool
+    async def steps(ctx: Context) -> str:
+        for step in range(3):
+            await ctx.report_progress(step + 1, 3)
+        return "done"
+
+    @server.tool
+    async def asks(ctx: Context) -> str:
+        answer = await ctx.elicit("Who?", str)
+        return f"{answer.action} {getattr(answer, 'data', '')}"
+
+    return server
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_calls_and_progress_over_http(mode: str) -> None:
+    heard: list[float] = []
+
+    async def progress(done: float, _total: float | None, _message: str | None) -> None:
+        heard.append(done)
+
+    async with (
+        serving(behind()) as url,
+        front(Backend("far", HttpServer(url=url))) as server,
+        Client(server, mode=mode) as client,
+    ):
+        assert len(text_of(await client.call_tool("large", {"size": 3_000_000}))) == 3_000_000
+        assert text_of(await client.call_tool("steps", {}, progress_handler=progress)) == "done"
+    assert heard[-1] == 3
+
+
+async def test_what_clients_send_reaches_no_server_and_what_is_configured_does(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("FAR_TOKEN", "t0ken")
+    caplog.set_level(logging.INFO)
+    async with serving(behind()) as url:
+        options = HttpServer(url=url.replace("//", "//me:pa55@"), headers={"X-Team": "${FAR_TOKEN}"})
+        async with (
+            front(Backend("far", options)) as server,
+            serving(server) as outer,
+            Client(outer, auth="client-token") as client,
+        ):
+            seen = (await client.call_tool("headers", {})).data
+    assert seen["x-team"] == "t0ken"
+    assert seen["authorization"].startswith("Basic ")
+    assert "client-token" not in str(seen)
+    assert "pa55" not in caplog.text
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+async def test_an_answer_that_is_too_large_or_compressed_fails_its_call_alone(
+    monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    monkeypatch.setattr(web, "MAX_MESSAGE_BYTES", 100_000)
+
+    async def answer(request: Request) -> Response:
+        asked = await request.json()
+        if asked["method"] != "tools/call":
+            init = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
+            return JSONResponse({"jsonrpc": "2.0", "id": asked.get("id"), "result": init})
+        size = asked["params"]["arguments"]["size"]
+        result = {"content": [{"type": "text", "text": "x" * size}]}
+        body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
+        return Response(
+            gzip.compress(body) if encoding == "gzip" and size > 9 else body,
+            media_type="application/json",
+            headers={"content-encoding": encoding} if encoding == "gzip" and size > 9 else {},
+        )
+
+    app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
+    async with serving(app) as url, Backend("far", HttpServer(url=url)) as backend:
+        backend._modern = False
+        with pytest.raises(MCPError, match=r"not read: it (is compressed|has more than)"):
+            await call(backend, "large", size=200_000)
+        assert await call(backend, "large", size=1) == "x"
+
+
+@pytest.mark.parametrize("modern", [True, False])
+async def test_a_connection_that_drops_is_made_again(modern: bool) -> None:
+    async with serving(behind()) as first, serving(behind()) as second:
+        wire = Wire(first)
+        await wire.open()
+        async with Backend("far", HttpServer(url=wire.url)) as backend:
+            backend._modern = None if modern else False
+            assert await call(backend, "large", size=1) == "x"
+            running = asyncio.create_task(call(backend, "slow"))
+            await until(lambda: backend.health.calls)
+            await asyncio.sleep(0.1)  # until it is at the server
+            await wire.cut()
+            with pytest.raises(ServerUnavailableError, match="closed the connection while the call was under way"):
+                await running
+            with pytest.raises(ServerUnavailableError, match="could not be reached"):
+                await call(backend, "large", size=1)
+            for slot in backend._slots.values():
+                slot.not_before = 0
+            await wire.open()
+            assert await call(backend, "large", size=1) == "x"
+            # Another process at the same place does not know the session of the handshake era.
+            await wire.cut()
+            wire.target = second
+            await wire.open()
+            await asyncio.gather(call(backend, "large", size=1), return_exceptions=True)
+            assert await call(backend, "large", size=1) == "x"
+            await wire.cut()
+
+
+async def test_an_answer_that_is_no_mcp_is_told_without_the_url() -> None:
+    app = Starlette(routes=[Route("/mcp", lambda _request: PlainTextResponse("no", 401), methods=["GET", "POST"])])
+    async with serving(app) as url, Backend("far", HttpServer(url=f"{url}?key=s3cret")) as backend:
+        with pytest.raises(ServerUnavailableError, match="it answered HTTP 401") as failure:
+            await call(backend, "large", size=1)
+        assert "s3cret" not in f"{failure.value} {failure.value.hint} {backend.health}"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_server_of_either_era_may_ask_through_the_gateway(mode: str) -> None:
+    server = behind()
+
+    @server.tool
+    async def guard(ctx: Context) -> Any:
+        if ctx.input_responses:
+            return f"hello {ctx.input_responses['who'].content['name']}"  # pyright: ignore
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        ask = ElicitRequest(params=ElicitRequestFormParams(message="Who?", requested_schema=schema))
+        return InputRequiredResult(input_requests={"who": ask})
+
+    async def elicit(*_what: Any) -> Any:
+        return ElicitResult(action="accept", content={"value": "Ann", "name": "Ann"})
+
+    async with (
+        serving(server) as url,
+        front(Backend("far", HttpServer(url=url))) as gateway,
+        Client(gateway, mode=mode, elicitation_handler=elicit) as client,
+    ):
+        tool = "asks" if mode == "legacy" else "guard"
+        assert "Ann" in text_of(await client.call_tool(tool, {}))
+
+
+def test_tokens_are_kept_for_nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+    oauth("https://far.example/mcp")
+    assert (tmp_path / "oauth-tokens").stat().st_mode & 0o777 == 0o700
+
+
+async def test_changes_are_heard_from_servers_of_the_new_era(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "_CHANGES_S", 0.01)
+    heard: Counter[str] = Counter()
+    bus = InMemorySubscriptionBus()
+    app = MCPServer("far", subscriptions=bus).streamable_http_app(streamable_http_path="/mcp")
+    async with serving(app) as url, Backend("far", HttpServer(url=url)) as backend:
+        backend.on_changed(lambda what: heard.update([what]))
+        async with backend.use(None) as line:
+            assert line.session.protocol_version == "2026-07-28"
+            async with asyncio.timeout(5):
+                while not heard["tools"]:
+                    await bus.publish(ToolsListChanged())
+                    await asyncio.sleep(0.02)
+        await bus.publish(PromptsListChanged())
+        await until(lambda: heard["prompts"])

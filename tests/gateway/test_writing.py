@@ -1,0 +1,162 @@
+"""Options as TOML: read back as they were, without the secrets."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codecall.errors import OptionsError
+from codecall.gateway.naming import label
+from codecall.gateway.options import (
+    AccessOptions,
+    ExposeOptions,
+    GatewayOptions,
+    HttpServer,
+    OpenApiServer,
+    ServeOptions,
+    StdioServer,
+)
+from codecall.gateway.reading import read_config
+from codecall.gateway.writing import written
+
+TOKEN = "ghp_Zx81kQpLmN42vTrW90aBcDeFgHiJkLmNoPqR"
+
+# Texts without what looks like a secret: those are not copied.
+SIGNS = "ab\"'\\\n\r\t #=[]{},.é日😀\x00\x1f\x7f\x85\u2028"
+TEXTS = st.text(alphabet=SIGNS, max_size=8)
+SOME = st.text(alphabet=SIGNS, min_size=1, max_size=8)
+NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,5}", fullmatch=True)
+SECONDS = st.floats(min_value=0.001, max_value=86_400)
+ACCESS = st.builds(
+    AccessOptions,
+    allow=st.none() | st.lists(SOME, max_size=2).map(tuple),
+    deny=st.lists(SOME, max_size=2).map(tuple),
+    read_only=st.booleans(),
+    destructive=st.booleans() | st.lists(SOME, max_size=2).map(tuple),
+)
+SHARED = {
+    "enabled": st.booleans(),
+    "description": st.none() | TEXTS,
+    "access": st.none() | ACCESS,
+    "call_timeout_s": SECONDS,
+    "idle_s": st.just(0.0) | SECONDS,
+    "per_client": st.booleans(),
+}
+PLAIN = st.dictionaries(TEXTS, TEXTS, max_size=2)
+SERVERS = st.one_of(
+    st.builds(StdioServer, command=SOME, args=st.lists(TEXTS, max_size=3).map(tuple), env=PLAIN, **SHARED),
+    st.builds(HttpServer, url=SOME, transport=st.sampled_from([None, "http", "sse"]), headers=PLAIN, **SHARED),
+    st.builds(OpenApiServer, openapi=SOME.map(lambda text: f"/{text}"), headers=PLAIN, **SHARED),
+)
+VALUES = st.recursive(
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=4,
+)
+OPTIONS = st.builds(
+    GatewayOptions,
+    name=SOME,
+    servers=st.dictionaries(NAMES, SERVERS, max_size=3),
+    access=ACCESS,
+    expose=st.builds(ExposeOptions, share=st.floats(0.001, 1), context_tokens=st.integers(1000, 10**6)),
+    serve=st.builds(
+        ServeOptions, port=st.integers(0, 65_535), auth=st.none() | st.dictionaries(TEXTS, VALUES, max_size=2)
+    ),
+    cache_dir=st.sampled_from([None, False, "/var/cache", "~/x"]),
+    codecall=st.dictionaries(TEXTS, VALUES, max_size=2),
+    rate_limits=st.none() | st.dictionaries(TEXTS, VALUES, max_size=2),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(OPTIONS)
+def test_what_is_written_reads_back(options: GatewayOptions):
+    text, notes = written(options)
+    assert notes == ()
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "codecall.toml")
+        file.write_text(text, encoding="utf-8", newline="")
+        assert read_config(file).options == options
+
+
+def test_only_what_differs_is_written():
+    text, notes = written(GatewayOptions(servers={"git": StdioServer(command="uvx", args=("mcp-server-git",))}))
+    assert tomllib.loads(text) == {"servers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}
+    assert notes == ()
+    assert tomllib.loads(written(GatewayOptions()).text) == {}
+    with pytest.raises(
+        OptionsError, match=r"codecall\.audit\.sink: a value of type NoneType cannot be written as TOML"
+    ):
+        written(GatewayOptions(codecall={"audit": {"sink": None}}))
+
+
+def test_secrets_become_references():
+    options = GatewayOptions(
+        servers={
+            "github": StdioServer(
+                command="npx",
+                args=(
+                    *("-y", "server-github", "--api-key", TOKEN, f"--token={TOKEN}x", "--region", "eu"),
+                    *("--header", f"Authorization: Bearer {TOKEN}y", "postgres://ada:Zx81kQpLmN@db/shop", "/a:b"),
+                ),
+                env={"GITHUB_TOKEN": TOKEN, "LOG": "debug", "API_KEY": "${API_KEY}", "MAX_TOKENS": "4000"},
+            ),
+            "second": StdioServer(command="x", env={"GITHUB_TOKEN": f"{TOKEN}z", "K_PASSWORD": "${P:-hunter2hunter}"}),
+            "web": HttpServer(
+                url=f"https://h.example/mcp?api_key={TOKEN}",
+                headers={"Authorization": f"Bearer {TOKEN}w"},
+                auth="oauth",
+            ),
+            "zap": HttpServer(url="https://z.example/api/mcp/s/Zx81kQpLmN42vTrW90aBcDeFgHiJkLmN/mcp", auth=TOKEN + "v"),
+            "rest": OpenApiServer(openapi="/a.json", headers={"X-Api-Key": TOKEN, "Authorization": "Bearer ${A}"}),
+        },
+        serve=ServeOptions(auth={"provider": "github", "client_secret": TOKEN, "scopes": ["a"]}),
+    )
+    text, notes = written(options)
+    assert TOKEN not in text
+    assert TOKEN not in "".join(notes)
+    assert "hunter2hunter" not in text
+    data = tomllib.loads(text)
+    servers = data["servers"]
+    assert servers["github"]["args"] == [
+        *("-y", "server-github", "--api-key", "${GITHUB_API_KEY}", "--token=${GITHUB_TOKEN_2}", "--region", "eu"),
+        *("--header", "Authorization: Bearer ${GITHUB_TOKEN_3}", "${GITHUB_ARGUMENT_9}", "/a:b"),
+    ]
+    assert servers["github"]["env"] == {
+        "GITHUB_TOKEN": "${GITHUB_TOKEN}",
+        "LOG": "debug",
+        "API_KEY": "${API_KEY}",
+        "MAX_TOKENS": "4000",
+    }
+    assert servers["second"]["env"] == {"GITHUB_TOKEN": "${SECOND_GITHUB_TOKEN}", "K_PASSWORD": "${K_PASSWORD}"}
+    assert servers["web"]["url"] == "${WEB_URL}"
+    assert servers["web"]["headers"] == {"Authorization": "Bearer ${WEB_TOKEN}"}
+    assert servers["web"]["auth"] == "oauth"
+    assert servers["zap"] == {"url": "${ZAP_URL}", "auth": "${ZAP_TOKEN}"}
+    assert servers["rest"]["headers"] == {"X-Api-Key": "${REST_X_API_KEY}", "Authorization": "Bearer ${A}"}
+    assert data["serve"]["auth"]["client_secret"] == "${SERVE_AUTH_CLIENT_SECRET}"
+    assert len(notes) == 13
+    assert (
+        "servers.github.env.GITHUB_TOKEN: looks like a secret and was not copied: "
+        "set the environment variable GITHUB_TOKEN" in notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("server", "shown"),
+    [
+        (StdioServer(command="npx", args=("-y", "server-x", "--key", TOKEN)), "npx server-x"),
+        (StdioServer(command="docker", args=("run", "-e", f"A={TOKEN}", "mcp/x")), "docker mcp/x"),
+        (StdioServer(command="/bin/tool", args=(TOKEN,)), "/bin/tool"),
+        (HttpServer(url=f"https://u:{TOKEN}@h.example:1/mcp?key={TOKEN}"), "https://h.example:1/mcp"),
+        (HttpServer(url=f"https://h.example/s/{TOKEN}/mcp"), "https://h.example/…"),
+        (OpenApiServer(openapi="/srv/pets.json"), "OpenAPI /srv/pets.json"),
+    ],
+)
+def test_labels_show_no_secret(server: StdioServer | HttpServer | OpenApiServer, shown: str):
+    assert label(server) == shown

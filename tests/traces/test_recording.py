@@ -1,0 +1,124 @@
+"""Traces of runs as they happen."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from fastmcp import Client
+
+from codecall.sandbox.services import RunWatch
+from codecall.traces import Trace, TraceRecorder, recording, render
+from tests.traces.shop import SECRET, shop
+
+
+def test_a_run_with_all_that_it_called_and_said(runs: list[Trace]):
+    done, failed = runs
+    assert (done.status, done.notes, failed.status) == ("ok", (), "tool_error")
+    login, listing = done.calls[:2]
+    assert login.input.data == {"user": "ann", "password": "masked-credential-1"}
+    assert login.result.data == {"user": "ann", "token": "masked-credential-1"}
+    # What stood under a telling name is known by itself from then on.
+    assert listing.input.data == {"token": "masked-credential-1"}
+    assert done.script is not None
+    assert "password: 'masked-credential-1'" in done.script
+    at = [line.at_ms for line in done.console]
+    assert done.duration_ms is not None
+    assert None not in at
+    assert 0 < at[0] < at[1] <= done.duration_ms  # type: ignore[operator]
+    searches = [call for call in done.calls if call.name == "orders_search"]
+    assert len({call.line for call in searches}) == 1
+    assert max(call.start_ms or 0 for call in searches) < min(call.end_ms or 0 for call in searches)
+    assert failed.error is not None
+    assert failed.error.line == failed.calls[-1].line == 8
+    assert SECRET not in render(done) + render(failed)
+
+
+async def test_a_run_that_is_under_way_one_that_was_cancelled_and_those_of_before():
+    recorder = TraceRecorder(keep=2)
+    assert recorder.trace() is None
+    server = shop(audit={"sinks": [], "watchers": [recorder]})
+    seen: list[Trace | None] = []
+    looked = asyncio.Event()
+
+    @server.tool
+    async def look() -> None:
+        seen.append(recorder.trace())
+        looked.set()
+        await asyncio.Event().wait()
+
+    async with Client(server) as client:
+        for number in (1, 2):
+            await client.call_tool("codecall:execute", {"script": f"return {number}"})
+        second = recorder.trace()
+        running = asyncio.ensure_future(client.call_tool("codecall:execute", {"script": "await callTool('look')"}))
+        await looked.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    (under_way,) = seen
+    cancelled = recorder.trace()
+    assert under_way is not None
+    assert cancelled is not None
+    assert second is not None
+    assert (under_way.status, cancelled.status) == ("unfinished", "cancelled")
+    assert [call.outcome for call in (*under_way.calls, *cancelled.calls)] == ["unfinished"] * 2
+    assert recorder.trace(second.run_id) == second
+    assert second.result.data == 2
+
+
+async def test_what_there_is_no_room_for_is_told_by_its_size(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recording, "MAX_HELD", 100)
+    recorder = TraceRecorder()
+    async with Client(shop(audit={"sinks": [], "watchers": [recorder]})) as client:
+        await client.call_tool(
+            "codecall:execute",
+            {"script": "return callTool('orders_search', {region: 'west', status: 'open', limit: 1})"},
+        )
+    trace = recorder.trace()
+    assert trace is not None
+    (call,) = trace.calls
+    assert call.input.known
+    assert not call.result.known
+    assert (call.result.chars or 0) > 100
+    assert trace.notes == ("Of 1 inputs and results only the size is here: together they are too much.",)
+
+
+async def test_a_watcher_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture):
+    recorder = TraceRecorder()
+
+    def broken(_: object) -> RunWatch:
+        raise RuntimeError("no")
+
+    with caplog.at_level(logging.ERROR, "codecall"):
+        async with Client(shop(audit={"sinks": [], "watchers": [broken, recorder]})) as client:
+            await client.call_tool("codecall:execute", {"script": "return 1"})
+    assert "gave no watch of a run" in caplog.text
+    trace = recorder.trace()
+    assert trace is not None
+    assert trace.status == "ok"
+
+
+PLACES = """\
+interface Order { id: number }
+const find = (region: string) =>
+  callTool('orders_search', { region, status: 'open', limit: 1 });
+const [one, two] = await Promise.all([find('north'),
+  tools['rates_convert']({ region: 'north', to: 'EUR' })]);
+for (let i = 0; i < 2; i++) { await callTool(
+  'rates_convert', { region: 'west', to: 'EUR' }); }
+"""
+
+
+async def test_calls_know_their_place_in_the_script():
+    recorder = TraceRecorder()
+    async with Client(shop(audit={"sinks": [], "watchers": [recorder]})) as client:
+        await client.call_tool("codecall:execute", {"script": PLACES})
+    trace = recorder.trace()
+    assert trace is not None
+    assert trace.status == "ok"
+    lines = PLACES.split("\n")
+    found = [(call.line, lines[(call.line or 0) - 1][(call.column or 0) - 1 :][:9]) for call in trace.calls]
+    # Of a call that goes over several lines, the engine tells one of them.
+    assert found == [(3, "callTool("), (5, "tools['ra"), (7, "'rates_co"), (7, "'rates_co")]
