@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,12 @@ import pytest
 if TYPE_CHECKING:
     from tests.fork_servers import ForkServers
     from tests.loaded_python import LoadedPython
+
+BETWEEN_S = 2.0
+"""Processor time between two collections of all garbage, which each look at some hundred thousand objects."""
+
+COLLECTED = pytest.StashKey[float]()
+"""Processor time at the last of them."""
 
 YOUNG = 5_000
 """New objects after which Python looks for garbage among them; otherwise 700, some thirty thousand times a run."""
@@ -61,8 +68,10 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Behind each file, forget its servers: FastMCP remembers thousands of functions, and so what they belong to. What
     is left then is left for good, and looking through it again and again took a sixth of the whole run."""
     yield
-    if nextitem is not None and nextitem.path == item.path:
+    last = item.session.stash.get(COLLECTED, 0.0)
+    if nextitem is not None and (nextitem.path == item.path or time.process_time() - last < BETWEEN_S):
         return
+    item.session.stash[COLLECTED] = time.process_time()
     if "fastmcp.server.dependencies" in sys.modules:
         from fastmcp.server.dependencies import without_injected_parameters
         from fastmcp.utilities.types import get_cached_typeadapter

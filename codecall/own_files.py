@@ -1,4 +1,5 @@
-"""Files that only this user writes: caches, which are believed when they are read again."""
+"""Files that only this user writes: caches, which are believed when they are read again, and configurations that nobody
+has named."""
 
 from __future__ import annotations
 
@@ -17,6 +18,35 @@ def make_folders(folder: Path) -> None:
     for each in (*reversed(folder.parents), folder):
         if not each.exists():
             each.mkdir(mode=0o700, exist_ok=True)
+
+
+def refuse_what_others_left(path: Path, status: os.stat_result) -> None:
+    """Refuse a file that was found, and not named, and that is not this user's or the system's own. Where each user has
+    a group for themselves alone, that group may write to it, as new files there let it.
+
+    Raises:
+        PermissionError: it is another user's, or others may write to it.
+    """
+    if sys.platform == "win32":
+        return
+    if status.st_uid not in (os.geteuid(), 0):
+        raise PermissionError(f"{path} belongs to another user")
+    if status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _alone_in_group(status)):
+        raise PermissionError(f"others may write to {path}")
+
+
+def _alone_in_group(status: os.stat_result) -> bool:
+    """Whether nobody but the file's owner is in its group."""
+    if sys.platform == "win32":
+        return True
+    import grp
+    import pwd
+
+    try:
+        group, owner = grp.getgrgid(status.st_gid), pwd.getpwuid(status.st_uid)
+    except KeyError:
+        return False
+    return group.gr_name == owner.pw_name and {*group.gr_mem} <= {owner.pw_name}
 
 
 def refuse_what_others_write(path: Path, status: os.stat_result) -> None:

@@ -12,6 +12,7 @@ from fastmcp import Client
 
 from benchmarks import declarations, loop_lag, vs_codemode
 from benchmarks.jobs import jobs
+from tests.loaded_python import LoadedPython
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -59,9 +60,9 @@ def test_wrong_arguments_are_refused(
     assert arguments[0] in capsys.readouterr().err
 
 
-def test_servers_can_be_put_under_load():
+def test_servers_can_be_put_under_load(loaded_python: LoadedPython):
     ran = subprocess.run(
-        [sys.executable, "benchmarks/load.py", "--quick", "--json"],
+        [loaded_python.executable, "benchmarks/load.py", "--quick", "--json"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -77,9 +78,9 @@ def test_servers_can_be_put_under_load():
         assert min(measured["memoryMb"]["server"], measured["plain"]["perSecond"]) > 0
 
 
-def test_fresh_processes_can_be_measured():
+def test_fresh_processes_can_be_measured(loaded_python: LoadedPython):
     ran = subprocess.run(
-        [sys.executable, "benchmarks/once_only.py", "--rounds", "2", "--scripts", "10"],
+        [loaded_python.executable, "benchmarks/once_only.py", "--rounds", "2", "--scripts", "10"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

@@ -52,6 +52,8 @@ class Mount(NamedTuple):
     """Empty when it was added without one."""
     prefix: str
     """What its tools' names begin with in the server's listing."""
+    path: str
+    """What the paths of its resources' URIs begin with."""
 
 
 class Origin(NamedTuple):
@@ -101,13 +103,13 @@ class Apps:
             owner, own_name = found
             mounts = self._by_server.get(id(owner), ())
             for mount in mounts:
-                if mount.namespace and prefixed.startswith(mount.prefix):
+                if mount.namespace and _is_of(component, mount):
                     return Origin(mount.namespace, own_name)
             # A renamed tool no longer shows its prefix; with one mount there is no doubt.
             return Origin(mounts[0].namespace if len(mounts) == 1 and mounts[0].namespace else owner.name, own_name)
         if (component.KEY_PREFIX, prefixed) not in self._own:
             for mount in self._by_prefix:
-                if prefixed.startswith(mount.prefix):
+                if _is_of(component, mount):
                     return Origin(mount.namespace, prefixed[len(mount.prefix) :])
         return Origin(self._server_name, component.name)
 
@@ -116,8 +118,19 @@ def _prefixed(component: Component) -> str:
     """The name that mounting puts a namespace before; of a URI `data://crm/users` it is `crm_users`."""
     if isinstance(component, (Tool, Prompt)):
         return component.name
+    return _path(component).replace("/", "_")
+
+
+def _path(component: Resource | ResourceTemplate) -> str:
     uri = str(component.uri) if isinstance(component, Resource) else component.uri_template
-    return uri.partition("://")[2].replace("/", "_")
+    return uri.partition("://")[2]
+
+
+def _is_of(component: Component, mount: Mount) -> bool:
+    """Whether it is named as this mount names things. Of URIs whole segments count: `x://a/b/c` is not of `a_b`."""
+    if isinstance(component, (Tool, Prompt)):
+        return component.name.startswith(mount.prefix)
+    return _path(component).startswith(mount.path)
 
 
 def _mounted(component: Component) -> tuple[Server, str] | None:
@@ -145,4 +158,6 @@ def _mounts(provider: Provider, outer: list[str], inside: tuple[str, ...] = ()) 
         for member in provider.providers:
             yield from _mounts(member, outer, namespaces)
     else:
-        yield Mount(provider, "_".join(namespaces), "".join(f"{part}_" for part in (*outer, *namespaces)))
+        every = (*outer, *namespaces)
+        prefix, path = ("".join(f"{part}{mark}" for part in every) for mark in "_/")
+        yield Mount(provider, "_".join(namespaces), prefix, path)

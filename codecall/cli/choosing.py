@@ -116,7 +116,7 @@ def _default() -> Configuration:
 
     for path in places():
         if path.is_file():
-            return read_config(path)
+            return read_config(path, found=True)
     raise OptionsError(
         f"There is no {FILES[0]} here or in the user's configuration folder, and no servers were named",
         code="NO_CONFIGURATION",

@@ -13,7 +13,9 @@ import mcp_types
 from codecall.calls.names import Patterns
 from codecall.gateway.options import AccessOptions
 
-Reason = Literal["not_allowed", "denied", "not_read_only", "destructive", "name", "size", "number", "shadows"]
+Reason = Literal[
+    "not_allowed", "denied", "not_read_only", "destructive", "name", "size", "number", "shadows", "unusable"
+]
 """Why something is hidden. Access rules have the first four, and nothing gets around the other ones."""
 
 
@@ -62,6 +64,10 @@ class Access:
         if hints is not None and hints.destructive_hint is True and not self._lets_destroy(tool.name):
             return Refusal("destructive", "it says that it may destroy something; access.destructive allows it")
         return None
+
+    def rests_on_hints(self, name: str) -> bool:
+        """Whether it counts for a tool of that name what its server says about it."""
+        return self._read_only or not self._lets_destroy(name)
 
     def _lets_destroy(self, name: str) -> bool:
         return self._destructive if isinstance(self._destructive, bool) else self._destructive.cover(name)

@@ -23,6 +23,7 @@ from typing import Final, Literal, Self
 
 import mcp_types
 from fastmcp import Context
+from fastmcp.server.dependencies import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.calls.callers import client_key
@@ -184,7 +185,13 @@ class Backend:
         legacy = request is not None and request.protocol_version not in MODERN_PROTOCOL_VERSIONS
         # A server that knows only the handshake has one connection for clients of both eras.
         era: Era = "legacy" if legacy or self._modern is False else "auto"
-        return client_key(context) if self.options.per_client and context is not None else "", era
+        if not self.options.per_client or context is None:
+            return "", era
+        client = client_key(context)
+        if legacy and get_access_token() is None:
+            # Anonymous clients of one address have sessions of their own.
+            client = f"{client} {context.session_id}"
+        return client, era
 
     async def _connected(self, key: tuple[str, Era], *, quietly: bool = False) -> Connection:
         """The connection of that client, made if there is none; all who ask meanwhile wait for the same."""

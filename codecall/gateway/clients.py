@@ -83,7 +83,7 @@ def places(client: Client, *, folder: Path | None = None, machine: Machine | Non
     """The files in which `client` keeps servers, what counts first first, whether or not they exist.
 
     Args:
-        folder: The project: its file is looked for here and in the folders above, up to the home folder; None: the
+        folder: The project: its file is looked for here and, within the home folder, in the folders above; None: the
             working directory.
         machine: None: this one.
     """
@@ -106,8 +106,10 @@ def places(client: Client, *, folder: Path | None = None, machine: Machine | Non
 
 
 def _upwards(folder: Path, name: Path, on: Machine) -> Path:
-    """The nearest such file at or above `folder`, or where it would be."""
-    for each in (folder, *folder.parents):
+    """The nearest such file at or above `folder`, or where it would be. Above, outside the home folder, others may
+    write: `/tmp`."""
+    above = folder.parents if folder.is_relative_to(on.home) else ()
+    for each in (folder, *above):
         if (each / name).is_file():
             return each / name
         if each == on.home:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Final, Self, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Self, TypeAlias, cast
 
 import mcp_types
 from fastmcp import Context
@@ -25,6 +26,9 @@ from codecall.gateway.relaying import OF_ONE_CONNECTION, is_modern, meta_of, tol
 
 _NO_TASKS: Final = TaskConfig(mode="forbidden")
 
+Judge: TypeAlias = Callable[[str], Awaitable[bool]]
+"""Whether the tool of that name may be used, by what its server says now; asked while it is connected."""
+
 
 class GatewayTool(Tool):
     """A tool of a server behind the gateway."""
@@ -32,10 +36,11 @@ class GatewayTool(Tool):
     task_config: TaskConfig = _NO_TASKS
     _behind: Behind = PrivateAttr()
     _name: str = PrivateAttr()
+    _judge: Judge | None = PrivateAttr(default=None)
 
     @classmethod
-    def of(cls, behind: Behind, tool: mcp_types.Tool) -> Self:
-        """The tool that `behind` lists as `tool`."""
+    def of(cls, behind: Behind, tool: mcp_types.Tool, *, judge: Judge | None = None) -> Self:
+        """The tool that `behind` lists as `tool`; `judge` is asked before each call."""
         # Every part was checked when the listing was read; hundreds are made when the gateway starts.
         made = cls.model_construct(
             name=tool.name,
@@ -49,19 +54,24 @@ class GatewayTool(Tool):
             tags=_tags(tool.meta),
             execution=tool.execution,
         )
-        made._behind, made._name = behind, tool.name
+        made._behind, made._name, made._judge = behind, tool.name, judge
         return made
 
     async def run(self, arguments: dict[str, Any], context: Context | None = None) -> ToolResult:
         """Call it.
 
         Raises:
-            ToolError: the server is down or too slow; `__cause__` says which.
+            ToolError: the server is down or too slow; `__cause__` says which. Or `judge` is against it.
             MCPError: the server's own.
         """
         context = context or get_context()
         with told_as(ToolError):
             async with self._behind.use(context) as line:
+                if self._judge is not None and not await self._judge(self._name):
+                    raise ToolError(
+                        f"Server '{self._behind.name}' does not list this tool any more, "
+                        "or access rules hide it by what the server says of it now"
+                    )
                 session = line.session
                 asks = is_modern(session)
                 if asks and (headers := x_mcp_header_map(self.parameters)):
@@ -261,4 +271,6 @@ async def _read(behind: Behind, uri: str, context: Context) -> ResourceResult:
 
 
 def _tags(meta: dict[str, Any] | None) -> set[str]:
-    return set(get_fastmcp_metadata(meta).get("tags", []))
+    """Those that are texts; whatever else a server calls tags is none."""
+    said: object = get_fastmcp_metadata(meta).get("tags")
+    return {tag for tag in cast("list[object]", said) if isinstance(tag, str)} if isinstance(said, list) else set()

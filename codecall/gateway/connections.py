@@ -22,9 +22,10 @@ from codecall.gateway.options import AnyServer, HttpServer
 from codecall.gateway.passing import Passing
 from codecall.gateway.pipes import ProgramTransport
 from codecall.gateway.reaching import Resolve, Transport, transport_to
+from codecall.gateway.relaying import is_modern
 from codecall.gateway.sessions import RelayingSession
 from codecall.gateway.unavailable import ServerError, Why, closed, ended, refused, timed_out
-from codecall.gateway.underway import Underway
+from codecall.gateway.underway import UNDERWAY, Underway
 from codecall.gateway.web import WebTransport
 from codecall.patience import leave
 
@@ -138,6 +139,8 @@ class Connection:
         self.busy += 1
         if counted:
             self.passing.calls.add(call)
+        outer = UNDERWAY.get()
+        UNDERWAY.set(call)
         try:
             with call.scope:
                 yield call
@@ -149,7 +152,9 @@ class Connection:
             self.worked = True
             raise
         finally:
-            self.passing.calls.discard(call)
+            UNDERWAY.set(outer)
+            # Over HTTP a call of 2026-07-28 ends with its response, on which everything comes that belongs to it.
+            self.passing.over(call, lingers=not (isinstance(self._transport, WebTransport) and is_modern(call.session)))
             call.end()
             self.busy -= 1
             self._used = asyncio.get_running_loop().time()

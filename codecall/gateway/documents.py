@@ -6,29 +6,48 @@ Errors name the file and the line, and quote nothing of the file. A key that sta
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 import tomllib
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from codecall.errors import OptionsError
+from codecall.own_files import refuse_what_others_left
+
+MAX_BYTES: Final = 1024 * 1024
+"""Bytes of a file."""
+MAX_CLAUDE_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of Claude Code's `.claude.json`, which keeps more than configuration."""
+MAX_DEPTH: Final = 64
+"""Lists and mappings within each other."""
+MAX_ALIASES: Final = 1_000
+"""Times that a YAML document may refer to other parts of itself."""
+MAX_REPEATED: Final = 100_000
+"""Values that these references stand for, all in all."""
 
 SUFFIXES = (".json", ".jsonc", ".toml", ".yaml", ".yml")
 """Endings of the files that are understood; any other is read as JSON."""
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.DOTALL)
+# What is never closed ends with the text: else it would be looked for from each of its beginnings again.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_TRAILING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|,(?=\s*[}\]])', re.DOTALL)
 
 
-def read_document(file: Path) -> dict[str, object]:
+def read_document(file: Path, *, found: bool = False) -> dict[str, object]:
     """The mapping that a file holds.
 
+    Args:
+        found: Nobody has named it. Then it must be a file that only this user or the system's writes: it says what
+            programs are started.
+
     Raises:
-        OptionsError: it cannot be read, is malformed, or holds something else.
+        OptionsError: it cannot be read, is malformed, too large or too deep, somebody else's, or holds something else.
     """
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = _text(file, found=found)
     except FileNotFoundError:
         raise OptionsError(f"{file}: there is no such file") from None
     except OSError as failure:
@@ -45,6 +64,8 @@ def read_document(file: Path) -> dict[str, object]:
                 data = _json(file, text)
     except RecursionError:
         raise OptionsError(f"{file}: is nested too deeply") from None
+    if _deeper(data):
+        raise OptionsError(f"{file}: is nested too deeply; lists and mappings may be {MAX_DEPTH} deep")
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -53,6 +74,82 @@ def read_document(file: Path) -> dict[str, object]:
     if odd := [key for key in mapping if not isinstance(key, str)]:
         raise OptionsError(f"{file}: keys must be texts; {_kind(odd[0])} is one")
     return cast("dict[str, object]", mapping)
+
+
+def _text(file: Path, *, found: bool) -> str:
+    # One that is named may be a pipe (`<(…)`), and is waited for.
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | (getattr(os, "O_NONBLOCK", 0) if found else 0)
+    most = MAX_CLAUDE_BYTES if file.name == ".claude.json" else MAX_BYTES
+    with os.fdopen(os.open(file, flags), "rb") as opened:
+        if found:
+            _refuse_strangers(file, os.fstat(opened.fileno()))
+        data = opened.read(most + 1)
+    if len(data) > most:
+        raise OptionsError(f"{file}: is larger than {most} bytes")
+    return data.decode("utf-8-sig")
+
+
+def _refuse_strangers(file: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OptionsError(f"{file}: is no file")
+    try:
+        refuse_what_others_left(file, status)
+    except PermissionError as failure:
+        raise OptionsError(
+            f"{failure}, who would decide what is started",
+            hint=f"Look at it; then make it yours alone (chown, chmod go-w), or name it: --config {file}",
+        ) from None
+
+
+def _deeper(data: object) -> bool:
+    """Whether lists and mappings are more than `MAX_DEPTH` within each other."""
+    level = [data]
+    for _ in range(MAX_DEPTH):
+        within: list[object] = []
+        for each in level:
+            if isinstance(each, Mapping):
+                within.extend(cast("Mapping[object, object]", each).values())
+            elif isinstance(each, list):
+                within.extend(cast("list[object]", each))
+        if not within:
+            return False
+        level = within
+    return any(isinstance(each, (Mapping, list)) for each in level)
+
+
+def harmless_yaml(text: str, *, depth: int = MAX_DEPTH) -> bool:
+    """Whether reading this YAML, and walking over what it holds, takes no more time and room than its size says.
+
+    Raises:
+        YAMLError: it is none.
+    """
+    import yaml
+
+    aliases = repeated = 0
+    sizes: dict[str, int] = {}
+    within: list[tuple[str | None, int]] = [(None, 0)]
+    """The collections around, by their anchors, with the values in them so far."""
+    events = cast("Iterator[object]", yaml.parse(text))  # pyright: ignore[reportUnknownMemberType]
+    for event in events:
+        anchor: str | None = getattr(event, "anchor", None)
+        size = 0
+        if isinstance(event, yaml.AliasEvent):
+            if any(anchor == around for around, _ in within):
+                return False
+            aliases, size = aliases + 1, sizes.get(anchor or "", 0)
+            repeated += size
+        elif isinstance(event, yaml.CollectionStartEvent):
+            within.append((anchor, 1))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = within.pop()
+        else:
+            size = 1
+        if anchor is not None and not isinstance(event, (yaml.AliasEvent, yaml.CollectionStartEvent)):
+            sizes[anchor] = size
+        within[-1] = within[-1][0], within[-1][1] + size
+        if aliases > MAX_ALIASES or repeated > MAX_REPEATED or len(within) > depth + 1:
+            return False
+    return True
 
 
 def _kind(value: object) -> str:
@@ -82,7 +179,8 @@ def _yaml(file: Path, text: str) -> object:
             return super().construct_mapping(node, deep=deep)
 
     try:
-        return cast("object", yaml.load(text, Loader=Loader))  # noqa: S506 - a SafeLoader
+        if harmless_yaml(text):
+            return cast("object", yaml.load(text, Loader=Loader))  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as failure:
         mark = failure.problem_mark or failure.context_mark
         where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
@@ -90,6 +188,7 @@ def _yaml(file: Path, text: str) -> object:
         raise OptionsError(f"{file}: not YAML{where}{twice}") from None
     except (yaml.YAMLError, ValueError):
         raise OptionsError(f"{file}: not YAML") from None
+    raise OptionsError(f"{file}: is nested too deeply, or refers to itself too often")
 
 
 class _StandsTwiceError(ValueError):

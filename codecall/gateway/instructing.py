@@ -1,7 +1,7 @@
 """What the gateway tells clients about itself when they connect: its servers, and what these say in turn.
 
 Clients put this before their model, as they do with what any server says. So what servers say is shortened, and stands
-below the name of the server that says it.
+as a quotation below the name of the server that says it: no heading in it can pass for the name of another one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def instructions(servers: Sequence[About], *, search: str | None) -> str:
     if search is not None:
         text += f" They are not listed one by one; {search} finds them."
     for number, server in enumerate(servers):
-        said = "\n\n".join(part for part in (_shortened(server.description), _shortened(server.instructions)) if part)
+        said = "\n\n".join(part for part in (_shortened(server.description), _quoted(server.instructions)) if part)
         if not said:
             continue
         section = f"\n\n## {server.name}\n\n{said}"
@@ -48,6 +48,12 @@ def instructions(servers: Sequence[About], *, search: str | None) -> str:
             return f"{text}\n\n[what {len(servers) - number} more servers say of themselves is left out]"
         text += section
     return text
+
+
+def _quoted(text: str | None) -> str:
+    """Each line with a mark before it, whatever separates lines. The marks count as its own characters."""
+    lines = well_formed(text or "").strip().splitlines()
+    return _shortened("\n".join(f"> {line}".rstrip() for line in lines))
 
 
 def _shortened(text: str | None) -> str:

@@ -17,13 +17,16 @@ import os
 import stat
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, Literal
 
+from codecall.errors import OptionsError
 from codecall.gateway.listing import Listing
 from codecall.gateway.options import AnyServer, HttpServer, OpenApiServer, StdioServer
+from codecall.gateway.references import resolved_values
 from codecall.own_files import make_folders, refuse_what_others_write
 
 logger = logging.getLogger("codecall")
@@ -55,21 +58,54 @@ def folder_of(cache_dir: str | Path | Literal[False] | None) -> Path | None:
 
 
 def fingerprint(name: str, server: AnyServer) -> str:
-    """The same for two servers only if they are called and configured alike.
+    """The same for two servers only if they are called and configured alike, and mean the same by it here and now.
 
-    Of environment variables and headers only the names count, so that a new token does not make another server; texts
-    are taken as written, before references are replaced.
+    Of environment variables and headers only the names count, so that a new token does not make another server. The
+    folder a program runs in counts, and what references (`${workspaceFolder}`, `~`) in its command, its arguments, its
+    folder or a URL stand for: of that a digest, as it may be secret.
     """
     said: dict[str, object] = {"format": FORMAT, "name": name}
+    texts: list[str] = []
+    variables: dict[str, str] = {}
     match server:
         case StdioServer():
             said |= {"command": server.command, "args": server.args, "cwd": server.cwd, "env": sorted(server.env)}
             said |= {"env_file": server.env_file}
+            texts = [server.command, *server.args]
+            variables = {key: value for key, text in server.env.items() if (value := _meant(text, {})) is not None}
         case HttpServer():
             said |= {"url": server.url, "transport": server.transport, "headers": sorted(server.headers)}
+            texts = [server.url]
         case OpenApiServer():
             said |= {"openapi": server.openapi, "base_url": server.base_url, "headers": sorted(server.headers)}
-    return blake2b(json.dumps(said).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+            texts = [server.openapi, server.base_url or ""]
+    written = json.dumps(said).encode("utf-8", "surrogatepass")
+    meant: list[str | None] = [_meant(text, variables) for text in texts if "$" in text or text.startswith("~")]
+    if isinstance(server, StdioServer):
+        meant.append(_folder(_meant(server.cwd or "", variables)))
+    elif isinstance(server, OpenApiServer) and "://" not in server.openapi:
+        meant.append(_folder(""))
+    if meant:
+        # Keyed by what stands around it, so that the same secret in two places cannot be seen to be the same.
+        encoded = json.dumps(meant).encode("utf-8", "surrogatepass")
+        written += blake2b(encoded, key=blake2b(written).digest()).digest()
+    return blake2b(written, digest_size=16).hexdigest()
+
+
+def _meant(text: str, variables: Mapping[str, str]) -> str | None:
+    """`text` with its references replaced; None where one cannot be. Variables in `variables` come first."""
+    try:
+        meant = resolved_values({"": text}, where="", environ={**os.environ, **variables} if "$" in text else {})[""]
+    except (OptionsError, OSError, RuntimeError):  # not set; no current folder; no home
+        return None
+    return os.path.expanduser(str(meant))  # noqa: PTH111 - it need not be a path
+
+
+def _folder(below: str | None) -> str | None:
+    """The folder of this process, or one below it, or one elsewhere; None where there is none."""
+    with suppress(OSError):
+        return None if below is None else str(Path.cwd() / below)
+    return None
 
 
 class KeptFile:

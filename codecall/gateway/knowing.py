@@ -4,8 +4,10 @@ What it said last is read from the cache on disk. It is asked again
 
 - at once, where nothing is kept: a listing waits for that, but no longer than `FIRST_WAIT_S` after the server was begun
   to be asked, and clients are told when there is something later;
-- when it tells of a change, at most every `BETWEEN_S` seconds;
+- when it tells of a change, `BETWEEN_S` seconds after the last time, and ever later while it goes on (`relisting`);
 - once in each run when it is started for a call, if what is kept is older than `FRESH_S`;
+- before the first call in each run of a tool for which access rules rest on what it says, and before the next one when
+  it turns out to be of another version: the call waits, and is not sent if the tool is hidden then;
 - whenever it turns out to be of another version;
 - when somebody calls `refresh`.
 """
@@ -26,6 +28,7 @@ from codecall.gateway.access import Access
 from codecall.gateway.behind import Behind
 from codecall.gateway.keeping import KeptFile
 from codecall.gateway.listing import Listing
+from codecall.gateway.relisting import Pauses
 from codecall.gateway.screening import Names
 from codecall.gateway.shown import Shown, show
 
@@ -38,7 +41,7 @@ RETRY_S: Final = 30.0
 """Seconds after which a server that could not be listed is asked again, if somebody wants to know."""
 
 BETWEEN_S: Final = 1.0
-"""Seconds between two listings of a server that tells of changes all the time."""
+"""Seconds between the first two listings of a server that tells of changes all the time."""
 
 FRESH_S: Final = 3_600.0
 """Seconds for which what is kept is not looked at again when the server is started for a call."""
@@ -76,7 +79,10 @@ class Known:
         """Set when the background task has an answer, or knows that there is none."""
         self._again = False
         self._looked = False
-        """Whether it was asked in this run."""
+        """Whether it was asked in this run, or need not be."""
+        self._judged = False
+        """Whether what is shown was said in this run, by the version that was started last."""
+        self._pauses = Pauses()
         self._asked_at: float | None = None
         self._open = False
         behind.on_changed(self._changed)
@@ -87,10 +93,13 @@ class Known:
         return self.shown.listing is not None
 
     def load(self) -> None:
-        """Take what is kept on disk. Reads the file: not on the event loop."""
-        listing = self.kept.load() if self.kept is not None and not self.listed else None
-        if listing is not None:
-            self.shown = show(self._behind, listing, self._access, self._names)
+        """Take what is kept on disk, unless something is wrong with it. Reads the file: not on the event loop."""
+        try:
+            listing = self.kept.load() if self.kept is not None and not self.listed else None
+            if listing is not None:
+                self.shown = self._shown(listing)
+        except Exception:
+            logger.exception("Server %s: what is kept of it is not used, and it is asked instead", self._behind.name)
 
     def open(self) -> None:
         """Let the server be asked from now on; at once, where nothing is known of it."""
@@ -121,11 +130,25 @@ class Known:
                 raise self.error
         return await self._read()
 
-    async def _read(self) -> Listing:
+    async def judge(self, name: str) -> bool:
+        """Whether the tool of that name may be used by what the server has said in this run; it is asked if need be.
+
+        Raises:
+            CodeCallError: it does not say.
+        """
+        if not self._judged:
+            await self._read(once=True)
+        return name in self.shown.tool_by_name
+
+    async def _read(self, *, once: bool = False) -> Listing:
+        """Ask it; with `once`, not if that has been done by the time it could be."""
         async with self._reading:
+            if once and self._judged and self.shown.listing is not None:
+                return self.shown.listing
             self._asked_at = time.monotonic()
             try:
                 listing = await self._behind.listing()
+                await self._take(listing)
             except CodeCallError as failure:
                 self.error = failure
                 raise
@@ -134,9 +157,13 @@ class Known:
                 code = failure.error.code
                 self.error = CodeCallError(f"Server {self._behind.name!r} answered with error {code} when it was asked")
                 raise self.error from None
+            except Exception as failure:
+                # What it lists is not what MCP has, or nothing can be made of it.
+                logger.exception("Server %s: what it lists cannot be used", self._behind.name)
+                self.error = CodeCallError(f"Server {self._behind.name!r} lists what cannot be used; the log says more")
+                raise self.error from failure
             self.error = None
-            self._looked = True
-            await self._take(listing)
+            self._looked = self._judged = True
             return listing
 
     async def _take(self, listing: Listing) -> None:
@@ -154,15 +181,21 @@ class Known:
             if self.kept is not None:
                 self.kept.confirm()
             return old
+        new = self._shown(listing)
         if self.kept is not None:
-            self.kept.save(listing)
-        return show(self._behind, listing, self._access, self._names)
+            self.kept.save(listing)  # only what could be shown: a gateway that fails at it would fail at each start
+        return new
+
+    def _shown(self, listing: Listing) -> Shown:
+        return show(self._behind, listing, self._access, self._names, self.judge)
 
     def _changed(self, change: str) -> None:
         if change != "started":
+            self._pauses.heard()
             self._ask()
         elif not self._reading.locked():
             if self._is_another():
+                self._judged = False
                 self._ask()
             elif not self._looked:
                 self._ask(only_if_old=True)
@@ -187,10 +220,10 @@ class Known:
                 if not self._again:
                     return
             while True:
-                self._again = False
-                await self._read()
+                once, only_if_old, self._again = only_if_old and not self._again, False, False
+                await self._read(once=once)
                 self._answered.set()
-                await asyncio.sleep(BETWEEN_S)
+                await asyncio.sleep(self._pauses.next_s(BETWEEN_S))
                 if not self._again:
                     return
         except CodeCallError as failure:

@@ -20,22 +20,18 @@ _STEPS: Final = frozenset({"run", "tool", "dlx", "exec", "x", "/c", "-m", "--"})
 """Words of theirs that are not its name."""
 _VALUED: Final = frozenset(
     {"--from", "--with", "--python", "-p", "--package", "--project", "--directory", "--env-file", "--index-url"}
-    | {
-        "-e",
-        "--env",
-        "-v",
-        "--volume",
-        "--mount",
-        "--name",
-        "--network",
-        "--platform",
-        "-w",
-        "--workdir",
-        "-u",
-        "--user",
-    }
+    | {"-e", "--env", "-v", "--volume", "--mount", "--name", "--network", "--platform", "-w", "--workdir", "--user"}
+    | {"-l", "--label", "--publish", "--entrypoint", "--memory", "--cpus", "--cap-add", "--cap-drop", "--add-host"}
 )
 """Flags of theirs that take the next word."""
+_PLAIN: Final = frozenset(
+    {"-y", "--yes", "-q", "--quiet", "-s", "--silent", "--isolated", "--no-cache", "--refresh", "--offline", "--bun"}
+    | {"-i", "--interactive", "-t", "--tty", "-it", "-ti", "--rm", "--init", "--read-only", "--privileged"}
+    | {"-I", "-S", "-E", "-B", "-O", "-IS", "-A", "--allow-all", "--prefer-offline", "--no-install"}
+)
+"""Flags of theirs that stand alone. Of all others nobody knows whether the next word is theirs, or what it is."""
+_CODE: Final = frozenset({"-c", "--call", "--eval", "--print"})
+"""Flags of theirs that make a program of the next word."""
 _AFFIXES: Final = re.compile(r"^(?:mcp[-_]server[-_]|server[-_]|mcp[-_])|[-_]mcp[-_]server$|[-_]mcp$|[-_]server$", re.I)
 _GENERIC: Final = frozenset({"", "mcp", "server", "mcp-server", "mcp_server", "main", "index", "app", "start", "cli"})
 _PREFIXES: Final = frozenset({"www", "mcp", "api"})
@@ -60,24 +56,43 @@ def stem(command: str) -> str:
 
 
 def started_by(command: str, args: Sequence[str]) -> str:
-    """The package, module, image or file that a command starts: `mcp-server-git` for `uvx --quiet mcp-server-git`."""
-    if stem(command) not in RUNNERS and not re.fullmatch(r"python\d(?:\.\d+)?", stem(command)):
+    """The package, module, image or file that a command starts: `mcp-server-git` for `uvx --quiet mcp-server-git`; the
+    command itself where that is not certain, for the word could be anything, even a secret."""
+    runner = stem(command)
+    if runner not in RUNNERS and not re.fullmatch(r"python\d(?:\.\d+)?", runner):
         return command
+    python, docker = runner.startswith("py"), runner in ("docker", "podman")
     skip = False
     for word in args:
         if skip:
             skip = False
+        elif word in _CODE or (runner in ("node", "bun", "deno") and word in ("-e", "-p")):
+            break
+        elif word == "-u" and (python or docker):  # unbuffered, or a user
+            skip = docker
         elif word in _VALUED:
             skip = True
-        elif word not in _STEPS and not word.startswith("-") and stem(word) not in RUNNERS:
-            return word
+        elif word in _STEPS or word in _PLAIN or re.match(r"--allow-|-.*=", word):
+            continue
+        elif word.startswith("-"):
+            break
+        elif stem(word) not in RUNNERS:
+            return command if _looks_secret(word) else word
     return command
+
+
+def _looks_secret(word: str) -> bool:
+    from codecall.gateway.secrets import is_secret  # loads patterns, and most starts name no server
+
+    return "://" not in word and is_secret("argument", word)
 
 
 def name_of_command(command: str, args: Sequence[str]) -> str:
     """A name for a server that is a program: `git` for `uvx mcp-server-git`, `memory` for
     `npx -y @modelcontextprotocol/server-memory`."""
     started = started_by(command, args)
+    if "://" in started:
+        return _name_of_source(started)
     scope, _, package = started.rpartition("/") if started.startswith("@") else ("", "", started)
     package = _VERSION.sub("", package)
     if not scope:
@@ -100,6 +115,18 @@ def name_of_url(url: str) -> str:
     return fitted(labels[0])
 
 
+def _name_of_source(url: str) -> str:
+    """The repository of `git+https://…`, else the host: other paths may hold what is secret."""
+    if not url.startswith("git+"):
+        return name_of_url(url)
+    try:
+        repository = PurePosixPath(urlsplit(url).path).name.partition("@")[0].removesuffix(".git")
+    except ValueError:
+        repository = ""
+    plain = _AFFIXES.sub("", _AFFIXES.sub("", repository))
+    return fitted(plain) if plain and not _looks_secret(repository) else name_of_url(url)
+
+
 def _host(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""
@@ -112,7 +139,8 @@ def label(server: AnyServer) -> str:
     match server:
         case StdioServer():
             started = started_by(server.command, server.args)
-            return server.command if started == server.command else f"{server.command} {started}"
+            shown = _bare(started) if "://" in started else started
+            return server.command if started == server.command else f"{server.command} {shown}"
         case HttpServer():
             return _bare(server.url)
         case OpenApiServer():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
@@ -25,6 +25,7 @@ from mcp_types import ToolAnnotations
 
 from codecall.decoding import read_json
 from codecall.errors import OptionsError
+from codecall.gateway.documents import harmless_yaml
 from codecall.gateway.options import OpenApiServer
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ logger = logging.getLogger("codecall")
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Largest document."""
-
-MAX_ALIASES: Final = 1_000
-"""Times that a YAML document may refer to other parts of itself: each may stand for a large one."""
 
 MAX_DEPTH: Final = 100
 """Lists and mappings within each other of a YAML document; reading deeper ones takes time that grows by its square."""
@@ -97,6 +95,13 @@ async def openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any]:
     text, url = await _document(name, options)
     document = await asyncio.to_thread(_read, name, text)
     base_url = options.base_url or _base_url(name, document, url)
+    if options.headers and options.base_url is None and (url is None or _origin(base_url) != _origin(url)):
+        # A document is data: whoever writes it must not decide who gets the headers.
+        raise OptionsError(
+            f"servers.{name}.base_url: headers are configured, and only the document says where the API is"
+            + ("" if url is None else ": on another host than the document"),
+            hint="Set base_url to the API's URL, if it is to get the headers.",
+        )
     return await asyncio.to_thread(_made, name, document, base_url, options)
 
 
@@ -136,9 +141,13 @@ def _headers_for(options: OpenApiServer) -> Mapping[str, str]:
     return options.headers if _origin(api) == _origin(options.openapi) else {}
 
 
-def _origin(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return parts.scheme.lower(), parts.netloc.lower()
+def _origin(url: str) -> tuple[str, str | None, int | None] | None:
+    """Scheme, host and port; None, which is no other's: it is no URL."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None
 
 
 def _no_document(name: str, why: str) -> OptionsError:
@@ -164,7 +173,7 @@ def _read(name: str, text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         try:
             written = text.decode("utf-8-sig")
-            if _is_harmless(written):
+            if harmless_yaml(written, depth=MAX_DEPTH):
                 value = yaml.load(written, Loader=_Plain)  # noqa: S506 - a safe one
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
             value = None
@@ -174,18 +183,6 @@ def _read(name: str, text: bytes) -> dict[str, Any]:
             hint="It must be JSON or YAML, with `openapi` and `paths` at its top.",
         )
     return cast("dict[str, Any]", value)
-
-
-def _is_harmless(text: str) -> bool:
-    """Whether reading this YAML takes no more time and room than its size says."""
-    aliases = depth = 0
-    events = cast("Iterator[object]", yaml.parse(text))  # pyright: ignore[reportUnknownMemberType]
-    for event in events:
-        aliases += isinstance(event, yaml.AliasEvent)
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if aliases > MAX_ALIASES or depth > MAX_DEPTH:
-            return False
-    return True
 
 
 class _Plain(yaml.SafeLoader):

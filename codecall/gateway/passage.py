@@ -23,7 +23,7 @@ from codecall.gateway.questions import LISTS, MAX_BYTES, Question
 
 logger = logging.getLogger("codecall")
 
-_ANSWER: Final = re.compile(rb'\{"jsonrpc":"2\.0","id":(\d+|"[^"\\]*"),"(result|error)":')
+_ANSWER: Final = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(result|error)":')
 """How the SDK's answers begin."""
 
 
@@ -103,8 +103,11 @@ class Passage:
     def _swallowed(self, data: bytes) -> bool:
         """Whether the client has this answer already."""
         begins = _ANSWER.match(data)
-        question = self._door.asked.pop(begins[1].decode(), None) if begins is not None else None
-        if begins is None or question is None:
+        if begins is None:
+            return False
+        # One id has several spellings: the door and the SDK escape otherwise.
+        question = self._door.asked.pop(json.dumps(json.loads(begins[1])), None)
+        if question is None:
             return False
         answer = data[begins.end() :].rstrip()[:-1].decode() if begins[2] == b"result" else None
         told = self._door.told.pop(question.id, None)

@@ -1,13 +1,16 @@
 """What a server says besides answering: passed on to the client it is for, or refused.
 
 A server does not say which call a log message or a question belongs to. So these pass only while all calls under way on
-the connection are one caller's; otherwise logs are left out, and questions refused: nobody sees what is another's.
+the connection are one caller's; otherwise logs are left out, and questions refused: nobody sees what is another's. A
+call that its caller has given up counts as under way until the server has answered it, or for `LINGERS_S`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import mcp_types
@@ -18,15 +21,31 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
-from codecall.gateway.underway import Underway
+from codecall.gateway.underway import UNDERWAY, Underway
 
 R = TypeVar("R", bound=BaseModel)
+
+LINGERS_S: Final = 60.0
+"""Seconds after its end that a server may go on with a call that it has not answered."""
+
+_ECHO_S: Final = 1.0
+"""Seconds after its answer in which what the server said before it is still being handled."""
 
 _CHANGES: Final[dict[type, str]] = {
     mcp_types.ToolListChangedNotification: "tools",
     mcp_types.ResourceListChangedNotification: "resources",
     mcp_types.PromptListChangedNotification: "prompts",
 }
+
+
+@dataclass(eq=False)
+class _Lingering:
+    """Calls of one caller that are over for him, and not for the server."""
+
+    who: Hashable | None
+    until: float
+    """Of the event loop's clock."""
+    owed: set[mcp_types.RequestId]
 
 
 class Passing:
@@ -43,6 +62,45 @@ class Passing:
         self._server = server
         self._logger = logger
         self._changed = changed
+        self._owed: dict[mcp_types.RequestId, Underway] = {}
+        self._lingering: list[_Lingering] = []
+
+    def sent(self, number: mcp_types.RequestId) -> None:
+        """A request goes to the server, in the course of a call or of none."""
+        call = UNDERWAY.get()
+        if call is not None and call in self.calls:
+            self._owed[number] = call
+
+    def answered(self, number: mcp_types.RequestId) -> None:
+        """The server has answered a request."""
+        self._owed.pop(number, None)
+        now = asyncio.get_running_loop().time()
+        for left in self._lingering:
+            if number in left.owed:
+                left.owed.discard(number)
+                left.until = left.until if left.owed else min(left.until, now + _ECHO_S)
+
+    def over(self, call: Underway, *, lingers: bool) -> None:
+        """A call is over.
+
+        Args:
+            call: which.
+            lingers: the server may go on with what it has not answered.
+        """
+        self.calls.discard(call)
+        owed = {number for number, owner in self._owed.items() if owner is call}
+        for number in owed:
+            del self._owed[number]
+        if not owed or not lingers:
+            return
+        until, who = asyncio.get_running_loop().time() + LINGERS_S, call.who
+        self._expire()
+        for left in self._lingering:
+            if left.who == who:
+                left.owed |= owed
+                left.until = until
+                return
+        self._lingering.append(_Lingering(who, until, owed))
 
     async def notified(self, message: IncomingMessage) -> None:
         """Any notification of the server."""
@@ -69,6 +127,8 @@ class Passing:
     ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
         """The server asks a person."""
         able = mcp_types.ClientCapabilities(elicitation=mcp_types.ElicitationCapability())
+        # Whoever is asked for a password knows who asks.
+        params = params.model_copy(update={"message": f"[{self._server}] {params.message}"})
         return await self._ask("a person's input", able, mcp_types.ElicitRequest(params=params), mcp_types.ElicitResult)
 
     async def roots(self, _context: ClientRequestContext) -> mcp_types.ListRootsResult | mcp_types.ErrorData:
@@ -82,7 +142,7 @@ class Passing:
         call = self._sole()
         try:
             if call is None or call.context is None:
-                of = "several clients" if self.calls else "no client"
+                of = "several clients" if self.calls or self._lingering else "no client"
                 raise _refused(f"the gateway cannot ask for {what} while calls of {of} are under way")
             self._logger.debug("asks the client for %s", what)
             return await call.ask(_asked(call.context, what, able, request, answer))
@@ -91,12 +151,19 @@ class Passing:
 
     def _sole(self) -> Underway | None:
         """A call under way, if all that are belong to one caller."""
+        self._expire()
         newest: Underway | None = None
         for call in self.calls:
             if call.who is None or (newest is not None and newest.who != call.who):
                 return None
             newest = call
+        if newest is not None and any(left.who != newest.who for left in self._lingering):
+            return None
         return newest
+
+    def _expire(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._lingering = [left for left in self._lingering if left.until > now]
 
 
 async def _asked(

@@ -10,12 +10,13 @@ from typing import Final, Unpack
 
 import anyio
 import anyio.to_thread
-import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
 
+from codecall.gateway.messages import IN_THREAD_BYTES, MAX_VALUES, TooManyError, read_message
+from codecall.gateway.pace import LINES_PER_S, Pace
 from codecall.gateway.processes import Program
 from codecall.gateway.unavailable import exit_text
 
@@ -23,11 +24,8 @@ MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 """Bytes one message of a server may have; a server that sends a larger one is ended."""
 
 _CHUNK: Final = 256 * 1024
-_IN_THREAD_BYTES: Final = 256 * 1024
-"""Larger messages are read in a thread."""
-
-_NOTIFICATIONS_PER_S: Final = 1000
-"""Notifications read of one server in a second; it waits with the rest, and none is lost."""
+_MALFORMED_PER_S: Final = 1000
+"""Lines read in a second that look like messages and are none."""
 
 _EXIT_S: Final = 0.5
 """Seconds between the end of a program and the end of its output, for what it wrote last, and the other way round."""
@@ -92,27 +90,33 @@ class ProgramTransport(ClientTransport):
     async def _read(self, program: Program, messages: MemoryObjectSendStream[_Message]) -> None:
         async with messages, anyio.create_task_group() as watch:
             watch.start_soon(_until_exited, program, watch.cancel_scope)
-            pace = _Pace()
+            rubbish, malformed = Pace(LINES_PER_S), Pace(_MALFORMED_PER_S)
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 async for line in _lines(program.stdout):
                     message = await self._message(line)
                     if message is not None:
                         await messages.send(message)
-                        await pace.after(message)
+                    else:
+                        await (malformed if _begins(line) else rubbish).after()
             watch.cancel_scope.cancel()
 
     async def _message(self, line: bytes) -> SessionMessage | None:
         if len(line) > MAX_MESSAGE_BYTES:
-            self.why = f"sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB and was ended"
-            raise OSError(self.why)
+            raise self._given_up(f"{MAX_MESSAGE_BYTES // 2**20} MiB")
+        message = None
         try:
-            if len(line) > _IN_THREAD_BYTES:
-                return await anyio.to_thread.run_sync(_parsed, line)
-            return _parsed(line)
-        except ValueError:
-            if line.strip():
-                self._logger.debug("wrote %d bytes to its standard output that are no message", len(line))
-            return None
+            if _begins(line):
+                large = len(line) > IN_THREAD_BYTES
+                message = await anyio.to_thread.run_sync(read_message, line) if large else read_message(line)
+        except TooManyError:
+            raise self._given_up(f"{MAX_VALUES:,} values") from None
+        if message is None and line:
+            self._logger.debug("wrote %d bytes to its standard output that are no message", len(line))
+        return None if message is None else SessionMessage(message)
+
+    def _given_up(self, most: str) -> OSError:
+        self.why = f"sent a message of more than {most} and was ended"
+        return OSError(self.why)
 
     async def _write(
         self,
@@ -131,26 +135,9 @@ class ProgramTransport(ClientTransport):
                 await ends.aclose()
 
 
-class _Pace:
-    """Slows down a server that sends more notifications than anybody can use."""
-
-    def __init__(self) -> None:
-        self._since = 0.0
-        self._count = 0
-
-    async def after(self, message: SessionMessage) -> None:
-        if not isinstance(message.message, mcp_types.JSONRPCNotification):
-            return
-        now = anyio.current_time()
-        if now - self._since >= 1:
-            self._since, self._count = now, 0
-        self._count += 1
-        if self._count >= _NOTIFICATIONS_PER_S:
-            await anyio.sleep_until(self._since + 1)
-
-
-def _parsed(line: bytes) -> SessionMessage:
-    return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+def _begins(line: bytes) -> bool:
+    """Whether a line looks like a message, or some of them."""
+    return line.lstrip().startswith((b"{", b"["))
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncGenerator[bytes]:

@@ -19,6 +19,7 @@ from typing import Final
 
 from mcp.client.stdio import get_default_environment
 
+from codecall.gateway.pace import LINES_PER_S, Pace
 from codecall.gateway.unavailable import Why
 
 GRACE_S: Final = 2.0
@@ -34,6 +35,14 @@ _CHUNK: Final = 64 * 1024
 _POLL_S: Final = 0.02
 _STOPPING: Final[set[asyncio.Task[None]]] = set()
 """Programs being ended; nobody's cancellation ends that."""
+_KNOWN: Final[set[Program]] = set()
+"""Programs that have been started and not been ended."""
+
+
+def end_all_now() -> None:
+    """Kill all programs and what they have started: this process ends at once. May be called by a signal handler."""
+    for program in tuple(_KNOWN):
+        program.kill()
 
 
 class _Watched(SubprocessStreamProtocol):
@@ -70,6 +79,7 @@ class Program:
         self._transport = transport
         self._stopping: asyncio.Task[None] | None = None
         self._listening = asyncio.create_task(self._listen(process.stderr, logger))
+        _KNOWN.add(self)
 
     @classmethod
     async def start(
@@ -118,6 +128,10 @@ class Program:
             self._stopping.add_done_callback(_STOPPING.discard)
         await asyncio.shield(self._stopping)
 
+    def kill(self) -> None:
+        """End it and what it has started, waiting for nothing."""
+        self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+
     async def _stop(self) -> None:
         self.stdin.close()
         # A program that is stuck writing does not see that its input has ended.
@@ -126,9 +140,10 @@ class Program:
             await self._ends_within(GRACE_S, whole_group=False)
             # Whoever is left in the group has outlived the program, or is it.
             if self._signal(signal.SIGTERM) and not await self._ends_within(GRACE_S, whole_group=True):
-                self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+                self.kill()
                 await self._ends_within(GRACE_S, whole_group=True)
         finally:
+            _KNOWN.discard(self)
             draining.cancel()
             self._listening.cancel()
             with suppress(PermissionError):
@@ -164,13 +179,15 @@ class Program:
                 pass
 
     async def _listen(self, stderr: asyncio.StreamReader, logger: logging.Logger) -> None:
-        rest = b""
+        rest, pace = b"", Pace(LINES_PER_S)
         while chunk := await stderr.read(_CHUNK):
             *lines, rest = (rest + chunk).split(b"\n")
             # Of a line without end only the beginning is kept.
             rest = rest[: 4 * KEPT_CHARS]
             for line in lines:
-                self._hear(line, logger)
+                if line:
+                    self._hear(line, logger)
+                await pace.after()
         if rest:
             self._hear(rest, logger)
 

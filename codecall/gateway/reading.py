@@ -37,18 +37,19 @@ class Configuration(NamedTuple):
     """What a person should know: what was left out, renamed, or must be set. For the error output."""
 
 
-def read_config(path: str | os.PathLike[str], *, folder: Path | None = None) -> Configuration:
+def read_config(path: str | os.PathLike[str], *, folder: Path | None = None, found: bool = False) -> Configuration:
     """The configuration in a file; its format is found by its content.
 
     Args:
         folder: Whose servers count in a file that has some for each project; None: the working directory.
+        found: Nobody has named it: it must be a file that nobody else writes.
 
     Raises:
         OptionsError: it cannot be read, is malformed, or holds what it must not. Names the file and the field, and
             shows no value.
     """
     file = Path(path).expanduser().absolute()
-    data = read_document(file)
+    data = read_document(file, found=found)
     layers = layers_of(file, data, folder or Path.cwd())
     if layers is None:
         return Configuration(own_options(file, data), (file,))
@@ -60,7 +61,7 @@ def read_client(client: Client | str, *, folder: Path | None = None) -> Configur
     some. Of two with one name the nearer counts: the project's before the user's.
 
     Raises:
-        OptionsError: there is none of its files, or one cannot be used.
+        OptionsError: there is none of its files, or one cannot be used, or is one that somebody else may write to.
     """
     name = known(client)
     usual = [place.path for place in places(name, folder=folder)]
@@ -74,7 +75,7 @@ def read_client(client: Client | str, *, folder: Path | None = None) -> Configur
         raise OptionsError(f"no configuration of {TITLES[name]} was found; looked for {looked}")
     layers: list[Layer] = []
     for file in files:
-        found = layers_of(file, read_document(file), folder or Path.cwd())
+        found = layers_of(file, read_document(file, found=True), folder or Path.cwd())
         if found is None:
             raise OptionsError(f"{file}: holds no servers in the form of {TITLES[name]}")
         layers.extend(found)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.questions import OPENINGS, Question
-from codecall.gateway.warm import keep, place, recall
+from codecall.gateway.warm import keep, place, recall, regular
 
 PACKAGES: Final = ("codecall", "fastmcp", "mcp")
 """Packages whose version decides what is answered."""
@@ -98,5 +98,5 @@ def _referenced(files: Iterable[Path]) -> set[str]:
     names: set[str] = set()
     for file in files:
         with contextlib.suppress(OSError):
-            names.update(name.decode() for name in _VARIABLE.findall(file.read_bytes()))
+            names.update(name.decode() for name in _VARIABLE.findall(regular(str(file)) or b""))
     return names

@@ -1,14 +1,15 @@
 """What of a listing can be shown at all, before any rule is asked: a server may list what it likes, and is believed in
 nothing that concerns others.
 
-Bounded are the number of things, the length of names and of definitions. A tool whose full name would be that of a
-meta-tool, or read as one of another server, is hidden. Of what `meta` tells CodeCall only what a server may decide for
-itself is left: examples, tags, and that CodeCall is to keep away from a tool.
+Bounded are the number of things, the length of names and of definitions. A tool or prompt whose full name would be that
+of a meta-tool, or read as one of another server, is hidden, and so is what nothing can be made of. Of what `meta` tells
+CodeCall only what a server may decide for itself is left: examples, tags, that CodeCall is to keep away from a tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar, cast
 
 import mcp_types
@@ -17,6 +18,8 @@ from codecall.calls.names import MAX_URI_CHARS, shown
 from codecall.catalog.metadata import META_KEY
 from codecall.gateway.access import Refusal
 from codecall.gateway.listing import Listing
+
+logger = logging.getLogger("codecall")
 
 MAX_NAME_CHARS: Final = 128
 """Longest name of a tool or a prompt, as MCP has it (SEP-986)."""
@@ -36,10 +39,11 @@ _MINE: Final = ("enabledInCodeCall", "tags", "examples")
 
 Item = mcp_types.Tool | mcp_types.Resource | mcp_types.ResourceTemplate | mcp_types.Prompt
 ItemT = TypeVar("ItemT", mcp_types.Tool, mcp_types.Resource, mcp_types.ResourceTemplate, mcp_types.Prompt)
+MadeT = TypeVar("MadeT")
 
 
 class Names:
-    """The names that tools of the servers of one gateway have for its clients.
+    """The names that tools and prompts of the servers of one gateway have for its clients.
 
     Args:
         servers: the names of all servers.
@@ -50,14 +54,14 @@ class Names:
         self._servers = frozenset(servers)
         self._meta_tools = frozenset(meta_tools)
 
-    def refusal(self, server: str, tool: str) -> Refusal | None:
-        """Why a tool of that server cannot have its name."""
-        full = f"{server}_{tool}"
+    def refusal(self, server: str, name: str) -> Refusal | None:
+        """Why a tool or a prompt of that server cannot have its name."""
+        full = f"{server}_{name}"
         if full in self._meta_tools:
             return Refusal("shadows", f"{full} is a tool of CodeCall; call the server something else")
         for other in self._servers:
             if len(other) > len(server) and full.startswith(f"{other}_"):
-                return Refusal("shadows", f"{full} reads as a tool of the server {other}; rename one of the servers")
+                return Refusal("shadows", f"{full} reads as one of the server {other}; rename one of the servers")
         return None
 
 
@@ -77,29 +81,36 @@ def screened(
     *,
     large: bool,
     refused: Callable[[ItemT], Refusal | None],
+    make: Callable[[ItemT], MadeT],
     hide: Callable[[str, Refusal], None],
-) -> list[ItemT]:
-    """Those of `items` that can be shown, each name once; the others go to `hide`.
+) -> dict[str, MadeT]:
+    """What is made of those of `items` that can be shown, by name; the others go to `hide`.
 
     Args:
         items: of one kind, as a server lists them.
         large: whether the listing is so large that one of them may be too large.
         refused: whatever else there is against one.
+        make: makes what is shown. One for which it fails is hidden, whatever the failure.
         hide: gets the name, fit to be printed.
     """
-    kept: dict[str, ItemT] = {}
+    kept: dict[str, MadeT] = {}
     for number, item in enumerate(items):
         most = _most(item)
         name = identity(item)
         if number >= most:
             hide(shown(name), Refusal("number", f"{len(items) - most} more than {most}; this is the first of them"))
             break
-        refusal = _of_name(item, name, kept) or (_of_size(item) if large else None) or refused(item)
-        if refusal is None:
-            kept[name] = item
-        else:
+        try:
+            refusal = _of_name(item, name, kept) or (_of_size(item) if large else None) or refused(item)
+            if refusal is None:
+                kept[name] = make(item)
+        except Exception as failure:
+            # A server may write what it likes: no oddity of one thing may take the others along.
+            logger.debug("Nothing can be made of %s", shown(name), exc_info=True)
+            refusal = Refusal("unusable", f"nothing can be made of its definition ({type(failure).__name__})")
+        if refusal is not None:
             hide(shown(name), refusal)
-    return list(kept.values())
+    return kept
 
 
 def may_be_large(listing: Listing) -> bool:
@@ -125,7 +136,7 @@ def _most(item: Item) -> int:
     return MAX_TEMPLATES if isinstance(item, mcp_types.ResourceTemplate) else MAX_OTHERS
 
 
-def _of_name(item: Item, name: str, kept: dict[str, ItemT]) -> Refusal | None:
+def _of_name(item: Item, name: str, kept: Mapping[str, object]) -> Refusal | None:
     most = MAX_NAME_CHARS if isinstance(item, (mcp_types.Tool, mcp_types.Prompt)) else MAX_URI_CHARS
     if not 0 < len(name) <= most:
         return Refusal("name", f"its name has {len(name)} characters; 1 to {most} are possible")

@@ -1,8 +1,9 @@
 """Serving a gateway: over standard input and output, or streamable HTTP.
 
-Over stdio nothing but the protocol reaches standard output; over HTTP nothing at all is printed there. SIGTERM and
-SIGINT let running scripts have their grace, then close the session or the port, then the servers behind; a second one
-ends the process at once. A client that closes standard input ends it the same way, without any grace.
+Over stdio nothing but the protocol reaches standard output; over HTTP nothing at all is printed there. SIGTERM, SIGINT
+and SIGHUP let running scripts have their grace, then close the session or the port, then the servers behind; a second
+one ends the process at once, and kills those servers. A client that closes standard input ends it the same way, without
+any grace.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -27,6 +28,7 @@ from codecall.gateway.frontdoor import open_door, opened, possible
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.options import GatewayOptions, ServeOptions
 from codecall.gateway.passage import Passage
+from codecall.gateway.processes import end_all_now
 from codecall.gateway.recording import Recording
 
 logger = logging.getLogger("codecall")
@@ -87,6 +89,9 @@ _ALONE: Final = (
 
 
 async def _over_http(options: GatewayOptions, signals: _Signals, *, insecure: bool) -> None:
+    # Starlette's, which comes with FastMCP; only HTTP needs it.
+    from fastmcp.server.http import Middleware  # pyright: ignore[reportPrivateImportUsage]
+
     asked = options.serve
     auth = None
     if asked.auth is not None:
@@ -112,12 +117,27 @@ async def _over_http(options: GatewayOptions, signals: _Signals, *, insecure: bo
                     sockets=[listener],
                     allowed_hosts=list(asked.allowed_hosts) or None,
                     allowed_origins=list(asked.allowed_origins) or None,
+                    middleware=[Middleware(_Begun, begun=signals.go_first)],
                     uvicorn_config={"log_config": None, "access_log": False},
                 )
 
 
+class _Begun:
+    """An ASGI application that tells when an HTTP server begins, by when that has set its signal handlers."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]], begun: Callable[[], object]) -> None:
+        self._app = app
+        self._begun = begun
+
+    async def __call__(self, scope: Mapping[str, object], receive: object, send: object) -> None:
+        if scope["type"] == "lifespan":
+            self._begun()
+        await self._app(scope, receive, send)
+
+
 class _Signals:
-    """SIGTERM and SIGINT while serving. CodeCall's plugin comes before what is done here, and so do HTTP servers."""
+    """SIGTERM, SIGINT and SIGHUP while serving. At SIGTERM CodeCall's plugin comes before what is done here, and so do
+    HTTP servers; the others lead to it."""
 
     def __init__(self) -> None:
         self._received: int | None = None
@@ -125,13 +145,20 @@ class _Signals:
         self._stop: Callable[[], object] | None = None
 
     def __enter__(self) -> _Signals:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._before[number] = signal.signal(number, self._on_signal)
+        for number in (signal.SIGTERM, *_LEADING_THERE):
+            if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` has it
+                self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, *_failure: object) -> None:
         for number, before in self._before.items():
             signal.signal(number, before)
+
+    def go_first(self) -> None:
+        """Come before handlers that an HTTP server has set, but at SIGTERM."""
+        for number in _LEADING_THERE:
+            if number in self._before:
+                signal.signal(number, self._on_signal)
 
     @contextmanager
     def lead_to(self, stop: Callable[[], object]) -> Generator[None]:
@@ -153,13 +180,20 @@ class _Signals:
         first = self._received is None
         if first:
             self._received = number
-        if self._stop is None or (not first and number == signal.SIGINT):
+        if self._stop is None or (not first and number in _LEADING_THERE):
+            end_all_now()
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        elif number == signal.SIGINT and callable(ends := signal.getsignal(signal.SIGTERM)) and ends != self._on_signal:
+            return
+        ends = signal.getsignal(signal.SIGTERM)
+        if number in _LEADING_THERE and callable(ends) and ends != self._on_signal:
             ends(signal.SIGTERM, None)  # scripts get their grace; then it is passed on to us
         else:
             self._stop()
+
+
+_LEADING_THERE: Final = (signal.SIGINT, *([signal.SIGHUP] if sys.platform != "win32" else []))
+"""Signals that end what SIGTERM ends, and as it does."""
 
 
 def _own(host: str) -> bool:

@@ -13,9 +13,9 @@ from fastmcp.tools import Tool
 
 from codecall.gateway.access import Access, Hidden, Kind, Refusal
 from codecall.gateway.behind import Behind
-from codecall.gateway.components import GatewayPrompt, GatewayResource, GatewayTemplate, GatewayTool
+from codecall.gateway.components import GatewayPrompt, GatewayResource, GatewayTemplate, GatewayTool, Judge
 from codecall.gateway.listing import Listing
-from codecall.gateway.screening import Names, identity, may_be_large, own_words, screened
+from codecall.gateway.screening import Names, may_be_large, own_words, screened
 from codecall.telemetry.sizes import characters_of, tokens
 
 
@@ -37,8 +37,16 @@ class Shown:
     """What the definitions of its tools cost a model that lists them, about."""
 
 
-def show(behind: Behind, listing: Listing, access: Access, names: Names) -> Shown:
-    """What is shown of `listing`. Takes some 20 µs for each tool: long ones are made in a thread."""
+def show(behind: Behind, listing: Listing, access: Access, names: Names, judge: Judge | None = None) -> Shown:
+    """What is shown of `listing`. Takes some 20 µs for each tool: long ones are made in a thread.
+
+    Args:
+        behind: the server that says it.
+        listing: what it says.
+        access: which of its tools may be used.
+        names: which names its tools and prompts may not have.
+        judge: asked before a tool is called for which it counts what the server says about it.
+    """
     hidden: list[Hidden] = []
     large = may_be_large(listing)
 
@@ -46,32 +54,58 @@ def show(behind: Behind, listing: Listing, access: Access, names: Names) -> Show
         return lambda name, refusal: hidden.append(Hidden(behind.name, kind, name, *refusal))
 
     def refused(tool: mcp_types.Tool) -> Refusal | None:
-        return access.refusal(tool) or names.refusal(behind.name, tool.name)
+        return access.refusal(tool) or shadows(tool)
 
-    listed_tools = screened(listing.tools, large=large, refused=refused, hide=hide("tool"))
-    listed_resources = screened(listing.resources, large=large, refused=_never, hide=hide("resource"))
-    listed_templates = screened(listing.templates, large=large, refused=_never, hide=hide("template"))
-    listed_prompts = screened(listing.prompts, large=large, refused=_never, hide=hide("prompt"))
-    tools = [GatewayTool.of(behind, own_words(tool)) for tool in listed_tools]
-    resources = [GatewayResource.of(behind, resource) for resource in listed_resources]
-    prompts = [GatewayPrompt.of(behind, prompt) for prompt in listed_prompts]
+    def shadows(item: mcp_types.Tool | mcp_types.Prompt) -> Refusal | None:
+        return names.refusal(behind.name, item.name)
+
+    tools = screened(
+        listing.tools,
+        large=large,
+        refused=refused,
+        make=lambda tool: GatewayTool.of(
+            behind, own_words(tool), judge=judge if access.rests_on_hints(tool.name) else None
+        ),
+        hide=hide("tool"),
+    )
+    resources = screened(
+        listing.resources,
+        large=large,
+        refused=_never,
+        make=lambda resource: GatewayResource.of(behind, resource),
+        hide=hide("resource"),
+    )
+    templates = screened(
+        listing.templates,
+        large=large,
+        refused=_never,
+        make=lambda template: GatewayTemplate.of(behind, template),
+        hide=hide("template"),
+    )
+    prompts = screened(
+        listing.prompts,
+        large=large,
+        refused=shadows,
+        make=lambda prompt: GatewayPrompt.of(behind, prompt),
+        hide=hide("prompt"),
+    )
     return Shown(
         listing=listing,
-        tools=tuple(tools),
-        resources=tuple(resources),
-        templates=tuple(GatewayTemplate.of(behind, template) for template in listed_templates),
-        prompts=tuple(prompts),
-        tool_by_name={tool.name: tool for tool in tools},
+        tools=tuple(tools.values()),
+        resources=tuple(resources.values()),
+        templates=tuple(templates.values()),
+        prompts=tuple(prompts.values()),
+        tool_by_name=tools,
         resource_by_uri={
             uri: made
-            for said, made in zip(listed_resources, resources, strict=True)
-            for uri in (identity(said), str(made.uri))  # which FastMCP may write in another way
+            for said, made in resources.items()
+            for uri in (said, str(made.uri))  # which FastMCP may write in another way
         },
-        prompt_by_name={prompt.name: prompt for prompt in prompts},
+        prompt_by_name=prompts,
         hidden=tuple(hidden),
-        tokens=tokens(characters_of(tools)),
+        tokens=tokens(characters_of(list(tools.values()))),
     )
 
 
 def _never(_: object) -> None:
-    """No rule says what resources and prompts may be used."""
+    """No rule says what resources may be used; their URIs begin with their server's name."""

@@ -143,11 +143,15 @@ class Underway:
         return task
 
 
+UNDERWAY: Final[contextvars.ContextVar[Underway | None]] = contextvars.ContextVar("codecall_underway", default=None)
+"""The call that is being made."""
+
+
 def _who(context: Context) -> Hashable | None:
     if context.request_context is None:
         return None
     if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return id(context.session)
+        return context.session
     return client_key(context), context.session_id
 
 

@@ -27,8 +27,16 @@ MAX_ANSWERS: Final = 64
 """Answers a record may have: clients that differ in what they can do get answers of their own. The oldest go first."""
 SETTINGS: Final = ("CODECALL_", "FASTMCP_", "MCP_")
 """Environment variables that may change an answer, by how their names begin."""
-PLACES: Final = ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+PLACES: Final = (
+    *("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+    *("CLAUDE_CONFIG_DIR", "VSCODE_PORTABLE"),
+)
 """Those that say where files are looked for."""
+
+ABSENT: Final = -1
+IRREGULAR: Final = -2
+_STREAMS: Final = ("/dev/", "/proc/")
+"""Folders of what may be there once only, whatever it seems to be: a shell's `<(…)`."""
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -39,20 +47,35 @@ class Seen(NamedTuple):
     path: str
     digest: str | None
     size: int
-    """-1: there was none."""
+    """`ABSENT`: there was none; `IRREGULAR`: a pipe or the like, which reading would empty. It is not read."""
     changed_ns: int
 
     @classmethod
     def of(cls, path: str, *, contents: bool) -> Seen:
         """The file as it is now."""
         try:
-            found = os.stat(path)
             if not contents:
+                found = os.stat(path)
                 return cls(path, None, found.st_size, found.st_mtime_ns)
-            with open(path, "rb") as file:
-                return cls(path, hashlib.sha256(file.read()).hexdigest(), found.st_size, 0)
+            text = regular(path)
         except OSError:
-            return cls(path, "" if contents else None, -1, 0)
+            return cls(path, "" if contents else None, ABSENT, 0)
+        if text is None:
+            return cls(path, "", IRREGULAR, 0)
+        return cls(path, hashlib.sha256(text).hexdigest(), len(text), 0)
+
+
+def regular(path: str) -> bytes | None:
+    """What is in a file; None: it is a pipe or the like. Waits for nobody.
+
+    Raises:
+        OSError: it cannot be read, or is a folder.
+    """
+    if os.path.abspath(path).startswith(_STREAMS):
+        return None
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 
 
 def folder(words: Sequence[str]) -> str | None:
@@ -108,7 +131,7 @@ def keep(
     packages: Iterable[str] = (),
     named: Iterable[str] = (),
 ) -> None:
-    """Write a record; one that cannot be written is done without.
+    """Write a record; one that cannot be written, or compared with files later on, is done without.
 
     Args:
         path: From `place`.
@@ -120,6 +143,8 @@ def keep(
     named = sorted({*named})
     seen = [Seen.of(file, contents=True) for file in sorted({*files})]
     seen += [Seen.of(file, contents=False) for file in sorted({*packages})]
+    if any(entry.size == IRREGULAR for entry in seen):
+        return
     text = json.dumps(
         {
             "format": FORMAT,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final, Literal, Unpack, cast
+from typing import Any, Final, Literal, TypeVar, Unpack, cast
 from urllib.parse import unquote, urlsplit
 
+import anyio.to_thread
 import httpx2
 from fastmcp.client.auth.bearer import BearerAuth
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
@@ -15,7 +17,10 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
 
+from codecall.gateway.messages import IN_THREAD_BYTES, MAX_VALUES, TOO_MANY, answered_in, fits, mended, unread
 from codecall.gateway.pipes import MAX_MESSAGE_BYTES
+
+T = TypeVar("T")
 
 _CONNECT_S: Final = 30.0
 """Seconds a connection, or the sending of a request, may take."""
@@ -28,6 +33,12 @@ _LOST: Final = {
 
 _REFUSED: Final = (INTERNAL_ERROR, "Server returned an error response")
 """What the SDK makes of an answer with an HTTP status that is none of MCP's."""
+
+
+_COMPRESSED: Final = "it is compressed"
+
+_BLANK: Final = re.compile(rb"(?:\n\r?\n|\r\r)[\r\n]*")
+"""What ends an event."""
 
 
 class WebTransport(ClientTransport):
@@ -129,8 +140,8 @@ class WebTransport(ClientTransport):
             # That is how a server says that it does not know the session, whatever it writes into the answer.
             self._forgotten |= response.status_code == 404 and "mcp-session-id" in response.request.headers
 
-            if "event-stream" not in response.headers.get("content-type", ""):
-                response.stream = _Bounded(response)
+            media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            response.stream = _Events(response) if media == "text/event-stream" else _Bounded(response)
 
         hooks: dict[str, list[Callable[..., Any]]] = {"response": [note]}
         return httpx2.AsyncClient(
@@ -142,24 +153,85 @@ class WebTransport(ClientTransport):
         )
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """The body of an answer, which is read whole, up to what one message may have."""
+class _Body(httpx2.AsyncByteStream):
+    """What a server sends in answer to a request."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._inner = cast("httpx2.AsyncByteStream", response.stream)
-        self._encoded = response.headers.get("content-encoding", "identity") != "identity"
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._inner:
-            size += len(chunk)
-            if size > MAX_MESSAGE_BYTES or self._encoded:
-                what = "it is compressed" if self._encoded else f"it has more than {MAX_MESSAGE_BYTES // 2**20} MiB"
-                raise httpx2.StreamError(f"The server's answer was not read: {what}")
-            yield chunk
+        self._encoded = response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
+        # What comes out of here is not compressed, whatever the server says.
+        response.headers.pop("content-encoding", None)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class _Bounded(_Body):
+    """An answer that is read whole, up to what one message may have."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in self._inner:
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MAX_MESSAGE_BYTES or self._encoded:
+                what = _COMPRESSED if self._encoded else f"it has more than {MAX_MESSAGE_BYTES // 2**20} MiB"
+                raise httpx2.StreamError(f"The server's answer was not read: {what}")
+        body = await _off_the_loop(_plain_body, b"".join(chunks))
+        if body is None:
+            raise httpx2.StreamError(f"The server's answer was not read: {TOO_MANY}")
+        yield body
+
+
+class _Events(_Body):
+    """A stream of events, each of which is passed on when it has come whole."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._encoded:
+            yield _event_for(b"", _COMPRESSED)
+            return
+        waiting = bytearray()
+        async for chunk in self._inner:
+            searched = max(0, len(waiting) - 3)
+            waiting += chunk
+            end = 0
+            for blank in _BLANK.finditer(waiting, searched):
+                end = blank.end()
+            if len(waiting) > MAX_MESSAGE_BYTES:
+                # Whoever reads the events refuses it.
+                end = len(waiting)
+            if end:
+                yield await _off_the_loop(_plain_events, bytes(waiting[:end]))
+                del waiting[:end]
+        yield bytes(waiting)
+
+
+async def _off_the_loop(work: Callable[[bytes], T], data: bytes) -> T:
+    return await anyio.to_thread.run_sync(work, data) if len(data) > IN_THREAD_BYTES else work(data)
+
+
+def _plain_body(body: bytes) -> bytes | None:
+    return mended(body) if fits(body) else None
+
+
+def _plain_events(events: bytes) -> bytes:
+    """Events, with an error in place of each that has too many values."""
+    if len(events) <= MAX_VALUES:
+        return mended(events)
+    start, parts = 0, list[bytes]()
+    for blank in _BLANK.finditer(events):
+        event = events[start : blank.end()]
+        parts.append(event if fits(event) else _event_for(event, TOO_MANY))
+        start = blank.end()
+    return mended(b"".join((*parts, events[start:])))
+
+
+def _event_for(event: bytes, why: str) -> bytes:
+    """The event in place of one that was not read. The SDK knows what the stream of a request answers."""
+    answered = answered_in(event)
+    error = unread(0 if answered is None else answered, why)
+    return b"event: message\ndata: " + error.model_dump_json(exclude_unset=True).encode() + b"\n\n"
 
 
 def _without_name(url: str) -> tuple[str, httpx2.Auth | None]:

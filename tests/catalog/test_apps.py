@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import cast
 
 from fastmcp import FastMCP
+from fastmcp.resources import TextResource
 from fastmcp.server.providers import AggregateProvider, LocalProvider
 from fastmcp.server.transforms import Namespace
 from fastmcp.tools import Tool
+from pydantic import AnyUrl
 
 from codecall.catalog.apps import Apps, Server
 
@@ -101,3 +103,17 @@ async def test_the_name_a_tool_has_on_its_own_server() -> None:
     main.mount(server("ops", "system:reboot"), namespace="ops")
     apps = await Apps.read(main)
     assert [apps.of(tool).own_name for tool in await main.list_tools()] == ["system:reboot"]
+
+
+async def test_of_uris_whole_segments_count() -> None:
+    main = server("main")
+    for name, uri in (("git", "x://hub/secret"), ("git_hub", "x://doc")):
+        provider = LocalProvider()
+        provider.add_resource(TextResource(uri=cast("AnyUrl", uri), name="r", text=""))
+        main.add_provider(provider, namespace=name)
+    apps = await Apps.read(main)
+    found = {str(each.uri): apps.of(each) for each in await main.list_resources()}
+    assert {uri: origin.app_id for uri, origin in found.items()} == {
+        "x://git/hub/secret": "git",
+        "x://git_hub/doc": "git_hub",
+    }

@@ -23,7 +23,8 @@ def project(tmp_path: Path) -> Path:
 def run(project: Path, *arguments: str, **environment: str) -> str:
     """What pytest says in the project when all its tests pass."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "COV", "PYTEST"))}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+    command += ["-p", "no:langsmith_plugin", *arguments]
     ran = subprocess.run(
         command, cwd=project, env={**inherited, **environment}, capture_output=True, text=True, check=False, timeout=120
     )

@@ -81,9 +81,10 @@ def test_names_that_cannot_be_shown_are_hidden_and_the_first_of_two_stays():
         (first, tool("same"), *map(tool, bad)),
         large=False,
         refused=lambda _: None,
+        make=lambda item: item,
         hide=lambda name, refusal: hidden.append((name, refusal.code)),
     )
-    assert kept == [first]
+    assert kept == {"same": first}
     assert [code for _, code in hidden] == ["name"] * 6
     assert all(name.isprintable() and len(name) < 200 for name, _ in hidden)
 

@@ -15,7 +15,7 @@ import pytest
 
 from codecall.errors import ServerTimeoutError, ServerUnavailableError
 from codecall.gateway import backend as backends
-from codecall.gateway import pages, pipes, processes
+from codecall.gateway import pages, pipes, processes, sessions
 from codecall.gateway.backend import Backend
 from codecall.gateway.options import StdioServer
 from tests.gateway.running import alive, call, plain, under_way, until
@@ -296,7 +296,7 @@ async def test_listeners_hear_of_starts_and_changes(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_flood_of_notifications_is_slowed_down_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipes, "_NOTIFICATIONS_PER_S", 200)
+    monkeypatch.setattr(sessions, "_MESSAGES_PER_S", 200)
     heard: Counter[str] = Counter()
     async with Backend("git", plain()) as backend:
         await call(backend, "pid")

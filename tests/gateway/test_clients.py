@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from codecall.errors import OptionsError
 from codecall.gateway.clients import CLIENTS, Machine, find, known, places, snippet
+from codecall.gateway.reading import read_client, read_config
+from codecall.own_files import refuse_what_others_left
 
 ADA = Path("/home/ada")
 CACHED = "LocalCache/Roaming/Claude/claude_desktop_config.json"
@@ -116,3 +122,44 @@ def test_commands_are_quoted_as_windows_reads_them():
     made = snippet("claude-code", ["serve", "C:\\my file"], folder=ADA, machine=Machine("win32", ADA, {}))
     assert made.command is not None
     assert made.command.endswith('codecall serve "C:\\my file"')
+
+
+def test_outside_the_home_folder_nobody_looks_above(tmp_path: Path):
+    machine = Machine("linux", tmp_path / "home", {})
+    within = tmp_path / "shop" / "src"
+    within.mkdir(parents=True)
+    (tmp_path / "shop" / ".mcp.json").write_text("{}", encoding="utf-8")
+    assert find("claude-code", folder=within, machine=machine) == []
+    assert find("claude-code", folder=tmp_path / "shop", machine=machine) == [tmp_path / "shop" / ".mcp.json"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights are lists there")
+def test_what_others_may_write_is_not_read_unless_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    file = tmp_path / ".mcp.json"
+    file.write_text('{"mcpServers": {"a": {"command": "x"}}}', encoding="utf-8")
+    file.chmod(0o602)
+    with pytest.raises(OptionsError, match=re.escape(f"others may write to {file}")) as refused:
+        read_client("claude-code", folder=tmp_path)
+    assert "--config" in str(refused.value.hint)
+    assert [*read_config(file).options.servers] == ["a"]
+    file.chmod(0o644)
+    assert [*read_client("claude-code", folder=tmp_path).options.servers] == ["a"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights are lists there")
+@pytest.mark.parametrize(
+    ("mode", "owner", "said"),
+    [
+        *((0o644, 0, None), (0o644, 43210, None), (0o644, 43211, "x belongs to another user")),
+        *((0o664, 0, None), (0o664, 43210, "others may write to x"), (0o646, 0, "others may write to x")),
+    ],
+)
+def test_a_file_must_be_ones_own_or_the_systems(
+    monkeypatch: pytest.MonkeyPatch, mode: int, owner: int, said: str | None
+):
+    monkeypatch.setattr(os, "geteuid", lambda: 43210)
+    status = os.stat_result((0o100000 | mode, 0, 0, 1, owner, owner, 0, 0, 0, 0))
+    with pytest.raises(PermissionError, match=said) if said else nullcontext():
+        refuse_what_others_left(Path("x"), status)

@@ -68,7 +68,7 @@ async def test_one_script_uses_two_servers_and_the_next_start_needs_none_of_them
         assert (invoked.structured_content or {})["result"] == {"tool": "status", "y": 2}
         assert clock.asked.count("start") == 1
     assert git.asked.count("start") == 2
-    assert git.asked.count("tools/list") == 1  # what is kept was fresh
+    assert git.asked.count("tools/list") == 2  # the rule about destructive tools rests on what it says now
 
 
 async def test_few_tools_are_listed_themselves_and_many_are_not_and_clients_are_told(tmp_path: Path):
@@ -281,3 +281,25 @@ async def test_options_of_the_plugin_and_of_the_limits_are_passed_on(tmp_path: P
         assert "RATE_LIMIT" in json.dumps([str(answer) for answer in answers])
     with pytest.raises(OptionsError, match="top_k"):
         gateway(tmp_path, one, codecall={"top_k": "many"})
+
+
+async def test_a_kept_listing_does_not_let_a_tool_be_called_that_its_server_says_is_destructive_now(tmp_path: Path):
+    disk = Listed(tmp_path, "disk")
+    disk.say(tool("clean", readOnlyHint=True), tool("look", readOnlyHint=True))
+    async with gateway(tmp_path, disk) as gate:
+        await gate.refresh()
+    disk.say(tool("clean", destructiveHint=True), tool("look", readOnlyHint=True))
+    before = len(disk.asked)
+    async with gateway(tmp_path, disk, access={"read_only": True}) as gate, Client(gate.server) as client:
+        assert await names(client) == ["disk_clean", "disk_look"]  # as it is kept
+        refused = await client.call_tool("disk_clean", {}, raise_on_error=False)
+        assert refused.is_error
+        assert "access rules hide it" in str(refused.content)
+        results = await asyncio.gather(*(client.call_tool("disk_look", {}) for _ in range(3)))
+        assert all("look" in str(result.content) for result in results)
+        assert await names(client) == ["disk_look"]
+    asked = disk.asked[before:]
+    assert (asked.count("tools/call"), asked.count("tools/list")) == (3, 1)
+    async with gateway(tmp_path, disk, access={"destructive": True}) as gate, Client(gate.server) as client:
+        await client.call_tool("disk_clean", {})
+    assert disk.asked[before:].count("tools/list") == 1  # no rule rests on what it says, and what is kept is fresh

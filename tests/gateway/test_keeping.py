@@ -129,6 +129,45 @@ def test_a_server_configured_in_another_way_has_another_file():
     assert len({fingerprint(*other) for other in others}) == len(others)
 
 
+def test_the_same_words_in_another_folder_have_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    program = StdioServer(command="a", args=("b",))
+    web = HttpServer(url="https://a")
+    servers = {
+        "without a folder": (program, True),
+        "in one below": (program.model_copy(update={"cwd": "sub"}), True),
+        "of the workspace": (program.model_copy(update={"cwd": "/", "args": ("${workspaceFolder}/x",)}), True),
+        "with an absolute one": (program.model_copy(update={"cwd": str(tmp_path)}), False),
+        "on the web": (web, False),
+        "on the web, for the workspace": (HttpServer(url="https://a/${workspaceFolderBasename}"), True),
+        "a document": (OpenApiServer(openapi="api.json"), True),
+    }
+    found: list[dict[str, str]] = []
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        found.append({what: fingerprint("x", server) for what, (server, _) in servers.items()})
+    assert {what: found[0][what] != found[1][what] for what in servers} == {
+        what: differs for what, (_, differs) in servers.items()
+    }
+
+
+def test_what_references_stand_for_counts_where_it_says_what_is_started(monkeypatch: pytest.MonkeyPatch):
+    program = StdioServer(command="a", args=("--db", "${DB}"), env={"TOKEN": "${TOKEN}"})
+    seen: set[str] = set()
+    for value in (None, "one", "two"):
+        if value is not None:
+            monkeypatch.setenv("DB", value)
+        seen.add(fingerprint("x", program))
+    seen.add(fingerprint("x", program.model_copy(update={"env": {"TOKEN": "${TOKEN}", "DB": "own"}})))
+    assert len(seen) == 4
+    before = fingerprint("x", program)
+    monkeypatch.setenv("TOKEN", "new")
+    assert fingerprint("x", program) == before
+    home = fingerprint("x", StdioServer(command="~/server", cwd="/"))
+    monkeypatch.setenv("HOME", "/elsewhere")
+    assert fingerprint("x", StdioServer(command="~/server", cwd="/")) != home
+
+
 def test_secrets_of_a_configuration_are_not_in_its_file(tmp_path: Path):
     server = StdioServer(command="a", args=("--token", "s3cr3t"), env={"KEY": "s3cr3t"})
     kept = KeptFile.of(tmp_path, "n", server)

@@ -125,6 +125,21 @@ async def test_headers_go_to_the_api_alone(api: Api):
     assert [key for _, _, key in api.seen] == [None, "key"]
 
 
+@pytest.mark.parametrize("said", ["https://evil.test/v1", "//evil.test", "{origin}:1/", "https{rest}"])
+async def test_a_document_does_not_decide_who_gets_the_headers(api: Api, tmp_path: Path, said: str):
+    said = said.format(origin=api.url.rpartition(":")[0], rest=api.url.removeprefix("http"))
+    api.document = json.dumps(document(servers=[{"url": said}])).encode()
+    url = f"{api.url}/docs/api.json"
+    path = tmp_path / "api.json"
+    path.write_bytes(api.document)
+    for where in (url, str(path)):
+        with pytest.raises(OptionsError, match=r"servers\.a\.base_url") as refused:
+            await openapi_server("a", OpenApiServer(openapi=where, headers={"X-Key": "key"}))
+        assert "base_url" in str(refused.value.hint)
+    await openapi_server("a", OpenApiServer(openapi=url))
+    await openapi_server("a", OpenApiServer(openapi=url, base_url="https://evil.test", headers={"X-Key": "key"}))
+
+
 async def test_yaml_dates_are_texts_and_nothing_is_executed(tmp_path: Path):
     path = tmp_path / "api.yaml"
     path.write_text(yaml.safe_dump(document(servers=[{"url": "https://a.test"}])) + "x-date: 2020-01-01\n")

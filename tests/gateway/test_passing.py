@@ -12,8 +12,9 @@ from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.exceptions import ToolError
 
+from codecall.gateway import passing
 from codecall.gateway.backend import Backend
-from tests.gateway.running import front, plain, text_of, under_way, until
+from tests.gateway.running import front, plain, serving, text_of, under_way, until
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
 ELICIT = {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": SCHEMA}}
@@ -90,7 +91,7 @@ async def test_a_server_may_ask_the_client_whose_call_is_under_way() -> None:
             json.loads(text_of(await client.call_tool("ask", asked)))["result"]
             for asked in (ELICIT, SAMPLE, {"method": "roots/list"})
         ]
-    assert answers[0] == {"action": "accept", "content": {"name": "Who? Me."}}
+    assert answers[0] == {"action": "accept", "content": {"name": "[git] Who? Me."}}
     assert answers[1]["content"]["text"] == "Hi there"
     assert [root["uri"] for root in answers[2]["roots"]] == ["file:///srv"]
 
@@ -122,6 +123,53 @@ async def test_nobody_is_asked_while_calls_of_several_clients_are_under_way() ->
         answer = json.loads(text_of(await b.call_tool("ask", ELICIT)))
         assert "calls of several clients are under way" in answer["error"]["message"]
         await slow
+
+
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+@pytest.mark.parametrize("ends", ["answered", "time is up"])
+async def test_a_call_that_was_given_up_is_still_its_callers(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    monkeypatch.setattr(passing, "_ECHO_S", 0.0)
+    monkeypatch.setattr(passing, "LINGERS_S", 60.0 if ends == "answered" else 0.4)
+    heard: list[object] = []
+
+    async def log(message: mcp_types.LoggingMessageNotificationParams) -> None:
+        heard.append(message.data)
+
+    async def elicit(*_what: Any) -> Any:
+        return ElicitResult(action="decline")
+
+    backend = Backend("git", plain())
+    async with (
+        front(backend) as server,
+        Client(server, mode="legacy", elicitation_handler=elicit) as a,
+        Client(server, mode="legacy", elicitation_handler=elicit, log_handler=log) as b,
+    ):
+        slow = asyncio.create_task(a.call_tool("sleep", {"seconds": 0.4 if ends == "answered" else 60}))
+        await until(lambda: under_way(backend))
+        slow.cancel()
+        await until(lambda: not under_way(backend))
+        assert "calls of several clients" in text_of(await b.call_tool("ask", ELICIT))
+        await b.call_tool("logs", {"count": 2})
+        assert not heard
+        assert "decline" in text_of(await a.call_tool("ask", ELICIT))
+        async with asyncio.timeout(5):
+            while "decline" not in text_of(await b.call_tool("ask", ELICIT)):  # noqa: ASYNC110 - nobody is told
+                await asyncio.sleep(0.05)
+
+
+async def test_a_call_that_took_too_long_is_still_its_callers() -> None:
+    async def elicit(*_what: Any) -> Any:
+        raise AssertionError("asked")
+
+    backend = Backend("git", plain(call_timeout_s=0.2))
+    async with (
+        front(backend) as server,
+        Client(server, mode="legacy") as a,
+        Client(server, mode="legacy", elicitation_handler=elicit) as b,
+    ):
+        with pytest.raises(ToolError, match="SERVER_TIMEOUT"):
+            await a.call_tool("sleep", {"seconds": 60})
+        assert "calls of several clients" in text_of(await b.call_tool("ask", ELICIT))
 
 
 async def test_the_time_of_a_call_stands_still_while_a_person_thinks() -> None:
@@ -180,6 +228,19 @@ async def test_one_client_each_has_a_process_of_its_own_where_that_is_wanted() -
         pids = [text_of(await client.call_tool("pid", {})) for client in (a, b, a, b)]
         assert pids[:2] == pids[2:]
         assert pids[0] != pids[1]
+
+
+async def test_anonymous_clients_of_one_address_are_told_apart_by_their_sessions() -> None:
+    backend = Backend("git", plain(per_client=True))
+    async with (
+        front(backend) as server,
+        serving(server) as url,
+        Client(url, mode="legacy") as a,
+        Client(url, mode="legacy") as b,
+    ):
+        pids = [text_of(await client.call_tool("pid", {})) for client in (a, b, a, b)]
+    assert pids[:2] == pids[2:]
+    assert pids[0] != pids[1]
 
 
 async def test_clients_of_both_eras_share_a_server_that_knows_one() -> None:

@@ -25,6 +25,8 @@ from codecall.gateway.keeping import KeptFile
 from codecall.gateway.listing import Listing
 from codecall.gateway.options import AccessOptions
 from codecall.gateway.provider import ServerProvider
+from codecall.gateway.relisting import Pauses
+from codecall.gateway.screening import Names
 
 
 def listing(*names: str, version: str = "1", **more: object) -> Listing:
@@ -391,3 +393,72 @@ async def test_calls_through_a_gateway_do_not_list_all_tools_each_time(monkeypat
         assert lists == 0
         await client.list_tools()
         assert lists > 0
+
+
+async def test_oddities_of_one_thing_leave_the_others_and_the_next_start_as_they_are(tmp_path: Path):
+    odd: list[object] = [5, None, [[1]], [1, "a"]]
+    said = Listing(
+        tools=tuple(
+            mcp_types.Tool(name=f"t{at}", input_schema={"type": "object"}, _meta={"fastmcp": {"tags": tags}})
+            for at, tags in enumerate(odd)
+        ),
+        resources=(mcp_types.Resource(uri="hello world", name="r"), mcp_types.Resource(uri="data://a", name="a")),
+        prompts=(mcp_types.Prompt(name="p", _meta={"fastmcp": {"tags": [1]}}),),
+    )
+    kept = KeptFile(tmp_path / "cache" / "a.listing")
+    first, second = (ServerProvider(Steered(said), kept=kept) for _ in range(2))
+    await first.refresh()
+    second.load()
+    for provider in (first, second):
+        assert [tool.tags for tool in await provider.list_tools()] == [set(), set(), set(), {"a"}]
+        assert [str(resource.uri) for resource in await provider.list_resources()] == ["data://a"]
+        assert [(hidden.kind, hidden.name, hidden.code) for hidden in provider.hidden] == [
+            ("resource", "hello world", "unusable")
+        ]
+        assert await provider.get_prompt("p") is not None
+
+
+async def test_what_cannot_be_shown_is_not_kept_and_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    kept = KeptFile(tmp_path / "cache" / "a.listing")
+    kept.save(listing("a"))
+    provider = ServerProvider(Steered(listing("b")), kept=kept)
+
+    def broken(_: object) -> bool:
+        raise RecursionError
+
+    monkeypatch.setattr("codecall.gateway.shown.may_be_large", broken)
+    provider.load()
+    assert not provider.listed
+    assert "what is kept of it is not used" in caplog.text
+    with pytest.raises(CodeCallError, match="cannot be used"):
+        await provider.refresh()
+    assert provider.failure is not None
+    assert kept.load() == listing("a")
+    provider = ServerProvider(Steered(ValueError("no listing at all")), kept=kept)
+    with pytest.raises(CodeCallError, match="cannot be used"):
+        await provider.refresh()
+
+
+async def test_a_prompt_does_not_take_the_name_of_another_servers():
+    said = Listing(prompts=(mcp_types.Prompt(name="er_review"), mcp_types.Prompt(name="review")))
+    provider = ServerProvider(Steered(said), names=Names(["steered", "steered_er"]))
+    await provider.refresh()
+    assert [prompt.name for prompt in await provider.list_prompts()] == ["review"]
+    assert await provider.get_prompt("er_review") is None
+    assert [(hidden.kind, hidden.code) for hidden in provider.hidden] == [("prompt", "shadows")]
+
+
+def test_a_server_that_goes_on_changing_is_asked_more_and_more_seldom():
+    now = 0.0
+    pace = Pauses(lambda: now)
+    pauses: list[float] = []
+    for _ in range(8):
+        pace.heard()
+        pauses.append(pace.next_s(1.0))
+        now += pauses[-1] if pauses[-1] < 60 else 59
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+    now += 60
+    pace.heard()
+    assert pace.next_s(1.0) == 1

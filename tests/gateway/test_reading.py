@@ -286,6 +286,9 @@ def test_what_is_wrong_in_our_files_is_named_and_not_shown(tmp_path: Path, text:
     assert SECRET not in f"{failure.value!r} {failure.value.hint} {failure.value.__cause__!r}"
 
 
+LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [" + f"*a{n - 1}," * 9 + "]\n" for n in range(1, 10))
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -296,6 +299,14 @@ def test_what_is_wrong_in_our_files_is_named_and_not_shown(tmp_path: Path, text:
         ("c.yaml", "a: 'SECRET\n", "c.yaml: not YAML, line "),
         ("c.yaml", "servers:\n  a: {command: x}\n  a: {command: SECRET}\n", "a key stands twice in one mapping"),
         ("c.yaml", "a: !SECRET 1\n", "c.yaml: not YAML, line 1"),
+        ("c.yaml", LAUGHS, "c.yaml: is nested too deeply, or refers to itself too often"),
+        ("c.yaml", "a: &a [*a]\n", "c.yaml: is nested too deeply, or refers to itself too often"),
+        ("c.yaml", "a: " + "[" * 64 + "]" * 64, "c.yaml: is nested too deeply"),
+        ("c.json", '{"a": ' + "[" * 64 + "]" * 64 + "}", "c.json: is nested too deeply"),
+        ("c.toml", "a = " + "[" * 64 + "]" * 64, "c.toml: is nested too deeply"),
+        ("c.json", " " * (1 << 20) + "{}", "c.json: is larger than 1048576 bytes"),
+        ("c.json", "{" + "/*" * 500_000, "c.json: not JSON"),
+        ("c.json", "{" + '"\\' * 500_000, "c.json: not JSON"),
         ("c.yaml", "1: 2\n", "c.yaml: keys must be texts"),
         ("c.json", '{"mcpServers": ["SECRET"]}', "c.json: mcpServers: an object is needed"),
         ("c.json", '{"mcpServers": {"a": "SECRET"}}', "c.json: a: an object is needed"),
@@ -392,6 +403,10 @@ def test_merging(tmp_path: Path):
         ("uv --directory /x run server-files", "files", None),
         ("/opt/bin/crm-mcp-server.exe --x", "crm", None),
         ("git2=uvx mcp-server-git", "git2", None),
+        ("uvx git+https://u:secret@h.example/o/mcp-server-crm.git@v1", "crm", None),
+        ("uvx https://mcp.h.example/t?token=secret", "h", None),
+        ("uvx --token secret srv", "uvx", None),
+        ("python -c secret", "python", None),
     ],
 )
 def test_servers_on_the_line(word: str, name: str, server: object):

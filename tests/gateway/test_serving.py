@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from tests.gateway.lines import INITIALIZED, initialize, request
 from tests.loaded_python import LoadedPython
 
 SERVER = Path(__file__).parents[2] / "benchmarks" / "many_tools.py"
+STUBBORN = Path(__file__).parent / "servers" / "stubborn.py"
 TOKEN = "a token of twenty characters"
 
 
@@ -112,6 +114,52 @@ async def test_over_http_with_a_token(loaded_python: LoadedPython, tmp_path: Pat
     assert code == -signal.SIGINT
     assert said == ""
     assert TOKEN not in logged
+
+
+@pytest.fixture
+def stubborn(tmp_path: Path) -> Iterator[int]:
+    """A configuration with a server that stays; the end of the pipe in which it says what happens to it."""
+    pipe = tmp_path / "said"
+    os.mkfifo(pipe)
+    server = {"command": sys.executable, "args": ["-IS", str(STUBBORN), str(pipe)]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"stubborn": server}}))
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(end, True)
+    yield end
+    os.close(end)
+
+
+def test_a_second_signal_ends_it_at_once_and_all_servers(
+    loaded_python: LoadedPython, tmp_path: Path, stubborn: int, ended: list[Served]
+):
+    served = Served(loaded_python.executable, tmp_path)
+    ended.append(served)
+    served.say(initialize(), INITIALIZED, request(2, "tools/list"))
+    assert "result" in served.hear(2)
+    served.process.send_signal(signal.SIGHUP)
+    assert os.read(stubborn, 100) == b"left "  # the gateway closes what it has opened
+    served.process.send_signal(signal.SIGHUP)
+    assert served.process.wait(30) == -signal.SIGHUP
+    assert os.read(stubborn, 100) == b""
+
+
+async def test_ctrl_c_over_http_lets_scripts_end(
+    loaded_python: LoadedPython, tmp_path: Path, stubborn: int, ended: list[Served]
+):
+    unread = os.open(tmp_path / "said", os.O_WRONLY)  # else there is an end before the server is there
+    served = Served(loaded_python.executable, tmp_path, "--transport", "http", "--port", "0", "--expose", "always")
+    ended.append(served)
+    assert served.process.stderr is not None
+    async with Client(served.process.stderr.readline().split()[-1]) as client:
+        script = {"script": "return await callTool('stubborn_work', {})"}
+        running = asyncio.create_task(client.call_tool("codecall_execute", script))
+        assert await asyncio.to_thread(os.read, stubborn, 100) == b"called "
+        served.process.send_signal(signal.SIGINT)
+        ran = await running
+        assert ran.structured_content is not None
+        assert ran.structured_content["status"] == "ok"
+    os.close(unread)
+    assert served.process.wait(30) == -signal.SIGINT
 
 
 @pytest.mark.parametrize(

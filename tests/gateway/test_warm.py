@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from codecall.gateway.warm import MAX_ANSWERS, keep, place, recall
+from codecall.gateway.clients import CLIENTS, Machine, places
+from codecall.gateway.warm import IRREGULAR, MAX_ANSWERS, PLACES, Seen, keep, place, recall
 
 WORDS = ["--config", "mcp.json"]
 ANSWERS = {"question": '{"tools":[]}'}
@@ -100,3 +103,50 @@ def test_the_newest_answers_stay(tmp_path: Path):
     path = str(tmp_path / "starts" / "x.json")
     keep(path, {f"question {number}": "{}" for number in range(MAX_ANSWERS + 5)}, files=[])
     assert list(recall(path)) == [f"question {number}" for number in range(5, MAX_ANSWERS + 5)]
+
+
+@pytest.mark.parametrize("made", ["a pipe", "a name of the shell's"])
+def test_what_can_be_read_once_is_neither_read_nor_recorded(tmp_path: Path, made: str):
+    ends = os.pipe()
+    os.write(ends[1], b"{}")
+    file = f"/dev/fd/{ends[0]}"
+    if made == "a pipe":
+        file = str(tmp_path / "mcp.json")
+        os.mkfifo(file)  # nobody writes to it: opening it would wait
+    path = str(tmp_path / "starts" / "x.json")
+    keep(path, ANSWERS, files=[file])
+    assert recall(path) == {}
+    assert not Path(path).exists()
+    # One that was a file when the record was written:
+    assert Seen.of(file, contents=True).size == IRREGULAR
+    assert os.read(ends[0], 9) == b"{}"
+    for end in ends:
+        os.close(end)
+
+
+def test_a_file_in_whose_place_a_pipe_is_leaves_it_unused(kept: Path, tmp_path: Path):
+    (tmp_path / "mcp.json").unlink()
+    os.mkfifo(tmp_path / "mcp.json")
+    assert recall(str(kept)) == {}
+
+
+class Asked(dict[str, str]):
+    """An environment that notes what is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """None of them is set."""
+        self.names.add(name)
+        return default
+
+
+def test_all_variables_that_say_where_clients_keep_files_are_part_of_a_start(tmp_path: Path):
+    asked = Asked()
+    for platform in ("linux", "darwin", "win32"):
+        for client in CLIENTS:
+            places(client, folder=tmp_path, machine=Machine(platform, tmp_path, asked))
+    assert "CLAUDE_CONFIG_DIR" in asked.names
+    assert asked.names <= {*PLACES}

@@ -33,6 +33,8 @@ from codecall.gateway.options import HttpServer
 from codecall.gateway.signing_in import oauth
 from tests.gateway.running import Wire, call, front, serving, text_of, until
 
+_ABOUT = {"name": "x", "version": "1"}
+
 
 def behind() -> FastMCP[Any]:
     server: FastMCP[Any] = FastMCP("far", version="1.0")
@@ -126,6 +128,39 @@ async def test_an_answer_that_is_too_large_or_compressed_fails_its_call_alone(
         with pytest.raises(MCPError, match=r"not read: it (is compressed|has more than)"):
             await call(backend, "large", size=200_000)
         assert await call(backend, "large", size=1) == "x"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "encoding", "value", "why"),
+    [
+        ("application/json; x=event-stream", "gzip", "", "it is compressed"),
+        ("Text/Event-Stream", "gzip", "", "it is compressed"),
+        ("application/json", "", "[],", "it has more than 200,000 values"),
+        ("text/event-stream; charset=utf-8", "", "[],", "it has more than 200,000 values"),
+    ],
+)
+async def test_no_kind_of_answer_escapes_its_bounds(media_type: str, encoding: str, value: str, why: str) -> None:
+    async def answer(request: Request) -> Response:
+        asked = await request.json()
+        result: object = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": _ABOUT}
+        headers: dict[str, str] = {"content-type": "application/json"}
+        if calls := asked["method"] == "tools/call":
+            result = {"content": [{"type": "text", "text": "[],\ud83d" * 70_000}]}
+        body = json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), "result": result})
+        if bad := calls and asked["params"]["arguments"]["bad"]:
+            body = body.replace('"content"', f'"structuredContent":{{"a":[{value * 100_001}0]}},"content"')
+        if calls and "event" in media_type.partition(";")[0].lower():
+            body = f": hello\r\n\r\nevent: message\ndata: {body}\n\n"
+        if calls:
+            headers = {"content-type": media_type, **({"content-encoding": encoding} if bad and encoding else {})}
+        return Response(gzip.compress(body.encode(), 1) if "content-encoding" in headers else body, headers=headers)
+
+    app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
+    async with serving(app) as url, Backend("far", HttpServer(url=url)) as backend:
+        backend._modern = False
+        with pytest.raises(MCPError, match=f"not read: {why}"):
+            await call(backend, "x", bad=True)
+        assert await call(backend, "x", bad=False) == "[],\ufffd" * 70_000
 
 
 @pytest.mark.parametrize("modern", [True, False])

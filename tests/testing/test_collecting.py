@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("shared_fork_server")
 
 pytest_plugins = ["pytester"]
 
-QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:langsmith_plugin")
 
 FILE = """\
 // Users and what they pay.

@@ -207,7 +207,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         for path, text in FILES.items():
             (folder / path).parent.mkdir(exist_ok=True)
             (folder / path).write_text(text)
-        command = f"{sys.executable} -m {first} -q -p no:cacheprovider -p no:hypothesispytest"
+        command = f"{sys.executable} -m {first} -q -p no:cacheprovider -p no:hypothesispytest -p no:langsmith_plugin"
         if second:
             command += f" && {sys.executable} -m {second} -q"
         running.append(

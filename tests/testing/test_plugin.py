@@ -15,7 +15,7 @@ import codecall.testing.collecting  # noqa: F401 - loaded here, it need not be l
 
 pytest_plugins = ["pytester"]
 
-QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:langsmith_plugin")
 """For runs within the run: neither what it writes nor what takes a second to load."""
 
 REPOSITORY = Path(__file__).parent.parent.parent

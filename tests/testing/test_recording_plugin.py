@@ -71,7 +71,9 @@ def recorded(project: pytest.Pytester) -> Path:
 
 
 def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    return project.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments)
+    return project.runpytest_inprocess(
+        "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:langsmith_plugin", *arguments
+    )
 
 
 def record(project: pytest.Pytester) -> None:

@@ -1,0 +1,30 @@
+"""A server over standard input and output that writes whatever it is told to, and tells what it was answered."""
+
+import json
+import sys
+
+answers = []
+
+
+def send(number, result):
+    print(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}), flush=True)
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    method, number = message.get("method"), message.get("id")
+    if method is None:
+        answers.append(message)
+    elif method == "initialize":
+        about = {"name": "raw", "version": "1"}
+        send(number, {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about})
+    elif method == "tools/list":
+        send(number, {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("write", "answers")]})
+    elif method == "tools/call" and message["params"]["name"] == "answers":
+        send(number, {"content": [{"type": "text", "text": json.dumps(answers)}]})
+    elif method == "tools/call":
+        for text, times in message["params"]["arguments"]["lines"]:
+            sys.stdout.write((text.replace("%ID%", json.dumps(number)) + "\n") * times)
+        sys.stdout.flush()
+    elif number is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "no"}}), flush=True)

@@ -1,0 +1,176 @@
+"""Messages as servers should not write them: too many values, halves of characters, floods; with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from fastmcp.client.elicitation import ElicitResult
+from mcp import MCPError
+from mcp_types import JSONRPCError, JSONRPCResponse
+
+from codecall.errors import ServerUnavailableError
+from codecall.gateway import pipes, sessions
+from codecall.gateway.backend import Backend
+from codecall.gateway.messages import MAX_VALUES, TooManyError, fits, mended, read_message
+from codecall.gateway.options import StdioServer
+from codecall.gateway.pace import Pace
+from tests.gateway.running import front, text_of, until
+
+RAW = StdioServer(command=sys.executable, args=("-S", "-E", str(Path(__file__).parent / "servers" / "raw.py")))
+FINE = '{"jsonrpc":"2.0","id":%ID%,"result":{"content":[{"type":"text","text":"fine"}]}}'
+MANY = ",".join(["[]"] * (MAX_VALUES // 2 + 1))
+
+
+async def write(backend: Backend, *lines: tuple[str, int]) -> Any:
+    async with backend.use() as line:
+        return await line.session.call_tool("write", {"lines": lines})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"jsonrpc":"2.0","id":7,"result":{"a":[%s]}}',
+        b'{"jsonrpc":"2.0","id":"7","error":{"code":1,"message":"no","data":[%s]}}',
+        b'{"result":{"id":1,"a":[%s]},"id":7,"jsonrpc":"2.0"}',
+    ],
+)
+def test_an_answer_of_too_many_values_is_answered_in_its_place(message: bytes) -> None:
+    read = read_message(message % MANY.encode())
+    assert isinstance(read, JSONRPCError)
+    assert (str(read.id), read.error.message) == (
+        "7",
+        "The server's answer was not read: it has more than 200,000 values",
+    )
+
+
+def test_nobody_waits_for_what_is_no_answer() -> None:
+    for start in (
+        b'{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":[',
+        b'{"id":7,"result":1,"method":"x","a":[',
+        b"[",
+    ):
+        message = start + MANY.encode()
+        if b'"result"' in start:
+            assert isinstance(read_message(message), JSONRPCError)
+            continue
+        with pytest.raises(TooManyError):
+            read_message(message)
+
+
+def test_what_stands_in_texts_counts_as_one_value() -> None:
+    table = json.dumps({"text": 'a,"b\\",[{:\n' * 100_000})
+    assert fits(table.encode())
+    assert not fits(b"[" + b'"",' * MAX_VALUES + b"0]")
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (rb'"\ud83d\ude00 \ud83d"', "\N{GRINNING FACE} \ufffd"),
+        (rb'"\ud83d\ud83d\ude00"', "\ufffd\N{GRINNING FACE}"),
+        (rb'"\uDE00\\ud83d\\\ud83d"', "\ufffd\\ud83d\\\ufffd"),
+        (rb'"\\\\ud83d"', "\\\\ud83d"),
+    ],
+)
+def test_halves_of_characters_are_replaced_and_nothing_else(written: bytes, read: str) -> None:
+    assert json.loads(mended(written)) == read
+
+
+def test_what_is_no_answer_is_not_taken_for_one() -> None:
+    for line in (b'{"id":7,"result":"a line of a log', b'{"level":"info","id":7}', b"{", b"[1,2]", b'{"jsonrpc": 1}'):
+        assert read_message(line) is None
+    half = read_message(rb'{"jsonrpc":"2.0","id":7,"result":{"a":"' + b"\xff" + rb'\ud800"}}')
+    assert isinstance(half, JSONRPCResponse)
+    assert half.result == {"a": "\ufffd\ufffd"}
+
+
+async def test_an_answer_that_cannot_be_read_fails_its_call_alone() -> None:
+    def answer(value: str) -> tuple[str, int]:
+        return f'{{"jsonrpc":"2.0","id":%ID%,"result":{{"content":[],"structuredContent":{{"a":{value}}}}}}}', 1
+
+    async with Backend("raw", RAW) as backend:
+        assert (await write(backend, answer(r'"\ud800"'))).structured_content == {"a": "\ufffd"}
+        pid = backend.health.pid
+        for value, why in (("1" + "0" * 5000, "number out of range"), (f"[{MANY}]", "more than 200,000 values")):
+            with pytest.raises(MCPError, match=f"The server's answer was not read: .*{why}"):
+                await write(backend, answer(value))
+        assert backend.health.pid == pid
+        with pytest.raises(ServerUnavailableError, match="sent a message of more than 200,000 values and was ended"):
+            await write(backend, (f'{{"jsonrpc":"2.0","method":"x","params":{{"a":[{MANY}]}}}}', 1))
+
+
+@pytest.mark.parametrize("line", ["", "rubbish", "{rubbish"])
+async def test_a_flood_of_rubbish_is_slowed_down(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.setattr(pipes, "LINES_PER_S", 100)
+    monkeypatch.setattr(pipes, "_MALFORMED_PER_S", 100)
+    async with Backend("raw", RAW) as backend:
+        started = asyncio.get_running_loop().time()
+        assert text_of(await write(backend, (line, 150), (FINE, 1))) == "fine"
+        assert asyncio.get_running_loop().time() - started > 1
+
+
+async def test_others_have_a_turn_meanwhile() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(others())
+    pace = Pace(100_000)
+    for _ in range(1000):
+        await pace.after()
+    task.cancel()
+    assert turns >= 8
+
+
+async def test_a_flood_of_requests_is_slowed_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_MESSAGES_PER_S", 20)
+    async with Backend("raw", RAW) as backend:
+        started = asyncio.get_running_loop().time()
+        ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}'
+        assert text_of(await write(backend, (ping, 30), (FINE, 1))) == "fine"
+        assert asyncio.get_running_loop().time() - started > 1
+
+
+async def test_only_so_many_questions_of_a_server_are_open() -> None:
+    may_answer = asyncio.Event()
+
+    async def elicit(*_what: Any) -> Any:
+        await may_answer.wait()
+        return ElicitResult(action="decline")
+
+    def question(number: int) -> tuple[str, int]:
+        params = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
+        return json.dumps({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": params}), 1
+
+    async with (
+        front(Backend("raw", RAW)) as server,
+        Client(server, mode="legacy", elicitation_handler=elicit) as client,
+    ):
+
+        async def answers() -> list[dict[str, Any]]:
+            return json.loads(text_of(await client.call_tool("answers", {})))
+
+        asking = asyncio.create_task(
+            client.call_tool("write", {"lines": [question(1), *(question(number) for number in range(1, 36))]})
+        )
+        while len(refused := await answers()) < 4:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.01)
+        assert [answer["id"] for answer in refused] == [1, 33, 34, 35]
+        assert "a request with this id waits" in refused[0]["error"]["message"]
+        assert "32 requests wait for their answers" in refused[1]["error"]["message"]
+        may_answer.set()
+        while len(answered := await answers()) < 36:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert sum("result" in answer for answer in answered) == 32
+        asking.cancel()
+        await until(asking.done)
