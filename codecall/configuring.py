@@ -65,6 +65,11 @@ def _explain(model: type[Options], failure: ValidationError, where: str, shown: 
             lines.append(f"{path}: unknown option; known here: {', '.join(known)}{meant}")
         elif item["type"] == "missing":
             lines.append(f"{path}: missing")
+        elif item["type"] == "tuple_type":
+            such = '["--local-timezone", "UTC"]' if item["loc"][-1] == "args" else '["one", "two"]'
+            lines.append(
+                f"{path}: a list is needed, such as {such}" + (f" (got {item['input']!r:.80})" if shown else "")
+            )
         else:
             lines.append(f"{path}: {item['msg']}" + (f" (got {item['input']!r:.80})" if shown else ""))
     return "; ".join(lines)

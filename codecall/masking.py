@@ -55,12 +55,13 @@ class Masker:
 
     Args:
         names: Names, or globs, of further values to mask, in any letter case.
+        environment: Mask what this process's environment variables with secret names hold, too.
     """
 
-    def __init__(self, names: Sequence[str] = ()) -> None:
+    def __init__(self, names: Sequence[str] = (), *, environment: bool = True) -> None:
         self._names = [name.casefold() for name in names]
         self._numbers: dict[str, int] = {}
-        self._known = set(secret_values())
+        self._known = set(secret_values()) if environment else set[str]()
         """Credentials that are masked wherever they stand."""
 
     def learn(self, value: object) -> None:

@@ -9,11 +9,16 @@ import sys
 
 def main() -> None:
     """Run the command line of this process, and end it with the exit code."""
-    if sys.argv[1:2] == ["serve"]:
-        _serve()
-    from codecall.cli.app import run
+    try:
+        if sys.argv[1:2] == ["serve"]:
+            _serve()
+        from codecall.cli.app import run
 
-    _end(run())
+        code = run()
+    except KeyboardInterrupt:  # while modules are being loaded
+        sys.stderr.write("error: INTERRUPTED: Interrupted\n")
+        code = 130
+    _end(code)
 
 
 def _end(code: int) -> None:

@@ -97,7 +97,10 @@ def run(words: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _sigterm_as_ctrl_c() -> Generator[list[int]]:
-    """Within, SIGTERM ends a command as Ctrl-C does: with all that it has started. Gives the signals there were."""
+    """Within, SIGTERM ends a command as Ctrl-C does: with all that it has started. Gives the signals there were.
+
+    Also where Ctrl-C is ignored, as shells have it for what scripts start in the background.
+    """
     seen: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield seen
@@ -105,13 +108,32 @@ def _sigterm_as_ctrl_c() -> Generator[list[int]]:
 
     def terminated(number: int, _: object) -> None:
         seen.append(number)
-        signal.raise_signal(signal.SIGINT)
+        if callable(signal.getsignal(signal.SIGINT)):
+            signal.raise_signal(signal.SIGINT)
+        else:
+            _interrupt()
 
     before = signal.signal(signal.SIGTERM, terminated)
     try:
         yield seen
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt() -> None:
+    """Raise KeyboardInterrupt, on an event loop between its steps: `asyncio.run` then ends all tasks, and waits."""
+    asyncio = sys.modules.get("asyncio")
+    try:
+        loop = asyncio.get_running_loop() if asyncio is not None else None
+    except (RuntimeError, AttributeError):  # none runs; it is being imported
+        loop = None
+    if loop is None:
+        raise KeyboardInterrupt
+    loop.call_soon_threadsafe(_interrupted)
+
+
+def _interrupted() -> None:
+    raise KeyboardInterrupt
 
 
 def _ended(words: list[str]) -> int:

@@ -80,6 +80,9 @@ class Chosen:
 
         found = [*self._named(words)]
         merged = merge(found) if found else _default()
+        if not merged.options.servers:
+            files = ", ".join(str(file) for file in merged.files if file.exists()) or "the command line"
+            merged = merged._replace(notes=(*merged.notes, f"no servers in {files}"))
         cache = False if self.no_cache else self.cache_dir
         if cache is None:
             return merged

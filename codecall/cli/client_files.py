@@ -9,19 +9,26 @@ from typing import NamedTuple
 from codecall.errors import OptionsError
 from codecall.gateway.clients import CLIENTS, Client, find
 from codecall.gateway.foreign import ITSELF
+from codecall.gateway.naming import fitted
 from codecall.gateway.options import AnyServer, GatewayOptions
-from codecall.gateway.reading import Configuration, read_client
+from codecall.gateway.reading import Configuration, numbered, read_client, read_config
 
 
 class ClientFiles(NamedTuple):
-    """One client that keeps servers on this machine."""
+    """One client that keeps servers on this machine; or a file that was named."""
 
-    client: Client
+    client: Client | None
+    """None: a file that was named."""
     files: tuple[Path, ...]
     read: Configuration | None
     """None where its files cannot be used."""
     trouble: str = ""
     """Why they cannot."""
+
+    @property
+    def name(self) -> str:
+        """The client's, or the file's path."""
+        return self.client or str(self.files[0])
 
     @property
     def servers(self) -> Mapping[str, AnyServer]:
@@ -46,11 +53,21 @@ def present() -> Iterator[ClientFiles]:
             yield ClientFiles(client, tuple(files), None, failure.message)
 
 
+def of_file(path: Path) -> ClientFiles:
+    """A configuration that somebody named.
+
+    Raises:
+        OptionsError: it cannot be read, or is wrong.
+    """
+    return ClientFiles(None, (path,), read_config(path))
+
+
 class Collected(NamedTuple):
     """The servers of several clients as one configuration."""
 
     options: GatewayOptions
-    origins: dict[str, Client]
+    origins: dict[str, str]
+    """The client, or the file's path, by server."""
     notes: tuple[str, ...]
 
 
@@ -58,19 +75,19 @@ def collected(clients: list[ClientFiles]) -> Collected:
     """All of their servers but the gateway. Where two clients have different ones of the same name, the second is
     called by its client, too."""
     servers: dict[str, AnyServer] = {}
-    origins: dict[str, Client] = {}
+    origins: dict[str, str] = {}
     notes: list[str] = []
     for each in clients:
-        said = each.read.notes if each.read is not None else [f"{each.client} is left out: {each.trouble}"]
+        said = each.read.notes if each.read is not None else [f"{each.name} is left out: {each.trouble}"]
         notes += [note for note in said if not note.endswith(ITSELF)]
         for name, server in each.servers.items():
             if name in servers and _alike(servers[name], server):
                 continue
             free = name
             if name in servers:
-                free = f"{name[:40]}_{each.client}"
-                notes.append(f"{name} of {each.client} is another server than that of {origins[name]}: called {free}")
-            servers[free], origins[free] = server, each.client
+                free = numbered(f"{name[:40]}_{each.client or fitted(each.files[0].stem)[:20]}", servers)
+                notes.append(f"{name} of {each.name} is another server than that of {origins[name]}: called {free}")
+            servers[free], origins[free] = server, each.name
     return Collected(GatewayOptions(servers=servers), origins, tuple(dict.fromkeys(notes)))
 
 

@@ -13,6 +13,7 @@ from codecall.gateway.gateway import Gateway
 from codecall.gateway.keeping import folder_of
 from codecall.gateway.naming import label
 from codecall.gateway.reading import Configuration
+from codecall.gateway.unavailable import to_mend
 
 ABOUT = "Servers"
 
@@ -59,8 +60,9 @@ async def servers(read: Configuration, working: Working) -> AsyncIterator[Findin
 def _server(name: str, gateway: Gateway, failure: CodeCallError | None, took: float, stderr: Sequence[str]) -> Finding:
     provider, what = gateway.providers[name], label(gateway.options.servers[name])
     if failure is not None:
-        wrote = "\n     ".join(("It wrote:", *stderr)) if stderr else "It wrote nothing to its standard error."
-        return Finding(ABOUT, name, "fail", f"{failure.message} ({what})", wrote)
+        wrote = "\n     ".join(("It wrote:", *stderr)) if stderr else ""
+        advice = wrote or to_mend(failure) or "It wrote nothing to its standard error."
+        return Finding(ABOUT, name, "fail", f"{failure.message} ({what})", advice)
     info = provider.listing.server_info
     version = f"{info.name} {info.version}, " if info is not None else ""
     hidden = sum(item.kind == "tool" for item in provider.hidden)

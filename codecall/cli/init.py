@@ -26,6 +26,10 @@ def init(
     from_: Annotated[
         tuple[str, ...], Parameter(name="--from", negative="", help="Only these clients. Repeatable.")
     ] = (),
+    config: Annotated[
+        tuple[Path, ...],
+        Parameter(name=("--config", "-c"), negative="", help="The servers of this file, not all clients'. Repeatable."),
+    ] = (),
     output_file: Annotated[
         Path, Parameter(name=("--output", "-o"), help="Where it is written; codecall.toml in this folder.")
     ] = Path(FILES[0]),
@@ -43,7 +47,7 @@ def init(
     from codecall.gateway.writing import written
 
     output = Output(as_json=as_json)
-    found = _found(from_)
+    found = _found(from_, config)
     all_of_them = collected(found)
     if not all_of_them.options.servers:
         raise _nothing(found)
@@ -63,28 +67,31 @@ def init(
     else:
         output.note("nothing was written")
         return exits.FAILED
-    snippets = _snippets(found, path)
+    variables = _variables(path, text.text)
+    snippets = _snippets(found if from_ or not config else _found((), ()), path, variables)
     notes = [*all_of_them.notes, *text.notes]
     if as_json:
         output.document(_told(path, text, all_of_them, snippets, notes, dry_run=dry_run))
     else:
-        _show_next(output, path, snippets, notes, dry_run=dry_run)
+        _show_next(output, path, snippets, notes, variables, dry_run=dry_run)
     return exits.OK
 
 
-def _found(names: tuple[str, ...]) -> list[ClientFiles]:
-    from codecall.cli.client_files import present
+def _found(names: tuple[str, ...], files: tuple[Path, ...]) -> list[ClientFiles]:
+    """What was named; all clients, where nothing was."""
+    from codecall.cli.client_files import of_file, present
     from codecall.gateway.clients import known
 
     wanted = [known(name) for name in names]
-    return [each for each in present() if not wanted or each.client in wanted]
+    clients = [each for each in present() if each.client in wanted] if names or files else [*present()]
+    return [*clients, *(of_file(file.expanduser().absolute()) for file in files)]
 
 
 def _nothing(found: list[ClientFiles]) -> CodeCallError:
     from codecall.gateway.clients import CLIENTS, places
 
     if found:
-        troubles = "; ".join(f"{each.client}: {each.trouble or 'no servers but the gateway'}" for each in found)
+        troubles = "; ".join(f"{each.name}: {each.trouble or 'no servers but the gateway'}" for each in found)
         return CodeCallError(f"There are no servers to take over. {troubles}", code="NOTHING_FOUND")
     looked = ", ".join(str(place.path) for client in CLIENTS for place in places(client))
     return CodeCallError(
@@ -123,12 +130,28 @@ def _write(path: Path, text: str) -> None:
         raise CodeCallError(f"Cannot write {path}: {failure.strerror}", code="CANNOT_WRITE") from None
 
 
-def _snippets(found: list[ClientFiles], path: Path) -> list[Snippet]:
+def _variables(path: Path, text: str) -> list[str]:
+    """The environment variables that a written configuration refers to."""
+    import tomllib
+
+    from codecall.gateway.own import own_options
+    from codecall.gateway.references import names_in
+
+    servers = own_options(path, tomllib.loads(text)).servers.values()
+    return sorted({name for server in servers for name in names_in(server)})
+
+
+def _snippets(found: list[ClientFiles], path: Path, variables: list[str]) -> list[Snippet]:
     """For the clients that there are."""
     from codecall.gateway.clients import snippet
 
     program = _program()
-    return [snippet(each.client, ["serve", "--config", str(path)], program=program) for each in found]
+    arguments = ["serve", "--config", str(path)]
+    return [
+        snippet(each.client, arguments, program=program, variables=variables)
+        for each in found
+        if each.client is not None
+    ]
 
 
 def _program() -> str:
@@ -167,13 +190,15 @@ def _show_found(output: Output, found: list[ClientFiles], of: Collected) -> None
     if not output.err.is_terminal:
         return
     for each in found:
-        output.note(f"{TITLES[each.client]}: {', '.join(map(str, each.files))}", "bold")
+        output.note(f"{TITLES[each.client] if each.client else 'Named'}: {', '.join(map(str, each.files))}", "bold")
         for name, server in of.options.servers.items():
-            if of.origins[name] == each.client:
+            if of.origins[name] == each.name:
                 output.note(f"  {name}: {label(server)}", "")
 
 
-def _show_next(output: Output, path: Path, snippets: list[Snippet], notes: list[str], *, dry_run: bool) -> None:
+def _show_next(
+    output: Output, path: Path, snippets: list[Snippet], notes: list[str], variables: list[str], *, dry_run: bool
+) -> None:
     from codecall.gateway.clients import TITLES
 
     for note in notes:
@@ -187,4 +212,6 @@ def _show_next(output: Output, path: Path, snippets: list[Snippet], notes: list[
         if each.command is not None:
             output.line("or run:", "bold")
             output.text(each.command)
+    if snippets and variables:
+        output.note(f"In place of … write the value; Claude Code must be started with it: {', '.join(variables)}")
     output.note("Take the servers out there that are behind the gateway now, or models see them twice.")

@@ -23,6 +23,9 @@ ESTIMATE: Final = (
 )
 """How the numbers are made."""
 
+_UNKNOWN: Final = ("not listed", "", "")
+"""In place of the numbers of a server that could not be listed."""
+
 
 async def savings(
     names: Annotated[tuple[str, ...], Parameter(help="Only these servers, by name.")] = (),
@@ -111,7 +114,8 @@ def _show(output: Output, told: JsonObject) -> None:
     rows += [("listing all of them", told["listingAll"]), ("with CodeCall", told["codecall"])]
     if not output.rich:
         for name, item in rows:
-            output.line_of([name, str(item["tools"]), str(item["tokens"]), f"{item['share']:.4f}"])
+            cells = [str(item["tools"]), str(item["tokens"]), f"{item['share']:.4f}"]
+            output.line_of([name, *(_UNKNOWN if _unknown(item) else cells)])
         output.line_of(["saved", "", str(told["saved"]["tokens"]), f"{told['saved']['percent'] / 100:.4f}"])
         return
     columns = [
@@ -121,7 +125,18 @@ def _show(output: Output, told: JsonObject) -> None:
         Column(f"of {told['contextTokens']:,}", right=True),
     ]
     output.table(
-        columns, ([name, f"{item['tools']:,}", f"{item['tokens']:,}", f"{item['share']:.2%}"] for name, item in rows)
+        columns,
+        (
+            [
+                name,
+                *(
+                    _UNKNOWN
+                    if _unknown(item)
+                    else (f"{item['tools']:,}", f"{item['tokens']:,}", f"{item['share']:.2%}")
+                ),
+            ]
+            for name, item in rows
+        ),
     )
     saved = told["saved"]
     if saved["tokens"] > 0:
@@ -137,6 +152,11 @@ def _show(output: Output, told: JsonObject) -> None:
         )
     output.line(f"With this configuration clients list {_listed(told)}: {told['exposure']['why']}.")
     output.note(told["estimate"])
+
+
+def _unknown(item: JsonObject) -> bool:
+    """Whether a server could not be listed, and was not earlier."""
+    return "error" in item and not item["tools"]
 
 
 def _listed(told: JsonObject) -> str:

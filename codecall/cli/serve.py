@@ -73,6 +73,9 @@ def serve(
         )
         reached = {"transport": transport, "host": host, "port": port}
         options = _changed(options, reached, expose, preset, canonical=canonical_names)
+        if options.serve.transport == "stdio" and (unused := [word for word in ("host", "port") if reached[word]]):
+            said = " and ".join(f"--{word}" for word in unused)
+            print(f"warning: {said}: not used over stdio; --transport http listens there", file=sys.stderr)
         files = [*configuration.files, *([] if chosen.named or servers else places()), *_preset_files(options)]
 
         from codecall.gateway.serving import serve

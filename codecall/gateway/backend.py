@@ -80,6 +80,9 @@ class _Slot:
     not_before: float = 0.0
     """Of the event loop's clock."""
     why: str = ""
+    advice: str = ""
+    wrote: bool = False
+    """Its program ran, and wrote something to stderr."""
 
 
 class Backend:
@@ -205,7 +208,7 @@ class Backend:
         connection = slot.connection
         if connection is None or not connection.open:
             if (left := slot.not_before - asyncio.get_running_loop().time()) > 0:
-                raise backing_off(self.name, slot.why, left)
+                raise backing_off(self.name, slot.why, left, advice=slot.advice, wrote=slot.wrote)
             self._restarts += 1 if slot.failures else 0
             connection = slot.connection = self._connection(key, slot, quietly=quietly)
         try:
@@ -215,7 +218,8 @@ class Backend:
                 # Some programs of the handshake era do not survive being asked anything before the handshake.
                 self._modern, slot.failures, slot.not_before = False, 0, 0.0
                 return await self._connected((key[0], "legacy"), quietly=quietly)
-            raise not_started(self.name, str(why), slot.not_before - asyncio.get_running_loop().time()) from None
+            left, wrote = slot.not_before - asyncio.get_running_loop().time(), bool(connection.said())
+            raise not_started(self.name, str(why), left, advice=why.advice, wrote=wrote) from None
         return connection
 
     def _connection(self, key: tuple[str, Era], slot: _Slot, *, quietly: bool) -> Connection:
@@ -223,12 +227,13 @@ class Backend:
             self._last_said = connection.said() or self._last_said
             if connection.worked or why is None:
                 slot.failures = 0
-            if why is None:
+            if why is None or not self._open:  # nobody is to try again where the gateway is ending
                 self._forget(slot)
                 return
             started = connection.ready.done()
             slot.failures += 1
             slot.why = why if not started else f"it {why}"
+            slot.advice, slot.wrote = connection.advice, bool(connection.said())
             waits = slot.failures - 1 if started else slot.failures
             delay = min(_LONGEST_S, 2.0 ** (waits - 1)) if waits else 0.0
             slot.not_before = asyncio.get_running_loop().time() + delay

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -76,7 +77,11 @@ def known(client: str) -> Client:
     for name in CLIENTS:
         if plain == name:
             return name
-    raise OptionsError(f"unknown client {client!r:.80}; known: {', '.join(CLIENTS)}, or give the path of a file")
+    near = get_close_matches(plain, CLIENTS, n=2)
+    meant = f" (did you mean {' or '.join(near)}?)" if near else ""
+    raise OptionsError(
+        f"unknown client {client!r:.80}; known: {', '.join(CLIENTS)}{meant}", hint="For a file use --config FILE."
+    )
 
 
 def places(client: Client, *, folder: Path | None = None, machine: Machine | None = None) -> list[Place]:
@@ -156,6 +161,7 @@ def snippet(
     *,
     name: str = "codecall",
     program: str = "codecall",
+    variables: Sequence[str] = (),
     folder: Path | None = None,
     machine: Machine | None = None,
 ) -> Snippet:
@@ -164,9 +170,13 @@ def snippet(
     Args:
         arguments: As in `codecall serve --config /home/ada/codecall.toml`. Clients start servers in folders of their
             own, so that paths should be absolute.
+        variables: What its environment must have. Clients with windows do not have a shell's, so that their entries get
+            a place for each value; Claude Code hands its own on.
     """
     on = machine or Machine.this()
     entry: dict[str, object] = {"command": program, "args": list(arguments)}
+    if variables and client != "claude-code":
+        entry["env"] = dict.fromkeys(variables, "…")
     listed = [place.path for place in places(client, folder=folder, machine=on)]
     user = [place.path for place in places(client, folder=folder, machine=on) if place.scope == "user"]
     command: list[str] | None = None
@@ -184,8 +194,9 @@ def snippet(
         case "vscode":
             path = next((each for each in user if each.parent.is_dir()), user[0])
             document = {"servers": {name: {"type": "stdio", **entry}}}
-            command = ["code", "--add-mcp", json.dumps({"name": name, **entry})]
+            if not variables:  # else they are to be filled in first
+                command = ["code", "--add-mcp", json.dumps({"name": name, **entry})]
     joined = None
     if command is not None:
         joined = subprocess.list2cmdline(command) if on.platform == "win32" else shlex.join(command)
-    return Snippet(client, path, json.dumps(document, indent=2), joined)
+    return Snippet(client, path, json.dumps(document, indent=2, ensure_ascii=False), joined)

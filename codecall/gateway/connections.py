@@ -24,7 +24,7 @@ from codecall.gateway.pipes import ProgramTransport
 from codecall.gateway.reaching import Resolve, Transport, transport_to
 from codecall.gateway.relaying import is_modern
 from codecall.gateway.sessions import RelayingSession
-from codecall.gateway.unavailable import ServerError, Why, closed, ended, refused, timed_out
+from codecall.gateway.unavailable import UNREACHED, ServerError, Why, closed, ended, refused, timed_out
 from codecall.gateway.underway import UNDERWAY, Underway
 from codecall.gateway.web import WebTransport
 from codecall.patience import leave
@@ -57,6 +57,7 @@ class Connection:
         worked: it has answered a call.
         busy: calls under way.
         ended_early: its program ended before it had answered anything.
+        advice: what to do about why it could not be made; empty: try again.
         task: runs until everything that belongs to it has ended.
         since: when it was made, in seconds of the epoch.
     """
@@ -78,6 +79,7 @@ class Connection:
         self.worked = False
         self.busy = 0
         self.ended_early = False
+        self.advice = ""
         self.since = time.time()
         self.ready: asyncio.Future[None] = loop.create_future()
         self.passing = Passing(server, logger, changed)
@@ -138,7 +140,7 @@ class Connection:
         call = Underway(self.session, context, timeout_s, self._logger)
         self.busy += 1
         if counted:
-            self.passing.calls.add(call)
+            self.passing.calls[call] = None
         outer = UNDERWAY.get()
         UNDERWAY.set(call)
         try:
@@ -202,7 +204,7 @@ class Connection:
             self.open = False
             self._over(self, why)
             if not self.ready.done():
-                self.ready.set_exception(Why(why or "the gateway is ending"))
+                self.ready.set_exception(Why(why or "the gateway is ending", self.advice))
                 self.ready.exception()  # whoever waited may have left
             self._why.set_result(why)
             await self._disconnect()
@@ -262,11 +264,14 @@ class Connection:
     async def _reason(self, failure: Exception) -> str:
         """Why it could not be made, in words of our own."""
         if isinstance(failure, TimeoutError):
+            self.advice = UNREACHED if isinstance(self._transport, WebTransport) else ""
             return f"it did not answer its first request within {self._start_timeout_s:g} s"
         for step in _steps(failure):
             if isinstance(step, Why | CodeCallError):
+                self.advice = step.advice if isinstance(step, Why) else step.hint or ""
                 return str(step)
             if isinstance(self._transport, WebTransport) and (why := self._transport.refused(step)) is not None:
+                self.advice = UNREACHED
                 return f"it {why}"
             if isinstance(step, MCPError):
                 if step.error.code != mcp_types.CONNECTION_CLOSED or self._transport is None:

@@ -18,16 +18,26 @@ RUNNERS: Final = frozenset(
 
 _STEPS: Final = frozenset({"run", "tool", "dlx", "exec", "x", "/c", "-m", "--"})
 """Words of theirs that are not its name."""
-_VALUED: Final = frozenset(
-    {"--from", "--with", "--python", "-p", "--package", "--project", "--directory", "--env-file", "--index-url"}
-    | {"-e", "--env", "-v", "--volume", "--mount", "--name", "--network", "--platform", "-w", "--workdir", "--user"}
-    | {"-l", "--label", "--publish", "--entrypoint", "--memory", "--cpus", "--cap-add", "--cap-drop", "--add-host"}
+_OF_UV: Final = frozenset(
+    {"--from", "--with", "--python", "-p", "--package", "--project", "--directory", "--env-file", "--index-url", "-i"}
+    | {"--index", "--default-index", "--extra-index-url", "-w", "--with-editable", "--with-requirements"}
 )
-"""Flags of theirs that take the next word."""
+_OF_DOCKER: Final = frozenset(
+    {"-e", "--env", "--env-file", "-v", "--volume", "--mount", "--name", "--network", "--platform", "-w", "--workdir"}
+    | {"-l", "--label", "-p", "--publish", "--entrypoint", "-m", "--memory", "--cpus", "--cap-add", "--cap-drop"}
+    | {"--add-host", "-u", "--user"}
+)
+_OF_NODE: Final = frozenset({"-p", "--package", "--env-file"})
+_VALUED: Final = {
+    **dict.fromkeys(("uv", "uvx"), _OF_UV),
+    **dict.fromkeys(("docker", "podman"), _OF_DOCKER),
+    **dict.fromkeys(("npx", "npm", "bunx", "bun", "pnpm", "pnpx", "yarn", "node", "tsx"), _OF_NODE),
+}
+"""Flags of theirs that take the next word; the same letter is something else to another."""
 _PLAIN: Final = frozenset(
     {"-y", "--yes", "-q", "--quiet", "-s", "--silent", "--isolated", "--no-cache", "--refresh", "--offline", "--bun"}
     | {"-i", "--interactive", "-t", "--tty", "-it", "-ti", "--rm", "--init", "--read-only", "--privileged"}
-    | {"-I", "-S", "-E", "-B", "-O", "-IS", "-A", "--allow-all", "--prefer-offline", "--no-install"}
+    | {"-u", "-I", "-S", "-E", "-B", "-O", "-IS", "-A", "--allow-all", "--prefer-offline", "--no-install"}
 )
 """Flags of theirs that stand alone. Of all others nobody knows whether the next word is theirs, or what it is."""
 _CODE: Final = frozenset({"-c", "--call", "--eval", "--print"})
@@ -59,26 +69,37 @@ def started_by(command: str, args: Sequence[str]) -> str:
     """The package, module, image or file that a command starts: `mcp-server-git` for `uvx --quiet mcp-server-git`; the
     command itself where that is not certain, for the word could be anything, even a secret."""
     runner = stem(command)
-    if runner not in RUNNERS and not re.fullmatch(r"python\d(?:\.\d+)?", runner):
+    if not _is_runner(runner):
         return command
-    python, docker = runner.startswith("py"), runner in ("docker", "podman")
     skip = False
     for word in args:
         if skip:
             skip = False
         elif word in _CODE or (runner in ("node", "bun", "deno") and word in ("-e", "-p")):
             break
-        elif word == "-u" and (python or docker):  # unbuffered, or a user
-            skip = docker
-        elif word in _VALUED:
+        elif word in _VALUED.get(runner, ()):
             skip = True
         elif word in _STEPS or word in _PLAIN or re.match(r"--allow-|-.*=", word):
             continue
         elif word.startswith("-"):
             break
-        elif stem(word) not in RUNNERS:
-            return command if _looks_secret(word) else word
+        elif _is_runner(stem(word)):
+            runner = stem(word)
+        else:
+            # A word with blanks may be code, one with `=` an assignment.
+            code = (runner == "cmd" and " " in word) or re.match(r"\w+=(?!=)", word)
+            return command if code or _looks_secret(word) else word
     return command
+
+
+def _is_runner(program: str) -> bool:
+    return program in RUNNERS or re.fullmatch(r"python\d(?:\.\d+)?", program) is not None
+
+
+def shown_program(command: str) -> str:
+    """The base name of the first word of a command, which is no secret; else words that stand for it."""
+    name = PureWindowsPath(next(iter(command.split()), "")).name
+    return "its program" if not name or len(name) > LONGEST or _looks_secret(name) else f"`{name}`"
 
 
 def _looks_secret(word: str) -> bool:
@@ -140,7 +161,9 @@ def label(server: AnyServer) -> str:
         case StdioServer():
             started = started_by(server.command, server.args)
             shown = _bare(started) if "://" in started else started
-            return server.command if started == server.command else f"{server.command} {shown}"
+            # Arguments that stand in `command`, where they do not belong, may be anything.
+            program = server.command.split()[0] if re.search(r"\s-|\s\w+=|://", server.command) else server.command
+            return program if started == server.command else f"{program} {shown}"
         case HttpServer():
             return _bare(server.url)
         case OpenApiServer():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, cast
+
+from pydantic.alias_generators import to_camel, to_snake
 
 from codecall.configuring import Options, refuse_two_spellings
 from codecall.errors import OptionsError
@@ -73,7 +76,7 @@ def server_of(entry: object, where: str, folder: Path) -> AnyServer:
     kinds = [key for key in _KINDS if key in values]
     if len(kinds) != 1:
         found = f"{' and '.join(kinds)} are given" if kinds else "none is given"
-        raise OptionsError(f"{where}: exactly one of command, url and openapi is needed, {found}")
+        raise OptionsError(f"{where}: exactly one of command, url and openapi is needed, {found}{_unknown(values)}")
     model = _KINDS[kinds[0]]
     for key in ("cwd", "env_file", "envFile", "openapi"):
         if isinstance(given := values.get(key), str):
@@ -81,6 +84,17 @@ def server_of(entry: object, where: str, folder: Path) -> AnyServer:
     if isinstance(access := values.get("access"), dict):
         refuse_two_spellings(AccessOptions, cast("dict[str, object]", access), f"{where}.access")
     return model.read(values, where=where, shown=False)
+
+
+def _unknown(keys: Iterable[str]) -> str:
+    """The keys that no server has, and those that may be meant."""
+    known = dict.fromkeys(name for model in _KINDS.values() for name in model.names())
+    said = ""
+    for key in keys:
+        if key not in known and key not in map(to_camel, known):
+            near = get_close_matches(to_snake(key), known, n=1)
+            said += f"; unknown: {key}" + (f" (did you mean {near[0]}?)" if near else "")
+    return said
 
 
 def _rooted(path: str, folder: Path) -> str:

@@ -58,7 +58,8 @@ class Passing:
     """
 
     def __init__(self, server: str, logger: logging.Logger, changed: Callable[[str], None]) -> None:
-        self.calls: set[Underway] = set()
+        self.calls: dict[Underway, None] = {}
+        """In the order in which they began."""
         self._server = server
         self._logger = logger
         self._changed = changed
@@ -87,7 +88,7 @@ class Passing:
             call: which.
             lingers: the server may go on with what it has not answered.
         """
-        self.calls.discard(call)
+        self.calls.pop(call, None)
         owed = {number for number, owner in self._owed.items() if owner is call}
         for number in owed:
             del self._owed[number]
@@ -150,16 +151,12 @@ class Passing:
             return refusal.error
 
     def _sole(self) -> Underway | None:
-        """A call under way, if all that are belong to one caller."""
+        """The first of the calls under way, if all are of one caller: what asks is mostly what takes long."""
         self._expire()
-        newest: Underway | None = None
-        for call in self.calls:
-            if call.who is None or (newest is not None and newest.who != call.who):
-                return None
-            newest = call
-        if newest is not None and any(left.who != newest.who for left in self._lingering):
+        first = next(iter(self.calls), None)
+        if first is None or any(call.who is None or call.who != first.who for call in self.calls):
             return None
-        return newest
+        return None if any(left.who != first.who for left in self._lingering) else first
 
     def _expire(self) -> None:
         now = asyncio.get_running_loop().time()

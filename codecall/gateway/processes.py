@@ -9,18 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 from mcp.client.stdio import get_default_environment
 
+from codecall.gateway.naming import shown_program
 from codecall.gateway.pace import LINES_PER_S, Pace
 from codecall.gateway.unavailable import Why
+from codecall.sanitizing import CREDENTIAL
 
 GRACE_S: Final = 2.0
 """Seconds a program has to end by itself once its input is closed, and once more after SIGTERM."""
@@ -62,11 +65,17 @@ class Program:
 
     Attributes:
         pid: of the program, which is also its process group's.
-        said: the last lines it wrote to stderr, not cleaned of anything.
+        said: the last lines it wrote to stderr, without the credentials it was given.
         exited: set when it has ended, whatever it has started may be doing.
     """
 
-    def __init__(self, transport: asyncio.SubprocessTransport, pipes: _Watched, logger: logging.Logger) -> None:
+    def __init__(
+        self,
+        transport: asyncio.SubprocessTransport,
+        pipes: _Watched,
+        logger: logging.Logger,
+        hidden: re.Pattern[str] | None,
+    ) -> None:
         process = Process(transport, pipes, asyncio.get_running_loop())
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise RuntimeError("a program without pipes")
@@ -75,6 +84,7 @@ class Program:
         self.stdout = process.stdout
         self.said: deque[str] = deque(maxlen=KEPT_LINES)
         self.exited = pipes.exited
+        self._hidden = hidden
         self._process = process
         self._transport = transport
         self._stopping: asyncio.Task[None] | None = None
@@ -83,9 +93,17 @@ class Program:
 
     @classmethod
     async def start(
-        cls, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None, logger: logging.Logger
+        cls,
+        command: str,
+        args: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str | None,
+        logger: logging.Logger,
+        *,
+        hidden: Collection[str] = (),
     ) -> Program:
-        """Start `command` with the few variables of the environment that every server gets, and `env`.
+        """Start `command` with the few variables of the environment that every server gets, and `env`. What is `hidden`
+        is replaced in all that it writes to stderr.
 
         Raises:
             Why: there is no such program, or it cannot be started.
@@ -107,13 +125,16 @@ class Program:
                 start_new_session=True,
             )
         except FileNotFoundError:
-            missing = "its program" if cwd is None or await asyncio.to_thread(os.path.isdir, cwd) else "its folder"
-            raise Why(f"{missing} was not found") from None
+            if cwd is not None and not await asyncio.to_thread(os.path.isdir, cwd):
+                raise Why("its folder was not found", "Check its `cwd`.") from None
+            raise Why("its program was not found", _where(command)) from None
         except PermissionError:
-            raise Why("its program may not be run") from None
+            raise Why("its program may not be run", "Make it executable, or give another `command`.") from None
         except (OSError, ValueError) as failure:
             raise Why(f"its program could not be started ({type(failure).__name__})") from None
-        return cls(transport, pipes, logger)
+        # Longest first: one may be the beginning of another.
+        longest = sorted(map(re.escape, hidden), key=len, reverse=True)
+        return cls(transport, pipes, logger, re.compile("|".join(longest)) if longest else None)
 
     @property
     def code(self) -> int | None:
@@ -192,6 +213,17 @@ class Program:
             self._hear(rest, logger)
 
     def _hear(self, line: bytes, logger: logging.Logger) -> None:
-        text = line[: 4 * KEPT_CHARS].decode("utf-8", "replace").rstrip("\r")[:KEPT_CHARS]
+        text = line[: 4 * KEPT_CHARS].decode("utf-8", "replace").rstrip("\r")
+        if self._hidden is not None:
+            text = self._hidden.sub(CREDENTIAL, text)
+        text = text[:KEPT_CHARS]
         self.said.append(text)
         logger.debug("%s", text)
+
+
+def _where(command: str) -> str:
+    """What to do about a program that is not there."""
+    program = shown_program(command)
+    if "/" in command or "\\" in command:
+        return f"There is no {program} at the path that `command` gives."
+    return f"{program} is not on the PATH; give the whole path."

@@ -7,7 +7,7 @@ of the requests, and nowhere else.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from mcp import ClientSession
@@ -15,6 +15,7 @@ from mcp import ClientSession
 from codecall.gateway.options import AnyServer, OpenApiServer, StdioServer
 from codecall.gateway.pipes import ProgramTransport
 from codecall.gateway.processes import Program
+from codecall.gateway.secrets import credentials_of
 from codecall.gateway.web import WebTransport
 
 if TYPE_CHECKING:
@@ -38,10 +39,12 @@ def transport_to(
         logger: of the server.
     """
     if isinstance(options, StdioServer):
-        program = options
-        return ProgramTransport(
-            lambda: Program.start(program.command, program.args, program.env, program.cwd, logger), session, logger
-        )
+        program, hidden = options, credentials_of(options)
+
+        def start() -> Awaitable[Program]:
+            return Program.start(program.command, program.args, program.env, program.cwd, logger, hidden=hidden)
+
+        return ProgramTransport(start, session, logger)
     if isinstance(options, OpenApiServer):
         from codecall.gateway.openapi import ApiTransport
 

@@ -12,7 +12,8 @@ References (`${TOKEN}`) stay as written: `references` replaces them when a serve
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,30 +90,38 @@ def _combined(layers: Iterable[Layer], files: Sequence[Path]) -> Configuration:
     off_in_project = {name for layer in ordered for name in layer.off_in_project}
     servers: dict[str, AnyServer] = {}
     origins: dict[str, tuple[str, str]] = {}
+    seen: dict[str, str] = {}
     notes: list[str] = []
     for layer in ordered:
         for name, entry in layer.servers.items():
             fit = fitted(name)
             where = f"{layer.where}: {name}"
+            if name in seen:
+                notes.append(f"{where}: left out, {seen[name]} has one of that name, which counts more")
+                continue
+            why = ""
             if fit in origins:
                 other, place = origins[fit]
-                if other != name or place == layer.where:
-                    raise OptionsError(
-                        f"{where}: {other} in {place} has the same name here, {fit}", hint="Rename one of the two."
-                    )
-                notes.append(f"{where}: left out, {place} has one of that name, which counts more")
-                continue
-            origins[fit] = (name, layer.where)
+                why = f": {other} in {place} is {fit}"
+                fit = numbered(fit, origins)
+            origins[fit], seen[name] = (name, layer.where), layer.where
             done = translated(entry, Surroundings(where, layer.folder, layer.inputs))
             notes.extend(f"{where}: {note}" for note in done.notes)
             notes.extend(_asked(where, done.inputs))
             if done.server is None:
                 continue
             if fit != name:
-                notes.append(f"{where}: is called {fit} here")
+                notes.append(f"{where}: is called {fit} here{why}")
             disabled = name in off or (layer.scope == "project" and name in off_in_project)
             servers[fit] = done.server.model_copy(update={"enabled": False}) if disabled else done.server
     return Configuration(GatewayOptions(servers=servers), tuple(files), tuple(notes))
+
+
+def numbered(name: str, taken: Collection[str]) -> str:
+    """`name`, or the first of `name_2`, `name_3` … that is free."""
+    if name not in taken:
+        return name
+    return next(free for number in count(2) if (free := f"{name[:56]}_{number}") not in taken)
 
 
 def _asked(where: str, inputs: Iterable[str]) -> Iterable[str]:

@@ -71,7 +71,7 @@ class _Replacer:
         """Raises `OptionsError` naming everything that was missing or wrong."""
         if not self._wrong:
             return
-        hint = f"set {', '.join(self._unset)} where codecall is started" if self._unset else None
+        hint = f"Set {', '.join(self._unset)} in the environment codecall is started in." if self._unset else None
         raise OptionsError("; ".join(self._wrong), hint=hint)
 
     def _one(self, found: re.Match[str], place: str, own: Mapping[str, str]) -> str:

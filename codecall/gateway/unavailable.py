@@ -11,7 +11,7 @@ import signal
 from contextlib import suppress
 from typing import Final
 
-from codecall.errors import ServerTimeoutError, ServerUnavailableError
+from codecall.errors import CodeCallError, ServerTimeoutError, ServerUnavailableError
 
 ServerError = ServerUnavailableError | ServerTimeoutError
 """What a call of a server behind the gateway raises when the server, not the tool, is the trouble."""
@@ -19,22 +19,43 @@ ServerError = ServerUnavailableError | ServerTimeoutError
 SERVER_ERRORS: Final = (ServerUnavailableError, ServerTimeoutError)
 
 _MAY_HAVE = "The call may have taken effect. The server is started anew by the next call; check before you repeat it."
+_AGAIN = "Call again"
 _TELLS = "`codecall doctor` tells what it wrote last."
+UNREACHED: Final = "Is the server up, and the address right?"
+"""What to ask about a URL that does not answer as it should."""
 
 
 class Why(Exception):  # noqa: N818 - carries a reason, not an error
-    """Why a connection could not be made; its text is made for callers."""
+    """Why a connection could not be made; its text is made for callers.
+
+    Args:
+        text: the reason.
+        advice: what to do about it, as a sentence; empty: try again.
+    """
+
+    def __init__(self, text: str, advice: str = "") -> None:
+        super().__init__(text)
+        self.advice = advice
 
 
-def not_started(server: str, why: str, again_s: float) -> ServerUnavailableError:
-    """It could not be started or reached; the next try may be made in `again_s` seconds."""
-    return _unavailable(server, f"Server '{server}' is not available: {why}", f"{_again(again_s)} {_TELLS}", again_s)
+def not_started(server: str, why: str, again_s: float, *, advice: str, wrote: bool) -> ServerUnavailableError:
+    """It could not be started or reached; the next try may be made in `again_s` seconds.
+
+    Args:
+        server: its name.
+        why: the reason.
+        again_s: as above.
+        advice: what to do about it; empty: try again.
+        wrote: its program ran and wrote something to stderr.
+    """
+    hint = _hint(again_s, advice, wrote=wrote)
+    return _unavailable(server, f"Server '{server}' is not available: {why}", hint, again_s)
 
 
-def backing_off(server: str, why: str, again_s: float) -> ServerUnavailableError:
-    """It failed a moment ago and is not tried yet."""
-    message = f"Server '{server}' is not available: {why}. It is tried again in {_seconds(again_s)}"
-    return _unavailable(server, message, f"{_again(again_s)} {_TELLS}", again_s)
+def backing_off(server: str, why: str, again_s: float, *, advice: str, wrote: bool) -> ServerUnavailableError:
+    """It failed a moment ago and is not tried yet; the arguments are those of `not_started`."""
+    message = f"Server '{server}' is not available: {why}. It is tried again in {_soon(again_s)}"
+    return _unavailable(server, message, _hint(again_s, advice, wrote=wrote), again_s)
 
 
 def ended(server: str, why: str) -> ServerUnavailableError:
@@ -44,7 +65,7 @@ def ended(server: str, why: str) -> ServerUnavailableError:
 
 def refused(server: str, why: str) -> ServerUnavailableError:
     """What is in front of it, or its transport, refused the call."""
-    return _unavailable(server, f"Server '{server}' {why} instead of taking the call", f"Call again. {_TELLS}")
+    return _unavailable(server, f"Server '{server}' {why} instead of taking the call", f"Call again. {UNREACHED}")
 
 
 def closed(server: str) -> ServerUnavailableError:
@@ -72,6 +93,12 @@ def timed_out(server: str, seconds: float) -> ServerTimeoutError:
     )
 
 
+def to_mend(error: CodeCallError) -> str:
+    """What its hint says is to be mended; empty: it only says when to try again."""
+    hint = error.hint or ""
+    return "" if hint.startswith(_AGAIN) else hint
+
+
 def text_of(error: ServerError) -> str:
     """What a client reads that called the tool itself: code, message and hint."""
     return f"{error.code}: {error.message}.{f' {error.hint}' if error.hint else ''}"
@@ -93,8 +120,14 @@ def _unavailable(server: str, message: str, hint: str, again_s: float | None = N
     return ServerUnavailableError(message, tool_name=server, hint=hint, retry_after_ms=retry)
 
 
-def _again(seconds: float) -> str:
-    return f"Call again in {_seconds(seconds)}." if seconds > 0 else "Call again."
+def _hint(again_s: float, advice: str, *, wrote: bool) -> str:
+    """Trying again helps only where there is nothing to mend first."""
+    again = advice or (f"{_AGAIN} in {_soon(again_s)}." if again_s > 0 else f"{_AGAIN}.")
+    return f"{again} {_TELLS}" if wrote else again
+
+
+def _soon(seconds: float) -> str:
+    return f"{math.ceil(seconds) if seconds > 1 else math.ceil(seconds * 10) / 10:g} s"
 
 
 def _seconds(seconds: float) -> str:

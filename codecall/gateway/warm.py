@@ -18,6 +18,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 FORMAT: Final = 1
@@ -83,10 +84,10 @@ def folder(words: Sequence[str]) -> str | None:
     if "--no-cache" in words:
         return None
     named = os.environ.get("CODECALL_CACHE_DIR") or None
-    for word, following in zip(words, [*words[1:], None], strict=True):
+    for word, following in pairwise((*words, None)):
         if word == "--cache-dir" and following is not None:
             named = following
-        elif word.startswith("--cache-dir="):
+        elif word is not None and word.startswith("--cache-dir="):
             named = word.partition("=")[2]
     if named is None:
         home = os.path.expanduser("~")

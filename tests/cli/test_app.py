@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codecall.cli import app, exits
+from codecall.cli import app, exits, main
 from codecall.cli.pictures import finding
 from codecall.cli.printing import Output, harmless, json_text, one_line
 from codecall.cli.timeline import timeline
@@ -153,16 +153,48 @@ def test_a_full_disk_is_an_error(loaded_python: LoadedPython):
     assert ran.stderr == "error: CANNOT_WRITE: Cannot write the answer: No space left on device\n"
 
 
-def test_a_signal_ends_a_run_at_once(cli: CommandLine, loaded_python: LoadedPython):
+def test_serve_without_words(cli: CommandLine, loaded_python: LoadedPython):
+    command = [loaded_python.executable, "-m", "codecall.cli", "serve"]
+    none = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert (none.returncode, none.stdout) == (exits.USAGE, "")
+    assert none.stderr.startswith("error: NO_CONFIGURATION: ")
+    cli.write("codecall.toml", "")
+    served = subprocess.run(
+        [*command, "--port", "1"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert served.returncode == 0
+    assert "no servers in " in served.stderr
+    assert "--port: not used over stdio" in served.stderr
+    bare = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert (bare.returncode, bare.stdout) == (0, "")
+
+
+def test_ctrl_c_while_modules_are_loaded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "run", interrupted)
+    monkeypatch.setattr("sys.argv", ["codecall", "tools"])
+    ended: list[int] = []
+    monkeypatch.setattr("os._exit", ended.append)
+    main()
+    assert ended == [exits.INTERRUPTED]
+    assert capsys.readouterr().err == "error: INTERRUPTED: Interrupted\n"
+
+
+@pytest.mark.parametrize("of_ctrl_c", [signal.SIG_DFL, signal.SIG_IGN])
+def test_a_signal_ends_a_run_at_once(cli: CommandLine, loaded_python: LoadedPython, of_ctrl_c: signal.Handlers):
     # SIGTERM goes the way of Ctrl-C.
     cli.serve(shop=["list"])
     cli.write("a.js", "console.log('on'); for (let i = 0; i < 1e9; i++) { await shop.list({}); }")
+    before = signal.signal(signal.SIGINT, of_ctrl_c)  # ignored, as what a script starts in the background has it
     started = subprocess.Popen(
         [loaded_python.executable, "-m", "codecall.cli", "run", "a.js", "--no-cache", "--preset", "experimental"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    signal.signal(signal.SIGINT, before)
     assert started.stderr is not None
     assert started.stderr.readline() == "on\n"
     started.send_signal(signal.SIGTERM)

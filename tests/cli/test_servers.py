@@ -134,6 +134,14 @@ def test_savings_say_what_they_count_and_how(shop: CommandLine):
     assert "less than CodeCall's own in each turn" in seen
 
 
+def test_savings_do_not_count_what_is_down(shop: CommandLine):
+    add_broken(shop)
+    ran = shop("savings")
+    assert ran.code == exits.UNAVAILABLE
+    assert ran.rows[2][:2] == ["broken", "not listed"]
+    assert "not listed" in shop("savings", terminal=True).out
+
+
 def test_savings_of_many_tools():
     tools = [_Definition(f"tool_{number}") for number in range(300)]
     size = tokens(characters_of(tools))

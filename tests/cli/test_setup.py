@@ -87,6 +87,26 @@ def test_init_prints_what_it_would_write(clients: CommandLine):
     assert "text" in clients("init", "--dry-run", "--json").json
 
 
+def test_init_takes_over_a_file_and_says_where_values_go(clients: CommandLine):
+    github = {"command": "npx", "args": ["other"], "env": {"GITHUB_TOKEN": TOKEN}}
+    clients.write("leak.json", json.dumps({"mcpServers": {"github": github}}))
+    told = clients("init", "--config", "leak.json", "--from", "cursor", "--dry-run", "--json").json
+    assert [server["name"] for server in told["servers"]] == ["github", "time", "github_leak"]
+    assert [each["client"] for each in told["clients"]] == ["cursor"]
+    assert "GITHUB_TOKEN" in json.loads(told["clients"][0]["text"])["mcpServers"]["codecall"]["env"]
+    ran = clients("init", "--config", "leak.json", "--yes")
+    assert ran.code == exits.OK
+    assert "Cursor" in ran.out
+    assert "In place of … write the value" in ran.err
+    assert TOKEN not in ran.out + ran.err
+    assert list(tomllib.loads((clients.folder / "codecall.toml").read_text())["servers"]) == ["github"]
+
+
+def test_an_empty_configuration_is_told(cli: CommandLine):
+    path = cli.write("empty.toml", "")
+    assert f"no servers in {path}" in cli("tools", "--config", "empty.toml").err
+
+
 def test_init_where_there_is_nothing(cli: CommandLine):
     ran = cli("init", "--yes", "--json")
     assert (ran.code, ran.json["error"]["code"]) == (exits.FAILED, "NOTHING_FOUND")

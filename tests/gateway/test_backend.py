@@ -17,7 +17,7 @@ from codecall.errors import ServerTimeoutError, ServerUnavailableError
 from codecall.gateway import backend as backends
 from codecall.gateway import pages, pipes, processes, sessions
 from codecall.gateway.backend import Backend
-from codecall.gateway.options import StdioServer
+from codecall.gateway.options import HttpServer, StdioServer
 from tests.gateway.running import alive, call, plain, under_way, until
 
 
@@ -51,6 +51,15 @@ async def test_a_caller_that_leaves_does_not_end_the_start_for_others() -> None:
         await until(lambda: backend.health.state == "starting")
         first.cancel()
         assert (await second).isdigit()
+
+
+async def test_a_start_that_the_end_cuts_short_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async with Backend("git", StdioServer(command="sleep", args=("60",))) as backend:
+        starting = asyncio.create_task(call(backend, "pid"))
+        await until(lambda: backend.health.state == "starting")
+    with pytest.raises(ServerUnavailableError):
+        await starting
+    assert "failed" not in caplog.text
 
 
 async def test_a_crash_fails_the_calls_under_way_and_no_other() -> None:
@@ -151,18 +160,45 @@ async def test_only_so_much_of_stderr_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "message", "hint"),
     [
-        (StdioServer(command="no-such-program-anywhere"), "its program was not found"),
-        (StdioServer(command=sys.executable, cwd="/no/such/folder"), "its folder was not found"),
-        (StdioServer(command="/etc/passwd"), "its program may not be run"),
-        (StdioServer(command="x", env={"TOKEN": "${CODECALL_NO_SUCH_VARIABLE}"}), "CODECALL_NO_SUCH_VARIABLE"),
+        (
+            StdioServer(command="no-such-program --key secret"),
+            "its program was not found",
+            "`no-such-program` is not on the PATH; give the whole path.",
+        ),
+        (StdioServer(command=sys.executable, cwd="/no/such/folder"), "its folder was not found", "Check its `cwd`."),
+        (
+            StdioServer(command="/etc/passwd"),
+            "its program may not be run",
+            "Make it executable, or give another `command`.",
+        ),
+        (
+            StdioServer(command="x", env={"TOKEN": "${CODECALL_NO_SUCH_VARIABLE}"}),
+            "CODECALL_NO_SUCH_VARIABLE",
+            "Set CODECALL_NO_SUCH_VARIABLE in the environment codecall is started in.",
+        ),
+        (HttpServer(url="http://127.0.0.1:9/mcp"), "could not be reached", "Is the server up, and the address right?"),
     ],
 )
-async def test_what_cannot_be_started_is_told(options: StdioServer, message: str) -> None:
+async def test_what_cannot_be_started_is_told(options: StdioServer | HttpServer, message: str, hint: str) -> None:
     async with Backend("git", options) as backend:
-        with pytest.raises(ServerUnavailableError, match=message):
-            await call(backend, "pid")
+        for _ in range(2):
+            with pytest.raises(ServerUnavailableError, match=message) as failure:
+                await call(backend, "pid")
+            assert failure.value.hint == hint
+
+
+async def test_what_it_was_given_is_not_read_in_what_it_writes(caplog: pytest.LogCaptureFixture) -> None:
+    code = "import os, sys; sys.exit(f'no {sys.argv[2]} or {os.environ[\"SHOP\"]} there')"
+    server = StdioServer(command=sys.executable, args=("-c", code, "--key", "apple"), env={"SHOP": "melon"})
+    with caplog.at_level(logging.DEBUG, "codecall.gateway.git"):
+        async with Backend("git", server) as backend:
+            with pytest.raises(ServerUnavailableError, match="ended") as failure:
+                await call(backend, "pid")
+            assert backend.health.stderr == ("no [credential] or [credential] there",)
+            assert failure.value.hint == "Call again in 1 s. `codecall doctor` tells what it wrote last."
+    assert "melon" not in caplog.text
 
 
 async def test_a_server_that_never_answers_its_first_request_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,11 @@ def test_names_of_clients():
     assert known("VS Code") == "vscode"
     with pytest.raises(OptionsError, match="unknown client 'zed'; known: claude-desktop, claude-code, cursor, vscode"):
         known("zed")
+    with pytest.raises(OptionsError, match="did you mean claude-code or claude-desktop"):
+        known("claude")
+    with pytest.raises(OptionsError, match="did you mean claude-desktop") as refused:
+        known("claude-dektop")
+    assert "--config FILE" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -116,6 +121,14 @@ def test_snippets(client: str):
     assert json.loads(made.text) == text
     assert made.path == ADA / path
     assert (None if made.command is None else shlex.split(made.command)) == command
+
+
+def test_what_has_no_shell_gets_a_place_for_variables():
+    machine = Machine("linux", ADA, {})
+    made = {client: snippet(client, ["serve"], variables=["TOKEN"], folder=ADA, machine=machine) for client in CLIENTS}
+    assert json.loads(made["cursor"].text)["mcpServers"]["codecall"]["env"] == {"TOKEN": "…"}
+    assert made["vscode"].command is None
+    assert "env" not in made["claude-code"].text
 
 
 def test_commands_are_quoted_as_windows_reads_them():

@@ -165,7 +165,7 @@ async def test_only_so_many_questions_of_a_server_are_open() -> None:
         )
         while len(refused := await answers()) < 4:  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.01)
-        assert [answer["id"] for answer in refused] == [1, 33, 34, 35]
+        assert [answer["id"] for answer in refused] == [1, 33, 34, 35], refused
         assert "a request with this id waits" in refused[0]["error"]["message"]
         assert "32 requests wait for their answers" in refused[1]["error"]["message"]
         may_answer.set()

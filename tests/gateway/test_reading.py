@@ -204,8 +204,9 @@ def test_names_are_made_to_fit(tmp_path: Path):
     read = read_config(put(tmp_path / "any.json", {"mcpServers": {"My Server!": GIT, "3d": GIT, "日本": GIT}}))
     assert [*read.options.servers] == ["My_Server", "server_3d", "server"]
     assert any("My Server!: is called My_Server here" in note for note in read.notes)
-    with pytest.raises(OptionsError, match=r"My Server\?: My Server! in .* has the same name here, My_Server"):
-        read_config(put(tmp_path / "any.json", {"mcpServers": {"My Server!": GIT, "My Server?": GIT}}))
+    read = read_config(put(tmp_path / "any.json", {"mcpServers": {"My Server!": GIT, "My_Server": GIT}}))
+    assert [*read.options.servers] == ["My_Server", "My_Server_2"]
+    assert any("is called My_Server_2 here: My Server! in " in note for note in read.notes)
 
 
 TOML = f"""
@@ -269,6 +270,8 @@ def test_our_own_formats_say_the_same(tmp_path: Path):
         ("[serve]\nauth='SECRET'", "c.toml: serve.auth: "),
         ("[servers.a]\nurl='x'\ncommand='y'", "exactly one of command, url and openapi is needed, command and url"),
         ("[servers.a]\nargs=['SECRET']", "needed, none is given"),
+        ("[servers.a]\ncomand='SECRET'", "none is given; unknown: comand (did you mean command?)"),
+        ("[servers.a]\ncommand='x'\nargs='SECRET'", 'a.args: a list is needed, such as ["--local-timezone", "UTC"]'),
         ("[servers.a]\ncommand='x'\naccess={alow=['b']}", "servers.a.access.alow: unknown option; known here: allow,"),
         ("[servers.a]\ncommand='x'\naccess={read_only=true, readOnly=true}", "servers.a.access.read_only: given twice"),
         ("[servers.a]\ncommand='x'\nidle_s=1\nidleS=2", "servers.a.idle_s: given twice"),

@@ -75,7 +75,7 @@ def test_everything_missing_is_named_at_once():
         "servers.git.env.B: environment variable B is not set; servers.git.args[0]: environment variable A is not set; "
         "servers.git.args[1]: the input my-key is asked for: environment variable CODECALL_INPUT_MY_KEY is not set"
     )
-    assert failure.value.hint == "set B, A, CODECALL_INPUT_MY_KEY where codecall is started"
+    assert failure.value.hint == "Set B, A, CODECALL_INPUT_MY_KEY in the environment codecall is started in."
     assert names_in(server) == ("TOKEN", "A", "CODECALL_INPUT_MY_KEY", "B")
 
 

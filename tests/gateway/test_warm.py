@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codecall.gateway.clients import CLIENTS, Machine, places
-from codecall.gateway.warm import IRREGULAR, MAX_ANSWERS, PLACES, Seen, keep, place, recall
+from codecall.gateway.warm import IRREGULAR, MAX_ANSWERS, PLACES, Seen, folder, keep, place, recall
 
 WORDS = ["--config", "mcp.json"]
 ANSWERS = {"question": '{"tools":[]}'}
@@ -97,6 +97,14 @@ def test_a_record_that_cannot_be_written_is_done_without(tmp_path: Path):
     (tmp_path / "starts").write_text("a file")
     keep(str(tmp_path / "starts" / "x.json"), ANSWERS, files=[])
     assert recall(str(tmp_path / "starts" / "x.json")) == {}
+
+
+def test_where_records_are_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CODECALL_CACHE_DIR", "/c")
+    assert folder([]) == "/c/starts"
+    assert folder(["--cache-dir", "/d"]) == folder(["--cache-dir=/d"]) == "/d/starts"
+    assert folder(["--cache-dir"]) == "/c/starts"
+    assert folder(["--no-cache"]) is None
 
 
 def test_the_newest_answers_stay(tmp_path: Path):

@@ -22,6 +22,7 @@ from codecall.gateway.options import (
     StdioServer,
 )
 from codecall.gateway.reading import read_config
+from codecall.gateway.secrets import credentials_of
 from codecall.gateway.writing import written
 
 TOKEN = "ghp_Zx81kQpLmN42vTrW90aBcDeFgHiJkLmNoPqR"
@@ -147,6 +148,46 @@ def test_secrets_become_references():
     )
 
 
+def test_settings_with_names_of_secrets_become_references_whatever_the_shell_holds(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SHELL_TOKEN", "eu-central-1")
+    secret = dict.fromkeys(("OPENAI_KEY", "X_KEY", "DB_PW", "apiKey", "MCP_AUTH", "DBPASS"), "hunter2") | {
+        "PIN": "1234"
+    }
+    plain = {"REGION": "eu-central-1", "MAX_TOKENS": "4000", "PUBLIC_KEY": "hunter2", "A_KEY": "${A}"}
+    args = (
+        *("run", "-e", "X_KEY=hunter2", "--env=DB_PW=hunter2", "-eY_KEY=hunter2", "-p", "8080:80", "img"),
+        *("--key", "hunter2", "-p", "hunter2", "-p", "/x", "--region", "eu-central-1", "--key", "${V}"),
+    )
+    docker = StdioServer(command="docker", args=args, env=secret | plain)
+    web = HttpServer(url="https://h.example/mcp?key=hunter2", headers={"X-Key": "hunter2"})
+    data = tomllib.loads(written(GatewayOptions(servers={"s": docker, "web": web})).text)["servers"]
+    assert data["s"]["env"] == {name: f"${{{name.upper()}}}" for name in secret} | plain
+    assert data["s"]["args"] == [
+        *("run", "-e", "X_KEY=${S_X_KEY}", "--env=DB_PW=${S_DB_PW}", "-eY_KEY=${S_Y_KEY}", "-p", "8080:80", "img"),
+        *("--key", "${S_KEY}", "-p", "${S_PASSWORD}", "-p", "/x", "--region", "eu-central-1", "--key", "${V}"),
+    ]
+    assert data["web"] == {"url": "${WEB_URL}", "headers": {"X-Key": "${WEB_X_KEY}"}}
+
+
+def test_what_a_program_was_given_is_not_read_in_what_it_writes():
+    env = {
+        "URL": "postgres://ada:a%20pass@db/shop",
+        "H": '{"Authorization": "Bearer given"}',
+        "SHORT": "on",
+        "M": "a\nline2",
+    }
+    server = StdioServer(command="x", args=("--key", "secret", "--region", "west"), env=env)
+    assert credentials_of(server) == {
+        *env.values(),
+        "a%20pass",
+        "a pass",
+        "Bearer given",
+        "given",
+        "line2",
+        "secret",
+    } - {"on"}
+
+
 @pytest.mark.parametrize(
     ("server", "shown"),
     [
@@ -161,6 +202,11 @@ def test_secrets_become_references():
         (StdioServer(command="docker", args=("run", "--label", "k=secret", "mcp/x")), "docker mcp/x"),
         (StdioServer(command="uvx", args=("--token", "secret", "srv")), "uvx"),
         (StdioServer(command="uvx", args=(TOKEN,)), "uvx"),
+        (StdioServer(command="uvx", args=("--index", "https://u:secret@h.example/simple", "srv")), "uvx srv"),
+        (StdioServer(command="npx --token secret srv"), "npx"),
+        (StdioServer(command="uvx", args=("-v", "srv", "secret")), "uvx"),
+        (StdioServer(command="cmd", args=("/c", "set A_KEY=secret && npx srv")), "cmd"),
+        (StdioServer(command="uv", args=("run", "python", "-c", "secret")), "uv"),
         (StdioServer(command="python", args=("-c", "token = 'secret'")), "python"),
         (StdioServer(command="node", args=("-e", "token = 'secret'", "secret")), "node"),
         (StdioServer(command="python3", args=("-u", "/srv/server.py")), "python3 /srv/server.py"),

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import httpx2
@@ -49,7 +50,9 @@ def make(plugin: CodeCallPlugin | None = None, *, url: str = "memory://", **opti
     server.tool(lambda a, b: a + b, name="add")
     server.tool(lambda: "secret", name="see_secrets", auth=require_scopes("admin"))
     (plugin or tasks()).install(server)
-    server.add_extension(TasksExtension(url=url, concurrency=2))
+    # In memory, too, servers of one name share a queue, and with it what is kept for a quarter of an hour.
+    name = f"crm-{uuid4()}" if url == "memory://" else None
+    server.add_extension(TasksExtension(url=url, name=name, concurrency=2))
     return server
 
 
