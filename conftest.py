@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -24,13 +23,6 @@ COLLECTED = pytest.StashKey[float]()
 
 YOUNG = 5_000
 """New objects after which Python looks for garbage among them; otherwise 700, some thirty thousand times a run."""
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """For `-n auto`: one more than there are processors, as some tests wait for a time to pass, and a tenth of all
-    processor time was left over."""
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
 
 
 def pytest_configure() -> None:
