@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Final
@@ -108,6 +109,8 @@ def _sigterm_as_ctrl_c() -> Generator[list[int]]:
 
     def terminated(number: int, _: object) -> None:
         seen.append(number)
+        # What was about to begin does not begin any more.
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         if callable(signal.getsignal(signal.SIGINT)):
             signal.raise_signal(signal.SIGINT)
         else:

@@ -24,7 +24,8 @@ def clients() -> Iterator[Finding]:
 
 
 def _client(each: ClientFiles) -> Finding:
-    name, files = TITLES[each.client], ", ".join(map(str, each.files))
+    name = each.name if each.client is None else TITLES[each.client]
+    files = ", ".join(map(str, each.files))
     if each.read is None:
         return Finding(
             ABOUT, name, "warn", each.trouble, "Mend that file; the client may not start its servers either."

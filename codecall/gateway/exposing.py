@@ -8,12 +8,16 @@ tools come and go does not have clients list everything anew each time. Either w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
+from fastmcp.server.providers import Provider
+from fastmcp.server.transforms import GetToolNext
 from fastmcp.tools import Tool
+from fastmcp.utilities.versions import VersionSpec
 
 from codecall.gateway.options import ExposeOptions
 from codecall.plugin import CodeCallPlugin
@@ -77,6 +81,22 @@ class ExposedPlugin(CodeCallPlugin):
 
     exposing: Exposing | None = None
     """Asked in each listing; None: the meta-tools are listed."""
+    routes: Mapping[str, Provider] = MappingProxyType({})
+    """By name of a server, what gives its tools under the names that clients know."""
+
+    async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
+        """A tool of a server from that server alone. FastMCP asks all of them, each in a task of its own."""
+
+        async def routed(name: str, *, version: VersionSpec | None = None) -> Tool | None:
+            end = name.find("_")
+            while end > 0:
+                route = self.routes.get(name[:end])
+                if route is not None and (tool := await route.get_tool(name, version)) is not None:
+                    return tool
+                end = name.find("_", end + 1)
+            return await call_next(name, version=version)
+
+        return await super().get_tool(name, routed, version=version)
 
     async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """What clients list: as of any plugin, or the tools as they are."""

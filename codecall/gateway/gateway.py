@@ -16,6 +16,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
 from fastmcp import FastMCP
+from fastmcp.server.providers import Provider
 
 from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.access import Access, Hidden
@@ -237,8 +238,10 @@ class Gateway:
                 yield {}
 
         server: FastMCP[Any] = FastMCP(self.options.name, lifespan=lifespan)
+        routes: dict[str, Provider] = {}
         for name, provider in self._providers.items():
             server.add_provider(provider, namespace=name)
+            routes[name] = server.providers[-1]
         self._clients.install(server)
         if self.options.rate_limits is not None:
             from codecall.calls.rates import RateLimitPlugin  # loads what counts them
@@ -246,6 +249,7 @@ class Gateway:
             limits = dict(resolved_values(self.options.rate_limits, where="rate_limits"))
             RateLimitPlugin.init(**limits).install(server)  # pyright: ignore[reportArgumentType] - the same
         if self._plugin is not None:
+            self._plugin.routes = routes
             self._plugin.install(server)
         return server
 
