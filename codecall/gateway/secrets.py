@@ -208,11 +208,8 @@ class _OfServer:
 def is_secret(name: str, value: str) -> bool:
     """Whether a literal `value` under `name` is to be kept out of files: by the name, or by how it looks. What is only
     references is none; their defaults count as literal."""
-    literal = REFERENCE.sub(lambda found: "" if found["escaped"] else found["default"] or "", value)
-    literal = _SCHEME.sub("", literal + " ").strip()
-    if not literal:
-        return False
-    if literal.lower() in _WORDS or literal.isdecimal():
+    literal = _literal(value)
+    if not literal or literal.lower() in _WORDS or literal.isdecimal():
         return False
     places: list[str] = []
     # Not by what the environment holds now: what is written must not depend on the shell it is written in.
@@ -225,13 +222,18 @@ def _is_setting(name: str, value: str) -> bool:
     names than elsewhere are those of secrets."""
     if is_secret(name, value):
         return True
-    literal = REFERENCE.sub(lambda found: "" if found["escaped"] else found["default"] or "", value)
-    literal = _SCHEME.sub("", literal + " ").strip()
+    literal = _literal(value)
     if "://" in literal and _query_has_secret(literal):
         return True
     if not literal or literal.lower() in _WORDS or not _NAMED.fullmatch(name) or _PUBLIC.fullmatch(name):
         return False
     return not literal.isdecimal() or len(literal) >= _MANY_DIGITS or _DIGITS.fullmatch(name) is not None
+
+
+def _literal(value: str) -> str:
+    """What of `value` stands in the file itself: without references, and without `Bearer` and the like."""
+    literal = REFERENCE.sub(lambda found: "" if found["escaped"] else found["default"] or "", value)
+    return _SCHEME.sub("", literal + " ").strip()
 
 
 def _query_has_secret(url: str) -> bool:
