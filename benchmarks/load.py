@@ -8,8 +8,9 @@ and that a script waits for one of them no longer than 30 s and among 256 at mos
 
 Every client is a connection with a session (`load_client.py`), lean so that it leaves the processor to the server, and
 the same for both sides. It runs one script after the other, of eight kinds in an order of its own, without a pause. The
-clock starts once each client has had an answer; what is answered before it stops is counted. Every answer is compared
-with the right one; anything else is an error, whenever it comes. Before all that, the clients call one plain tool of
+clock starts once each client has had an answer of every kind: before that, the longest scripts are still under way and
+the shortest alone would count. What is answered before it stops is counted. Every answer is compared with the right
+one; anything else is an error, whenever it comes. Before all that, the clients call one plain tool of
 the same server: this is what HTTP and FastMCP cost, and no script can be faster.
 
 `--owners 20`: clients have access tokens of so many identities; CodeCall lets no worker serve two of them. With one,
@@ -79,7 +80,7 @@ async def put_load(
 ) -> dict[str, Any]:
     """Let the clients work for that time; what they saw, as JSON has it."""
     load, usage = Load(), Usage(pid)
-    waiting = set(range(len(sessions)))
+    cold = len(sessions)
     warm = asyncio.Event()
     running = stopped = False
 
@@ -88,7 +89,8 @@ async def put_load(
             yield from chance.sample(kinds, len(kinds))
 
     async def client(number: int, session: Session) -> None:
-        for kind in scripts(random.Random(number)):
+        nonlocal cold
+        for count, kind in enumerate(scripts(random.Random(number)), 1):
             began = time.perf_counter()
             try:
                 async with asyncio.timeout(PATIENCE_S):
@@ -100,8 +102,8 @@ async def put_load(
                 load.wrong[f"{kind.name}: {wrong}"] += 1
             if running:
                 load.times.setdefault(kind.name, []).append(1_000 * (time.perf_counter() - began))
-            waiting.discard(number)
-            if not waiting:
+            cold -= count == len(kinds)
+            if not cold:
                 warm.set()
             if stopped:
                 return

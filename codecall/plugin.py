@@ -27,6 +27,7 @@ from fastmcp.utilities.versions import VersionSpec
 from codecall.calls.audit import Audit
 from codecall.catalog.apps import Apps, Server
 from codecall.catalog.listing import inlines, reads_beneath
+from codecall.catalog.lookup import look_up
 from codecall.catalog.models import settled
 from codecall.catalog.observed import Observations
 from codecall.catalog.unhurried import unhurried
@@ -219,7 +220,7 @@ class CodeCallPlugin(CatalogTransform):
         """The meta-tools under either spelling; every other tool as it is."""
         tool = self._now.by_name.get(name)
         if tool is None:
-            return await call_next(name, version=version)
+            return await look_up(name, call_next, version)
         if self.options.tasks and isinstance(tool, ExecuteTool):
             from codecall.meta_tools.submitters import note_submitter  # loaded with its tool
 

@@ -41,6 +41,9 @@ MAX_NODES: Final = 1_000
 MAX_VALUE_CHARS: Final = 32_000
 """Characters of all strings in one error's details; each that is beyond is replaced by a mark."""
 
+MAX_CLEAN: Final = 1_024
+"""Texts that are remembered to have nothing to lose; 1 MB at most."""
+
 MAX_QUICK_CHARS: Final = 500
 """Longest text that is cleaned on the event loop. One made to take long takes 5 microseconds a character."""
 
@@ -638,10 +641,25 @@ def _clean_visible(text: str, options: SanitizationOptions) -> str:
     if options.remove_file_paths:
         for value in secret_values():
             text = text.replace(value, CREDENTIAL)
+    rules = options.remove_stack_traces, options.remove_file_paths
+    if (text, rules) in _CLEAN:
+        return text
+    cleaned = text
     for row in PATTERNS:
         if getattr(options, row.switch):
-            text = row.pattern.sub(row.mark, text)
-    return _REPEATED_STACK.sub(rf"\1{STACK}", text) if options.remove_stack_traces else text
+            cleaned = row.pattern.sub(row.mark, cleaned)
+    if options.remove_stack_traces:
+        cleaned = _REPEATED_STACK.sub(rf"\1{STACK}", cleaned)
+    if cleaned == text and len(text) <= MAX_QUICK_CHARS:
+        _CLEAN[text, rules] = None
+        if len(_CLEAN) > MAX_CLEAN:
+            del _CLEAN[next(iter(_CLEAN))]
+    return cleaned
+
+
+_CLEAN: Final[dict[tuple[str, tuple[bool, bool]], None]] = {}
+"""Texts in which the patterns found nothing, by what was looked for. Each text of an error comes by several times, and
+hints are always the same. Texts that have lost something are not kept."""
 
 
 def secret_values() -> list[str]:
@@ -741,11 +759,13 @@ class Turns:
     nobody but the script that called it."""
 
     def __init__(self) -> None:
-        self._one = CapacityLimiter(1)
+        self._limiter: CapacityLimiter | None = None
 
     async def of(self, clean: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """`clean(...)`, in a thread, when its turn comes."""
-        return await anyio.to_thread.run_sync(partial(clean, *arguments, **options), limiter=self._one)
+        if self._limiter is None:
+            self._limiter = CapacityLimiter(1)  # few scripts need it, and making it takes longer than cleaning a text
+        return await anyio.to_thread.run_sync(partial(clean, *arguments, **options), limiter=self._limiter)
 
     async def clean_error(self, error: CodeCallError, options: SanitizationOptions) -> None:
         """`clean_error`, at once when there is little to clean."""

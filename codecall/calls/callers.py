@@ -22,6 +22,7 @@ import ipaddress
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fastmcp.server.dependencies import get_access_token
@@ -148,6 +149,7 @@ async def _tenant(context: Context | None, tenant: Tenant | None) -> tuple[str, 
     return ("tenant", str(name)) if name is not None else None
 
 
+@lru_cache(maxsize=1_024)
 def _network(host: str) -> str:
     """An IPv6 peer stands for its /64, all of which belongs to one customer; anything else for itself."""
     try:

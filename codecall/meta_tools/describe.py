@@ -10,8 +10,9 @@ of the usage examples only the author's own: how to call a tool, which the made 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import anyio.to_thread
 from fastmcp.tools.base import ToolResult
@@ -91,6 +92,9 @@ _INPUT: JsonObject = {
     "required": ["toolNames"],
     "additionalProperties": False,
 }
+_ADDRESS: Final = re.compile("[:{]")
+"""What a URI and a URI template have one of: a scheme, or a variable."""
+
 _TEXT: JsonObject = {"type": "string"}
 _NAMES: JsonObject = {"type": "array", "items": _TEXT}
 _HINT: JsonObject = {"type": "boolean"}
@@ -186,7 +190,7 @@ async def _all_named(name: str, view: CatalogView, offers: Offers) -> list[Catal
     tool = await view.find(name)
     found = [] if tool is None else [tool]
     try:
-        others = [await offers.find(kind, name) for kind in KINDS]
+        others = [await offers.find(kind, name) for kind in KINDS if kind == "prompt" or _ADDRESS.search(name)]
     except Exception as failure:
         if tool is None:
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -28,9 +29,6 @@ for a machine that is overloaded."""
 HOLD_S = 0.002
 """How long a worker that keeps talking may keep the event loop from anybody else, in seconds."""
 
-QUIET_S = 0.05
-"""How long a tool call runs before the server listens for a worker that speaks or ends meanwhile, in seconds."""
-
 FEWEST_PIECES = 256
 """Pieces any frame may arrive in."""
 
@@ -53,7 +51,15 @@ class Pipe:
         self._gone = gone
         self._buffer = bytearray()
         self._held_since = 0.0
+        self._due = 0
+        """Bytes of the frame that is being read, its header included."""
+        self._receiving = False
         self._waiting: asyncio.Future[None] | None = None
+        """Whoever reads, until something has been taken in."""
+        self._writing: asyncio.Future[None] | None = None
+        self._notice: Callable[[], object] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Which tells of what arrives."""
         self.longest_frame = wire.MAX_READY_BYTES
         """Longest frame the worker may send, in bytes."""
 
@@ -93,23 +99,39 @@ class Pipe:
             frame = frame[sent:]
         return frame
 
-    async def receive(self, patience: float = 0.0) -> wire.WorkerMessage:
+    async def receive(self, patience: float = 0.0, until: float = math.inf) -> wire.WorkerMessage:
         """Read one frame. Cancelling loses nothing: what has arrived stays buffered.
 
         Args:
             patience: Seconds to look for an answer without letting go of the event loop.
+            until: When to give up, in seconds of the event loop's clock.
 
         Raises:
+            TimeoutError: nothing that is whole had come by then.
             MessageValidationError, MessageSizeError, MessageFloodError: the worker broke the protocol.
             WorkerCrashedError, ExecutionAbortedError: the worker is gone.
         """
+        self._receiving = True
+        try:
+            needed = await self._whole(patience, until)
+        finally:
+            self._receiving = False
+        body = bytes(memoryview(self._buffer)[wire.HEADER.size : needed])
+        del self._buffer[:needed]
+        try:
+            return wire.decode_worker_message(body)
+        except wire.InvalidMessage:
+            raise MessageValidationError("The worker sent something that is not a message of the protocol") from None
+
+    async def _whole(self, patience: float, until: float) -> int:
+        """The length of the next frame with its header; all of it has been taken in then."""
         needed = wire.HEADER.size
         length = -1
         pieces = 0
         while True:
             if len(self._buffer) >= needed:
                 if length >= 0:
-                    break
+                    return needed
                 (length,) = wire.HEADER.unpack_from(self._buffer)
                 if length > self.longest_frame:
                     raise MessageSizeError(
@@ -120,65 +142,98 @@ class Pipe:
             pieces += 1
             if pieces > FEWEST_PIECES + needed // SMALLEST_PIECE:
                 raise MessageFloodError("The worker sent a message in crumbs")
-            await self._fill(needed, patience)
+            await self._fill(needed, patience, until)
             patience = 0.0
-        body = bytes(memoryview(self._buffer)[wire.HEADER.size : needed])
-        del self._buffer[:needed]
-        try:
-            return wire.decode_worker_message(body)
-        except wire.InvalidMessage:
-            raise MessageValidationError("The worker sent something that is not a message of the protocol") from None
 
-    async def _fill(self, needed: int, patience: float) -> None:
+    async def _fill(self, needed: int, patience: float, latest: float) -> None:
+        """Take in what arrives next."""
+        had, self._due = len(self._buffer), needed
         now = time.perf_counter()
         if now - self._held_since > HOLD_S:
             # What arrives without a wait would never let anybody else run, deadlines included. A worker that has only
             # just been written to has not answered yet, and looking would take as long as waiting begins.
-            await (asyncio.sleep(0) if patience else self._wait_readable())
+            await (asyncio.sleep(0) if patience else self._arrival(latest))
             self._held_since = now = time.perf_counter()
         until = now + patience if patience else 0.0
-        while True:
-            try:
-                data = self._connection.recv(max(_RECEIVE_BYTES, min(needed - len(self._buffer), 1 << 22)))
-            except BlockingIOError:
-                if not patience or time.perf_counter() > until:
-                    await self._wait_readable()
-                    self._held_since = time.perf_counter()
-                continue
-            except OSError:
-                data = b""
-            if not data:
-                raise await self._gone()
-            self._buffer += data
-            return
+        while len(self._buffer) == had and not self._take_in():
+            if not patience or time.perf_counter() > until:
+                await self._arrival(latest)
+                self._held_since = time.perf_counter()
+        if len(self._buffer) == had:
+            raise await self._gone()
+
+    def _take_in(self) -> bool:
+        """Read what there is; whether there was anything, the end included."""
+        try:
+            data = self._connection.recv(max(_RECEIVE_BYTES, min(self._due - len(self._buffer), 1 << 22)))
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self._turn_away()  # the end stays readable
+        self._buffer += data
+        return True
 
     # asyncio's own hooks rather than anyio's: those go round the event loop once more for every wait, which would be
-    # a fifth of what a tool call costs here. (FastMCP runs on asyncio only.)
+    # a fifth of what a tool call costs here. (FastMCP runs on asyncio only.) And one that stays, since to come and go
+    # with every wait takes longer than the wait's other parts.
 
-    # By number: looked for by the socket itself, one that is not registered is described in full each time.
-
-    async def _wait_readable(self) -> None:
-        if (number := self._connection.fileno()) < 0:
-            return
+    def _listen(self) -> None:
+        """Be told by the event loop of what arrives, from now on."""
         loop = asyncio.get_running_loop()
+        if self._loop is not loop and self._connection.fileno() >= 0:
+            self._turn_away()
+            # By number: looked for by the socket itself, one that is not registered is described in full each time.
+            loop.add_reader(self._connection.fileno(), self._arrived)
+            self._loop = loop
+
+    def _turn_away(self) -> None:
+        """Be told no more."""
+        loop, self._loop = self._loop, None
+        if loop is not None and (number := self._connection.fileno()) >= 0:
+            loop.remove_reader(number)
+
+    def _arrived(self) -> None:
+        """There is something to read, or there was when the event loop looked."""
+        if not self._receiving:
+            # Out of turn, and once is enough: until somebody reads it the loop would call again and again.
+            if self._next() is not None:
+                self._turn_away()
+                self._noticed()
+        elif self._waiting is not None and not self._waiting.done() and self._take_in():
+            _wake(self._waiting)
+
+    def _noticed(self) -> None:
+        if self._notice is not None:
+            self._notice()
+
+    async def _arrival(self, until: float) -> None:
+        """Wait until something has been taken in, or the worker is gone."""
+        if self._connection.fileno() < 0:
+            return
+        self._listen()
+        loop = asyncio.get_running_loop()
+        if (left := until - loop.time()) <= 0:
+            raise TimeoutError
         self._waiting = loop.create_future()
-        loop.add_reader(number, _wake, self._waiting)
+        late = loop.call_at(until, _late, self._waiting) if left < math.inf else None
         try:
             await self._waiting
         finally:
+            if late is not None:
+                late.cancel()
             self._waiting = None
-            if self._connection.fileno() >= 0:
-                loop.remove_reader(number)
 
     async def _wait_writable(self) -> None:
         number = self._connection.fileno()
         loop = asyncio.get_running_loop()
-        self._waiting = loop.create_future()
-        loop.add_writer(number, _wake, self._waiting)
+        self._writing = loop.create_future()
+        loop.add_writer(number, _wake, self._writing)
         try:
-            await self._waiting
+            await self._writing
         finally:
-            self._waiting = None
+            self._writing = None
             if self._connection.fileno() >= 0:
                 loop.remove_writer(number)
 
@@ -203,35 +258,15 @@ class Pipe:
 
     @contextlib.contextmanager
     def overheard(self, notice: Callable[[], object]) -> Generator[None]:
-        """Within this the server has the turn: `notice` is called once the worker speaks all the same, or has ended.
-
-        Listening starts after `QUIET_S`: most tool calls are over by then, and it costs as much as they do.
-        """
-        loop = asyncio.get_running_loop()
-        heard: asyncio.Future[None] | None = None
-
-        def tell(_: asyncio.Future[None]) -> None:
-            if heard is not None:
-                notice()
-
-        def listen() -> None:
-            nonlocal heard
-            heard = self._waiting = loop.create_future()
-            heard.add_done_callback(tell)
-            if (number := self._connection.fileno()) < 0:
-                _wake(heard)
-            else:
-                loop.add_reader(number, _wake, heard)
-
-        timer = loop.call_later(QUIET_S, listen)
+        """Within this the server has the turn: `notice` is called once the worker speaks all the same, or has ended."""
+        self._notice = notice
+        self._listen()
+        if self._connection.fileno() < 0:
+            notice()
         try:
             yield
         finally:
-            timer.cancel()
-            if heard is not None:
-                heard = self._waiting = None
-                if (number := self._connection.fileno()) >= 0:
-                    loop.remove_reader(number)
+            self._notice = None
 
     async def trouble(self) -> WorkerError:
         """The error for what was `overheard`."""
@@ -242,14 +277,20 @@ class Pipe:
     def close(self) -> None:
         """Close this end. Whoever waits is woken and finds the worker gone."""
         if (number := self._connection.fileno()) >= 0:
-            if self._waiting is not None:
-                loop = self._waiting.get_loop()
-                loop.remove_reader(number)
-                loop.remove_writer(number)
-                _wake(self._waiting)
+            self._turn_away()
+            if self._writing is not None:
+                self._writing.get_loop().remove_writer(number)
             self._connection.close()
+            for waiting in filter(None, (self._waiting, self._writing)):
+                _wake(waiting)
+            self._noticed()
 
 
 def _wake(waiting: asyncio.Future[None]) -> None:
     if not waiting.done():
         waiting.set_result(None)
+
+
+def _late(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_exception(TimeoutError())

@@ -6,8 +6,8 @@ MESSAGE_INVALID (or a nearer code), and the pool kills it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import math
 import time
 from dataclasses import dataclass, field, replace
 
@@ -160,25 +160,26 @@ class Run:
         # What it says of the time it has used can only shorten the wait.
         used_ms = max(self.script_ms, self._turns_ms)
         allowed_ms = max(0.0, self.limits.timeout_ms - used_ms) + WATCHDOG_GRACE_MS
-        with anyio.move_on_after(allowed_ms / 1000) as turn:
-            while True:
+        now = asyncio.get_running_loop().time
+        until = now() + allowed_ms / 1000
+        while True:
+            try:
                 # With no other script about, going to sleep and waking up takes longer than the worker's answer.
-                message = await self.worker.pipe.receive(PATIENCE_S if len(self.worker.peers) == 1 else 0.0)
-                if not isinstance(message, wire.Ask | wire.Plan):
-                    break
-                # What the server takes to answer is not the script's time.
-                left = turn.deadline - anyio.current_time()
-                turn.deadline = math.inf
-                await self._send(await self.questions.answer(message))
-                turn.deadline = anyio.current_time() + left
-            if isinstance(message, wire.Ready):
-                raise MessageValidationError("The worker sent a message out of turn")
-            took_ms = allowed_ms - (turn.deadline - anyio.current_time()) * 1000
-            self._turns_ms += max(0.0, took_ms - LATENCY_MS)
-            self._account(message)
-            return message
-        self.worker.retired = True
-        raise WorkerTimeoutError(f"Script execution timed out after {self.limits.timeout_ms}ms")
+                message = await self.worker.pipe.receive(PATIENCE_S if len(self.worker.peers) == 1 else 0.0, until)
+            except TimeoutError:
+                self.worker.retired = True
+                raise WorkerTimeoutError(f"Script execution timed out after {self.limits.timeout_ms}ms") from None
+            if not isinstance(message, wire.Ask | wire.Plan):
+                break
+            began = now()
+            await self._send(await self.questions.answer(message))
+            until += now() - began  # what the server takes to answer is not the script's time
+        if isinstance(message, wire.Ready):
+            raise MessageValidationError("The worker sent a message out of turn")
+        took_ms = allowed_ms - (until - now()) * 1000
+        self._turns_ms += max(0.0, took_ms - LATENCY_MS)
+        self._account(message)
+        return message
 
     async def _send(self, message: wire.ServerMessage) -> None:
         """Write to a worker that waits."""
