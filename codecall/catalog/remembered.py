@@ -53,6 +53,8 @@ class Listing:
     """The same without the tools."""
     proved: bool = False
     """Whether it has a fingerprint: then the tools are those that calls reach."""
+    shown: dict[str, CatalogEntry | None] = field(default_factory=dict[str, "CatalogEntry | None"])
+    """Of a listing with a fingerprint, the entries that were asked for one by one, as they are shown."""
 
 
 class _Proved(NamedTuple):

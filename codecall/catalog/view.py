@@ -152,8 +152,17 @@ class CatalogView:
         return self._listing
 
     def _find(self, listing: Listing, tool: Tool) -> CatalogEntry | None:
+        if listing.proved and tool.name in listing.shown:
+            entry = listing.shown[tool.name]
+        else:
+            entry = self._shown(listing, tool)
+            if listing.proved:
+                listing.shown[tool.name] = entry
+        return entry if entry is not None and self._includes(tool) else None
+
+    def _shown(self, listing: Listing, tool: Tool) -> CatalogEntry | None:
         entry = self._catalogue.entry(listing, tool)
-        if entry is None or not self._includes(tool):
+        if entry is None:
             return None
         given = presented(entry.input_schema, inline=self._inline)
         gives = presented(entry.output_schema, inline=self._inline)

@@ -49,7 +49,7 @@ class Underway:
     ) -> None:
         self.session = session
         self.context = context
-        self.scope = anyio.CancelScope(deadline=anyio.current_time() + timeout_s)
+        self.scope = anyio.CancelScope(deadline=asyncio.get_running_loop().time() + timeout_s)
         # What is done for the client is done with the variables of his request: FastMCP finds the request there.
         self._variables = contextvars.copy_context()
         self._timeout_s = timeout_s
@@ -65,7 +65,7 @@ class Underway:
         """Give the call its whole time again, and pass the progress on. What comes while an earlier one is being
         written replaces what waits."""
         if not self._asks:
-            self.scope.deadline = anyio.current_time() + self._timeout_s
+            self.scope.deadline = asyncio.get_running_loop().time() + self._timeout_s
         if self._said and isinstance(self._said[-1], tuple):
             self._said.pop()
         self._say((progress, total, message))
@@ -92,7 +92,7 @@ class Underway:
             task.cancel()
             self._asks -= 1
             if not self._asks:
-                self.scope.deadline = anyio.current_time() + self._timeout_s
+                self.scope.deadline = asyncio.get_running_loop().time() + self._timeout_s
         if task.cancelled():
             raise MCPError(code=mcp_types.INVALID_REQUEST, message="Refused by the gateway: the call has ended")
         return task.result()
