@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codecall.envelopes import ExecutionResult
@@ -81,7 +81,12 @@ def find_spaces(names: Sequence[str]) -> dict[str, Space]:
 
 
 async def attacked(
-    enclave: Enclave, source: str, canaries: Canaries, *, timeout_ms: int | None = None, follows: bool = True
+    enclave: Enclave,
+    source: str,
+    canaries: Canaries,
+    *,
+    limits: Mapping[str, object] | None = None,
+    follows: bool = True,
 ) -> ExecutionResult:
     """The end of `source`, run with the tools and the context of every attack, right behind another tenant's script;
     with `follows=False` behind whatever there was."""
@@ -120,7 +125,7 @@ async def attacked(
         tools=tools,
         allowed_tools=ALLOWED,
         context={"tenant": "t1"},
-        config=None if timeout_ms is None else {"timeout_ms": timeout_ms},
+        config=limits,
     )
 
 

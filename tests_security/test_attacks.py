@@ -29,9 +29,14 @@ FOLDER = Path(__file__).parent
 FORCED = os.environ.get(PRESET_ENVIRONMENT_VARIABLE)
 """The preset that all programs run under, whatever they ask for."""
 
-TIMES_MS = {"TIMEOUT": 600, "WORKER_TIMEOUT": 600, "WORKER_MEMORY_EXCEEDED": 15_000}
-"""Time for programs that end so, where their preset may be any. Waiting for the end of all they have shows no more, and
-a slow machine must not end one before it has filled the memory."""
+LIMITS: Mapping[str, Mapping[str, object]] = {
+    "TIMEOUT": {"timeout_ms": 600},
+    "WORKER_TIMEOUT": {"timeout_ms": 600},
+    "WORKER_MEMORY_EXCEEDED": {"timeout_ms": 15_000, "memory_mb": 16},
+    "STEP_LIMIT": {"max_steps": 200_000},
+}
+"""Of programs that end so, where their preset may be any. Waiting for the end of all they have shows no more, and a
+slow machine must not end one before it has filled the memory."""
 
 STOPPED = (LimitExceeded, ScriptTimeoutError, WorkerTimeoutError, WorkerMemoryError)
 """Ends that a preset's limits make."""
@@ -90,10 +95,11 @@ async def test_program(program: Program, enclaves: Mapping[str, Enclave], canari
     stated = program.preset or "secure"
     preset = FORCED or stated
     code = program.outcome.code if isinstance(program.outcome, Failure) else None
-    timeout_ms = TIMES_MS.get(code or "") if program.preset is None else None
+    limits = LIMITS.get(code or "") if program.preset is None else None
     refused = findings(program, preset)
-    # What the guard refuses is not run, behind no other script either.
-    result = await attacked(enclaves[preset], program.source, canaries, timeout_ms=timeout_ms, follows=not refused)
+    # What the guard refuses is not run, behind no other script either; and honest programs look for no secrets.
+    follows = not (refused or is_honest(program))
+    result = await attacked(enclaves[preset], program.source, canaries, limits=limits, follows=follows)
     assert canaries.leaked(result) == []
     wrong = objection(program, result, stated, preset)
     assert wrong is None, wrong

@@ -69,6 +69,7 @@ for (let i = 0; i < 3; i++) for (let j = 0; j < 4000; j++) n += 1;
 return n;
 //= 12000
 --- many loops of few turns are steps all the same
+//@ preset: secure
 const spin = () => { for (let i = 0; i < 1000; i++); };
 for (let i = 0; i < 2000; i++) spin();
 //~ STEP_LIMIT Script exceeded the limit of 1000000 steps
