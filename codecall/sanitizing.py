@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Final, Literal, NamedTuple, ParamSpec, TypeVar, cast
@@ -42,7 +43,7 @@ MAX_VALUE_CHARS: Final = 32_000
 """Characters of all strings in one error's details; each that is beyond is replaced by a mark."""
 
 MAX_CLEAN: Final = 1_024
-"""Texts that are remembered to have nothing to lose; 1 MB at most."""
+"""Texts that are remembered to have nothing to lose; 2 MB of text at most."""
 
 MAX_QUICK_CHARS: Final = 500
 """Longest text that is cleaned on the event loop. One made to take long takes 5 microseconds a character."""
@@ -653,13 +654,14 @@ def _clean_visible(text: str, options: SanitizationOptions) -> str:
     if cleaned == text and len(text) <= MAX_QUICK_CHARS:
         _CLEAN[text, rules] = None
         if len(_CLEAN) > MAX_CLEAN:
-            del _CLEAN[next(iter(_CLEAN))]
+            _ = _CLEAN.popitem(last=False)
     return cleaned
 
 
-_CLEAN: Final[dict[tuple[str, tuple[bool, bool]], None]] = {}
+_CLEAN: Final[OrderedDict[tuple[str, tuple[bool, bool]], None]] = OrderedDict()
 """Texts in which the patterns found nothing, by what was looked for. Each text of an error comes by several times, and
-hints are always the same. Texts that have lost something are not kept."""
+hints are always the same. Texts that have lost something are not kept. Threads share it (`Turns`): each step on it is
+one that no other can come into."""
 
 
 def secret_values() -> list[str]:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codecall import sanitizing
 from codecall.errors import ScriptError, ToolCallError, WorkerStartupError
 from codecall.options import SanitizationOptions
 from codecall.sanitizing import (
     CREDENTIAL,
+    MAX_CLEAN,
     MAX_DEPTH,
     MAX_NODES,
+    MAX_QUICK_CHARS,
     MAX_TEXT_CHARS,
     PATTERNS,
     STACK,
@@ -262,3 +267,72 @@ def test_every_text_of_an_error_is_cleaned() -> None:
             assert "/home/ann" not in str(error.as_dict())
     assert tool.as_dict()["details"] == {"a": ["[path]"]}
     assert worker.hint == "Run `[path] -m x`"
+
+
+# ------------------------------------------------------------------------------------------------------- what is kept
+
+
+def kept(text: str) -> bool:
+    """Whether a text is remembered to have nothing to lose."""
+    return any(text in known for known, _ in sanitizing._CLEAN)
+
+
+def test_a_secret_that_comes_later_is_removed_from_a_text_that_was_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "the answer was kept-for-later-7"
+    for _ in range(2):
+        assert clean_text(text, ON) == text
+        assert kept(text)
+    monkeypatch.setenv("LATE_SECRET", "kept-for-later-7")
+    for _ in range(2):
+        assert clean_text(text, ON) == f"the answer was {CREDENTIAL}"
+    monkeypatch.delenv("LATE_SECRET")
+    assert clean_text(text, ON) == text
+
+
+def test_what_is_clean_by_some_rules_is_not_by_others() -> None:
+    text = "clean to some: /home/ann/other-rules"
+    paths = SanitizationOptions(remove_stack_traces=False, remove_file_paths=True)
+    stacks = SanitizationOptions(remove_stack_traces=True, remove_file_paths=False)
+    for _ in range(2):
+        assert clean_text(text, OFF) == clean_text(text, stacks) == text
+        assert "/home/ann" not in clean_text(text, paths)
+        assert "/home/ann" not in clean_text(text, ON)
+
+
+@pytest.mark.parametrize("row", PATTERNS, ids=lambda row: row.name)
+def test_a_text_that_has_lost_something_is_not_kept(row: Row) -> None:
+    sanitizing._CLEAN.clear()
+    for _ in range(2):
+        assert clean_text(row.example, ON) == row.cleaned
+        assert not kept(row.example)
+
+
+def test_what_is_kept_is_bounded() -> None:
+    for number in range(MAX_CLEAN + 20):
+        assert clean_text(f"text {number} of many", ON) == f"text {number} of many"
+    assert len(sanitizing._CLEAN) == MAX_CLEAN
+    assert kept(f"text {MAX_CLEAN + 19} of many")
+    assert not kept("text 7 of many")
+    for length, fits in ((MAX_QUICK_CHARS, True), (MAX_QUICK_CHARS + 1, False)):
+        text = "y" * length
+        assert clean_text(text, ON) == text
+        assert kept(text) == fits
+
+
+def test_threads_clean_at_the_same_time() -> None:
+    """As the details of two scripts' errors do."""
+    sanitizing._CLEAN.clear()
+    for number in range(MAX_CLEAN):
+        sanitizing._CLEAN[f"{number} before", (True, True)] = None
+
+    def clean(thread: int) -> list[str]:
+        return [clean_text(f"{thread} {number}", ON) for number in range(300)]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert [len(set(texts)) for texts in threads.map(clean, range(4))] == [300] * 4
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(sanitizing._CLEAN) == MAX_CLEAN

@@ -23,7 +23,7 @@ from codecall.catalog.fingerprint import READ
 _BOTTOM: Final = "Provider.get_tool.<locals>.base"
 """What the innermost transform of a provider is given to go on with."""
 
-_OF_SERVERS: Final = frozenset({"get_tool", "_get_tool"})
+_OWN: Final = frozenset({"get_tool", "_get_tool", "_get_highest_version_result"})
 """Attributes of one object that would be used in place of what its class has."""
 
 # Set while FastMCP looks for a tool by the hash of its identity: then not every name means what it says.
@@ -33,8 +33,11 @@ _sought_by_hash: Final = getattr(base, "hashed_lookup_target", None)
 async def look_up(name: str, call_next: GetToolNext, version: VersionSpec | None) -> Tool | None:
     """The tool that `call_next` would give."""
     if (server := _beneath(call_next)) is not None:
-        found = [tool for each in server.providers if (tool := await each.get_tool(name, version)) is not None]
-        tool = max(found, key=version_sort_key, default=None)
+        try:
+            found = [tool for each in server.providers if (tool := await each.get_tool(name, version)) is not None]
+            tool = max(found, key=version_sort_key, default=None)
+        except Exception:
+            tool = None  # what a failure comes to depends on the server
         if tool is not None and tool.auth is None:
             return tool
     return await call_next(name, version=version)
@@ -46,7 +49,7 @@ def _beneath(call_next: GetToolNext) -> Server | None:
         return None
     cells = cast("tuple[CellType, ...]", getattr(call_next, "__closure__", None) or ())
     server: object = cells[0].cell_contents if len(cells) == 1 else None
-    if type(server) is not FastMCP or not _OF_SERVERS.isdisjoint(vars(server)):
+    if type(server) is not FastMCP or not _OWN.isdisjoint(vars(server)):
         return None
     if _sought_by_hash is None or _sought_by_hash(server) is not None:
         return None
@@ -54,4 +57,4 @@ def _beneath(call_next: GetToolNext) -> Server | None:
 
 
 def _answers_at_once(provider: Provider) -> bool:
-    return type(provider) is LocalProvider and _OF_SERVERS.isdisjoint(vars(provider)) and not provider.transforms
+    return type(provider) is LocalProvider and _OWN.isdisjoint(vars(provider)) and not provider.transforms

@@ -112,6 +112,33 @@ async def test_a_broken_listing_of_prompts_leaves_tools_described(shop: Any) -> 
     assert refused == "codecall:describe: the server failed (RuntimeError)"
 
 
+async def test_only_what_a_name_can_be_is_listed(shop: Any) -> None:
+    listed: list[str | None] = []
+
+    class Listing(Middleware):
+        async def on_message(self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]) -> Any:
+            if context.method in ("resources/list", "resources/templates/list", "prompts/list"):
+                listed.append(context.method)
+            return await call_next(context)
+
+    shop.server.add_middleware(Listing())
+    shop.server.resource("orders:{order}", name="one")(lambda order: order)
+    shop.server.resource("orders:all", name="all")(lambda: "all")
+    every = ["resources/list", "resources/templates/list", "prompts/list"]
+    names = {
+        ("users_list", "send_mail", "letter"): ["prompts/list"],
+        ("data://hours",): every,
+        ("orders:all",): every,
+        ("orders:{order}",): every,
+        ("orders:refund", "letter"): every,
+    }
+    for asked, expected in names.items():
+        listed.clear()
+        answer = await shop.ask("codecall:describe", toolNames=list(asked))
+        assert answer["notFound"] == []
+        assert sorted(listed) == sorted(expected)
+
+
 # ----------------------------------------------------------------------------------------------------------- execute
 
 

@@ -261,8 +261,8 @@ class Pipe:
         """Within this the server has the turn: `notice` is called once the worker speaks all the same, or has ended."""
         self._notice = notice
         self._listen()
-        if self._connection.fileno() < 0:
-            notice()
+        if self._buffer or self._connection.fileno() < 0:
+            notice()  # the event loop tells only of what has not been taken in
         try:
             yield
         finally:
