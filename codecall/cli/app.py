@@ -13,7 +13,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Final
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -81,8 +81,10 @@ def run(words: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if words is None else list(words)
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
-            # A terminal that cannot show a character gets its escape instead of a traceback.
-            reconfigure(errors="backslashreplace")
+            # A terminal that cannot show a character gets its escape instead of a traceback. (Of a file the stream asks
+            # where in it it is, which is not to be had any more where the front door has taken it.)
+            with suppress(OSError):
+                reconfigure(errors="backslashreplace")
     try:
         with nullcontext([]) if given[:1] == ["serve"] else _sigterm_as_ctrl_c() as terminated:
             code = _ended(given)

@@ -1,4 +1,4 @@
-"""Through the front door, once the server stands: the standard input and output that it is given.
+"""Through the front door, once the server stands: what it reads, and where its words go.
 
 It reads what the client has said before, then on from the client's descriptor. What it writes goes to the client, but
 for second answers to questions that the door has answered: these are compared with what was said. Answers to questions
@@ -58,29 +58,55 @@ class Passage:
         """Let the server find the end of its input. May be called by a signal handler."""
         os.write(self._stopping, b"\0")
 
-    def read(self, room: memoryview) -> int:
-        """Put in there what the client says next; how many bytes, 0 at the end."""
-        if self._ahead is None:
-            self._door.hand_over()
-            self._ahead = memoryview(bytes(self._door.heard))
-            self._line = bytes(self._door.heard[self._door.at :])
-        while True:
-            if self._ahead:
-                ready = select.select([self._stop], [], [], 0)[0]
-            else:
-                ready = select.select([self._stop, self._door.stdin], [], [])[0]
-            if self._stop in ready:
-                return 0
-            if taken := min(len(room), len(self._ahead)):
-                room[:taken], self._ahead = self._ahead[:taken], self._ahead[taken:]
-                return taken
+    @property
+    def stdin(self) -> int:
+        """The descriptor that the client writes to."""
+        return self._door.stdin
+
+    @property
+    def stdout(self) -> int:
+        """The one it reads from."""
+        return self._door.stdout
+
+    @property
+    def stopped(self) -> int:
+        """One that can be read from once this was told to stop."""
+        return self._stop
+
+    @property
+    def compares(self) -> bool:
+        """Whether the next thing that the server says may be an answer to a question of the record."""
+        return bool(self._door.asked)
+
+    def begin(self) -> bytes:
+        """What the client has said to the door, which listens no more. Waits for the door."""
+        self._door.hand_over()
+        heard = self._door.heard
+        self._line = bytes(heard[self._door.at : self._door.at + MAX_BYTES + 1])
+        return bytes(heard)
+
+    def next(self) -> bytes:
+        """What the client says next; waits for it. Nothing at the end."""
+        while self._stop not in select.select([self._stop, self._door.stdin], [], [])[0]:
             try:
-                chunk = os.read(self._door.stdin, len(room))
+                chunk = os.read(self._door.stdin, CHUNK)
             except BlockingIOError:
                 continue
-            room[: len(chunk)] = chunk
-            self._hear(chunk)
-            return len(chunk)
+            self.hear(chunk)
+            return chunk
+        return b""
+
+    def read(self, room: memoryview) -> int:
+        """Put in there what the client says first, or next; how many bytes, 0 at the end."""
+        if self._ahead is None:
+            self._ahead = memoryview(self.begin())
+        if not self._ahead:
+            self._ahead = memoryview(self.next())
+        elif select.select([self._stop], [], [], 0)[0]:
+            return 0
+        taken = min(len(room), len(self._ahead))
+        room[:taken], self._ahead = self._ahead[:taken], self._ahead[taken:]
+        return taken
 
     def write(self, data: bytes) -> None:
         """Send what the server says: one message."""
@@ -90,8 +116,8 @@ class Passage:
         except OSError:  # the client reads no more, which is as good as gone
             self.stop()
 
-    def _hear(self, said: bytes) -> None:
-        """Look for questions. They end with the first call, and so does this."""
+    def hear(self, said: bytes) -> None:
+        """Look for questions in what the client says. They end with the first call, and so does this."""
         if self._door.listener.over:
             return
         *lines, rest = (self._line + said).split(b"\n")

@@ -30,6 +30,7 @@ from codecall.gateway.options import GatewayOptions, ServeOptions
 from codecall.gateway.passage import Passage
 from codecall.gateway.processes import end_all_now
 from codecall.gateway.recording import Recording
+from codecall.gateway.speaking import speak
 
 logger = logging.getLogger("codecall")
 
@@ -77,8 +78,8 @@ async def _over_stdio(options: GatewayOptions, words: Sequence[str], files: Iter
             print(_ALONE, file=sys.stderr)
         recording = Recording(gateway, words, files)
         passage = Passage(opened() or open_door({}), recording.note)
-        with passage.standard(), signals.lead_to(passage.stop):
-            await gateway.server.run_stdio_async(show_banner=False)
+        with signals.lead_to(passage.stop):
+            await speak(gateway.server, passage)
         recording.write()
 
 

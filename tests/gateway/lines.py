@@ -1,13 +1,14 @@
-"""A client that speaks JSON-RPC line by line over two pipes, and a small server behind a front door."""
+"""A client that speaks JSON-RPC line by line over two pipes or sockets, before a front door."""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Mapping
 from typing import Any
 
-from codecall.gateway.frontdoor import Door
+from codecall.gateway.frontdoor import Door, write_all
 
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -37,18 +38,18 @@ INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
 
 
 class Line:
-    """The client's ends of both pipes, and a door at the others."""
+    """The client's ends of both pipes, or of two sockets, as Node has them, and a door at the others."""
 
-    def __init__(self, record: Mapping[str, str] | None = None) -> None:
-        self._theirs_in, self._out = os.pipe()
-        self._in, self._theirs_out = os.pipe()
+    def __init__(self, record: Mapping[str, str] | None = None, *, sockets: bool = False) -> None:
+        self._theirs_in, self._out = _sockets() if sockets else os.pipe()
+        self._in, self._theirs_out = _sockets() if sockets else os.pipe()
         self._rest = b""
         self._deaf = False
         self.door = Door(record or {}, self._theirs_in, self._theirs_out)
 
     def say(self, *messages: bytes) -> None:
         """Send messages."""
-        os.write(self._out, b"".join(messages))
+        write_all(self._out, b"".join(messages))
 
     def leave(self) -> None:
         """Close the end that the client writes to."""
@@ -74,3 +75,8 @@ class Line:
         ours = [*([] if self._deaf else [self._in]), *([self._out] if self._out >= 0 else [])]
         for descriptor in (self._theirs_in, self._theirs_out, *ours):
             os.close(descriptor)
+
+
+def _sockets() -> tuple[int, int]:
+    one, other = socket.socketpair()
+    return one.detach(), other.detach()

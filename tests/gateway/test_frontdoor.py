@@ -13,6 +13,7 @@ from fastmcp import FastMCP
 from codecall.gateway.frontdoor import Door
 from codecall.gateway.passage import Passage
 from codecall.gateway.questions import Listener, Question
+from codecall.gateway.speaking import speak
 from tests.gateway.lines import INITIALIZED, Line, initialize, modern, request
 
 TOOLS = {"tools": [{"name": "sum", "inputSchema": {"type": "object"}}]}
@@ -64,16 +65,15 @@ async def run(behind: FastMCP, line: Line, client: Callable[[], None], noted: No
     notes = noted if noted is not None else Noted()
     passage = Passage(line.door, notes)
 
-    def speak() -> None:
+    def told() -> None:
         try:
             client()
         except BaseException:
             passage.stop()
             raise
 
-    speaking = asyncio.create_task(asyncio.to_thread(speak))
-    with passage.standard():
-        await behind.run_stdio_async(show_banner=False, log_level="ERROR")
+    speaking = asyncio.create_task(asyncio.to_thread(told))
+    await speak(behind, passage)
     await speaking
     return notes
 
