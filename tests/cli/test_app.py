@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,7 +154,8 @@ def test_a_full_disk_is_an_error(loaded_python: LoadedPython):
     assert ran.stderr == "error: CANNOT_WRITE: Cannot write the answer: No space left on device\n"
 
 
-def test_serve_without_words(cli: CommandLine, loaded_python: LoadedPython):
+def test_serve_without_words(cli: CommandLine, loaded_python: LoadedPython, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("FASTMCP_LOG_LEVEL")  # with it, the loaded Python would not do
     command = [loaded_python.executable, "-m", "codecall.cli", "serve"]
     none = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert (none.returncode, none.stdout) == (exits.USAGE, "")
@@ -183,7 +185,10 @@ def test_ctrl_c_while_modules_are_loaded(monkeypatch: pytest.MonkeyPatch, capsys
 
 
 @pytest.mark.parametrize("of_ctrl_c", [signal.SIG_DFL, signal.SIG_IGN])
-def test_a_signal_ends_a_run_at_once(cli: CommandLine, loaded_python: LoadedPython, of_ctrl_c: signal.Handlers):
+def test_a_signal_ends_a_run_at_once(
+    cli: CommandLine, loaded_python: LoadedPython, monkeypatch: pytest.MonkeyPatch, of_ctrl_c: signal.Handlers
+):
+    monkeypatch.delenv("FASTMCP_LOG_LEVEL")
     # SIGTERM goes the way of Ctrl-C.
     cli.serve(shop=["list"])
     cli.write("a.js", "console.log('on'); for (let i = 0; i < 1e9; i++) { await shop.list({}); }")
@@ -201,3 +206,14 @@ def test_a_signal_ends_a_run_at_once(cli: CommandLine, loaded_python: LoadedPyth
     out, err = started.communicate(timeout=30)
     assert started.returncode == exits.TERMINATED
     assert (out, err) == ("", "error: INTERRUPTED: Interrupted\n")
+
+
+def test_standard_output_may_be_a_file_that_something_else_has_taken(tmp_path: Path):
+    # As the front door of `codecall serve` does at a warm start: where in the file it is cannot be asked any more.
+    code = (
+        "import os, sys; os.dup2(os.pipe()[1], 1); from codecall.cli.app import run; run(['presets', '--json'])"
+        "; sys.stdout.flush()"
+    )
+    with (tmp_path / "said").open("wb") as output:
+        ran = subprocess.run([sys.executable, "-c", code], stdout=output, stderr=subprocess.PIPE, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")

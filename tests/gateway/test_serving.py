@@ -90,15 +90,6 @@ def test_over_stdio_cold_then_warm_then_told_to_end(loaded_python: LoadedPython,
     names = [tool["name"] for tool in answers[1][1]["result"]["tools"]]
     assert names == ["codecall_search", "codecall_describe", "codecall_invoke", "codecall_execute"]
     assert answers[1][2]["result"]["structuredContent"]["result"] == {"tool": "get_customer_5", "id": "7"}
-    # And once more, with a file to write to: the door has taken it before Python's own stream is looked at.
-    said, command = tmp_path / "said", served.process.args
-    assert isinstance(command, list)
-    with said.open("wb") as output:
-        asked = initialize() + INITIALIZED + request(2, "tools/list")
-        command = [sys.executable, *command[1:]]  # with streams as Python makes them
-        ran = subprocess.run(command, input=asked, stdout=output, stderr=subprocess.PIPE, check=False)
-    assert (ran.returncode, ran.stderr) == (0, b"")
-    assert [json.loads(line)["id"] for line in said.read_bytes().splitlines()] == [1, 2]
 
 
 async def test_over_http_with_a_token(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
