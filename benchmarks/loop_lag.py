@@ -111,7 +111,7 @@ def serve(tools: int, *, codecall: bool) -> None:
     if codecall:
         from codecall import CodeCallPlugin
 
-        CodeCallPlugin.init().install(server)
+        CodeCallPlugin.init(vm={"preset": "secure", "timeout_ms": SPIN_MS}).install(server)
     else:
         _plain_tools(server)
     server.run("stdio", show_banner=False, log_level="WARNING")
@@ -151,6 +151,8 @@ def _long_script() -> str:
     return "\n".join([*lines, "return rows.length;"])
 
 
+SPIN_MS = 1_500
+"""How long a script may run."""
 SPIN = "let n = 0; for (const a of Array(4000)) { for (const b of Array(4000)) { n += 1; } } return n;"
 LARGE = f"""
 const row = {{ id: 1000, name: 'x'.repeat(120), open: true }};

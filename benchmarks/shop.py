@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fastmcp import Context, FastMCP
+from fastmcp.server.providers import LocalProvider
 from fastmcp.tools import Tool
 from typing_extensions import TypedDict
 
@@ -12,6 +13,8 @@ ROWS = 2_000
 """Orders in the shop."""
 PAGE = 100
 """Orders in a page."""
+TOGETHER = 500
+"""Tools of a provider at most: it compares each it is given with all it has."""
 
 
 class Item(TypedDict):
@@ -98,8 +101,11 @@ def build(name: str, tools: int) -> FastMCP:
     server: FastMCP = FastMCP(name)
     server.tool(items_get)
     server.tool(orders_list)
-    for tool in _fillers(tools - 2):
-        server.add_tool(tool)
+    holder = server.local_provider
+    for number, tool in enumerate(_fillers(tools - 2), 1):
+        if number % TOGETHER == 0:
+            server.add_provider(holder := LocalProvider())
+        holder.add_tool(tool)
     return server
 
 

@@ -20,7 +20,7 @@ HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signa
 def load_time_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """What counts when Python and its modules are loaded, and so cannot be handed on."""
     prefixes = ("PYTHON", "FASTMCP_", "OTEL_", "COV")
-    handed_on = {"PYTHONPATH", "PYTHONUTF8"}
+    handed_on = {"FASTMCP_LOG_LEVEL", "PYTHONPATH", "PYTHONUTF8", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
     return {name: value for name, value in environment.items() if name.startswith(prefixes) and name not in handed_on}
 
 
@@ -28,7 +28,7 @@ def main(address: str, python: str, environment: dict[str, str]) -> None:
     """Have what stands in the command line run by who listens at `address`, which `environment` was loaded in; if that
     cannot do it, by `python`."""
     command = sys.argv[1:]
-    fits = command and (not command[0].startswith("-") or command[0] in ("-m", "-c"))
+    fits = command and (not command[0].startswith("-") or command[0] in ("-m", "-c") or command[:2] == ["-u", "-c"])
     if not fits or load_time_environment(os.environ) != environment:
         os.execv(python, [python, *command])
     files = os.listdir("/dev/fd")  # noqa: PTH208 - pathlib takes long to load

@@ -8,6 +8,7 @@ is `tests/launch.py`: a small process in the place of the program, to be waited 
 from __future__ import annotations
 
 import array
+import atexit
 import gc
 import json
 import os
@@ -18,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
 from collections.abc import Mapping
@@ -42,6 +44,7 @@ class LoadedPython:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="python")
         address = str(Path(self._folder.name) / "line")
+        environment = {name: value for name, value in os.environ.items() if name != "FASTMCP_LOG_LEVEL"}
         self.executable = str(Path(self._folder.name) / "python")
         """Stands for `sys.executable` in commands of the forms `python program.py`, `python -m module` and
         `python -c text`; others, and those in an environment that changes what is loaded, it hands on to Python. The
@@ -62,7 +65,7 @@ class LoadedPython:
                 stdin=line.fileno(),
                 cwd=REPOSITORY,
                 # BLAS: other threads would be missing in forked processes.
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONUTF8": "1"},
+                env={**environment, "OPENBLAS_NUM_THREADS": "1", "PYTHONUTF8": "1"},
             )
 
     def run(
@@ -164,14 +167,23 @@ def become(request: dict[str, object], descriptors: list[int]) -> None:
     for number, descriptor in zip(numbers, high, strict=True):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    command: list[str] = request["command"]  # type: ignore[assignment]
+    at_once = command[0] == "-u" or "PYTHONUNBUFFERED" in request["env"]  # type: ignore[operator]
+    command = command[command[0] == "-u" :]
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         # Those that are there know of files what is not so for what is open now.
-        stream = open(number, mode, 1 if number == 2 else -1, encoding="utf-8", closefd=False)  # noqa: SIM115
+        lines = number == 2 or (number == 1 and at_once)
+        stream = open(number, mode, 1 if lines else -1, encoding="utf-8", closefd=False)  # noqa: SIM115
         setattr(sys, name, stream)
     os.environ.clear()
     os.environ.update(request["env"])  # type: ignore[arg-type]
     os.chdir(str(request["cwd"]))
-    command: list[str] = request["command"]  # type: ignore[assignment]
+    if level := os.environ.get("FASTMCP_LOG_LEVEL"):
+        import fastmcp
+        from fastmcp.utilities.logging import configure_logging
+
+        fastmcp.settings.log_level = level  # type: ignore[assignment]
+        configure_logging(level=level)  # type: ignore[arg-type]
     sys.executable = sys.argv[1]
     sys.path[:1] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
@@ -190,10 +202,25 @@ def become(request: dict[str, object], descriptors: list[int]) -> None:
             sys.argv[:] = command
             sys.path.insert(0, str(Path(command[0]).parent))
             runpy.run_path(command[0], run_name="__main__")
+    except SystemExit as ending:
+        leave(ending.code)
     except Exception:
         traceback.print_exc()
-        sys.exit(1)
-    sys.exit(0)
+        leave(1)
+    leave(0)
+
+
+def leave(code: object) -> None:
+    """End this process as `sys.exit` does, without taking apart, module by module, what was only loaded here."""
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    gc.collect()  # tells of what the program has left open
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code or 0)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ def test_what_was_measured_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert min(row["codecallMs"], row["codemodeMs"], row["directMs"]) > 0
 
 
-async def test_nothing_codecall_does_stops_the_event_loop():
+async def test_nothing_codecall_does_stops_the_event_loop(loaded_python: LoadedPython, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", loaded_python.executable)
     work = {job.name: job for job in loop_lag.jobs() if job.call is not None}
     worst: dict[str, float] = {}
     async with Client(loop_lag.transport(loop_lag.MANY_TOOLS, codecall=True)) as client:

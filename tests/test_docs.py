@@ -23,7 +23,6 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 import tomllib
 from importlib.util import find_spec
 from itertools import chain
@@ -151,16 +150,17 @@ def project_of(page: Path) -> Project:
 PROJECTS = [project for project in map(project_of, PAGES) if project.passing]
 
 
-def pytest_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-W", "error", "--rootdir", str(folder), "-p", "no:cacheprovider"]
+def pytest_in(python: LoadedPython, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [python.executable, "-m", "pytest", "-W", "error", "--rootdir", str(folder), "-p", "no:cacheprovider"]
+    command += ["-W", "ignore:Module already imported"]  # by the loaded Python
     command += ["-p", "no:langsmith_plugin"]  # comes with langchain-core, and takes half a second
     return subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize("project", PROJECTS, ids=str)
-def test_the_project_of_a_page_passes(project: Project, tmp_path: Path):
+def test_the_project_of_a_page_passes(project: Project, tmp_path: Path, loaded_python: LoadedPython):
     project.build(tmp_path)
-    ran = pytest_in(tmp_path)
+    ran = pytest_in(loaded_python, tmp_path)
     assert ran.returncode == 0, ran.stdout
     tests = sum(len(re.findall(r"^(?:async )?def test_|^--- ", block.text, re.M)) for block in project.passing.values())
     found = re.search(r"(\d+) passed", ran.stdout)
@@ -169,11 +169,11 @@ def test_the_project_of_a_page_passes(project: Project, tmp_path: Path):
 
 
 @pytest.mark.parametrize("project", [project for project in PROJECTS if project.failing], ids=str)
-def test_failures_look_as_shown(project: Project, tmp_path: Path):
+def test_failures_look_as_shown(project: Project, tmp_path: Path, loaded_python: LoadedPython):
     project.build(tmp_path)
     for name, block, _ in project.failing:
         (tmp_path / name).write_text(block.text, encoding="utf-8")
-    ran = pytest_in(tmp_path, *(name for name, _, _ in project.failing))
+    ran = pytest_in(loaded_python, tmp_path, *(name for name, _, _ in project.failing))
     assert ran.returncode == 1, ran.stdout
     assert "passed" not in ran.stdout
     said = [line.removeprefix("E").strip() for line in ran.stdout.splitlines()]

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.loaded_python import LoadedPython
+
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "codecall"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -396,11 +398,11 @@ def test_no_module_is_a_drawer():
     assert [file for file in MODULES if file.stem in drawers] == []
 
 
-def loaded_by(code: str, *flags: str) -> set[str]:
-    """Top-level and dotted names in `sys.modules` of a fresh interpreter after `code`."""
+def loaded_by(code: str, *flags: str, python: str = sys.executable) -> set[str]:
+    """Top-level and dotted names in `sys.modules` of `python`, fresh if not said otherwise, after `code`."""
     program = textwrap.dedent(code) + "\nimport sys\nprint('MODULES', *sorted(sys.modules))\n"
     ran = subprocess.run(
-        [sys.executable, *flags, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=60
+        [python, *flags, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=60
     )
     assert ran.returncode == 0, ran.stderr
     return set(ran.stdout.rpartition("MODULES")[2].split())
@@ -412,7 +414,7 @@ ENGINE = (
 )
 
 
-def test_the_engine_and_the_parser_never_load_in_the_server_process():
+def test_the_engine_and_the_parser_never_load_in_the_server_process(loaded_python: LoadedPython):
     loaded = loaded_by(
         """
         import asyncio
@@ -432,7 +434,8 @@ def test_the_engine_and_the_parser_never_load_in_the_server_process():
                 assert ran.structured_content["result"] == 3, ran
 
         asyncio.run(main())
-        """
+        """,
+        python=loaded_python.executable,  # with more loaded than the program needs
     )
     assert loaded.isdisjoint(ENGINE)
 

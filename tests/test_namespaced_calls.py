@@ -13,6 +13,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.server.auth import require_scopes
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.server.middleware import Middleware
+from fastmcp.server.providers import LocalProvider
 from fastmcp.tools import Tool
 from fastmcp.utilities.tests import asgi_client
 
@@ -210,8 +211,11 @@ def many() -> FastMCP[Any]:
         return "told"
 
     server, made = FastMCP[Any]("many"), Tool.from_function(tell)
+    areas = [LocalProvider() for _ in range(50)]  # a provider compares each tool it is given with all it has
     for number in range(MANY):
-        server.add_tool(made.model_copy(update={"name": f"area{number % 50}:thing_{number}"}))
+        areas[number % 50].add_tool(made.model_copy(update={"name": f"area{number % 50}:thing_{number}"}))
+    for area in areas:
+        server.add_provider(area)
     CodeCallPlugin.init(vm={"preset": "secure"}).install(server)
     return server
 
@@ -223,13 +227,13 @@ async def test_five_thousand_tools(many: FastMCP[Any]) -> None:
         assert missing["message"].endswith(" and 90 more")
         assert len(missing["message"]) + len(missing["hint"]) < 500
         began = time.perf_counter()
-        for _ in range(20):
+        for _ in range(10):
             assert (await execute(client, "return await area7.thing_4907()"))["result"] == "told"
-        each = (time.perf_counter() - began) / 20
+        each = (time.perf_counter() - began) / 10
         began = time.perf_counter()
-        for _ in range(20):
+        for _ in range(10):
             assert (await execute(client, "return await callTool('area7:thing_4907')"))["result"] == "told"
-        assert each < 5 * (time.perf_counter() - began) / 20 + 0.02
+        assert each < 5 * (time.perf_counter() - began) / 10 + 0.02
 
 
 async def test_five_thousand_tools_do_not_hold_up_the_event_loop(many: FastMCP[Any]) -> None:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import pytest
 from fastmcp import Client, FastMCP
 
 from codecall import CodeCallPlugin
+
+SHARED = pytest.mark.usefixtures("shared_fork_server")
+"""For tests that fork servers themselves are nothing to: starting one takes as long as many scripts."""
 
 
 def secure(**options: Any) -> CodeCallPlugin:
@@ -53,8 +55,8 @@ async def execute(caller: Any, script: str = "return await callTool('pids', {})"
 async def born(plugin: CodeCallPlugin, count: int = 1) -> tuple[int, ...]:
     """The workers, once that many have been forked."""
     with anyio.fail_after(10):
-        while len(plugin.worker_pids) < count:
-            await anyio.lowlevel.checkpoint()
+        while len(plugin.worker_pids) < count:  # noqa: ASYNC110 - nobody tells
+            await anyio.sleep(0.002)  # the fork server needs the processor
     return plugin.worker_pids
 
 
@@ -72,6 +74,7 @@ async def test_workers_start_with_the_lifespan_and_end_with_it() -> None:
 
 
 @pytest.mark.parametrize("how", ["add_transform", "install", "decorator", "mounted", "mounted_twice"])
+@SHARED
 async def test_workers_start_with_the_lifespan_however_it_is_installed(how: str) -> None:
     plugin = secure()
     child = FastMCP("child")
@@ -98,6 +101,7 @@ async def test_workers_start_with_the_lifespan_however_it_is_installed(how: str)
     assert alive(before) == []
 
 
+@SHARED
 async def test_one_client_after_another() -> None:
     plugin = secure()
     server = make(plugin)
@@ -110,6 +114,7 @@ async def test_one_client_after_another() -> None:
     assert alive([*seen]) == []
 
 
+@SHARED
 async def test_clients_at_once_share_one_lifespan() -> None:
     plugin = secure()
     server = make(plugin)
@@ -119,6 +124,7 @@ async def test_clients_at_once_share_one_lifespan() -> None:
     assert alive(pids) == []
 
 
+@SHARED
 async def test_the_client_that_opened_the_lifespan_leaves_first() -> None:
     plugin = secure()
     server = make(plugin)
@@ -138,6 +144,7 @@ async def test_the_client_that_opened_the_lifespan_leaves_first() -> None:
     assert alive(seen) == []
 
 
+@SHARED
 async def test_without_a_lifespan_a_call_leaves_nothing_behind() -> None:
     plugin = secure()
     server = make(plugin)
@@ -146,6 +153,7 @@ async def test_without_a_lifespan_a_call_leaves_nothing_behind() -> None:
     assert alive([pid]) == []
 
 
+@SHARED
 async def test_without_a_lifespan_calls_that_overlap_share_workers() -> None:
     plugin = secure(pool={"max_workers": 2})
     server = make(plugin)
@@ -165,6 +173,7 @@ async def test_listing_and_looking_up_start_nothing() -> None:
     assert plugin.worker_pids == ()
 
 
+@SHARED
 async def test_a_plugin_added_to_a_running_server_works_and_is_cleaned_up() -> None:
     plugin = secure()
     server = FastMCP("late")
@@ -178,6 +187,7 @@ async def test_a_plugin_added_to_a_running_server_works_and_is_cleaned_up() -> N
     assert alive(pids) == []
 
 
+@SHARED
 async def test_two_servers_of_one_plugin_have_workers_of_their_own() -> None:
     plugin = secure()
     async with Client(make(plugin, "one")) as one:
@@ -208,6 +218,7 @@ def test_two_event_loops_at_once() -> None:
 
 
 @pytest.mark.parametrize("lifespan", [True, False])
+@SHARED
 async def test_a_cancelled_request_stops_its_tool_call_and_frees_the_worker(lifespan: bool) -> None:
     plugin = secure(pool={"max_workers": 1})
     server = make(plugin)

@@ -96,15 +96,17 @@ async def test_program(program: Program, enclaves: Mapping[str, Enclave], canari
     preset = FORCED or stated
     code = program.outcome.code if isinstance(program.outcome, Failure) else None
     limits = LIMITS.get(code or "") if program.preset is None else None
-    refused = findings(program, preset)
     # What the guard refuses is not run, behind no other script either; and honest programs look for no secrets.
+    refused = isinstance(program.outcome, Refusal) if preset == stated else bool(findings(program, preset))
     follows = not (refused or is_honest(program))
     result = await attacked(enclaves[preset], program.source, canaries, limits=limits, follows=follows)
     assert canaries.leaked(result) == []
     wrong = objection(program, result, stated, preset)
     assert wrong is None, wrong
-    wrong = findings_mismatch(program, refused if preset == stated else findings(program, stated))
-    assert wrong is None, wrong
+    if preset != stated or isinstance(result.error, ScriptRefused):
+        # The worker tells only the first of the findings; what it ran under the program's own preset has none
+        wrong = findings_mismatch(program, findings(program, stated))
+        assert wrong is None, wrong
 
 
 def test_every_file_can_be_read():

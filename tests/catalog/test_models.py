@@ -14,6 +14,7 @@ from codecall import CodeCallPlugin
 from codecall.catalog.models import Located, locate, settled
 from codecall.errors import OptionsError
 from codecall.options import SearchOptions
+from tests.loaded_python import LoadedPython
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
@@ -174,7 +175,7 @@ def test_auto_goes_by_words_with_one_warning(no_extra: None, caplog: pytest.LogC
     assert "pip install 'codecall[embedding]'" in told.message
 
 
-def test_a_plugin_with_a_model_loads_none_when_it_is_made():
+def test_a_plugin_with_a_model_loads_none_when_it_is_made(loaded_python: LoadedPython):
     program = """
 import json, sys
 from codecall import CodeCallPlugin
@@ -182,5 +183,5 @@ CodeCallPlugin.init(embedding={"strategy": "hybrid", "model_name": "wordllama"})
 heavy = {"torch", "transformers", "tokenizers", "wordllama", "sentence_transformers"}
 print(json.dumps(sorted(heavy & set(sys.modules))))
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    ran = subprocess.run([loaded_python.executable, "-c", program], capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout) == []

@@ -154,8 +154,7 @@ def test_a_full_disk_is_an_error(loaded_python: LoadedPython):
     assert ran.stderr == "error: CANNOT_WRITE: Cannot write the answer: No space left on device\n"
 
 
-def test_serve_without_words(cli: CommandLine, loaded_python: LoadedPython, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("FASTMCP_LOG_LEVEL")  # with it, the loaded Python would not do
+def test_serve_without_words(cli: CommandLine, loaded_python: LoadedPython):
     command = [loaded_python.executable, "-m", "codecall.cli", "serve"]
     none = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert (none.returncode, none.stdout) == (exits.USAGE, "")
@@ -185,10 +184,7 @@ def test_ctrl_c_while_modules_are_loaded(monkeypatch: pytest.MonkeyPatch, capsys
 
 
 @pytest.mark.parametrize("of_ctrl_c", [signal.SIG_DFL, signal.SIG_IGN])
-def test_a_signal_ends_a_run_at_once(
-    cli: CommandLine, loaded_python: LoadedPython, monkeypatch: pytest.MonkeyPatch, of_ctrl_c: signal.Handlers
-):
-    monkeypatch.delenv("FASTMCP_LOG_LEVEL")
+def test_a_signal_ends_a_run_at_once(cli: CommandLine, loaded_python: LoadedPython, of_ctrl_c: signal.Handlers):
     # SIGTERM goes the way of Ctrl-C.
     cli.serve(shop=["list"])
     cli.write("a.js", "console.log('on'); for (let i = 0; i < 1e9; i++) { await shop.list({}); }")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.loaded_python import LoadedPython
 
 PROJECT = Path(__file__).parent.parent.parent / "examples" / "script_tests"
 
@@ -20,10 +21,10 @@ def project(tmp_path: Path) -> Path:
     return Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=ignored))
 
 
-def run(project: Path, *arguments: str, **environment: str) -> str:
+def run(python: LoadedPython, project: Path, *arguments: str, **environment: str) -> str:
     """What pytest says in the project when all its tests pass."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "COV", "PYTEST"))}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+    command = [python.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
     command += ["-p", "no:langsmith_plugin", *arguments]
     ran = subprocess.run(
         command, cwd=project, env={**inherited, **environment}, capture_output=True, text=True, check=False, timeout=120
@@ -33,20 +34,20 @@ def run(project: Path, *arguments: str, **environment: str) -> str:
     return ran.stdout
 
 
-def test_in_ci_its_tests_pass_and_run_every_line_of_its_scripts(project: Path) -> None:
+def test_in_ci_its_tests_pass_and_run_every_line_of_its_scripts(project: Path, loaded_python: LoadedPython) -> None:
     workflow = (PROJECT / ".github/workflows/scripts.yml").read_text()
     (command,) = [line.partition("run: pytest ")[2] for line in workflow.splitlines() if "run: pytest" in line]
-    said = run(project, *command.split(), CI="true")
+    said = run(loaded_python, project, *command.split(), CI="true")
     for script in PROJECT.glob("scripts/*.js"):
         assert any(line.split()[0] == f"scripts/{script.name}" and "100%" in line for line in said.splitlines() if line)
     assert (project / "coverage.xml").exists()
 
 
-def test_its_recordings_are_what_its_server_says(project: Path) -> None:
+def test_its_recordings_are_what_its_server_says(project: Path, loaded_python: LoadedPython) -> None:
     recorded = {file.name: file.read_text() for file in PROJECT.glob("tests/recordings/*.json")}
     assert len(recorded) == 2
     shutil.rmtree(project / "tests/recordings")
-    said = run(project, "--codecall-record", REPORTS_PASSWORD="a-password-of-12")
+    said = run(loaded_python, project, "--codecall-record", REPORTS_PASSWORD="a-password-of-12")
     assert said.count("new: review it") == 2
     again = {file.name: file.read_text() for file in project.glob("tests/recordings/*.json")}
     assert again == recorded

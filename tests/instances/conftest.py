@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -18,6 +18,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
 
+from tests.loaded_python import LoadedPython
 from tests.redis_server import RedisServer
 
 ISSUER, AUDIENCE = "https://login.example.com", "orders"
@@ -27,14 +28,16 @@ class Instance:
     """One process of `tests/instances/server.py`. Its socket listens at once.
 
     Args:
+        python: runs it.
         environment: of the process.
         log: where it says what it has to say.
     """
 
-    def __init__(self, environment: dict[str, str], log: Path) -> None:
+    def __init__(self, python: str, environment: dict[str, str], log: Path) -> None:
+        self._log = log
         with socket.create_server(("127.0.0.1", 0)) as listening, log.open("wb") as said:
             self.port: int = listening.getsockname()[1]
-            command = [sys.executable, "-m", "uvicorn", "tests.instances.server:app", "--fd", str(listening.fileno())]
+            command = [python, "-m", "uvicorn", "tests.instances.server:app", "--fd", str(listening.fileno())]
             self._process = subprocess.Popen(
                 command, env=environment, pass_fds=[listening.fileno()], stdout=said, stderr=said
             )
@@ -45,8 +48,10 @@ class Instance:
 
     @property
     def pid(self) -> int:
-        """Its process."""
-        return self._process.pid
+        """Its process, as uvicorn tells it."""
+        told = re.search(r"Started server process \[(\d+)\]", self._log.read_text(encoding="utf-8"))
+        assert told is not None
+        return int(told[1])
 
     def kill(self) -> None:
         """End it as a loss of power does."""
@@ -92,7 +97,7 @@ class Instances(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def instances() -> Generator[Instances]:
+def instances(loaded_python: LoadedPython) -> Generator[Instances]:
     """Two, for all tests of the module."""
     with tempfile.TemporaryDirectory(prefix="redis") as folder:
         redis, keys = RedisServer(Path(folder)), RSAKeyPair.generate()
@@ -105,11 +110,11 @@ def instances() -> Generator[Instances]:
             "ISSUER": ISSUER,
             "AUDIENCE": AUDIENCE,
             "PUBLIC_KEY_FILE": str(key),
-            "FASTMCP_DOCKET_REDELIVERY_TIMEOUT": "PT1S",
         }
         logs, audits = ([Path(folder) / f"{name}.{kind}" for name in ("one", "two")] for kind in ("log", "jsonl"))
         one, two = (
-            Instance({**environment, "AUDIT_FILE": str(audit)}, log) for log, audit in zip(logs, audits, strict=True)
+            Instance(loaded_python.executable, {**environment, "AUDIT_FILE": str(audit)}, log)
+            for log, audit in zip(logs, audits, strict=True)
         )
         try:
             one.wait()

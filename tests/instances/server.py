@@ -10,6 +10,9 @@ from fastmcp.server.auth import require_scopes
 from redis.asyncio import Redis
 
 from codecall import RateLimitPlugin
+
+os.environ["FASTMCP_DOCKET_REDELIVERY_TIMEOUT"] = "PT1S"  # before it is read
+
 from examples.production.server import REDIS, create_server
 
 mcp: FastMCP[Any] = create_server()

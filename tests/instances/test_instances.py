@@ -74,7 +74,9 @@ async def test_what_one_instance_knows_the_other_knows(instances: Instances) -> 
         kept = envelope.get("largeResult")
         assert kept, str(envelope)[:2000]
         there = f"const all = await getResult('{kept['handle']}'); return [all.length, all[8999]]"
-        assert (await ran(second, there))["result"] == [9_000, "line 8999" + "-" * 150]
+        found = await ran(second, there)
+        assert "result" in found, str(found)[:2000]
+        assert found["result"] == [9_000, "line 8999" + "-" * 150]
         (page,) = await second.read_resource(f"{kept['uri']}/pages/1")
         assert page.text.startswith('["line 0')
         async with instances.client(two.port, "ben") as other:

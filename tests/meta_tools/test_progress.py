@@ -565,7 +565,9 @@ async def test_a_client_that_disconnects() -> None:
 
 
 async def test_sixty_clients_at_once_hear_each_of_their_own() -> None:
-    stairs, ears = Stairs(pool={"min_workers": 2, "max_workers": 2, "max_queue": 100}), [Ear() for _ in range(60)]
+    # Most of them wait for a worker, and hear so with the first heartbeat.
+    pool, progress = {"min_workers": 2, "max_workers": 2, "max_queue": 100}, {"heartbeat_s": 0.1}
+    stairs, ears = Stairs(pool=pool, progress=progress), [Ear() for _ in range(60)]
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(Client(stairs.server, **ear.handlers)) for ear in ears]
         scripts = [f"console.log('{n}'); await callTool('step', {{}}); console.log('{n}!')" for n in range(60)]

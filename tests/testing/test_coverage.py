@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import warnings
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from codecall.sandbox.enclave import Enclave
 from codecall.testing import coverage_data
 from codecall.testing.coverage import AgentScripts, ScriptReporter
 from codecall.testing.coverage_data import PLUGIN
+from tests.loaded_python import LoadedPython
 
 # ------------------------------------------------------------------------------------------------------------ one run
 
@@ -197,7 +197,7 @@ SESSIONS = {
 
 
 @pytest.fixture(scope="module")
-def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def sessions(tmp_path_factory: pytest.TempPathFactory, loaded_python: LoadedPython) -> dict[str, Path]:
     """Projects in which the tests have run, all at the same time."""
     folders: dict[str, Path] = {}
     running: list[subprocess.Popen[str]] = []
@@ -207,9 +207,12 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         for path, text in FILES.items():
             (folder / path).parent.mkdir(exist_ok=True)
             (folder / path).write_text(text)
-        command = f"{sys.executable} -m {first} -q -p no:cacheprovider -p no:hypothesispytest -p no:langsmith_plugin"
+        command = f"{loaded_python.executable} -m {first} -q"
+        command += (
+            " -p no:cacheprovider -p no:hypothesispytest -p no:langsmith_plugin -W 'ignore:Module already imported'"
+        )
         if second:
-            command += f" && {sys.executable} -m {second} -q"
+            command += f" && {loaded_python.executable} -m {second} -q"
         running.append(
             subprocess.Popen(
                 command,

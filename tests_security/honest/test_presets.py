@@ -7,6 +7,7 @@ it needs a switch when the guard refuses it with all the others on.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,9 @@ import pytest
 
 from codecall.errors import LimitExceeded
 from codecall.options import PRESET_NAMES, load_preset
+from codecall.sandbox.agentscript import guard
 from codecall.sandbox.agentscript.guard import Refused, check
+from codecall.sandbox.agentscript.parsing import parse
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import Program, mismatch, read_programs
@@ -31,6 +34,14 @@ ALL: Final = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow
 SWITCHES: Final = ("allow_loops", "allow_regex", "allow_console", "allow_clock")
 SAMPLE: Final = 8
 """Of the programs that a preset accepts, each eighth is run under it: they all run under their own elsewhere."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def read_once() -> Iterator[None]:
+    """Each program is judged by many rules: the same tree each time, which the guard only looks at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guard, "parse", cache(parse))
+        yield
 
 
 @cache

@@ -77,7 +77,7 @@ def test_the_programs_are_worth_it():
     counts: Counter[str] = Counter()
     types: set[str] = set()
     operators: set[str] = set()
-    total = 200
+    total = 120
     for _ in range(total):
         script = program(Choices(rng.randbytes(400)))
         try:

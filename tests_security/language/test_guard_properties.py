@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -171,15 +172,16 @@ def test_no_native_call_takes_more_than_its_share(family: str):
     while len(piece(longest * 2).encode()) <= MAX_SCRIPT_BYTES and longest < 2_000:
         longest *= 2
     part = seconds(piece(max(1, longest // 4)))
-    whole = seconds(piece(longest))
+    whole = piece(longest)
+    took = seconds(whole, once_below=10 * part + 0.05)
     # Quadratic would be 16 times
-    assert whole < 10 * part + 0.05, f"{part:.3f} s for a quarter, {whole:.3f} s for all"
+    assert took < 10 * part + 0.05, f"{part:.3f} s for a quarter, {took:.3f} s for all"
 
 
-def seconds(script: str) -> float:
-    """The least processor time of this thread for judging `script`."""
+def seconds(script: str, once_below: float = 0.0) -> float:
+    """The least processor time of this thread for judging `script` twice, or once if that takes less than what is
+    said."""
     best = float("inf")
-    gc.collect()
     gc.disable()  # what there is to collect is pytest's
     try:
         for _ in range(2):
@@ -187,7 +189,7 @@ def seconds(script: str) -> float:
             with contextlib.suppress(Refused):
                 check(script, ALL)
             best = min(best, time.thread_time() - began)
-            if best > 0.1:
+            if best > 0.1 or best < once_below:
                 break
     finally:
         gc.enable()
@@ -374,23 +376,29 @@ def test_the_positions_are_places_for_a_name(position: str):
     assert "name" in named(script) or "#name" in script
 
 
+@cache
+def programs_and_places() -> list[tuple[str, list[tuple[int, int]]]]:
+    """Programs that are accepted, with the places of some expressions in each."""
+    rng = random.Random("places")
+    found: list[tuple[str, list[tuple[int, int]]]] = []
+    while len(found) < 40:
+        script = program(Choices(rng.randbytes(120)), odd=False)
+        if refusals(script, ALL):
+            continue
+        nodes = (node for node in nodes_of(script) if node.type in {"Literal", "CallExpression", "TemplateLiteral"})
+        found.append((script, [node.range for node in nodes]))
+    return found
+
+
 AS_VARIABLE = ["eval", "Function", "globalThis", "Proxy", "Reflect", "WebAssembly", "__ag_s", "__safe_x", "__codecall"]
 
 
 @pytest.mark.parametrize("name", [*AS_VARIABLE, "this", "process", "require", "fetch", "setTimeout", "WeakRef"])
 def test_a_refused_name_is_refused_wherever_an_expression_stands(name: str):
-    """Every expression of generated programs, replaced by the name in parentheses: none is overlooked."""
+    """Expressions of generated programs, replaced by the name in parentheses: none is overlooked."""
     rng = random.Random(name)
     replaced = 0
-    for _ in range(8):
-        script = program(Choices(rng.randbytes(120)), odd=False)
-        try:
-            check(script, ALL)
-        except Refused:
-            continue
-        places = [
-            node.range for node in nodes_of(script) if node.type in {"Literal", "CallExpression", "TemplateLiteral"}
-        ]
+    for script, places in rng.sample(programs_and_places(), 8):
         for start, end in rng.sample(places, min(10, len(places))):
             changed = f"{script[: start - SHIFT]}({name}){script[end - SHIFT :]}"
             if name == "this" and re.search(r"function|class|\{\s*(?:get|set|async|\*)|\)\s*\{", script):

@@ -252,34 +252,58 @@ def attacks() -> dict[str, Callable[[], object]]:
     }
 
 
-def main() -> None:
-    """Fork a process for each attack: starting Python for each would take longer than all of them."""
+def main(shared: jail.Shared | None = None) -> None:
+    """Fork a process for each attack: starting Python for each would take longer than all of them. Those on the whole
+    jail come from one that has settled in, as workers come from a fork server, and to it `shared` is given."""
     requests = socket.socket(fileno=0)
+    settled = settling() if shared is None else None  # before there is a descriptor that it would keep open
     while True:
         record, descriptors, _, _ = socket.recv_fds(requests, 1_000, 1)
         if not record:
+            if settled is not None:
+                settled.close()
+                os.wait()
             return
+        wanted, _, name = record.decode().partition(" ")
+        if wanted == "all" and settled is not None:
+            socket.send_fds(settled, [record], descriptors)
+            os.close(descriptors[0])
+            requests.sendall(settled.recv(100))
+            continue
         if (child := os.fork()) == 0:
             os.dup2(descriptors[0], 0)
             os.close(descriptors[0])
-            wanted, _, name = record.decode().partition(" ")
             try:
-                attempt(wanted, name)
+                attempt(shared, wanted, name)
             finally:
                 os._exit(1)
         os.close(descriptors[0])
         requests.sendall(b"%d" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
-def attempt(wanted: str, name: str) -> None:
+def settling() -> socket.socket:
+    """The line to a process that does as this one, settled in."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        try:
+            ours.close()
+            os.dup2(theirs.fileno(), 0)
+            theirs.close()
+            main(settle_in())
+        finally:
+            os._exit(0)
+    theirs.close()
+    return ours
+
+
+def attempt(shared: jail.Shared | None, wanted: str, name: str) -> None:
     """Enter what is asked for, try, tell."""
     attack = attacks()[name] if name != "sweep" else None
     line = socket.socket(fileno=0)
-    if attack is None:
-        line.sendall(json.dumps(sweep(settle_in())).encode())
-        os._exit(0)
-    if wanted == "all":
-        shared = settle_in()
+    if shared is not None:
+        if attack is None:
+            line.sendall(json.dumps(sweep(shared)).encode())
+            os._exit(0)
         layers = jail.enter_own(shared, 16, 1, lambda: None)
     else:
         terms = jail.Terms(16 << 20, 1, 200 << 20)

@@ -18,7 +18,7 @@ from tests_security.attacking import Canaries, attacked
 
 PROGRAMS = read_programs(Path(__file__).parent / "stuck.programs.js")
 
-TIMEOUT_MS = 150
+TIMEOUT_MS = 50
 """Time for each script; on its own each would take seconds to years."""
 
 

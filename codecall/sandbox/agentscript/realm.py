@@ -117,6 +117,11 @@ class Realm:
         """What it was built for."""
         return self._limits
 
+    @property
+    def begun(self) -> bool:
+        """Whether a script has been in it."""
+        return self._program is not None
+
     def attend(self, ask: Ask, clock: Callable[[], float]) -> None:
         """Ask and count elsewhere from now on: for an engine that was built in the process this one was forked from."""
         self.ask, self._clock, self._heap = ask, clock, HeapMark()

@@ -46,6 +46,10 @@ class Spares:
             self._wanted = min(2 * self._wanted, self._count)
         return self._make(limits)
 
+    def put_back(self, realm: Realm) -> None:
+        """An engine that no script has been in after all: the guard has refused it."""
+        self._ready.appendleft(realm)
+
     def refill(self, busy: Callable[[float], bool]) -> None:
         """Build until there are enough, or until `busy(seconds)` says within that time that there is work."""
         while len(self._ready) < self._wanted:

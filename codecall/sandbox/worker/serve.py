@@ -116,7 +116,10 @@ def _serve(pipe: Pipe, shared: jail.Shared, engines: Engines | None) -> NoReturn
         pipe.send(done)
         if runs == prepare.runs or not done.reusable:
             break
-        realm.close()
+        if realm.begun:
+            realm.close()
+        else:
+            spares.put_back(realm)
         spares.refill(pipe.has_work)
     os._exit(0)
 

@@ -298,10 +298,10 @@ def test_only_so_much_is_told_of_a_script() -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        "await callTool('t', {a:{b:[1,2,{c:3}]}});\n" * 1_500,
-        "f(" * 20 + "callTool('t'),\n" * 4_000 + "1" + ")" * 20,
+        "await callTool('t', {a:{b:[1,2,{c:3}]}});\n" * 500,
+        "f(" * 20 + "callTool('t'),\n" * 1_300 + "1" + ")" * 20,
         "".join(f"callTool('t{n}',{{}}).then(x=>" for n in range(30)) + "1" + ")" * 30,
-        "callTool('t', {" + "a:1,\n" * 12_000 + "})",
+        "callTool('t', {" + "a:1,\n" * 4_000 + "})",
         "if(1){}else\n" * 2_500 + "callTool('t',{})",
     ],
 )
@@ -313,5 +313,5 @@ def test_a_large_script_is_read_in_little_more_time(script: str) -> None:
     began = time.process_time()
     plan_of(found, dry_run=True)
     report_of(found)
-    assert time.process_time() - began < 0.5
-    assert took < 8
+    assert time.process_time() - began < 0.2
+    assert took < 3

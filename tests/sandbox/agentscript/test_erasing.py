@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codecall.sandbox.agentscript import typescript
 from codecall.sandbox.agentscript.erasing import Erased, erase
 from codecall.sandbox.agentscript.policy import TYPE_PLACES, TYPESCRIPT, WORDS_OF_JAVASCRIPT
-from codecall.sandbox.agentscript.typescript import MAX_BROKEN, kinds, parse
+from codecall.sandbox.agentscript.typescript import MAX_BROKEN, MAX_SECONDS, kinds, parse
 from codecall.testing import read_programs
 from tests.sandbox.agentscript.typed_programs import TypedPrograms
 
@@ -223,10 +224,12 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_text_costs_little(script: str):
+def test_hostile_text_costs_little(script: str, monkeypatch: pytest.MonkeyPatch):
+    # A quarter of the time there is, of which some rows use all
+    monkeypatch.setattr(typescript, "MAX_SECONDS", MAX_SECONDS / 4)
     began = time.thread_time()
     result = erase(script[: 64 * 1024])
-    assert time.thread_time() - began < 4
+    assert time.thread_time() - began < 1
     if result is not None:
         in_place(script[: 64 * 1024], result.text)
 

@@ -22,13 +22,17 @@ from codecall.sandbox.agentscript.parsing import parse
 from codecall.sandbox.agentscript.policy import Rules
 
 ALL = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
-PRELUDE = "const o = {}, of = 4, get = 5, set = 6, async = 7; let x = 8; function m(n) { return n }\n"
+PRELUDE = "let o, of, get, set, async, x, m;\n"
 ENGINE = cast("Any", quickjs)  # it has no types
 MARK = re.compile(r"m\((\d+)\)")
 
 
 def new_engine() -> Any:
     return ENGINE.Context()
+
+
+COMPILER = new_engine()
+"""Compiles, and runs nothing."""
 
 
 def refused(script: str) -> str | None:
@@ -68,16 +72,14 @@ def compiles(engine: Any, script: str) -> bool:
 
 def read_alike(script: str) -> bool:
     """Whether the guard accepts the script and the engine compiles it; then both must read it alike."""
-    if refused(script) is not None:
-        return False
-    engine = new_engine()
-    if not compiles(engine, script):
+    # The engine is asked first: it takes a tenth of the guard's time
+    if not compiles(COMPILER, script) or refused(script) is not None:
         return False
     in_tree = code_in_tree(script)
     for mark in MARK.finditer(script):
         number = int(mark[1])
         broken = f"{script[: mark.start()]}m({number} {number}){script[mark.end() :]}"
-        assert compiles(engine, broken) == (number not in in_tree), ascii(script)
+        assert compiles(COMPILER, broken) == (number not in in_tree), ascii(script)
     return True
 
 

@@ -99,10 +99,12 @@ async def test_one_that_is_stopped_holds_up_nobody_for_long() -> None:
     assert (await enclave.execute("return 2")).value == 2
     async with anyio.create_task_group() as group:
         outcomes: list[object] = []
+        one_ended = anyio.Event()
 
         async def run() -> None:
             result = await enclave.execute("return await callTool('x')", tool_handler=tool)
             outcomes.append(result.error.code if result.error else result.value)
+            one_ended.set()
 
         barrier = anyio.Event()
 
@@ -113,8 +115,7 @@ async def test_one_that_is_stopped_holds_up_nobody_for_long() -> None:
         group.start_soon(run)
         group.start_soon(run)
         with anyio.fail_after(10):
-            while not outcomes:
-                await anyio.lowlevel.checkpoint()
+            await one_ended.wait()
         assert outcomes == ["WORKER_STARTUP_FAILED"]
         barrier.set()
     assert outcomes == ["WORKER_STARTUP_FAILED", "done"]
