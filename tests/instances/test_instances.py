@@ -63,7 +63,8 @@ async def test_what_one_instance_knows_the_other_knows(instances: Instances) -> 
         "const first = await callTool('append_log', { text: 'once' }); return [first, await callTool('fail_once', {})]"
     )
     large = "return Array.from({ length: 9000 }, (_, n) => `line ${n}` + '-'.repeat(150))"
-    async with instances.client(one.port) as first, instances.client(two.port) as second:
+    # Not who asked just before: there is a limit on scripts in a second.
+    async with instances.client(one.port, "gus") as first, instances.client(two.port, "gus") as second:
         # A run that failed here is taken up there.
         failed = await ran(first, fail)
         assert failed["error"]["code"] == "TOOL_EXECUTION_ERROR"
@@ -74,9 +75,7 @@ async def test_what_one_instance_knows_the_other_knows(instances: Instances) -> 
         kept = envelope.get("largeResult")
         assert kept, str(envelope)[:2000]
         there = f"const all = await getResult('{kept['handle']}'); return [all.length, all[8999]]"
-        found = await ran(second, there)
-        assert "result" in found, str(found)[:2000]
-        assert found["result"] == [9_000, "line 8999" + "-" * 150]
+        assert (await ran(second, there))["result"] == [9_000, "line 8999" + "-" * 150]
         (page,) = await second.read_resource(f"{kept['uri']}/pages/1")
         assert page.text.startswith('["line 0')
         async with instances.client(two.port, "ben") as other:

@@ -88,7 +88,8 @@ class Realm:
     """
 
     def __init__(self, limits: Limits, ask: Ask, clock: Callable[[], float]) -> None:
-        self._limits = limits
+        self.limits = limits
+        """What it was built for."""
         self.ask = ask
         """Asks whoever knows the tools."""
         self._clock = clock
@@ -104,6 +105,8 @@ class Realm:
         """Tool calls without an answer."""
         self.steps = 0
         """Loop turns and function entries at the last look."""
+        self.begun = False
+        """Whether a script has been in it."""
         self._console_calls = 0
         self._console_bytes = 0
         self._journal = Journal()
@@ -112,16 +115,6 @@ class Realm:
         self._engine, self._operate = self._build()
         self._heap = HeapMark()
 
-    @property
-    def limits(self) -> Limits:
-        """What it was built for."""
-        return self._limits
-
-    @property
-    def begun(self) -> bool:
-        """Whether a script has been in it."""
-        return self._program is not None
-
     def attend(self, ask: Ask, clock: Callable[[], float]) -> None:
         """Ask and count elsewhere from now on: for an engine that was built in the process this one was forked from."""
         self.ask, self._clock, self._heap = ask, clock, HeapMark()
@@ -129,7 +122,7 @@ class Realm:
     # ------------------------------------------------------------------------------------------------ building
 
     def _build(self) -> tuple[_Engine, Callable[..., float]]:
-        limits = self._limits
+        limits = self.limits
         engine = _new_engine()
         engine.set_memory_limit(limits.memory_mb * 1024 * 1024)
         engine.set_max_stack_size(STACK_BYTES)
@@ -144,7 +137,7 @@ class Realm:
     ) -> None:
         """Run the script until it waits, settles or is stopped. `context` is JSON text of an object, `spaces` are the
         namespaces it uses, with the members that are known of them."""
-        self._program = program
+        self._program, self.begun = program, True
         self._heap = HeapMark()
         try:
             if _OF_ENGLISH.search(program.text):
@@ -189,7 +182,7 @@ class Realm:
             jobs = 0
             while not self._stopped() and self._engine.execute_pending_job():
                 jobs += 1
-                if jobs % JOBS_PER_LOOK == 0 and self._clock() > self._limits.timeout_ms:
+                if jobs % JOBS_PER_LOOK == 0 and self._clock() > self.limits.timeout_ms:
                     self._stop("TIMEOUT")
         except _EngineError:
             # Nothing the script throws arrives here: promises catch it. What does is the engine giving up.
@@ -219,7 +212,7 @@ class Realm:
             self.outcome = outcome
 
     def _autopsy(self) -> Autopsy:
-        return Autopsy(self._program, self._limits, self._journal, self._limits.timeout_ms - self._clock())
+        return Autopsy(self._program, self.limits, self._journal, self.limits.timeout_ms - self._clock())
 
     def _stop(self, code: str, detail: object = "", stack: str = "") -> None:
         progress = Progress(self.steps, self._console_calls, self._console_bytes)
@@ -257,7 +250,7 @@ class Realm:
         text = str(_decode_json(line))
         self._console_calls += 1
         self._console_bytes += len(text.encode())
-        limits = self._limits
+        limits = self.limits
         if self._console_calls > limits.max_console_calls or self._console_bytes > limits.max_console_bytes:
             return False
         self.logs.append(text)
@@ -265,18 +258,18 @@ class Realm:
 
     def _host_checkpoint(self, steps: int) -> int:
         self.steps = int(steps)
-        if self.steps > self._limits.max_steps:
+        if self.steps > self.limits.max_steps:
             return -1
-        if self._clock() > self._limits.timeout_ms:
+        if self._clock() > self.limits.timeout_ms:
             return -2
-        return min(self.steps + CHECKPOINT_STEPS, self._limits.max_steps)
+        return min(self.steps + CHECKPOINT_STEPS, self.limits.max_steps)
 
     def _host_stop(self, code: str, detail: str, stack: str) -> None:
         self._stop(code, _decode_json(detail), stack)
 
     def _host_finish(self, value: str, notes: str) -> None:
         size = len(value.encode())
-        if size > self._limits.longest_result:
+        if size > self.limits.longest_result:
             self._stop("OUTPUT_LIMIT", size)
         else:
             autopsy = self._autopsy()
@@ -294,7 +287,7 @@ class Realm:
         self.lines.append(int(line))
 
     def _host_exhausted(self) -> bool:
-        return self._heap.grew_by(self._limits.memory_mb * 1024 * 1024)
+        return self._heap.grew_by(self.limits.memory_mb * 1024 * 1024)
 
 
 @cache
