@@ -28,15 +28,22 @@ KEYS = RSAKeyPair.generate()
 
 
 class Gate:
-    """Where a tool waits until a test lets it go on."""
+    """Where a tool waits until a test lets it go on.
 
-    def __init__(self) -> None:
+    Args:
+        calls: How many there have to be before it is `reached`.
+    """
+
+    def __init__(self, calls: int = 1) -> None:
+        self._expected = calls
         self.reached = anyio.Event()
         self.open = anyio.Event()
         self.left = anyio.Event()
 
     async def __call__(self) -> str:
-        self.reached.set()
+        self._expected -= 1
+        if self._expected <= 0:
+            self.reached.set()
         try:
             await self.open.wait()
         finally:
@@ -313,7 +320,7 @@ async def test_of_clients_that_cannot_have_tasks_nothing_is_noted() -> None:
 
 
 async def test_a_task_of_which_nobody_knows_who_asked_is_refused() -> None:
-    server, gate = make(), Gate()
+    server, gate = make(), Gate(calls=2)
     server.tool(gate.__call__, name="wait")
     async with Client(server) as client:
         with anyio.fail_after(20):

@@ -188,6 +188,7 @@ def test_texts_stand_out_from_what_they_stand_on(show: Open, scheme: str):
 def test_what_can_be_used_has_a_name(show: Open, runs: list[Trace]):
     page = show(runs[1])
     page.do("Accessibility.enable")
+    page.settled()  # the tree follows the page
     nodes = page.do("Accessibility.getFullAXTree")["nodes"]
     named = [
         (node["role"]["value"], node.get("name", {}).get("value", ""))
