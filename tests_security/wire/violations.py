@@ -117,9 +117,7 @@ ENDINGS = [
     Violation("stops itself", "begin(); os.kill(os.getpid(), signal.SIGSTOP)", TIMEOUT),
     Violation("reads nothing", "ready(); wait()", TIMEOUT),
     Violation("reads slowly", "ready()\nwhile True: s.recv(1); time.sleep(0.001)", TIMEOUT),
-    Violation(
-        "reads no answer", "begin()\nfor i in range(100): calls([i + 1, 'big', '{}']); time.sleep(0.1)", TIMEOUT
-    ),
+    Violation("reads no answer", "begin()\nfor i in range(100): calls([i + 1, 'big', '{}']); time.sleep(0.1)", TIMEOUT),
 ]
 """Ways of not being there any more."""
 
