@@ -137,8 +137,8 @@ def timed(work: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def measure(servers: int, tools: int, starts: int, calls: int) -> Measured:
-    """Measure everything, in turns."""
+def measure(servers: int, tools: int, starts: int, calls: int, settle_s: float) -> Measured:
+    """Measure everything, in turns; calls so long after the first."""
     started: dict[str, list[float]] = {}
     first: dict[str, list[float]] = {}
     called: dict[str, list[float]] = {}
@@ -170,6 +170,7 @@ def measure(servers: int, tools: int, starts: int, calls: int) -> Measured:
             for _ in range(20 if side is not proxy else 1):
                 said = program.ask("tools/call", name=side.tool, arguments=side.arguments)
                 assert "7" in json.dumps(said["structuredContent"]), said
+        time.sleep(settle_s)
         for _ in range(max(1, calls // 20)):
             for side, program in running:
                 times = called.setdefault(side.name, [])
@@ -217,10 +218,11 @@ def main() -> None:
     parser.add_argument("--tools", type=int, default=40, help="of each server")
     parser.add_argument("--starts", type=int, default=7)
     parser.add_argument("--calls", type=int, default=400)
+    parser.add_argument("--settle", type=float, default=5, help="seconds for what is loaded behind the first calls")
     parser.add_argument("--json", action="store_true", help="all times instead of tables")
     parser.add_argument("--write", type=Path, help="a document to put the tables into")
     asked = parser.parse_args()
-    measured = measure(asked.servers, asked.tools, asked.starts, asked.calls)
+    measured = measure(asked.servers, asked.tools, asked.starts, asked.calls, asked.settle)
     print(json.dumps(measured._asdict()) if asked.json else report(measured))
     if asked.write is not None:
         write(asked.write, report(measured))

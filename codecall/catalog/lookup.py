@@ -34,13 +34,24 @@ async def look_up(name: str, call_next: GetToolNext, version: VersionSpec | None
     """The tool that `call_next` would give."""
     if (server := _beneath(call_next)) is not None:
         try:
-            found = [tool for each in server.providers if (tool := await each.get_tool(name, version)) is not None]
+            found = [tool for each in server.providers if (tool := await _asked(each, name, version)) is not None]
             tool = max(found, key=version_sort_key, default=None)
         except Exception:
             tool = None  # what a failure comes to depends on the server
         if tool is not None and tool.auth is None:
             return tool
     return await call_next(name, version=version)
+
+
+async def _asked(provider: Provider, name: str, version: VersionSpec | None) -> Tool | None:
+    """What the provider has of that name."""
+    if version is None:
+        # It would look through all it has. A name has no version, or nothing but versions (`_check_version_mixing`).
+        kept: object = getattr(provider, "_components", None)
+        tool = cast("dict[str, object]", kept).get(f"tool:{name}@") if isinstance(kept, dict) else None
+        if isinstance(tool, Tool) and tool.name == name and tool.version is None:
+            return tool
+    return await provider.get_tool(name, version)
 
 
 def _beneath(call_next: GetToolNext) -> Server | None:
