@@ -18,6 +18,24 @@ class CancelledItself(RuntimeError):  # noqa: N818 - named for what happened
     """Work that somebody waited for let through the end of something of its own."""
 
 
+async def ended(task: asyncio.Task[Any], seconds: float) -> None:
+    """Wait for `task`, so long at most: `asyncio.wait` for one task, at half the price."""
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[None] = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not waiting.done():
+            waiting.set_result(None)
+
+    task.add_done_callback(wake)
+    timer = loop.call_later(seconds, wake)
+    try:
+        await waiting
+    finally:
+        timer.cancel()
+        task.remove_done_callback(wake)
+
+
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     """What `work` gives. Work that does not even let itself be cancelled is not waited for.
 
@@ -27,11 +45,11 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     """
     task = asyncio.ensure_future(work)
     try:
-        done, _ = await asyncio.wait({task}, timeout=seconds)
+        await ended(task, seconds)
     except asyncio.CancelledError:
         leave(task)
         raise
-    if not done:
+    if not task.done():
         leave(task)
         raise TimeoutError(f"no answer within {seconds:g} s")
     if task.cancelled():

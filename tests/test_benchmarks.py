@@ -92,6 +92,24 @@ def test_fresh_processes_can_be_measured(loaded_python: LoadedPython):
     assert ran.stdout.count("goal") == 3
 
 
+def test_a_gateway_can_be_timed(loaded_python: LoadedPython):
+    few = ["--servers", "2", "--tools", "3", "--starts", "1", "--calls", "20", "--settle", "0", "--json"]
+    ran = subprocess.run(
+        [loaded_python.executable, "benchmarks/gateway.py", *few],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    result = json.loads(ran.stdout)
+    assert result["tools"] == 6
+    assert [len(times) for times in result["calls"].values()] == [20, 20, 20, 1]
+    assert result["starts"].keys() == result["first_calls"].keys()
+    assert len(result["starts"]) == 5
+
+
 async def test_declarations_are_compiled_and_set_beside_the_schemas(tmp_path: Path):
     schema = {"type": "object", "properties": {"limit": {"type": "integer"}}}
     tool = {

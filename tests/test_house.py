@@ -225,6 +225,7 @@ HOUSE = [
         "codecall.gateway", 7, ("codecall",), (*MCP, "anyio", "httpx2", "msgspec", "platformdirs", "pydantic", "yaml")
     ),
     Area("codecall.gateway.signing_in", 7, (), ("fastmcp", "key_value")),
+    Area("codecall.gateway.session_state", 7, (), ("key_value",)),
     Area("codecall.cli", 8, ("codecall",), ("cyclopts", "rich", "anyio", "fastmcp", "platformdirs")),
 ]
 

@@ -17,7 +17,7 @@ import anyio
 from codecall.calls.names import called, label
 from codecall.catalog.entries import CatalogEntry
 from codecall.errors import ToolCallError, ToolTimeoutError
-from codecall.patience import leave
+from codecall.patience import ended, leave
 
 logger = logging.getLogger("codecall")
 
@@ -70,7 +70,7 @@ async def perform(request: Coroutine[Any, Any, T], entry: CatalogEntry, timeout_
     within.run(_nesting.set, _nesting.get() + 1)
     task = asyncio.create_task(_contained(request), context=within)
     try:
-        await _ended(task, timeout_ms / 1000)
+        await ended(task, timeout_ms / 1000)
     except asyncio.CancelledError:
         await _stop(task, entry.name)
         raise
@@ -86,24 +86,6 @@ async def perform(request: Coroutine[Any, Any, T], entry: CatalogEntry, timeout_
         message = f"{label(entry)} was cancelled before it answered"
         raise ToolCallError(message, tool_name=entry.name, called=called(entry))
     return task.result()
-
-
-async def _ended(task: asyncio.Task[Any], seconds: float) -> None:
-    """Wait for `task`, so long at most: `asyncio.wait` for one task, at half the price."""
-    loop = asyncio.get_running_loop()
-    waiting: asyncio.Future[None] = loop.create_future()
-
-    def wake(_: object = None) -> None:
-        if not waiting.done():
-            waiting.set_result(None)
-
-    task.add_done_callback(wake)
-    timer = loop.call_later(seconds, wake)
-    try:
-        await waiting
-    finally:
-        timer.cancel()
-        task.remove_done_callback(wake)
 
 
 async def _contained(request: Coroutine[Any, Any, T]) -> T:

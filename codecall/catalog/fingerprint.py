@@ -51,12 +51,12 @@ PAGE = 1_000
 """Tools compared before other tasks of the event loop get their turn: about 0.5 ms, 5 ms where one is taken."""
 
 MAX_DEPTH = 20
-"""Servers mounted in servers beyond which there is no fingerprint: a circle has no end."""
+"""Servers in servers, and wrappers around wrappers, beyond which there is no fingerprint: a circle has no end."""
 
 # The wrapper that a namespace puts around a provider has no public name.
 _WRAPPER = type(Provider().wrap_transform(Transform()))
 
-_PROVIDERS = frozenset({LocalProvider, FastMCPProvider, AggregateProvider, _WRAPPER})
+_PROVIDERS = frozenset({LocalProvider, FastMCPProvider, AggregateProvider})
 _TRANSFORMS = frozenset({Namespace, Visibility, VersionFilter})
 
 # An attribute of one object of that name would be used in place of what its class has.
@@ -107,27 +107,38 @@ class _Tree:
     async def _providers(self, providers: Sequence[Provider], depth: int) -> None:
         self.facts.append(len(providers))
         for provider in providers:
-            says = says_its_tools(provider)
-            _known(provider, {type(provider)} if says else _PROVIDERS, _OF_PROVIDERS)
-            self.objects.append(provider)
-            if says:
-                self.stated.append(cast("SaysItsTools", provider).codecall_tools)
-            elif isinstance(provider, LocalProvider):
-                self._add(await _at_the_bottom(provider))
-            elif isinstance(provider, FastMCPProvider):
-                self.objects.append(provider.server)
-                await self.server(cast("Server", provider.server), None, depth + 1)
-            elif isinstance(provider, AggregateProvider):
-                await self._providers(provider.providers, depth)
-            else:
-                await self._providers([cast("Provider", getattr(provider, "_inner", None))], depth)
-            self._transforms(provider.transforms)
+            await self._provider(provider, depth)
+
+    async def _provider(self, provider: Provider, depth: int) -> None:
+        for _ in range(MAX_DEPTH):
+            if type(provider) is not _WRAPPER:
+                break
+            self._part(provider)
+            provider = cast("Provider", getattr(provider, "_inner", None))
+        self._part(provider)
+        if says_its_tools(provider):
+            self.stated.append(cast("SaysItsTools", provider).codecall_tools)
+        elif type(provider) not in _PROVIDERS:
+            raise _UnknownError
+        elif isinstance(provider, LocalProvider):
+            self._add(await _at_the_bottom(provider))
+        elif isinstance(provider, FastMCPProvider):
+            self.objects.append(provider.server)
+            await self.server(cast("Server", provider.server), None, depth + 1)
+        else:
+            await self._providers(cast("AggregateProvider", provider).providers, depth)
+
+    def _part(self, provider: Provider) -> None:
+        if not _OF_PROVIDERS.isdisjoint(vars(provider)):
+            raise _UnknownError
+        self.objects.append(provider)
+        self._transforms(provider.transforms)
 
     def _transforms(self, transforms: Sequence[Transform]) -> None:
         self.facts.append(len(transforms))
-        self.objects += transforms
         for transform in transforms:
             _known(transform, _TRANSFORMS, _OF_TRANSFORMS)
+            self.objects.append(transform)
             self.facts.append(repr(vars(transform)))
 
     def _add(self, tools: Sequence[Tool]) -> None:

@@ -28,6 +28,7 @@ from codecall.gateway.options import GatewayOptions
 from codecall.gateway.provider import ServerProvider
 from codecall.gateway.references import resolved, resolved_values
 from codecall.gateway.screening import Names
+from codecall.gateway.session_state import SessionState
 from codecall.gateway.telling import Clients
 
 logger = logging.getLogger("codecall")
@@ -237,7 +238,7 @@ class Gateway:
             async with self:
                 yield {}
 
-        server: FastMCP[Any] = FastMCP(self.options.name, lifespan=lifespan)
+        server: FastMCP[Any] = FastMCP(self.options.name, lifespan=lifespan, session_state_store=SessionState())
         routes: dict[str, Provider] = {}
         for name, provider in self._providers.items():
             server.add_provider(provider, namespace=name)

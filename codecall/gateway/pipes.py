@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Unpack
+from typing import Final, Self, Unpack
 
 import anyio
 import anyio.to_thread
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
@@ -18,7 +18,9 @@ from mcp.shared.message import SessionMessage
 from codecall.gateway.messages import IN_THREAD_BYTES, MAX_VALUES, TooManyError, read_message
 from codecall.gateway.pace import LINES_PER_S, Pace
 from codecall.gateway.processes import Program
+from codecall.gateway.streams import Stream
 from codecall.gateway.unavailable import exit_text
+from codecall.patience import leave
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 """Bytes one message of a server may have; a server that sends a larger one is ended."""
@@ -29,8 +31,6 @@ _MALFORMED_PER_S: Final = 1000
 
 _EXIT_S: Final = 0.5
 """Seconds between the end of a program and the end of its output, for what it wrote last, and the other way round."""
-
-_Message = SessionMessage | Exception
 
 
 class ProgramTransport(ClientTransport):
@@ -52,8 +52,7 @@ class ProgramTransport(ClientTransport):
         self._session = session
         self._logger = logger
         self.program: Program | None = None
-        self.why: str | None = None
-        """Why the program was given up, where it was not for its end."""
+        self._heard: _Heard | None = None
 
     @asynccontextmanager
     async def connect_session(
@@ -62,24 +61,19 @@ class ProgramTransport(ClientTransport):
         """A session with a new program."""
         _ = transport_options
         program = self.program = await self._start()
+        heard = self._heard = _Heard(program.stdout, self._logger)
+        watching = asyncio.create_task(_until_exited(program, heard))
         try:
-            read_in, read_out = anyio.create_memory_object_stream[_Message](0)
-            write_in, write_out = anyio.create_memory_object_stream[SessionMessage](0)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._read, program, read_in)
-                tasks.start_soon(self._write, program, write_out, read_in)
-                try:
-                    async with self._session(read_out, write_in, **session_kwargs) as session:
-                        yield session
-                finally:
-                    tasks.cancel_scope.cancel()
+            async with self._session(heard, _Said(program.stdin, heard), **session_kwargs) as session:
+                yield session
         finally:
+            leave(watching)
             await program.stop()
 
     async def describe_end(self) -> str:
         """How it ended, as in `ended (exit code 1)`."""
-        if self.why is not None:
-            return self.why
+        if self._heard is not None and self._heard.why is not None:
+            return self._heard.why
         if self.program is None:
             return "closed its output"
         with suppress(TimeoutError):
@@ -87,18 +81,88 @@ class ProgramTransport(ClientTransport):
                 await self.program.exited.wait()
         return exit_text(self.program.code)
 
-    async def _read(self, program: Program, messages: MemoryObjectSendStream[_Message]) -> None:
-        async with messages, anyio.create_task_group() as watch:
-            watch.start_soon(_until_exited, program, watch.cancel_scope)
-            rubbish, malformed = Pace(LINES_PER_S), Pace(_MALFORMED_PER_S)
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-                async for line in _lines(program.stdout):
-                    message = await self._message(line)
-                    if message is not None:
-                        await messages.send(message)
-                    else:
-                        await (malformed if _begins(line) else rubbish).after()
-            watch.cancel_scope.cancel()
+
+class _Heard(Stream):
+    """What a program says, message by message. It is read when it is asked for.
+
+    Args:
+        stdout: where it says that.
+        logger: is told of what is no message.
+
+    Attributes:
+        why: Why the program was given up, where it was not for its end.
+    """
+
+    def __init__(self, stdout: asyncio.StreamReader, logger: logging.Logger) -> None:
+        self.why: str | None = None
+        self._stdout = stdout
+        self._logger = logger
+        self._lines: deque[bytes] = deque()
+        self._parts: list[bytes] = []
+        """Of a line without its end."""
+        self._size = 0
+        """Of these, in bytes."""
+        self._over = False
+        self._reading: asyncio.Timeout | None = None
+        self._rubbish, self._malformed = Pace(LINES_PER_S), Pace(_MALFORMED_PER_S)
+
+    async def receive(self) -> SessionMessage:
+        """The next message; waits for it.
+
+        Raises:
+            anyio.EndOfStream: there are no more.
+        """
+        if self._lines:  # who says much lets others speak
+            await asyncio.sleep(0)
+        while True:
+            while not self._lines:
+                await self._more()
+            line = self._lines.popleft()
+            if (message := await self._message(line)) is not None:
+                return message
+            await (self._malformed if _begins(line) else self._rubbish).after()
+
+    def stop(self) -> None:
+        """There is no more to come than has been read."""
+        self._over = True
+        if self._reading is not None:
+            self._reading.reschedule(asyncio.get_running_loop().time())
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def _more(self) -> None:
+        """Wait until something has been read."""
+        if self.closed:
+            raise anyio.ClosedResourceError
+        chunk = b"" if self._over else await self._chunk()
+        if not chunk:
+            self._over = True
+            raise anyio.EndOfStream
+        *lines, rest = chunk.split(b"\n")
+        if lines:
+            self._lines.append(b"".join((*self._parts, lines[0])))
+            self._lines += lines[1:]
+            self._parts, self._size = [], 0
+        self._parts.append(rest)
+        self._size += len(rest)
+        if self._size > MAX_MESSAGE_BYTES:  # as much as shows that it is too long
+            self._lines.append(b"".join(self._parts))
+
+    async def _chunk(self) -> bytes:
+        try:
+            async with asyncio.timeout(None) as self._reading:
+                return await self._stdout.read(_CHUNK)
+        except OSError:  # a TimeoutError too, when it was stopped
+            return b""
+        finally:
+            self._reading = None
 
     async def _message(self, line: bytes) -> SessionMessage | None:
         if len(line) > MAX_MESSAGE_BYTES:
@@ -114,25 +178,44 @@ class ProgramTransport(ClientTransport):
             self._logger.debug("wrote %d bytes to its standard output that are no message", len(line))
         return None if message is None else SessionMessage(message)
 
-    def _given_up(self, most: str) -> OSError:
+    def _given_up(self, most: str) -> anyio.EndOfStream:
         self.why = f"sent a message of more than {most} and was ended"
-        return OSError(self.why)
+        self._over = True
+        self._lines.clear()
+        return anyio.EndOfStream()
 
-    async def _write(
-        self,
-        program: Program,
-        messages: MemoryObjectReceiveStream[SessionMessage],
-        ends: MemoryObjectSendStream[_Message],
-    ) -> None:
-        async with messages:
-            try:
-                async for message in messages:
-                    program.stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
-                    program.stdin.write(b"\n")
-                    await program.stdin.drain()
-            except OSError:
-                # Its input is closed: it may live, but nothing reaches it.
-                await ends.aclose()
+
+class _Said(Stream):
+    """What a program is told. One message waits for another, and all for a program that reads nothing.
+
+    Args:
+        stdin: where it is told that.
+        heard: ends when nothing reaches it any more, though it may live.
+    """
+
+    def __init__(self, stdin: asyncio.StreamWriter, heard: _Heard) -> None:
+        self._stdin = stdin
+        self._heard = heard
+        self._free = asyncio.Lock()
+
+    async def send(self, item: SessionMessage) -> None:
+        """Tell it that. Where its input is closed, whoever waits for an answer learns from the end of what is heard.
+
+        Raises:
+            anyio.ClosedResourceError: this is closed.
+        """
+        if self.closed:
+            raise anyio.ClosedResourceError
+        data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        try:
+            async with self._free:
+                await self._stdin.drain()
+                self._stdin.write(data)
+            closed = self._stdin.is_closing()
+        except OSError:
+            closed = True
+        if closed:
+            self._heard.stop()
 
 
 def _begins(line: bytes) -> bool:
@@ -140,26 +223,8 @@ def _begins(line: bytes) -> bool:
     return line.lstrip().startswith((b"{", b"["))
 
 
-async def _lines(stream: asyncio.StreamReader) -> AsyncGenerator[bytes]:
-    """Lines without their ends; of one that is too long, as much as shows that it is."""
-    parts: list[bytes] = []
-    size = 0
-    while chunk := await stream.read(_CHUNK):
-        *lines, rest = chunk.split(b"\n")
-        for line in lines:
-            yield b"".join((*parts, line)) if parts else line
-            parts.clear()
-            size = 0
-        if rest:
-            parts.append(rest)
-            size += len(rest)
-            if size > MAX_MESSAGE_BYTES:
-                yield b"".join(parts)
-                return
-
-
-async def _until_exited(program: Program, reading: anyio.CancelScope) -> None:
+async def _until_exited(program: Program, heard: _Heard) -> None:
     """End the reading soon after the program: what it has started may hold its output open."""
     await program.exited.wait()
-    await anyio.sleep(_EXIT_S)
-    reading.cancel()
+    await asyncio.sleep(_EXIT_S)
+    heard.stop()

@@ -63,7 +63,8 @@ class ServerProvider(Provider):
     def codecall_tools(self) -> tuple[Tool, ...] | None:
         """What is listed before any transform: the same tuple until something changes; None while that is not known.
         `codecall.catalog.stating` knows this attribute."""
-        return self._known.shown.tools if self.listed else None
+        shown = self._known.shown
+        return shown.tools if shown.listing is not None else None
 
     @property
     def kept(self) -> KeptFile | None:

@@ -8,7 +8,6 @@ any grace.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import logging
@@ -21,6 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+import anyio
+import fastmcp
 from fastmcp.utilities.logging import configure_logging
 
 from codecall.errors import OptionsError
@@ -31,6 +32,7 @@ from codecall.gateway.passage import Passage
 from codecall.gateway.processes import end_all_now
 from codecall.gateway.recording import Recording
 from codecall.gateway.speaking import speak
+from codecall.telemetry.listening import tracer
 
 logger = logging.getLogger("codecall")
 
@@ -61,9 +63,9 @@ def serve(
         door.building()
     with _Signals() as signals:
         if options.serve.transport == "stdio":
-            asyncio.run(_over_stdio(options, words, files, signals))
+            anyio.run(_over_stdio, options, words, files, signals)
         else:
-            asyncio.run(_over_http(options, signals, insecure=insecure))
+            anyio.run(_over_http, options, signals, insecure)
     return signals.pass_on()
 
 
@@ -89,7 +91,7 @@ _ALONE: Final = (
 )
 
 
-async def _over_http(options: GatewayOptions, signals: _Signals, *, insecure: bool) -> None:
+async def _over_http(options: GatewayOptions, signals: _Signals, insecure: bool) -> None:
     # Starlette's, which comes with FastMCP; only HTTP needs it.
     from fastmcp.server.http import Middleware  # pyright: ignore[reportPrivateImportUsage]
 
@@ -226,9 +228,12 @@ def _url(asked: ServeOptions, listener: socket.socket) -> str:
 
 
 def _settled() -> None:
-    """All modules are loaded: they need not be looked through for garbage again, now or later."""
+    """All modules are loaded: they need not be looked through for garbage again, now or later. And who watches is
+    known: spans that nobody would see need not be made."""
     gc.freeze()
     gc.enable()
+    if tracer() is None and fastmcp.settings.telemetry_mode == "native":
+        fastmcp.settings.telemetry_mode = "propagation_only"
 
 
 def _log(level: str) -> None:

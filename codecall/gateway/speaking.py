@@ -17,7 +17,6 @@ import stat
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, nullcontext
-from types import TracebackType
 from typing import Any, Self, cast
 
 import anyio
@@ -33,6 +32,7 @@ from mcp_types import JSONRPCError, JSONRPCResponse
 from codecall.gateway.frontdoor import CHUNK
 from codecall.gateway.messages import IN_THREAD_BYTES
 from codecall.gateway.passage import Passage
+from codecall.gateway.streams import Stream
 
 
 async def speak(server: FastMCP[Any], passage: Passage) -> None:
@@ -60,25 +60,7 @@ async def streams(passage: Passage) -> AsyncGenerator[tuple[Heard, Said]]:
             yield heard, Said(passage, connection, writing)
 
 
-class _Stream:
-    """What both have: they can be closed."""
-
-    closed = False
-
-    async def aclose(self) -> None:
-        """Nothing passes any more."""
-        self.closed = True
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, _failure: BaseException | None, _where: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class Heard(_Stream):
+class Heard(Stream):
     """What the client says, message by message; an exception in place of what is none. Reads on only for who waits."""
 
     def __init__(self, passage: Passage) -> None:
@@ -200,7 +182,7 @@ class Heard(_Stream):
             self._waiting.set_result(None)
 
 
-class Said(_Stream):
+class Said(Stream):
     """What the server says.
 
     Args:

@@ -28,12 +28,12 @@ TOKEN = "a token of twenty characters"
 class Served:
     """A gateway that runs, spoken to line by line."""
 
-    def __init__(self, python: str, folder: Path, *words: str) -> None:
+    def __init__(self, python: str, folder: Path, *words: str, start: tuple[str, str] = ("-m", "codecall.cli")) -> None:
         config = folder / "mcp.json"
         if not config.exists():
             server = {"command": sys.executable, "args": ["-IS", str(SERVER), "alpha", "30"]}
             config.write_text(json.dumps({"mcpServers": {"alpha": server}}))
-        command = [python, "-m", "codecall.cli", "serve", "--config", str(config), "--cache-dir", str(folder / "cache")]
+        command = [python, *start, "serve", "--config", str(config), "--cache-dir", str(folder / "cache")]
         self.process = subprocess.Popen(
             [*command, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -90,6 +90,35 @@ def test_over_stdio_cold_then_warm_then_told_to_end(loaded_python: LoadedPython,
     names = [tool["name"] for tool in answers[1][1]["result"]["tools"]]
     assert names == ["codecall_search", "codecall_describe", "codecall_invoke", "codecall_execute"]
     assert answers[1][2]["result"]["structuredContent"]["result"] == {"tool": "get_customer_5", "id": "7"}
+
+
+WATCHED = """
+import sys
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+
+provider = TracerProvider()
+exporter = ConsoleSpanExporter(out=sys.stderr, formatter=lambda span: span.name + "\\n")
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+trace.set_tracer_provider(provider)
+from codecall.cli import main
+sys.argv[0] = "codecall"
+main()
+"""
+
+
+@pytest.mark.parametrize("start", [("-c", WATCHED), ("-m", "codecall.cli")], ids=["watched", "not watched"])
+def test_spans_are_made_for_who_sees_them(
+    loaded_python: LoadedPython, tmp_path: Path, ended: list[Served], start: tuple[str, str]
+):
+    served = Served(loaded_python.executable, tmp_path, "--expose", "always", start=start)
+    ended.append(served)
+    served.say(initialize(), INITIALIZED, request(2, "tools/call", CALL))
+    assert served.hear(2)["result"]["structuredContent"]["result"] == {"tool": "get_customer_5", "id": "7"}
+    code, _, logged = served.end()
+    spans = {"tools/call codecall_invoke", "tools/call alpha_get_customer_5", "codecall.invoke"}
+    assert (code, spans & set(logged.splitlines())) == (0, spans if start[0] == "-c" else set())
 
 
 async def test_over_http_with_a_token(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):

@@ -1,0 +1,155 @@
+"""Messages of a program that really runs, and what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification
+
+from codecall.gateway import pipes
+from codecall.gateway.pipes import _Heard, _Said
+from codecall.gateway.processes import Program
+
+LOGGER = logging.getLogger("test")
+
+
+def message(method: str, **params: object) -> SessionMessage:
+    return SessionMessage(JSONRPCNotification(jsonrpc="2.0", method=method, params=dict(params)))
+
+
+@asynccontextmanager
+async def running(code: str) -> AsyncGenerator[Program]:
+    """A Python program."""
+    program = await Program.start(sys.executable, ["-S", "-E", "-c", code], {}, None, LOGGER)
+    try:
+        yield program
+    finally:
+        program.kill()
+        await program.stop()
+
+
+async def methods(heard: _Heard) -> list[str]:
+    """Of all messages until the end."""
+    return [json.loads(item.message.model_dump_json())["method"] async for item in heard]
+
+
+@given(cuts=st.lists(st.integers(0, 200), max_size=12), ends=st.sampled_from(["\n", "\r\n", "\n\n", "\nrubbish\n"]))
+async def test_it_does_not_matter_where_what_it_says_is_cut(cuts: Sequence[int], ends: str) -> None:
+    data = "".join(f'{{"jsonrpc":"2.0","method":"m{n}"}}{ends}' for n in range(4)).encode()
+    stdout = asyncio.StreamReader()
+    heard = _Heard(stdout, LOGGER)
+    reading = asyncio.create_task(methods(heard))
+    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    for begin, end in pairwise(places):
+        stdout.feed_data(data[begin:end])
+        await asyncio.sleep(0)
+    stdout.feed_eof()
+    assert await reading == ["m0", "m1", "m2", "m3"]
+
+
+async def test_who_says_much_at_once_lets_others_speak() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    stdout = asyncio.StreamReader()
+    stdout.feed_data(b'{"jsonrpc":"2.0","method":"m"}\n' * 1000)
+    stdout.feed_eof()
+    task = asyncio.create_task(others())
+    assert len(await methods(_Heard(stdout, LOGGER))) == 1000
+    task.cancel()
+    assert turns >= 990
+
+
+async def test_what_was_said_before_it_was_stopped_is_heard() -> None:
+    stdout = asyncio.StreamReader()
+    heard = _Heard(stdout, LOGGER)
+    stdout.feed_data(b'{"jsonrpc":"2.0","method":"a"}\n{"jsonrpc":"2.0","method":"b"}\n')
+    first = await heard.receive()
+    heard.stop()
+    assert first.message.model_dump()["method"] == "a"
+    assert await methods(heard) == ["b"]
+    with pytest.raises(anyio.EndOfStream):
+        await heard.receive()
+
+
+async def test_closed_streams_pass_nothing() -> None:
+    async with running("input()") as program:
+        heard = _Heard(program.stdout, LOGGER)
+        said = _Said(program.stdin, heard)
+        async with heard, said:
+            pass
+        with pytest.raises(anyio.ClosedResourceError):
+            await said.send(message("m"))
+        with pytest.raises(anyio.ClosedResourceError):
+            await heard.receive()
+
+
+async def test_a_program_that_closes_its_input_is_heard_no_more() -> None:
+    code = 'import os, time; os.close(0); print(\'{"jsonrpc":"2.0","method":"closed"}\', flush=True); time.sleep(60)'
+    async with running(code) as program:
+        heard = _Heard(program.stdout, LOGGER)
+        said = _Said(program.stdin, heard)
+        await heard.receive()
+        waiting = asyncio.create_task(heard.receive())
+        async with asyncio.timeout(10):
+            while not waiting.done():
+                await said.send(message("m"))
+                await asyncio.sleep(0)
+        assert isinstance(waiting.exception(), anyio.EndOfStream)
+        assert program.code is None
+
+
+async def test_a_program_that_reads_nothing_is_not_sent_ever_more() -> None:
+    async with running("import time; time.sleep(60)") as program:
+        said = _Said(program.stdin, _Heard(program.stdout, LOGGER))
+        large = message("m", text="x" * 200_000)
+        for _ in range(30):
+            sending = asyncio.create_task(said.send(large))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            sending.cancel()
+            await asyncio.wait({sending})
+        assert program.stdin.transport.get_write_buffer_size() < 500_000
+
+
+async def test_nothing_is_lost_of_what_waits_for_it() -> None:
+    code = "import sys; [print(line[:48].split(',\"params')[0] + '}', flush=True) for line in sys.stdin]"
+    async with running(code) as program:
+        heard = _Heard(program.stdout, LOGGER)
+        said = _Said(program.stdin, heard)
+        async with asyncio.TaskGroup() as all_at_once:
+            for number in range(20):
+                all_at_once.create_task(said.send(message(f"m{number:02}", text="x" * 100_000)))
+        program.stdin.close()
+        assert await methods(heard) == [f"m{number:02}" for number in range(20)]
+
+
+async def test_the_output_ends_with_the_program_though_others_hold_it_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipes, "_EXIT_S", 0.05)
+    code = (
+        "import subprocess, sys;"
+        "subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(60)']);"
+        'print(\'{"jsonrpc":"2.0","method":"last"}\', flush=True)'
+    )
+    async with running(code) as program:
+        heard = _Heard(program.stdout, LOGGER)
+        watching = asyncio.create_task(pipes._until_exited(program, heard))
+        async with asyncio.timeout(10):
+            assert await methods(heard) == ["last"]
+        await watching
