@@ -129,8 +129,7 @@ class _Tree:
             await self._providers(cast("AggregateProvider", provider).providers, depth)
 
     def _part(self, provider: Provider) -> None:
-        if not _OF_PROVIDERS.isdisjoint(vars(provider)):
-            raise _UnknownError
+        _known(provider, {type(provider)}, _OF_PROVIDERS)
         self.objects.append(provider)
         self._transforms(provider.transforms)
 
