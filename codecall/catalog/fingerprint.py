@@ -22,13 +22,11 @@ table line by line.
 from __future__ import annotations
 
 import asyncio
-import marshal
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from operator import is_
-from typing import Any, NamedTuple, cast
+from typing import cast
 
 import fastmcp
 from fastmcp import FastMCP
@@ -43,12 +41,10 @@ from fastmcp.tools import Tool
 from codecall.catalog.apps import Server
 from codecall.catalog.listing import reads_beneath
 from codecall.catalog.stating import SaysItsTools, says_its_tools
+from codecall.catalog.tool_pages import Page, UnknownError, pages_of, same
 
 READ = "4.1."
 """The releases of FastMCP whose listing the table describes. Any other is asked on every request."""
-
-PAGE = 1_000
-"""Tools compared before other tasks of the event loop get their turn: about 0.5 ms, 5 ms where one is taken."""
 
 MAX_DEPTH = 20
 """Servers in servers, and wrappers around wrappers, beyond which there is no fingerprint: a circle has no end."""
@@ -68,12 +64,6 @@ _OF_TRANSFORMS = frozenset({"list_tools", "_matches", "_mark_component", "_trans
 _OF_INJECTION = frozenset({"injected_tools"})
 _OF_TOOLS = ("__getattribute__", "__getattr__", "__copy__", "model_copy", "get_meta", "key")
 
-_values = dict[str, object].values
-
-
-class _UnknownError(Exception):
-    """Something that the table does not have."""
-
 
 @dataclass(slots=True)
 class _Tree:
@@ -92,7 +82,7 @@ class _Tree:
         """Add a server; `own` is the one transform that lets everything pass while CodeCall lists."""
         _known(server, {FastMCP}, _OF_SERVERS)
         if depth > MAX_DEPTH or not reads_beneath(server.middleware):
-            raise _UnknownError
+            raise UnknownError
         if depth:  # the first would only keep itself alive
             self.mounted.append(server)
         self.objects += server.middleware
@@ -106,32 +96,28 @@ class _Tree:
 
     async def _providers(self, providers: Sequence[Provider], depth: int) -> None:
         self.facts.append(len(providers))
-        for provider in providers:
-            await self._provider(provider, depth)
+        for provider in map(self._unwrapped, providers):
+            if says_its_tools(provider):
+                self.stated.append(cast("SaysItsTools", provider).codecall_tools)
+            elif type(provider) not in _PROVIDERS:
+                raise UnknownError
+            elif isinstance(provider, LocalProvider):
+                self._add(await _at_the_bottom(provider))
+            elif isinstance(provider, FastMCPProvider):
+                self.objects.append(provider.server)
+                await self.server(cast("Server", provider.server), None, depth + 1)
+            else:
+                await self._providers(cast("AggregateProvider", provider).providers, depth)
 
-    async def _provider(self, provider: Provider, depth: int) -> None:
+    def _unwrapped(self, provider: Provider) -> Provider:
         for _ in range(MAX_DEPTH):
+            _known(provider, {type(provider)}, _OF_PROVIDERS)
+            self.objects.append(provider)
+            self._transforms(provider.transforms)
             if type(provider) is not _WRAPPER:
-                break
-            self._part(provider)
+                return provider
             provider = cast("Provider", getattr(provider, "_inner", None))
-        self._part(provider)
-        if says_its_tools(provider):
-            self.stated.append(cast("SaysItsTools", provider).codecall_tools)
-        elif type(provider) not in _PROVIDERS:
-            raise _UnknownError
-        elif isinstance(provider, LocalProvider):
-            self._add(await _at_the_bottom(provider))
-        elif isinstance(provider, FastMCPProvider):
-            self.objects.append(provider.server)
-            await self.server(cast("Server", provider.server), None, depth + 1)
-        else:
-            await self._providers(cast("AggregateProvider", provider).providers, depth)
-
-    def _part(self, provider: Provider) -> None:
-        _known(provider, {type(provider)}, _OF_PROVIDERS)
-        self.objects.append(provider)
-        self._transforms(provider.transforms)
+        raise UnknownError
 
     def _transforms(self, transforms: Sequence[Transform]) -> None:
         self.facts.append(len(transforms))
@@ -145,51 +131,6 @@ class _Tree:
         self.tools += tools
 
 
-class _Page(NamedTuple):
-    """Some tools with the same fields, and what they held when the fingerprint was taken."""
-
-    tools: list[Tool]
-    names: tuple[str, ...]
-    """Of their fields, in the order in which each tool holds them."""
-    fields: list[object]
-    """Of all tools, one after the other."""
-    metas: list[dict[str, object] | None]
-    tags: list[set[str]]
-    exact: list[tuple[Tool, bytes]]
-    """Those whose `meta` has numbers in it: 1 and True are equal and yet differ."""
-
-    @classmethod
-    def of(cls, tools: list[Tool], names: tuple[str, ...]) -> _Page:
-        """What these tools hold now."""
-        metas: list[dict[str, object] | None] = []
-        exact: list[tuple[Tool, bytes]] = []
-        for tool in tools:
-            if tool.meta is None:
-                metas.append(None)
-                continue
-            written = _written(tool.meta)
-            metas.append(marshal.loads(written))  # noqa: S302 - written in the line above
-            if _has_numbers(metas[-1]):
-                exact.append((tool, written))
-        return cls(tools, names, _fields(tools), metas, [set(tool.tags) for tool in tools], exact)
-
-    def holds(self) -> bool:
-        """Whether they hold it still. Lists compare their members by identity first, so this is quick."""
-        fields = _fields(self.tools)
-        return (
-            fields == self.fields
-            # Equal schemas may still differ, as 1 and True do.
-            and _same(self._column("parameters", fields), self._column("parameters", self.fields))
-            and _same(self._column("output_schema", fields), self._column("output_schema", self.fields))
-            and self._column("meta", fields) == self.metas
-            and self._column("tags", fields) == self.tags
-            and all(_written(tool.meta) == written for tool, written in self.exact)
-        )
-
-    def _column(self, name: str, fields: list[object]) -> list[object]:
-        return fields[self.names.index(name) :: len(self.names)]
-
-
 class Fingerprint:
     """What a listing depends on, as it was at one moment.
 
@@ -197,7 +138,7 @@ class Fingerprint:
     keeps alive what it compares, so that no new object can be taken for an old one.
     """
 
-    def __init__(self, tree: _Tree, pages: list[_Page]) -> None:
+    def __init__(self, tree: _Tree, pages: list[Page]) -> None:
         self._tree = tree
         self._pages = pages
 
@@ -217,12 +158,12 @@ class Fingerprint:
             plain = None not in tree.stated and all(map(_is_plain, set(map(type, found))))
             if not plain or any(tool.auth is not None for tool in found):
                 return None
-            pages: list[_Page] = []
-            for tools, names in _pages(tree.tools):
+            pages: list[Page] = []
+            for tools, names in pages_of(tree.tools):
                 if pages:
                     await asyncio.sleep(0)
-                pages.append(_Page.of(tools, names))
-        except _UnknownError:
+                pages.append(Page.of(tools, names))
+        except UnknownError:
             return None
         return cls(tree, pages)
 
@@ -232,14 +173,14 @@ class Fingerprint:
         try:
             new = await _walk(server, own)
             pairs = (new.objects, old.objects), (new.stated, old.stated), (new.tools, old.tools)
-            if new.facts != old.facts or not all(_same(*pair) for pair in pairs):
+            if new.facts != old.facts or not all(same(*pair) for pair in pairs):
                 return False
             for number, page in enumerate(self._pages):
                 if number:
                     await asyncio.sleep(0)
                 if not page.holds():
                     return False
-        except _UnknownError:
+        except UnknownError:
             return False
         return True
 
@@ -265,7 +206,7 @@ async def _walk(server: Server, own: Transform) -> _Tree:
 
 def _known(part: object, kinds: set[type] | frozenset[type], methods: frozenset[str]) -> None:
     if type(part) not in kinds or not methods.isdisjoint(vars(part)):
-        raise _UnknownError
+        raise UnknownError
 
 
 @lru_cache(maxsize=1_000)
@@ -275,36 +216,3 @@ def _is_plain(kind: type[Tool]) -> bool:
     return Tool.model_fields.keys().isdisjoint(own) and all(
         getattr(kind, name) is getattr(Tool, name) for name in _OF_TOOLS
     )
-
-
-def _pages(tools: list[Tool]) -> Iterator[tuple[list[Tool], tuple[str, ...]]]:
-    alike: dict[tuple[str, ...], list[Tool]] = {}
-    for tool in tools:
-        alike.setdefault(tuple(vars(tool)), []).append(tool)
-    for names, group in alike.items():
-        for start in range(0, len(group), PAGE):
-            yield group[start : start + PAGE], names
-
-
-def _fields(tools: list[Tool]) -> list[object]:
-    """Every field of every tool, one after the other."""
-    return list(chain.from_iterable(map(_values, map(vars, tools))))
-
-
-def _same(one: Sequence[object], other: Sequence[object]) -> bool:
-    return len(one) == len(other) and all(map(is_, one, other))
-
-
-def _written(meta: dict[str, Any] | None) -> bytes:
-    try:
-        return marshal.dumps(meta, 2)  # 2: the last version whose output is decided by the content alone
-    except ValueError:
-        raise _UnknownError from None
-
-
-def _has_numbers(value: object) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_numbers, chain.from_iterable(cast("Mapping[object, object]", value).items())))
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return any(map(_has_numbers, cast("Sequence[object]", value)))
-    return isinstance(value, (int, float, complex))
