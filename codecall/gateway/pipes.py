@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Self, Unpack
+from typing import Final, Unpack
 
 import anyio
 import anyio.to_thread
@@ -18,7 +17,7 @@ from mcp.shared.message import SessionMessage
 from codecall.gateway.messages import IN_THREAD_BYTES, MAX_VALUES, TooManyError, read_message
 from codecall.gateway.pace import LINES_PER_S, Pace
 from codecall.gateway.processes import Program
-from codecall.gateway.streams import Stream
+from codecall.gateway.streams import Lines, Stream
 from codecall.gateway.unavailable import exit_text
 from codecall.patience import leave
 
@@ -82,8 +81,8 @@ class ProgramTransport(ClientTransport):
         return exit_text(self.program.code)
 
 
-class _Heard(Stream):
-    """What a program says, message by message. It is read when it is asked for.
+class _Heard(Lines):
+    """What a program says, message by message.
 
     Args:
         stdout: where it says that.
@@ -94,15 +93,10 @@ class _Heard(Stream):
     """
 
     def __init__(self, stdout: asyncio.StreamReader, logger: logging.Logger) -> None:
+        super().__init__()
         self.why: str | None = None
         self._stdout = stdout
         self._logger = logger
-        self._lines: deque[bytes] = deque()
-        self._parts: list[bytes] = []
-        """Of a line without its end."""
-        self._size = 0
-        """Of these, in bytes."""
-        self._over = False
         self._reading: asyncio.Timeout | None = None
         self._rubbish, self._malformed = Pace(LINES_PER_S), Pace(_MALFORMED_PER_S)
 
@@ -111,47 +105,23 @@ class _Heard(Stream):
 
         Raises:
             anyio.EndOfStream: there are no more.
+            anyio.ClosedResourceError: this is closed.
         """
-        if self._lines:  # who says much lets others speak
-            await asyncio.sleep(0)
-        while True:
-            while not self._lines:
-                await self._more()
-            line = self._lines.popleft()
-            if (message := await self._message(line)) is not None:
-                return message
+        while (message := await self._message(line := await self._line())) is None:
             await (self._malformed if _begins(line) else self._rubbish).after()
+        return message
 
     def stop(self) -> None:
         """There is no more to come than has been read."""
-        self._over = True
+        self.over = True
         if self._reading is not None:
             self._reading.reschedule(asyncio.get_running_loop().time())
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
     async def _more(self) -> None:
-        """Wait until something has been read."""
-        if self.closed:
-            raise anyio.ClosedResourceError
-        chunk = b"" if self._over else await self._chunk()
-        if not chunk:
-            self._over = True
-            raise anyio.EndOfStream
-        *lines, rest = chunk.split(b"\n")
-        if lines:
-            self._lines.append(b"".join((*self._parts, lines[0])))
-            self._lines += lines[1:]
-            self._parts, self._size = [], 0
-        self._parts.append(rest)
-        self._size += len(rest)
+        if chunk := await self._chunk():
+            self._take(chunk)
+        else:
+            self.over = True
         if self._size > MAX_MESSAGE_BYTES:  # as much as shows that it is too long
             self._lines.append(b"".join(self._parts))
 
@@ -180,7 +150,7 @@ class _Heard(Stream):
 
     def _given_up(self, most: str) -> anyio.EndOfStream:
         self.why = f"sent a message of more than {most} and was ended"
-        self._over = True
+        self.over = True
         self._lines.clear()
         return anyio.EndOfStream()
 

@@ -14,10 +14,9 @@ import os
 import select
 import socket
 import stat
-from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, nullcontext
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -32,7 +31,7 @@ from mcp_types import JSONRPCError, JSONRPCResponse
 from codecall.gateway.frontdoor import CHUNK
 from codecall.gateway.messages import IN_THREAD_BYTES
 from codecall.gateway.passage import Passage
-from codecall.gateway.streams import Stream
+from codecall.gateway.streams import Lines, Stream
 
 
 async def speak(server: FastMCP[Any], passage: Passage) -> None:
@@ -60,16 +59,13 @@ async def streams(passage: Passage) -> AsyncGenerator[tuple[Heard, Said]]:
             yield heard, Said(passage, connection, writing)
 
 
-class Heard(Stream):
+class Heard(Lines):
     """What the client says, message by message; an exception in place of what is none. Reads on only for who waits."""
 
     def __init__(self, passage: Passage) -> None:
+        super().__init__()
         self._passage = passage
         self._loop = asyncio.get_running_loop()
-        self._lines: deque[bytes] = deque()
-        self._parts: list[bytes] = []
-        """Of a line without its end."""
-        self._over = False
         self._begun = False
         self._watches = False
         self._watchable = True
@@ -82,16 +78,9 @@ class Heard(Stream):
             anyio.EndOfStream: the client has left, or the session is to end.
             anyio.ClosedResourceError: this is closed.
         """
-        await anyio.lowlevel.checkpoint_if_cancelled()
         if not self._begun:
             await self._begin()
-        while not self._lines:
-            if self.closed:
-                raise anyio.ClosedResourceError
-            if self._over:
-                raise anyio.EndOfStream
-            await self._more()
-        line = self._lines.popleft()
+        line = await self._line()
         return await anyio.to_thread.run_sync(_message, line) if len(line) > IN_THREAD_BYTES else _message(line)
 
     async def aclose(self) -> None:
@@ -99,24 +88,12 @@ class Heard(Stream):
         await super().aclose()
         self._stop()
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
     async def _begin(self) -> None:
-        *lines, rest = await anyio.to_thread.run_sync(lambda: self._passage.begin().split(b"\n"))
-        self._lines += lines
-        self._parts = [rest]
+        self._take(await anyio.to_thread.run_sync(self._passage.begin))
         self._loop.add_reader(self._passage.stopped, self._stop)
         self._begun = True
 
     async def _more(self) -> None:
-        """Wait until something has been read, or there is nothing more."""
         if self._watchable and not self._watches:
             try:
                 self._loop.add_reader(self._passage.stdin, self._readable)
@@ -124,7 +101,7 @@ class Heard(Stream):
             except OSError:  # a file
                 self._watchable = False
         if not self._watchable:
-            self._take(await anyio.to_thread.run_sync(self._passage.next))
+            self._heard(await anyio.to_thread.run_sync(self._passage.next))
             return
         self._waiting = self._loop.create_future()
         try:
@@ -144,16 +121,11 @@ class Heard(Stream):
             chunk = b""
         if chunk:
             self._passage.hear(chunk)
-        self._take(chunk)
+        self._heard(chunk)
 
-    def _take(self, chunk: bytes) -> None:
+    def _heard(self, chunk: bytes) -> None:
         if chunk:
-            *lines, rest = chunk.split(b"\n")
-            if lines:
-                self._lines.append(b"".join((*self._parts, lines[0])))
-                self._lines += lines[1:]
-                self._parts = []
-            self._parts.append(rest)
+            self._take(chunk)
         else:
             if last := b"".join(self._parts):
                 self._lines.append(last)
@@ -167,7 +139,7 @@ class Heard(Stream):
         self._end()
 
     def _end(self) -> None:
-        self._over = True
+        self.over = True
         self._parts = []
         self._unwatch()
         self._wake()

@@ -251,7 +251,7 @@ async def test_a_server_that_closes_its_output_is_ended(monkeypatch: pytest.Monk
 
 
 async def test_nothing_outlives_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "GRACE_S", 0.2)
+    monkeypatch.setattr(processes, "GRACE_S", 0.5)
     async with contextlib.AsyncExitStack() as stack:
         made = [await stack.enter_async_context(Backend(f"s{n}", plain("deaf"))) for n in range(3)]
         pids = [int(await call(one, what)) for one in made for what in ("pid", "children")]
