@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -23,6 +24,11 @@ COLLECTED = pytest.StashKey[float]()
 
 YOUNG = 5_000
 """New objects after which Python looks for garbage among them; otherwise 700, some thirty thousand times a run."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Test processes of `-n auto`: more than there are cores, since tests wait for processes a third of their time."""
+    return max(1, 3 * (os.cpu_count() or 1) // 2)
 
 
 def pytest_configure() -> None:

@@ -115,9 +115,9 @@ async def test_an_http_server_lets_scripts_end_and_answers_all_of_them(loaded_py
             assert ended["logs"] == ["here"]
             assert (ended["calls"][0]["toolName"], ended["calls"][0]["outcome"]) == ("hold", "unfinished")
             assert ended["stats"]["toolCalls"] == 1
+            await old.__aexit__(None, None, None)  # at once: later it would look for its server for five seconds
             assert await server.ends() == -signal.SIGTERM
             await gone(pids)
-            await old.__aexit__(None, None, None)
 
 
 class Stdio:
