@@ -70,6 +70,8 @@ async def serving(served: Any) -> AsyncGenerator[str]:
         finally:
             task.cancel()
             await asyncio.wait({task})
+            # uvicorn, cancelled, leaves the loop watching it: nothing is heard of the next with its number.
+            asyncio.get_running_loop().remove_reader(listening)
 
 
 class Wire:

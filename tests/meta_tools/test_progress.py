@@ -483,6 +483,8 @@ async def serving(server: FastMCP[Any]) -> AsyncGenerator[tuple[str, int]]:
         finally:
             task.cancel()
             await gone(task)
+            # uvicorn, cancelled, leaves the loop watching it: of the next socket with its number nothing was heard.
+            asyncio.get_running_loop().remove_reader(listening)
 
 
 async def post(address: tuple[str, int], script: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -104,7 +104,7 @@ async def test_a_fault_at_every_frame(plan: Plan, fault: Fault, codes: set[str |
     frame = 0
     for frame in range(1, MOST_FRAMES):
         plan.arm(frame, fault)
-        async with enclave(50 if codes is SILENT else 1_500) as tested:
+        async with enclave(150 if codes is SILENT else 1_500) as tested:
             result = await run(tested)
             pids |= set(tested.pool.pids())
             code = result.error and result.error.code
