@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.fork_servers import ForkServers
     from tests.loaded_python import LoadedPython
 
-BETWEEN_S = 2.0
+BETWEEN_S = 5.0
 """Processor time between two collections of all garbage, which each look at some hundred thousand objects."""
 
 COLLECTED = pytest.StashKey[float]()
