@@ -15,7 +15,6 @@ until a call has been answered. A call that was sent is never sent again: what i
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -106,7 +105,6 @@ class Backend:
         self._alive: set[Connection] = set()
         self._modern: bool | None = None
         self._open = False
-        self._variables = contextvars.copy_context()
         self._restarts = 0
         self._last_error: str | None = None
         self._last_said: tuple[str, ...] = ()
@@ -256,7 +254,6 @@ class Backend:
             logger=self._logger,
             changed=self._changed,
             over=over,
-            variables=self._variables.copy(),
         )
         connection.ready.add_done_callback(made)
         self._alive.add(connection)
@@ -279,7 +276,9 @@ class Backend:
                 self._forget(slot)
 
     def _forget(self, slot: _Slot) -> None:
-        self._slots = {key: known for key, known in self._slots.items() if known is not slot}
+        for key, known in list(self._slots.items()):
+            if known is slot:
+                del self._slots[key]
 
     def _changed(self, what: str) -> None:
         self._changes[what] = None

@@ -50,7 +50,6 @@ class Connection:
         logger: of the server.
         changed: told what the server says has changed.
         over: called once, when the connection can be used no more: with itself, and why unless it was meant to end.
-        variables: those with which it runs, which are not of the request that happens to be the first.
 
     Attributes:
         open: it is being made, or can be used.
@@ -73,7 +72,6 @@ class Connection:
         logger: logging.Logger,
         changed: Callable[[str], None],
         over: Callable[[Connection, str | None], None],
-        variables: contextvars.Context,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.era: Era = era
@@ -101,7 +99,8 @@ class Connection:
         self._closing = asyncio.Event()
         self._told: str | None = None
         self._why: asyncio.Future[str | None] = loop.create_future()
-        self.task = asyncio.create_task(self._run(), context=variables)
+        # Nothing of the request that happens to be the first is left in what serves all.
+        self.task = asyncio.create_task(self._run(), context=contextvars.Context())
 
     @property
     def session(self) -> ClientSession:

@@ -113,9 +113,9 @@ class _Heard(Lines):
 
     def stop(self) -> None:
         """There is no more to come than has been read."""
-        self.over = True
-        if self._reading is not None:
+        if self._reading is not None and not self.over:
             self._reading.reschedule(asyncio.get_running_loop().time())
+        self.over = True
 
     async def _more(self) -> None:
         if chunk := await self._chunk():

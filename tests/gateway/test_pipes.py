@@ -88,6 +88,20 @@ async def test_what_was_said_before_it_was_stopped_is_heard() -> None:
         await heard.receive()
 
 
+async def test_it_may_be_stopped_twice() -> None:
+    for turns in range(5):
+        heard = _Heard(asyncio.StreamReader(), LOGGER)
+        waiting = asyncio.create_task(heard.receive())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        heard.stop()
+        for _ in range(3):
+            await asyncio.sleep(0)
+            heard.stop()
+        with pytest.raises(anyio.EndOfStream):
+            await waiting
+
+
 async def test_closed_streams_pass_nothing() -> None:
     async with running("input()") as program:
         heard = _Heard(program.stdout, LOGGER)
