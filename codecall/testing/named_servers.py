@@ -41,12 +41,13 @@ def named_server(named: str, root: Path) -> object:
     # A server is no function; what makes one may be a coroutine function, as with `fastmcp run`.
     made: object = found() if inspect.isroutine(found) else found
     if inspect.isawaitable(made):
-        import anyio
+        import asyncio
 
         async def awaited() -> object:
             return await made
 
-        return anyio.run(awaited)
+        # Not `anyio.run`, which refuses while a fixture of the session has an event loop, even if none is running.
+        return asyncio.run(awaited())
     return made
 
 

@@ -200,6 +200,23 @@ def test_a_server_from_a_function_or_in_quotes(project: pytest.Pytester, server:
     run(project, "--codecall-record", "-o", f"codecall_server={server}").assert_outcomes(passed=1)
 
 
+def test_a_server_from_a_function_while_a_fixture_has_a_loop(project: pytest.Pytester) -> None:
+    project.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.fixture(scope="session", autouse=True)
+        async def of_the_session(anyio_backend):
+            yield
+        """
+    )
+    run(project, "--codecall-record", "-o", "codecall_server=shop:create_later").assert_outcomes(passed=1)
+
+
 def test_a_server_at_the_root_without_pythonpath(project: pytest.Pytester) -> None:
     (project.path / "pyproject.toml").unlink()
     project.makeini("[pytest]\ncodecall_server = shop:mcp\n")
