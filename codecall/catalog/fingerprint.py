@@ -52,7 +52,7 @@ MAX_DEPTH = 20
 # The wrapper that a namespace puts around a provider has no public name.
 _WRAPPER = type(Provider().wrap_transform(Transform()))
 
-_PROVIDERS = frozenset({LocalProvider, FastMCPProvider, AggregateProvider})
+_PROVIDERS = frozenset({LocalProvider, FastMCPProvider, AggregateProvider, _WRAPPER})
 _TRANSFORMS = frozenset({Namespace, Visibility, VersionFilter})
 
 # An attribute of one object of that name would be used in place of what its class has.
@@ -99,8 +99,6 @@ class _Tree:
         for provider in map(self._unwrapped, providers):
             if says_its_tools(provider):
                 self.stated.append(cast("SaysItsTools", provider).codecall_tools)
-            elif type(provider) not in _PROVIDERS:
-                raise UnknownError
             elif isinstance(provider, LocalProvider):
                 self._add(await _at_the_bottom(provider))
             elif isinstance(provider, FastMCPProvider):
@@ -111,7 +109,7 @@ class _Tree:
 
     def _unwrapped(self, provider: Provider) -> Provider:
         for _ in range(MAX_DEPTH):
-            _known(provider, {type(provider)}, _OF_PROVIDERS)
+            _known(provider, {type(provider)} if says_its_tools(provider) else _PROVIDERS, _OF_PROVIDERS)
             self.objects.append(provider)
             self._transforms(provider.transforms)
             if type(provider) is not _WRAPPER:

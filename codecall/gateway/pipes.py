@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Unpack
+from typing import Final, TypeVar, Unpack
 
 import anyio
 import anyio.to_thread
@@ -30,6 +30,9 @@ _MALFORMED_PER_S: Final = 1000
 
 _EXIT_S: Final = 0.5
 """Seconds between the end of a program and the end of its output, for what it wrote last, and the other way round."""
+
+
+T = TypeVar("T")
 
 
 class ProgramTransport(ClientTransport):
@@ -90,14 +93,16 @@ class _Heard(Lines):
 
     Attributes:
         why: Why the program was given up, where it was not for its end.
+        stopped: Called when it is stopped.
     """
 
     def __init__(self, stdout: asyncio.StreamReader, logger: logging.Logger) -> None:
         super().__init__()
         self.why: str | None = None
+        self.stopped: Callable[[], object] = lambda: None
         self._stdout = stdout
         self._logger = logger
-        self._reading: asyncio.Timeout | None = None
+        self._waiting: asyncio.Timeout | None = None
         self._rubbish, self._malformed = Pace(LINES_PER_S), Pace(_MALFORMED_PER_S)
 
     async def receive(self) -> SessionMessage:
@@ -108,31 +113,34 @@ class _Heard(Lines):
             anyio.ClosedResourceError: this is closed.
         """
         while (message := await self._message(line := await self._line())) is None:
-            await (self._malformed if _begins(line) else self._rubbish).after()
+            if not self.over:
+                await self._unless_stopped((self._malformed if _begins(line) else self._rubbish).after())
         return message
 
     def stop(self) -> None:
-        """There is no more to come than has been read."""
-        if self._reading is not None and not self.over:
-            self._reading.reschedule(asyncio.get_running_loop().time())
+        """Hear nothing more, not even what has been read."""
+        if self._waiting is not None and not self.over:
+            self._waiting.reschedule(asyncio.get_running_loop().time())
         self.over = True
+        self._lines.clear()
+        self.stopped()
 
     async def _more(self) -> None:
-        if chunk := await self._chunk():
+        if chunk := await self._unless_stopped(self._stdout.read(_CHUNK)):
             self._take(chunk)
         else:
             self.over = True
         if self._size > MAX_MESSAGE_BYTES:  # as much as shows that it is too long
             self._lines.append(b"".join(self._parts))
 
-    async def _chunk(self) -> bytes:
+    async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
         try:
-            async with asyncio.timeout(None) as self._reading:
-                return await self._stdout.read(_CHUNK)
+            async with asyncio.timeout(None) as self._waiting:
+                return await work
         except OSError:  # a TimeoutError too, when it was stopped
-            return b""
+            return None
         finally:
-            self._reading = None
+            self._waiting = None
 
     async def _message(self, line: bytes) -> SessionMessage | None:
         if len(line) > MAX_MESSAGE_BYTES:
@@ -150,8 +158,7 @@ class _Heard(Lines):
 
     def _given_up(self, most: str) -> anyio.EndOfStream:
         self.why = f"sent a message of more than {most} and was ended"
-        self.over = True
-        self._lines.clear()
+        self.stop()
         return anyio.EndOfStream()
 
 
@@ -160,16 +167,18 @@ class _Said(Stream):
 
     Args:
         stdin: where it is told that.
-        heard: ends when nothing reaches it any more, though it may live.
+        heard: ends when nothing reaches it any more, though it may live; nobody waits for it then.
     """
 
     def __init__(self, stdin: asyncio.StreamWriter, heard: _Heard) -> None:
         self._stdin = stdin
         self._heard = heard
         self._free = asyncio.Lock()
+        self._waiting: set[asyncio.Timeout] = set()
+        heard.stopped = self._leave
 
     async def send(self, item: SessionMessage) -> None:
-        """Tell it that. Where its input is closed, whoever waits for an answer learns from the end of what is heard.
+        """Tell it that. Where it cannot be told, whoever waits for an answer learns from the end of what is heard.
 
         Raises:
             anyio.ClosedResourceError: this is closed.
@@ -178,14 +187,36 @@ class _Said(Stream):
             raise anyio.ClosedResourceError
         data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         try:
-            async with self._free:
-                await self._stdin.drain()
-                self._stdin.write(data)
-            closed = self._stdin.is_closing()
+            async with asyncio.timeout(None) as waiting:
+                self._waiting.add(waiting)
+                try:
+                    await self._written(data)
+                finally:
+                    self._waiting.discard(waiting)
+        except TimeoutError:
+            if self.closed:
+                raise anyio.ClosedResourceError from None
         except OSError:
-            closed = True
-        if closed:
             self._heard.stop()
+
+    async def aclose(self) -> None:
+        """Say nothing more, and wait for nobody who reads nothing."""
+        await super().aclose()
+        self._leave()
+
+    async def _written(self, data: bytes) -> None:
+        async with self._free:
+            await self._stdin.drain()  # what others, who have left, still have to say
+            self._stdin.write(data)
+            await self._stdin.drain()
+        if self._stdin.is_closing():
+            raise BrokenPipeError
+
+    def _leave(self) -> None:
+        """Let nobody wait any more."""
+        now = asyncio.get_running_loop().time()
+        while self._waiting:
+            self._waiting.pop().reschedule(now)
 
 
 def _begins(line: bytes) -> bool:

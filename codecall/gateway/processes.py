@@ -167,6 +167,8 @@ class Program:
             _KNOWN.discard(self)
             draining.cancel()
             self._listening.cancel()
+            if self.stdin.transport.get_write_buffer_size():  # somebody else holds its input, and reads nothing
+                self.stdin.transport.abort()
             with suppress(PermissionError):
                 self._transport.close()
             await asyncio.wait({draining, self._listening})

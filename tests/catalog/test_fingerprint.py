@@ -575,6 +575,41 @@ async def test_a_provider_of_an_unknown_class_is_asked_every_time() -> None:
     assert await seen.names() == ["two", "three"]
 
 
+class Late(Changing):
+    """Cannot say yet what FastMCP does not ask it for."""
+
+    @property
+    def transforms(self) -> list[Transform]:
+        raise RuntimeError("not connected")
+
+    async def list_tools(self) -> Sequence[Tool]:
+        return await self._list_tools()
+
+
+async def test_nothing_is_asked_of_a_provider_of_an_unknown_class() -> None:
+    from codecall.catalog.fingerprint import Fingerprint
+
+    root = server("root")
+    plugin = CodeCallPlugin.init()
+    plugin.install(root)
+    root.add_provider(Late())
+    assert await Fingerprint.take(root, plugin) is None  # type: ignore[arg-type]
+
+
+async def test_a_wrapper_around_itself_has_no_fingerprint() -> None:
+    from codecall.catalog.fingerprint import Fingerprint
+
+    root = server("root")
+    plugin = CodeCallPlugin.init()
+    plugin.install(root)
+    root.add_provider(Changing().wrap_transform(Namespace("a")))
+    wrapper: Any = root.providers[-1]
+    wrapper._inner = wrapper
+    assert await Fingerprint.take(root, plugin) is None  # type: ignore[arg-type]
+    wrapper._inner = None
+    assert await Fingerprint.take(root, plugin) is None  # type: ignore[arg-type]
+
+
 async def test_a_proxy_is_asked_every_time() -> None:
     far = server("far", "one")
     root = server("root")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import anyio
 import pytest
@@ -17,10 +18,14 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
-from codecall.gateway import pipes
+from codecall.gateway import pipes, processes
+from codecall.gateway.backend import Backend
+from codecall.gateway.options import StdioServer
 from codecall.gateway.pipes import _Heard, _Said
 from codecall.gateway.processes import Program
+from tests.gateway.running import call
 
+QUITTING = Path(__file__).parent / "servers" / "quitting.py"
 LOGGER = logging.getLogger("test")
 
 
@@ -76,14 +81,16 @@ async def test_who_says_much_at_once_lets_others_speak() -> None:
     assert turns >= 990
 
 
-async def test_what_was_said_before_it_was_stopped_is_heard() -> None:
+async def test_nothing_more_is_heard_once_it_was_stopped() -> None:
     stdout = asyncio.StreamReader()
+    ended: list[bool] = []
     heard = _Heard(stdout, LOGGER)
+    heard.stopped = lambda: ended.append(True)
     stdout.feed_data(b'{"jsonrpc":"2.0","method":"a"}\n{"jsonrpc":"2.0","method":"b"}\n')
     first = await heard.receive()
+    assert (first.message.model_dump()["method"], ended) == ("a", [])
     heard.stop()
-    assert first.message.model_dump()["method"] == "a"
-    assert await methods(heard) == ["b"]
+    assert (await methods(heard), ended) == ([], [True])
     with pytest.raises(anyio.EndOfStream):
         await heard.receive()
 
@@ -152,6 +159,23 @@ async def test_nothing_is_lost_of_what_waits_for_it() -> None:
                 all_at_once.create_task(said.send(message(f"m{number:02}", text="x" * 100_000)))
         program.stdin.close()
         assert await methods(heard) == [f"m{number:02}" for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [("rubbish", "ended (exit code 3)"), ("deaf", "closed its output"), ("survived", "ended (exit code 3)")],
+)
+async def test_its_end_ends_all_calls_at_once(monkeypatch: pytest.MonkeyPatch, word: str, why: str) -> None:
+    monkeypatch.setattr(processes, "GRACE_S", 0.2)
+    server = StdioServer(command=sys.executable, args=("-S", "-E", str(QUITTING), word))
+    async with Backend("git", server) as backend, asyncio.timeout(20):
+        async with backend.use(None):
+            pass
+        # The first is not read to its end, and the others wait for it; where it is alone, nobody else finds out.
+        sizes = (1_000_000,) if word == "deaf" else (1_000_000, 10, 10)
+        calls = [call(backend, "t", text="x" * size) for size in sizes]
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert {str(end) for end in ends} == {f"Server 'git' {why} while the call was under way"}
 
 
 async def test_the_output_ends_with_the_program_though_others_hold_it_open(monkeypatch: pytest.MonkeyPatch) -> None:
