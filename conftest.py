@@ -27,7 +27,7 @@ YOUNG = 5_000
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Test processes of `-n auto`: more than there are cores, since tests wait for processes a third of their time."""
+    """Test processes of `-n auto`: more than there are cores, since tests often wait for processes."""
     return max(1, 3 * (os.cpu_count() or 1) // 2)
 
 

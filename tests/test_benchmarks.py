@@ -22,6 +22,14 @@ GENEROUS_MS = 200.0
 index on the event loop would take 300 ms and more."""
 
 
+def run(python: LoadedPython, *words: str, seconds: int = 120) -> str:
+    """What a benchmark prints, which must succeed."""
+    command = [python.executable, *words]
+    ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=seconds, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
 async def test_every_job_has_the_same_right_answer_on_every_side():
     work = jobs()
     for side in vs_codemode.sides(10, work):
@@ -62,16 +70,8 @@ def test_wrong_arguments_are_refused(
 
 
 def test_servers_can_be_put_under_load(loaded_python: LoadedPython):
-    ran = subprocess.run(
-        [loaded_python.executable, "benchmarks/load.py", "--quick", "--json"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    (result,) = json.loads(ran.stdout)["results"]
+    printed = run(loaded_python, "benchmarks/load.py", "--quick", "--json")
+    (result,) = json.loads(printed)["results"]
     for side in ("codecall", "codemode"):
         measured = result[side]
         assert (measured["wrong"], measured["plain"]["wrong"]) == ({}, {})
@@ -80,30 +80,14 @@ def test_servers_can_be_put_under_load(loaded_python: LoadedPython):
 
 
 def test_fresh_processes_can_be_measured(loaded_python: LoadedPython):
-    ran = subprocess.run(
-        [loaded_python.executable, "benchmarks/once_only.py", "--rounds", "2", "--scripts", "10"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.count("goal") == 3
+    printed = run(loaded_python, "benchmarks/once_only.py", "--rounds", "2", "--scripts", "10", seconds=60)
+    assert printed.count("goal") == 3
 
 
 def test_a_gateway_can_be_timed(loaded_python: LoadedPython):
     few = ["--servers", "2", "--tools", "3", "--starts", "1", "--calls", "20", "--settle", "0", "--json"]
-    ran = subprocess.run(
-        [loaded_python.executable, "benchmarks/gateway.py", *few],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    result = json.loads(ran.stdout)
+    printed = run(loaded_python, "benchmarks/gateway.py", *few)
+    result = json.loads(printed)
     assert result["tools"] == 6
     assert [len(times) for times in result["calls"].values()] == [20, 20, 20, 1]
     assert result["starts"].keys() == result["first_calls"].keys()

@@ -31,7 +31,7 @@ Judge: TypeAlias = Callable[[str], Awaitable[bool]]
 
 
 class _Origin(NamedTuple):
-    """Where a tool comes from. Reading a private attribute of a model takes 1 µs, so there is only this one."""
+    """Where a tool comes from; one attribute, since each private one of a model takes long to read."""
 
     behind: Behind
     name: str

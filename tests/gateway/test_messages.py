@@ -21,6 +21,7 @@ from codecall.gateway.messages import MAX_VALUES, TooManyError, fits, mended, re
 from codecall.gateway.options import StdioServer
 from codecall.gateway.pace import Pace
 from tests.gateway.running import front, text_of, until
+from tests.turns import turns_of_others
 
 RAW = StdioServer(command=sys.executable, args=("-S", "-E", str(Path(__file__).parent / "servers" / "raw.py")))
 FINE = '{"jsonrpc":"2.0","id":%ID%,"result":{"content":[{"type":"text","text":"fine"}]}}'
@@ -116,20 +117,11 @@ async def test_a_flood_of_rubbish_is_slowed_down(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_others_have_a_turn_meanwhile() -> None:
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    task = asyncio.create_task(others())
     pace = Pace(100_000)
-    for _ in range(1000):
-        await pace.after()
-    task.cancel()
-    assert turns >= 8
+    with turns_of_others() as turns:
+        for _ in range(1000):
+            await pace.after()
+    assert turns.count >= 8
 
 
 async def test_a_flood_of_requests_is_slowed_down(monkeypatch: pytest.MonkeyPatch) -> None:

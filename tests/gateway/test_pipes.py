@@ -24,6 +24,7 @@ from codecall.gateway.options import StdioServer
 from codecall.gateway.pipes import _Heard, _Said
 from codecall.gateway.processes import Program
 from tests.gateway.running import call
+from tests.turns import turns_of_others
 
 QUITTING = Path(__file__).parent / "servers" / "quitting.py"
 LOGGER = logging.getLogger("test")
@@ -64,21 +65,12 @@ async def test_it_does_not_matter_where_what_it_says_is_cut(cuts: Sequence[int],
 
 
 async def test_who_says_much_at_once_lets_others_speak() -> None:
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
     stdout = asyncio.StreamReader()
     stdout.feed_data(b'{"jsonrpc":"2.0","method":"m"}\n' * 1000)
     stdout.feed_eof()
-    task = asyncio.create_task(others())
-    assert len(await methods(_Heard(stdout, LOGGER))) == 1000
-    task.cancel()
-    assert turns >= 990
+    with turns_of_others() as turns:
+        assert len(await methods(_Heard(stdout, LOGGER))) == 1000
+    assert turns.count >= 990
 
 
 async def test_nothing_more_is_heard_once_it_was_stopped() -> None:

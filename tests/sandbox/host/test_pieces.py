@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from codecall.sandbox.host import pieces
 from codecall.sandbox.host.payloads import NotJson
+from tests.turns import turns_of_others
 
 TEXTS = st.text(max_size=12) | st.sampled_from(
     ['},{"a":1', '","', "],[", "\\", '"', "é", "😀", "\x00\n", '{"a":', "\\u00e9"]
@@ -66,21 +67,10 @@ async def test_the_event_loop_has_its_turn_in_between(what: str) -> None:
     value = BIG[what]
     data = json.dumps(value).encode()
     assert len(data) > 2 * pieces.PIECE
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    counting = asyncio.create_task(count())
-    try:
+    with turns_of_others() as turns:
         assert await pieces.read(data, 50) == value
-    finally:
-        counting.cancel()
     # A piece may be twice as long where items are.
-    assert turns >= len(data) // (3 * pieces.PIECE)
+    assert turns.count >= len(data) // (3 * pieces.PIECE)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 40])
