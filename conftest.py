@@ -106,6 +106,6 @@ def loaded_python() -> Iterator[LoadedPython]:
 @pytest.fixture
 def shared_fork_server(fork_servers: ForkServers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enclaves that the test makes have their workers from a fork server of all such tests, instead of one each."""
-    from codecall.sandbox.host import maker
+    from codecall.sandbox.host import spawner as maker
 
     monkeypatch.setattr(maker, "ForkServer", fork_servers)

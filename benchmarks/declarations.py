@@ -35,8 +35,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from codecall import CodeCallPlugin
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.reach import is_reserved
-from codecall.catalog.typescript import declaration
+from codecall.catalog.typescript.declarations import declaration
+from codecall.catalog.visibility import is_reserved
 from tests.typescript.compiler import complaints
 
 TOKENIZER = Path(sys.prefix).resolve() / "tokens"

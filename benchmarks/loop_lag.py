@@ -31,7 +31,7 @@ from typing_extensions import TypedDict
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.shop import build
-from codecall.catalog.index import WARMING
+from codecall.catalog.search.index import WARMING
 
 LIMIT_MS = 20.0
 """Longest time CodeCall may hold the event loop, from the project's goals."""

@@ -39,10 +39,10 @@ import numpy as np
 from fastmcp.server.transforms.search.bm25 import _BM25Index
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from codecall.catalog.documents import Fields
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.index import Library, Meaning
-from codecall.catalog.tfidf import LexicalRanker, Weights
+from codecall.catalog.search.analysis import Fields
+from codecall.catalog.search.index import Library, Meaning
+from codecall.catalog.search.lexical import LexicalRanker, Weights
 from codecall.options import SearchOptions
 
 TOOLS_OF = {"livemcp_tasks": "livemcp", "livemcp_steps": "livemcp", "metatool_multi": "metatool"}
@@ -206,7 +206,7 @@ async def _is_made(library: Library, entries: tuple[CatalogEntry, ...]) -> bool:
 def _library(options: SearchOptions) -> Library:
     if options.strategy == "tfidf":
         return Library()
-    from codecall.catalog.embedding import embedding_ranker
+    from codecall.catalog.search.embedding import embedding_ranker
 
     ranker = embedding_ranker(options)
     if not ranker.load():

@@ -11,10 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from codecall.calls.audit_events import AuditEvent
-    from codecall.calls.audit_sinks import JsonLinesSink, LoggingSink, OpenTelemetrySink
-    from codecall.calls.rates import RateLimitPlugin
-    from codecall.catalog.metadata import tool_metadata
+    from codecall.audit.events import AuditEvent
+    from codecall.audit.sinks import JsonLinesSink, LoggingSink, OpenTelemetrySink
+    from codecall.catalog.entries import tool_metadata
     from codecall.envelopes import ExecutionResult, Stats
     from codecall.errors import (
         AccessDeniedError,
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     )
     from codecall.options import PoolOptions, Preset, load_preset
     from codecall.plugin import CodeCallPlugin
+    from codecall.ratelimit.middleware import RateLimitPlugin
     from codecall.sandbox.enclave import Enclave
 
 __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
@@ -111,19 +111,19 @@ __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
 ]
 
 _HOMES = {
-    "AuditEvent": "codecall.calls.audit_events",
+    "AuditEvent": "codecall.audit.events",
     "CodeCallPlugin": "codecall.plugin",
     "Enclave": "codecall.sandbox.enclave",
     "ExecutionResult": "codecall.envelopes",
-    "JsonLinesSink": "codecall.calls.audit_sinks",
-    "LoggingSink": "codecall.calls.audit_sinks",
-    "OpenTelemetrySink": "codecall.calls.audit_sinks",
+    "JsonLinesSink": "codecall.audit.sinks",
+    "LoggingSink": "codecall.audit.sinks",
+    "OpenTelemetrySink": "codecall.audit.sinks",
     "PoolOptions": "codecall.options",
     "Preset": "codecall.options",
-    "RateLimitPlugin": "codecall.calls.rates",
+    "RateLimitPlugin": "codecall.ratelimit.middleware",
     "Stats": "codecall.envelopes",
     "load_preset": "codecall.options",
-    "tool_metadata": "codecall.catalog.metadata",
+    "tool_metadata": "codecall.catalog.entries",
 }
 """Where each name lives that is not in `codecall.errors`."""
 

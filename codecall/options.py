@@ -8,16 +8,193 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Protocol, Self, SupportsFloat, cast, get_args, runtime_checkable
 
-from pydantic import Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel, to_snake
 
-from codecall.configuring import KeyValueStore, Millis, Options, refuse_two_spellings
 from codecall.errors import OptionsError
-from codecall.operating import AuditOptions, ProgressOptions, ResultsOptions, ResumeOptions, ShutdownOptions
+
+# ----------------------------------------------------------------------------------------------------
+# What all option models share: they are frozen, know both spellings, and every error names its field.
+
+Millis = Annotated[int, Field(ge=1, le=86_400_000)]
+"""Milliseconds, up to a day."""
+
+
+class Options(BaseModel):
+    """Base of every option model: frozen, both spellings, nothing unknown."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        arbitrary_types_allowed=True,
+    )
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The options a caller may set here, in their Python spelling."""
+        return tuple(cls.model_fields)
+
+    @classmethod
+    def read(cls, values: Mapping[str, object], *, where: str, shown: bool = True) -> Self:
+        """Validate `values`; raises `OptionsError` naming each bad field under `where`. `shown=False` keeps what was
+        given out of the message: it may be a secret."""
+        refuse_two_spellings(cls, values, where)
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as failure:
+            raise OptionsError(_explain(cls, failure, where, shown)) from None
+
+
+def refuse_two_spellings(model: type[Options], values: Mapping[str, object], where: str) -> None:
+    """Refuse an option given in both its spellings; which one counts would be a matter of chance."""
+    for name in model.model_fields:
+        if name in values and to_camel(name) in values and name != to_camel(name):
+            raise OptionsError(f"{_dotted(where, name)}: given twice, as {name} and as {to_camel(name)}")
+
+
+def _dotted(where: str, *parts: object) -> str:
+    return ".".join([*([where] if where else []), *map(str, parts)])
+
+
+def _explain(model: type[Options], failure: ValidationError, where: str, shown: bool) -> str:
+    lines: list[str] = []
+    for item in failure.errors(include_url=False):
+        path = _dotted(where, *item["loc"])
+        if item["type"] == "extra_forbidden":
+            known = _model_at(model, item["loc"]).names()
+            near = get_close_matches(to_snake(str(item["loc"][-1])), known, n=1)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            lines.append(f"{path}: unknown option; known here: {', '.join(known)}{meant}")
+        elif item["type"] == "missing":
+            lines.append(f"{path}: missing")
+        elif item["type"] == "tuple_type":
+            such = '["--local-timezone", "UTC"]' if item["loc"][-1] == "args" else '["one", "two"]'
+            lines.append(
+                f"{path}: a list is needed, such as {such}" + (f" (got {item['input']!r:.80})" if shown else "")
+            )
+        else:
+            lines.append(f"{path}: {item['msg']}" + (f" (got {item['input']!r:.80})" if shown else ""))
+    return "; ".join(lines)
+
+
+def _model_at(model: type[Options], path: Sequence[int | str]) -> type[Options]:
+    """The option model that the last part of `path` was looked for in."""
+    for part in path[:-1]:
+        for name, field in model.model_fields.items():
+            if part not in (name, field.alias):
+                continue
+            for annotation in (field.annotation, *get_args(field.annotation)):
+                if isinstance(annotation, type) and issubclass(annotation, Options):
+                    model = annotation
+    return model
+
+
+@runtime_checkable
+class KeyValueStore(Protocol):
+    """Where something is kept for longer than a process lives: what is used of `AsyncKeyValue`, the interface of the
+    stores that FastMCP takes (`key_value.aio`: files, Redis and many more)."""
+
+    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
+        """What was put under `key`; None if there is nothing."""
+        ...
+
+    async def put(
+        self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
+    ) -> None:
+        """Keep `value` under `key`, for `ttl` seconds."""
+        ...
+
+
+# ----------------------------------------------------------------------------------------------------
+# Options of running CodeCall in production: records, resumption, large results, progress, shutdown.
+
+
+class AuditOptions(Options):
+    """The record of every run: where it goes, and what it holds beside names, sizes, times and hashes."""
+
+    sinks: Annotated[tuple[Callable[[Any], Any], ...] | None, Field(strict=False)] = None
+    """What is told each event: `LoggingSink`, `JsonLinesSink`, `OpenTelemetrySink`, or any callable, sync or async,
+    that takes an `AuditEvent`. None: the logger `codecall.audit`, at INFO; an empty list: nothing."""
+    include_arguments: bool = False
+    """Record the input of each call, with secrets masked, too; without it a hash."""
+    include_results: bool = False
+    """Record the value of each call and of the script, its console and the texts of errors, with secrets masked, too;
+    without it their sizes."""
+    watchers: Annotated[tuple[Callable[[Any], Any], ...], Field(strict=False)] = ()
+    """Each is called with what is known of a run before it begins (`Recorded`) and gives a `RunWatch`, which sees all
+    of the run as it is, nothing masked, on the event loop: `codecall.traces.TraceRecorder`."""
+
+
+class ResumeOptions(Options):
+    """What `resumeFrom` needs: where the completed calls of runs are kept, and for how long."""
+
+    store: KeyValueStore
+    """A store as FastMCP takes them, such as `RedisStore(url=…)`; shared by all instances that clients may reach."""
+    ttl_s: int = Field(default=3_600, ge=1, le=30 * 86_400)
+    """Seconds a run can be taken up after its end."""
+    max_value_chars: int = Field(default=256 * 1024, ge=1, le=16 * 1024 * 1024)
+    """Characters of JSON one call's value may have to be kept; a call with a longer one is made again."""
+    max_run_chars: int = Field(default=16 * 1024 * 1024, ge=1, le=256 * 1024 * 1024)
+    """Characters that the values of one run may have together."""
+    max_caller_chars: int = Field(default=128 * 1024 * 1024, ge=1_024)
+    """Characters that this process keeps at the same time of all runs of one caller; a run beyond that goes on and is
+    not kept."""
+
+
+class ResultsOptions(Options):
+    """The store of results that are larger than `max_result_bytes`."""
+
+    enabled: bool = True
+    """False: such a result fails with OUTPUT_LIMIT."""
+    store: KeyValueStore | None = None
+    """Where they are kept: a store as FastMCP takes them, such as `RedisStore(url=…)`; shared by all instances that
+    clients may reach. None: in the memory of this process."""
+    ttl_s: int = Field(default=900, ge=1, le=30 * 86_400)
+    """Seconds a result is kept."""
+    max_bytes: int = Field(default=32 * 1024 * 1024, ge=1_024, le=48 * 1024 * 1024)
+    """Bytes of JSON one result may have, if a quarter of the preset's `memory_mb` is not less; a larger one fails with
+    OUTPUT_LIMIT."""
+    max_total_bytes: int = Field(default=256 * 1024 * 1024, ge=1_024)
+    """Bytes that this process keeps at the same time, for all callers together. Beyond it results fail with
+    OUTPUT_LIMIT, until others have expired; none is thrown out."""
+    max_caller_bytes: int = Field(default=40 * 1024 * 1024, ge=1_024)
+    """Bytes of them that one caller may take, as long as that leaves four times as much free for others: the fuller it
+    is, the less. So a few callers cannot fill it, which without authentication are a few network addresses. The
+    default has room for one result of the greatest size."""
+
+
+class ProgressOptions(Options):
+    """What a client that asked for it hears while its script runs."""
+
+    enabled: bool = True
+    """False: nothing."""
+    heartbeat_s: float = Field(default=10.0, gt=0, le=60)
+    """Seconds after which progress is told again though nothing has happened, so that idle clients do not give up."""
+
+
+class ShutdownOptions(Options):
+    """What becomes of running scripts when the server is to end."""
+
+    grace_s: float = Field(default=5.0, ge=0, le=3_600)
+    """Seconds running scripts have to end by themselves once the server is to stop; then they end with
+    EXECUTION_ABORTED. New ones are refused meanwhile."""
+    on_sigterm: bool = True
+    """Begin at SIGTERM, and let what else handles it wait until then. False: only `drain()` begins it."""
+    end_abandoned: bool = True
+    """End a script whose client's connection is closed, where nobody could get its answer any more. False: it runs to
+    its end."""
+
+
+# ----------------------------------------------------------------------------------------------------
+# Options and presets as frozen models: unknown keys are refused, every error names the field.
 
 PRESET_NAMES = ("locked_down", "secure", "balanced", "experimental")
 """The shipped presets, from strictest to most generous."""

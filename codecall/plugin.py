@@ -24,26 +24,24 @@ from fastmcp.server.transforms.catalog import CatalogTransform
 from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 
-from codecall.calls.audit import Audit
+from codecall.audit.recorder import Audit
 from codecall.catalog.apps import Apps, Server
-from codecall.catalog.listing import inlines, reads_beneath
-from codecall.catalog.lookup import look_up
-from codecall.catalog.models import settled
-from codecall.catalog.observed import Observations
-from codecall.catalog.unhurried import unhurried
+from codecall.catalog.cache.fingerprint import look_up
+from codecall.catalog.cache.middleware import inlines, reads_beneath
+from codecall.catalog.inference.observer import Observations
+from codecall.catalog.search.models import settled
 from codecall.catalog.view import CatalogView
+from codecall.concurrency import unhurried
 from codecall.errors import OptionsError
-from codecall.meta_tools.base import MetaTool, Wiring
+from codecall.meta_tools.base import Flushing, MetaTool, Wiring
 from codecall.meta_tools.execute import ExecuteTool
-from codecall.meta_tools.lifetime import EnclaveLifetime
-from codecall.meta_tools.observing import Flushing
-from codecall.meta_tools.results import Results
-from codecall.meta_tools.results_resources import ResultResources
-from codecall.meta_tools.sigterm import in_time
-from codecall.meta_tools.wired import Wired, changed_options, enclaves_of, library
-from codecall.operating import ShutdownOptions
-from codecall.options import PluginOptions
-from codecall.telemetry.plugins import Telemetry
+from codecall.meta_tools.runtime import Wired, changed_options, enclaves_of, library
+from codecall.options import PluginOptions, ShutdownOptions
+from codecall.results.resources import ResultResources
+from codecall.results.service import Results
+from codecall.server.lifespan import EnclaveLifetime
+from codecall.server.shutdown import in_time
+from codecall.telemetry.spans import Telemetry
 
 logger = logging.getLogger("codecall")
 
@@ -222,7 +220,7 @@ class CodeCallPlugin(CatalogTransform):
         if tool is None:
             return await look_up(name, call_next, version)
         if self.options.tasks and isinstance(tool, ExecuteTool):
-            from codecall.meta_tools.submitters import note_submitter  # loaded with its tool
+            from codecall.meta_tools.tasks import note_submitter  # loaded with its tool
 
             await note_submitter()
         return tool

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from tests.launch import MAX_REQUEST, load_time_environment
 
-LOADED = ("fastmcp.client", "fastmcp.server.server", "codecall.plugin", "codecall.catalog.matrices")
+LOADED = ("fastmcp.client", "fastmcp.server.server", "codecall.plugin", "codecall.catalog.search.inverted_index")
 REPOSITORY = Path(__file__).parent.parent
 
 LAUNCHER = """#!{python} -IS

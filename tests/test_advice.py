@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from codecall.advice import ADVICE, MAX_HINT, advise
 from codecall.errors import (
+    ADVICE,
+    MAX_HINT,
     CodeCallError,
     SelfReferenceError,
     ToolCallError,
     ToolTimeoutError,
     WorkerCrashedError,
+    advise,
 )
-from codecall.sandbox.agentscript.stops import STOPS
+from codecall.sandbox.agentscript.diagnosis.report import STOPS
 from tests.test_errors import CONTRACT
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from codecall.options import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript import policy
-from codecall.sandbox.agentscript.mending import NO_ERROR, REMEDIES
+from codecall.sandbox.agentscript.diagnosis.hints import NO_ERROR, REMEDIES
 from codecall.sandbox.agentscript.policy import ERROR_KINDS, RUNTIME_NAMES, Row, Rules
 from tests.printing import Printers, print_into, printed_in, table, words
 

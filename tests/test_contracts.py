@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from codecall.contracts import MAX_STEPS, RULES, breaches, missing, problems
-from codecall.sandbox.known import Gap, Partial, Some
+from codecall.schema.partial import Gap, Partial, Some
+from codecall.schema.validation import MAX_STEPS, RULES, breaches, missing, problems
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.decoding import read_json
+from codecall.jsonio.decode import read_json
 
 JSON = st.recursive(
     st.none()

@@ -250,7 +250,7 @@ def test_manifests_fit_the_server_of_the_example(block: Block):
 
 @pytest.mark.parametrize("block", tagged("json gateway", "toml gateway", "yaml gateway"), ids=str)
 def test_configurations_are_read(block: Block, tmp_path: Path):
-    from codecall.gateway.reading import read_config
+    from codecall.gateway.config.load import read_config
 
     file = tmp_path / f"mcp.{block.info.split()[0]}"
     file.write_text(block.text, encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 from fastmcp import Client, FastMCP
 
 from codecall import CodeCallPlugin, Enclave
-from codecall.sandbox.host.dry_run import MAX_LOOKED_UP
+from codecall.sandbox.host.preflight import MAX_LOOKED_UP
 from codecall.sandbox.wire import MAX_LISTED
 
 pytestmark = pytest.mark.usefixtures("shared_fork_server")

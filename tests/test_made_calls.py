@@ -14,8 +14,7 @@ import pytest
 from fastmcp import Client, FastMCP
 
 from codecall import CodeCallPlugin, Enclave
-from codecall.envelopes import EXECUTE_SCHEMA
-from codecall.made_calls import FEW_CHARS, MAX_INPUT_KEPT, MAX_TOLD, MadeCall, told
+from codecall.envelopes import EXECUTE_SCHEMA, FEW_CHARS, MAX_INPUT_KEPT, MAX_TOLD, MadeCall, told
 
 Answer = dict[str, Any]
 SECRET = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"

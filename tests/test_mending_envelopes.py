@@ -13,8 +13,8 @@ from fastmcp import Client, FastMCP
 from fastmcp.server import create_proxy
 
 from codecall import CodeCallPlugin
-from codecall.advice import ADVICE, MAX_HINT
 from codecall.envelopes import EXECUTE_SCHEMA, INVOKE_SCHEMA
+from codecall.errors import ADVICE, MAX_HINT
 
 pytestmark = pytest.mark.usefixtures("shared_fork_server")
 

@@ -19,8 +19,19 @@ from key_value.aio.stores.memory import MemoryStore
 from pydantic import BaseModel
 
 from codecall import CodeCallPlugin
-from codecall.catalog import beginnings, fieldnames, observed_store, outlines
-from codecall.catalog.observed_store import COLLECTION
+from codecall.catalog.inference import (
+    shapes as beginnings,
+)
+from codecall.catalog.inference import (
+    shapes as fieldnames,
+)
+from codecall.catalog.inference import (
+    shapes as outlines,
+)
+from codecall.catalog.inference import (
+    store as observed_store,
+)
+from codecall.catalog.inference.store import COLLECTION
 from codecall.errors import OptionsError
 
 pytestmark = pytest.mark.usefixtures("shared_fork_server")
@@ -343,7 +354,7 @@ def test_the_page_on_security_says_the_bounds():
     section = " ".join(page.partition("## What is remembered of results")[2].partition("\n## ")[0].split())
     for said in (
         f"first {beginnings.MAX_CHARS // 1024} KiB",
-        f"longer than {fieldnames.MAX_CHARS} characters",
+        f"longer than {fieldnames.MAX_NAME_CHARS} characters",
         f"more than {outlines.MAX_NAMES}",
         f"kept there for {observed_store.KEPT_DAYS} days",
     ):

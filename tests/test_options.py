@@ -11,16 +11,20 @@ from key_value.aio.stores.memory import MemoryStore
 from pydantic.alias_generators import to_camel
 
 from codecall.errors import OptionsError
-from codecall.operating import AuditOptions, ProgressOptions, ResultsOptions, ResumeOptions, ShutdownOptions
 from codecall.options import (
     PRESET_ENVIRONMENT_VARIABLE,
+    AuditOptions,
     DirectCalls,
     ObservedOutputOptions,
     Options,
     PluginOptions,
     PoolOptions,
+    ProgressOptions,
+    ResultsOptions,
+    ResumeOptions,
     SanitizationOptions,
     SearchOptions,
+    ShutdownOptions,
     load_preset,
     presets_folder,
 )

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall import sanitizing
 from codecall.errors import ScriptError, ToolCallError, WorkerStartupError
 from codecall.options import SanitizationOptions
-from codecall.sanitizing import (
+from codecall.redaction import patterns as sanitizing
+from codecall.redaction.patterns import (
     CREDENTIAL,
     MAX_CLEAN,
     MAX_DEPTH,

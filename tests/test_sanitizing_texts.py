@@ -13,7 +13,7 @@ import json
 import pytest
 
 from codecall.options import SanitizationOptions
-from codecall.sanitizing import CREDENTIAL, ENVIRONMENT, MODULE, PATTERNS, Row, clean_text, clean_value
+from codecall.redaction.patterns import CREDENTIAL, ENVIRONMENT, MODULE, PATTERNS, Row, clean_text, clean_value
 
 ON = SanitizationOptions()
 OFF = SanitizationOptions(remove_stack_traces=False, remove_file_paths=False)

@@ -18,14 +18,15 @@ import pytest
 
 from codecall.catalog.uris import MAX_STEPS
 from codecall.meta_tools.execute import MAX_CONTEXT_BYTES
-from codecall.meta_tools.results import max_kept_bytes
-from codecall.operating import ResultsOptions
-from codecall.options import PRESET_NAMES, load_preset
+from codecall.options import PRESET_NAMES, ResultsOptions, load_preset
+from codecall.redaction.patterns import MAX_TEXT_CHARS, PATTERNS
+from codecall.results.service import max_kept_bytes
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript import policy
-from codecall.sandbox.host import lanes, pipe, questions
+from codecall.sandbox.host import dispatch as lanes
+from codecall.sandbox.host import pipe
+from codecall.sandbox.host import preflight as questions
 from codecall.sandbox.worker import jail, syscalls
-from codecall.sanitizing import MAX_TEXT_CHARS, PATTERNS
 
 PAGE = Path(__file__).parent.parent / "docs" / "security.md"
 PRINTED = re.compile(r"<!-- printed: ([\w -]+) -->\n\n(.*?)\n<!-- end of \1 -->\n", re.DOTALL)

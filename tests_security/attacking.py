@@ -9,7 +9,7 @@ from typing import Any
 
 from codecall.envelopes import ExecutionResult
 from codecall.namespaces import Namespaces
-from codecall.sandbox.agentscript.spaces import Space
+from codecall.sandbox.agentscript.validator.names import Space
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.worker import jail, syscalls
 

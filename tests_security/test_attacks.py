@@ -17,10 +17,9 @@ import pytest
 from codecall.envelopes import ExecutionResult
 from codecall.errors import LimitExceeded, ScriptRefused, ScriptTimeoutError, WorkerMemoryError, WorkerTimeoutError
 from codecall.options import PRESET_ENVIRONMENT_VARIABLE, PRESET_NAMES, load_preset
-from codecall.sandbox.agentscript.findings import Finding
-from codecall.sandbox.agentscript.guard import Refused
+from codecall.sandbox.agentscript.checked import Finding
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.sources import read
+from codecall.sandbox.agentscript.validate import Refused, read
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import Failure, Program, Refusal, ScriptFileError, findings_mismatch, mismatch, read_programs
 from tests_security.attacking import Canaries, attacked, find_spaces

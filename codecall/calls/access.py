@@ -8,16 +8,20 @@ offers are FastMCP's own listings for that caller.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
-from codecall.calls.names import MAX_NAME_CHARS, MAX_URI_CHARS, Patterns, shown
 from codecall.catalog.entries import CatalogEntry, JsonObject, Kind
-from codecall.catalog.reach import is_reserved
 from codecall.catalog.uris import Hidden, Readable
-from codecall.errors import NOT_FOUND, AccessDeniedError, Called, CodeCallError, SelfReferenceError
-from codecall.namespaces import Namespaces
+from codecall.catalog.visibility import is_reserved
+from codecall.errors import NOT_FOUND, AccessDeniedError, Called, CodeCallError, SelfReferenceError, ToolNotFoundError
+from codecall.namespaces import Lookup, Namespaces
+from codecall.patterns import MAX_NAME_CHARS, MAX_URI_CHARS, Patterns, shown
 from codecall.sandbox.agentscript.policy import is_meta_tool
+
+# ----------------------------------------------------------------------------------------------------
+# Whether a tool, a resource or a prompt may be asked for.
 
 MAX_LISTED_NAMES: Final = 10
 """Names a hint lists before it says how many more there are."""
@@ -298,3 +302,49 @@ class AccessPolicy:
             if rule.applies(asked, allowed):
                 return rule.refuse(asked, allowed)
         return None
+
+
+# ----------------------------------------------------------------------------------------------------
+# What a script finds in namespaces: the tools that its caller may call, and none else.
+
+
+class Spaces:
+    """The namespaces of one request.
+
+    Args:
+        view: the tools this caller can see.
+        access: which of them may be called.
+    """
+
+    def __init__(self, view: View, access: AccessPolicy) -> None:
+        self._view = view
+        self._lookup = Lookup(access.permits, _near, shown)
+
+    async def space(self, path: str) -> dict[str, object]:
+        """Whether there is a namespace. See `ToolBroker.space`."""
+        spaces = await self._view.namespaces()
+        # Globs are compared with up to a thousand names.
+        return await asyncio.to_thread(self._lookup.space, spaces, path)
+
+    async def member(self, path: str, member: str) -> dict[str, object]:
+        """What `path.member` is. See `ToolBroker.member`."""
+        exists = not path and await self._view.find(member) is not None
+        if exists:
+            return {"tool": member}
+        spaces = await self._view.namespaces()
+        found = await asyncio.to_thread(self._lookup.member, spaces, path, member)
+        return found.told()
+
+    def missing(self, name: str) -> CodeCallError | None:
+        """The error for a name that a namespace gave out for a tool it does not have."""
+        found = self._lookup.missing(name)
+        if found is None:
+            return None
+        hint = found.hint or "codecall:search finds tools by what they do."
+        return ToolNotFoundError(found.message, tool_name=shown(name), hint=hint)
+
+
+def _near(name: str, names: Sequence[str]) -> list[str]:
+    from codecall.catalog.suggestions import near_names  # loaded when a name is wrong
+
+    return near_names(name, names)

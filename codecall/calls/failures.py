@@ -8,11 +8,12 @@ OF_EXCEPTION lists what FastMCP's `call_tool`, `read_resource` and `render_promp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, cast
 
 import msgspec
+from fastmcp import Context
 from fastmcp.exceptions import (
     AuthorizationError,
     DisabledError,
@@ -24,21 +25,23 @@ from fastmcp.exceptions import (
     ValidationError,
 )
 from fastmcp.prompts import PromptResult
+from fastmcp.prompts.base import InputRequiredPromptResult
 from fastmcp.resources import ResourceResult
+from fastmcp.resources.base import InputRequiredResourceResult
 from fastmcp.server.middleware.rate_limiting import RateLimitError
-from fastmcp.tools.base import ToolResult
+from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from mcp import MCPError
-from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY, REQUEST_TIMEOUT, TextContent
+from mcp_types import (
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    REQUEST_TIMEOUT,
+    CreateMessageRequest,
+    ElicitRequest,
+    TextContent,
+)
 from pydantic import BaseModel
 from pydantic import ValidationError as PydanticValidationError
 
-from codecall.calls.asking import ASKS, Asks, asked_somebody, questions
-from codecall.calls.inputs import problems_of
-from codecall.calls.names import called, label
-from codecall.calls.rates import RateLimitRefused
-from codecall.calls.unexpected import told
 from codecall.catalog.entries import CatalogEntry, JsonObject
-from codecall.decoding import read_json
 from codecall.errors import (
     AccessDeniedError,
     InputRequiredError,
@@ -50,9 +53,130 @@ from codecall.errors import (
     ToolCallError,
     ToolTimeoutError,
 )
-from codecall.inputs import Problem, explain, mismatches, parameters
+from codecall.fastmcp_errors import told
+from codecall.jsonio.decode import read_json
 from codecall.options import SanitizationOptions
-from codecall.sanitizing import clean_text, clean_value, well_formed
+from codecall.patterns import called, label
+from codecall.ratelimit.middleware import RateLimitRefused
+from codecall.redaction.patterns import clean_text, clean_value, well_formed
+from codecall.schema.validation import (
+    MAX_FIELDS,
+    Problem,
+    explain,
+    mismatches,
+    parameter_names,
+    parameters,
+    problem,
+    with_rest,
+)
+
+# ----------------------------------------------------------------------------------------------------
+# What asks a person, or the client's model, instead of answering: a script can do neither.
+
+MAX_QUESTIONS: Final = 20
+"""Questions of one result that are told."""
+
+Asks = InputRequiredToolResult | InputRequiredResourceResult | InputRequiredPromptResult
+"""What FastMCP's `call_tool`, `read_resource` and `render_prompt` return when they need more input (SEP-2322)."""
+
+ASKS: Final = (InputRequiredToolResult, InputRequiredResourceResult, InputRequiredPromptResult)
+
+
+def questions(result: Asks) -> list[dict[str, str]]:
+    """What is asked, by the names under which answers would be given."""
+    requests = result.input_required.input_requests or {}
+    return [
+        {"name": name, "kind": request.method, **_question(request)}
+        for name, request in list(requests.items())[:MAX_QUESTIONS]
+    ]
+
+
+def _question(request: object) -> dict[str, str]:
+    if isinstance(request, ElicitRequest):
+        return {"message": request.params.message}
+    if isinstance(request, CreateMessageRequest):
+        return {"message": "asks the client's model"}
+    return {}
+
+
+def asked_somebody(failure: BaseException) -> bool:
+    """Whether `failure`, or what it was raised from, was raised within FastMCP's `Context.elicit`.
+
+    FastMCP has no exception type for it: on 2026-07-28 connections it raises a plain ToolError, on older ones the
+    client's refusal comes back as an MCP error.
+    """
+    return any(code is Context.elicit.__code__ for code in _codes(failure))
+
+
+def _codes(failure: BaseException) -> Iterator[object]:
+    seen: set[int] = set()
+    current: BaseException | None = failure
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        step = current.__traceback__
+        while step is not None:
+            yield step.tb_frame.f_code
+            step = step.tb_next
+        current = current.__cause__
+
+
+# ----------------------------------------------------------------------------------------------------
+# What is said of a value that is too large.
+
+_NARROWING: Final = (
+    "limit",
+    "page",
+    "per_page",
+    "page_size",
+    "pagesize",
+    "fields",
+    "columns",
+    "cursor",
+    "offset",
+    "top",
+    "max",
+)
+"""Parameter names by which tools let callers ask for less."""
+
+
+def too_large(entry: CatalogEntry, size: int, longest: int) -> ToolCallError:
+    """The error of a call whose value has `size` bytes, where `longest` may be."""
+    narrowing = [name for name in parameter_names(entry.input_schema) if name.lower() in _NARROWING]
+    advice = f" with {', '.join(narrowing)}" if narrowing else ": fewer rows, fewer fields, or a narrower question"
+    return ToolCallError(
+        f"{label(entry)} returned {size} bytes; one value may have {longest}",
+        tool_name=entry.name,
+        called=called(entry),
+        code="MESSAGE_TOO_LARGE",
+        details={"bytes": size, "maxBytes": longest},
+        hint=f"Ask for less{advice}.",
+    )
+
+
+# ----------------------------------------------------------------------------------------------------
+# What was wrong with a tool's input, by the tool's own refusal: pydantic's errors, as
+# `codecall/schema/validation.py` says them.
+
+MAX_READ_ERRORS: Final = 1_000
+"""Errors of one refusal that are read one by one, which takes pydantic about 1 ms."""
+
+
+def problems_of(failure: PydanticValidationError, schema: JsonObject) -> list[Problem]:
+    """The fields a tool's argument validation refused, in its order: `MAX_FIELDS` and one for the rest.
+
+    A refusal of more than `MAX_READ_ERRORS` is only counted: pydantic cannot give the first few errors alone, and
+    making a million of them would hold the event loop for a second.
+    """
+    count = failure.error_count()
+    if count > MAX_READ_ERRORS:
+        return [{"field": "input", "message": f"{count:,} values are not valid"}]
+    errors = failure.errors(include_url=False, include_context=False, include_input=False)
+    problems = [problem([str(part) for part in item["loc"]], item["msg"], schema) for item in errors[:MAX_FIELDS]]
+    return with_rest(problems, len(errors))
+
+
+# ----------------------------------------------------------------------------------------------------
+# From every outcome of a call that is not a success to its named error: by type and code, never by message text.
 
 MAX_DETAILS_BYTES: Final = 16 * 1024
 """Bytes of JSON the details of one error may have; larger ones are replaced by a mark with their size."""

@@ -1,9 +1,19 @@
-"""What a catalogue lists, as CodeCall shows it."""
+"""What the author of a tool tells CodeCall about it: `meta={"codecall": {…}}`, written with `tool_metadata(…)`."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal, cast
+
+from pydantic import ConfigDict, Field
+
+from codecall.errors import OptionsError
+from codecall.options import Options
+
+# ----------------------------------------------------------------------------------------------------
+# What a catalogue lists, as CodeCall shows it.
 
 JsonObject = dict[str, object]
 
@@ -39,3 +49,103 @@ class CatalogEntry:
     kind: Kind = "tool"
     """What it is. The `name` of a resource is its URI, that of a template its URI template; the `input_schema` of a
     template or a prompt has its arguments."""
+
+
+# ----------------------------------------------------------------------------------------------------
+# What the author of a tool tells CodeCall about it: `meta={"codecall": {…}}`, written with `tool_metadata(…)`.
+
+META_KEY = "codecall"
+"""The key of a tool's `meta` under which all of this stands."""
+
+logger = logging.getLogger("codecall")
+
+Word = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class AuthorExample(Options):
+    """A usage example that the author of a tool gives."""
+
+    model_config = ConfigDict(strict=True)
+
+    description: Annotated[str, Field(min_length=1, max_length=1_000)]
+    """What the script does, in one line."""
+    code: Annotated[str, Field(min_length=1, max_length=65_536)]
+    """An AgentScript program."""
+
+
+class ToolMetadata(Options):
+    """One tool's settings; None where the tool says nothing and the mode's default holds."""
+
+    model_config = ConfigDict(strict=True)
+
+    enabled_in_codecall: bool | None = Field(default=None, alias="enabledInCodeCall")
+    """Whether scripts and `codecall:invoke` may use the tool."""
+    visible_in_list_tools: bool | None = None
+    """Whether clients see the tool in `tools/list`."""
+    app_id: Word | None = None
+    """The app the tool belongs to, instead of the namespace or server it comes from."""
+    tags: list[Word] = Field(default_factory=list[str], max_length=100)
+    """Words for `filter.tags` and for search, besides the tool's own tags."""
+    examples: list[AuthorExample] = Field(default_factory=list[AuthorExample], max_length=20)
+    """Usage examples that `codecall:describe` gives first."""
+    meta_tool: bool = False
+    """Set by CodeCall on its own tools, so that one CodeCall server mounted on another stays out of its scripts."""
+
+
+NOTHING = ToolMetadata()
+"""What a tool without metadata says."""
+
+UNREADABLE = ToolMetadata(enabledInCodeCall=False)
+"""What counts for a tool whose metadata cannot be read: CodeCall keeps away from it."""
+
+
+def tool_metadata(
+    *,
+    enabled_in_codecall: bool | None = None,
+    visible_in_list_tools: bool | None = None,
+    app_id: str | None = None,
+    tags: Iterable[str] = (),
+    examples: Iterable[Mapping[str, str]] = (),
+) -> dict[str, object]:
+    """The `meta` of a tool: `@mcp.tool(meta=tool_metadata(app_id="crm"))`.
+
+    Args:
+        enabled_in_codecall: whether scripts and `codecall:invoke` may use the tool; None leaves it to the mode.
+        visible_in_list_tools: whether clients see the tool in `tools/list`; None leaves it to the mode.
+        app_id: the app it belongs to; None takes the namespace of its server, else the server's name.
+        tags: up to 100 words for search, besides the tool's own tags.
+        examples: up to 20 of `{"description": …, "code": …}`, the code being AgentScript.
+
+    Raises:
+        OptionsError: a value of the wrong type or size; the message names the field.
+    """
+    if isinstance(tags, str):
+        raise OptionsError(f"tool_metadata.tags: a list of words is needed, got {tags!r}")
+    given: dict[str, object] = {
+        "enabledInCodeCall": enabled_in_codecall,
+        "visibleInListTools": visible_in_list_tools,
+        "appId": app_id,
+        "tags": list(tags),
+        "examples": [dict(example) for example in examples],
+    }
+    settings = ToolMetadata.read(given, where="tool_metadata")
+    return {META_KEY: settings.model_dump(by_alias=True, exclude_defaults=True)}
+
+
+def read_metadata(tool_name: str, meta: Mapping[str, object] | None, reported: set[str]) -> ToolMetadata:
+    """What a tool's `meta` says; `UNREADABLE`, with one warning for each name in the log, when it makes no sense.
+
+    `reported` holds the names already warned about; it stays below 10,000.
+    """
+    raw = meta.get(META_KEY) if meta else None
+    if raw is None:
+        return NOTHING
+    try:
+        if not isinstance(raw, Mapping):
+            raise OptionsError(f"meta.{META_KEY}: an object is needed, got {type(raw).__name__}")  # noqa: TRY301
+        return ToolMetadata.read(cast("Mapping[str, object]", raw), where=f"meta.{META_KEY}")
+    except OptionsError as problem:
+        if tool_name not in reported and len(reported) < 10_000:
+            reported.add(tool_name)
+            logger.warning("Tool %r is kept out of CodeCall, its metadata is not valid: %s", tool_name, problem.message)
+        return UNREADABLE

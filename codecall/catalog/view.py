@@ -16,15 +16,15 @@ from fastmcp.server.transforms import Transform
 from fastmcp.tools import Tool
 
 from codecall.catalog.apps import Server
+from codecall.catalog.cache.cache import Catalogue, Listing, Read
+from codecall.catalog.cache.middleware import presented
 from codecall.catalog.entries import CatalogEntry, JsonObject
-from codecall.catalog.listing import presented
-from codecall.catalog.reach import Reach
-from codecall.catalog.remembered import Catalogue, Listing, Read
-from codecall.catalog.unhurried import CHUNK
+from codecall.catalog.visibility import Reach
+from codecall.concurrency import CHUNK
 from codecall.namespaces import Namespaces
 
 if TYPE_CHECKING:
-    from codecall.catalog.index import Library
+    from codecall.catalog.search.index import Library
 
 
 PATIENCE_S = 0.3
@@ -109,7 +109,7 @@ class CatalogView:
     async def _by_words(self, name: str) -> list[str]:
         if self._library is None:
             return []
-        from codecall.catalog.text import name_parts  # loaded when a name is wrong
+        from codecall.catalog.search.analysis import name_parts  # loaded when a name is wrong
 
         words = " ".join(name_parts(name[:MAX_ASKED]))
         try:
@@ -177,6 +177,6 @@ class CatalogView:
 
 
 def _near(names: Sequence[str], known: Sequence[str]) -> dict[str, list[str]]:
-    from codecall.catalog.near import near_names  # loaded when a name is wrong
+    from codecall.catalog.suggestions import near_names  # loaded when a name is wrong
 
     return {name: near_names(name, known, limit=3) for name in names}

@@ -29,8 +29,8 @@ def _end(code: int) -> None:
 
 
 def _serve() -> None:
-    from codecall.gateway.frontdoor import open_door, possible
-    from codecall.gateway.warm import place, recall
+    from codecall.gateway.warm_start.door import open_door, possible
+    from codecall.gateway.warm_start.record import place, recall
 
     # What is imported from here on stays: looking through it for garbage takes a sixth of the time that importing does.
     gc.disable()

@@ -18,7 +18,7 @@ from typing import Final
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from codecall.cli import exits
+from codecall.cli import exit_codes as exits
 
 SERVERS: Final = Group("Servers and tools", sort_key=1)
 SCRIPTS: Final = Group("Scripts", sort_key=2)
@@ -66,7 +66,7 @@ app: Final = App(
 )
 
 for _name, _group, _help in COMMANDS:
-    app.command(f"codecall.cli.{_name}:{_name}", name=_name, help=_help, group=_group)
+    app.command(f"codecall.cli.commands.{_name}:{_name}", name=_name, help=_help, group=_group)
 
 
 def run(words: Sequence[str] | None = None) -> int:
@@ -76,7 +76,7 @@ def run(words: Sequence[str] | None = None) -> int:
         words: The command line behind `codecall`; None: that of this process.
 
     Returns:
-        The exit code; see `codecall.cli.exits`.
+        The exit code; see `codecall.cli.exit_codes`.
     """
     given = sys.argv[1:] if words is None else list(words)
     for stream in (sys.stdout, sys.stderr):
@@ -142,7 +142,7 @@ def _interrupted() -> None:
 
 
 def _ended(words: list[str]) -> int:
-    from codecall.cli.printing import Output
+    from codecall.cli.output import Output
     from codecall.errors import CodeCallError
 
     if words[:1] != ["serve"]:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codecall.errors import OptionsError
-from codecall.gateway.clients import CLIENTS, Client, find
-from codecall.gateway.foreign import ITSELF
-from codecall.gateway.naming import fitted
-from codecall.gateway.options import AnyServer, GatewayOptions
-from codecall.gateway.reading import Configuration, numbered, read_client, read_config
+from codecall.gateway.config.load import Configuration, numbered, read_client, read_config
+from codecall.gateway.config.mcp_clients import CLIENTS, Client, find
+from codecall.gateway.config.mcp_servers import ITSELF
+from codecall.gateway.config.names import fitted
+from codecall.gateway.config.options import AnyServer, GatewayOptions
 
 
 class ClientFiles(NamedTuple):

@@ -4,7 +4,6 @@ from codecall.client import CodeCallClient
 """
 
 from codecall.client.client import CodeCallClient
-from codecall.client.envelope import Envelope
-from codecall.client.formats import AZURE_DESCRIPTION_LIMIT, Definitions
+from codecall.client.formats import AZURE_DESCRIPTION_LIMIT, Definitions, Envelope
 
 __all__ = ["AZURE_DESCRIPTION_LIMIT", "CodeCallClient", "Definitions", "Envelope"]

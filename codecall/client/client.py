@@ -4,26 +4,113 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
-from fastmcp import Client, FastMCP
+import mcp_types
+from fastmcp import Client, Context, FastMCP
 from fastmcp.exceptions import ToolError
+from mcp import ClientSession, MCPError
 
-from codecall.client.envelope import Envelope
-from codecall.client.formats import Definitions, asked, definitions, instructions, reply
-from codecall.client.given import Given
+from codecall.client.formats import Definitions, Envelope, asked, definitions, instructions, reply
 from codecall.errors import CodeCallError, OptionsError
-from codecall.gateway.access import Access
-from codecall.gateway.options import AccessOptions
-from codecall.gateway.provider import ServerProvider
-from codecall.gateway.screening import Names
+from codecall.gateway.config.options import AccessOptions
+from codecall.gateway.tools.filter import Access, Names
+from codecall.gateway.tools.provider import ServerProvider
+from codecall.gateway.upstream.errors import ServerUnavailableError
+from codecall.gateway.upstream.listing import Listing
 from codecall.plugin import CodeCallPlugin
 
 if TYPE_CHECKING:
     from mcp_types import Tool
+
+
+# ----------------------------------------------------------------------------------------------------
+# A server whose client somebody else has made: what it lists, and calls over that client's own session.
+
+T = TypeVar("T")
+
+
+class _Line:
+    """The session of such a client, for one call."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self.session = session
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Nobody waits for it: an agent hears of a script as a whole."""
+
+
+class Given:
+    """A server behind a client that its owner keeps connected. Changes of its lists are taken with `refresh` only:
+    notifications are its owner's, and so are questions to a person.
+
+    Args:
+        name: what its tools' names begin with; empty: nothing.
+        client: connected while this is used.
+    """
+
+    def __init__(self, name: str, client: Client[Any]) -> None:
+        self.name = name
+        self._client = client
+        self._called = f"The client {name!r}" if name else "The client"
+
+    @property
+    def server_info(self) -> mcp_types.Implementation | None:
+        """What the server called itself."""
+        return self._client.session.server_info if self._client.is_connected() else None
+
+    @asynccontextmanager
+    async def use(self, context: Context | None) -> AsyncGenerator[_Line]:  # noqa: ARG002 - all callers share it
+        """The client's session.
+
+        Raises:
+            ServerUnavailableError: the client is not connected any more.
+        """
+        if not self._client.is_connected():
+            raise ServerUnavailableError(
+                f"{self._called} is not connected any more", tool_name=self.name, hint="Open the clients anew."
+            )
+        yield _Line(self._client.session)
+
+    async def listing(self) -> Listing:
+        """What the server lists now. A kind of things that it does not know is empty.
+
+        Raises:
+            ServerUnavailableError: it cannot be asked.
+        """
+        client = self._client
+        try:
+            return Listing(
+                tools=tuple(await client.list_tools()),
+                resources=tuple(await _if_known(client.list_resources)),
+                templates=tuple(await _if_known(client.list_resource_templates)),
+                prompts=tuple(await _if_known(client.list_prompts)),
+                server_info=self.server_info,
+                instructions=client.session.instructions,
+            )
+        except (MCPError, RuntimeError) as failure:
+            raise ServerUnavailableError(
+                f"{self._called} could not be listed: {failure}", tool_name=self.name, hint="Look at its server."
+            ) from failure
+
+    def on_changed(self, callback: Callable[[str], None]) -> None:
+        """Never called: see above."""
+
+
+async def _if_known(ask: Callable[[], Awaitable[list[T]]]) -> list[T]:
+    try:
+        return await ask()
+    except MCPError as failure:
+        if failure.error.code == mcp_types.METHOD_NOT_FOUND:
+            return []
+        raise
+
+
+# ----------------------------------------------------------------------------------------------------
+# `CodeCallClient`: the four meta-tools as methods, over MCP clients that an agent's author has already.
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 

@@ -19,17 +19,14 @@ from fastmcp import FastMCP
 from fastmcp.server.providers import Provider
 
 from codecall.errors import CodeCallError, OptionsError
-from codecall.gateway.access import Access, Hidden
-from codecall.gateway.backend import Backend
-from codecall.gateway.exposing import ExposedPlugin, Exposing, Exposure, current, is_listing_tools
-from codecall.gateway.instructing import About, instructions
-from codecall.gateway.keeping import KeptFile, folder_of, tidy
-from codecall.gateway.options import GatewayOptions
-from codecall.gateway.provider import ServerProvider
-from codecall.gateway.references import resolved, resolved_values
-from codecall.gateway.screening import Names
-from codecall.gateway.session_state import SessionState
-from codecall.gateway.telling import Clients
+from codecall.gateway.config.options import GatewayOptions
+from codecall.gateway.config.variables import resolved, resolved_values
+from codecall.gateway.downstream import About, Clients, SessionState, instructions
+from codecall.gateway.exposure import ExposedPlugin, Exposing, Exposure, current, is_listing_tools
+from codecall.gateway.tools.disk_cache import KeptFile, folder_of, tidy
+from codecall.gateway.tools.filter import Access, Hidden, Names
+from codecall.gateway.tools.provider import ServerProvider
+from codecall.gateway.upstream.server import Backend
 
 logger = logging.getLogger("codecall")
 
@@ -245,7 +242,7 @@ class Gateway:
             routes[name] = server.providers[-1]
         self._clients.install(server)
         if self.options.rate_limits is not None:
-            from codecall.calls.rates import RateLimitPlugin  # loads what counts them
+            from codecall.ratelimit.middleware import RateLimitPlugin  # loads what counts them
 
             limits = dict(resolved_values(self.options.rate_limits, where="rate_limits"))
             RateLimitPlugin.init(**limits).install(server)  # pyright: ignore[reportArgumentType] - the same

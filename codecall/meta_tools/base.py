@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import msgspec
+from fastmcp.dependencies import Shared
 from fastmcp.exceptions import ToolError, ValidationError
 from fastmcp.server.context import Context
-from fastmcp.server.dependencies import get_context
+from fastmcp.server.dependencies import get_access_token, get_context
 from fastmcp.tools import Tool
 from fastmcp.tools.base import ToolResult
 from mcp_types import TextContent, ToolAnnotations
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr, model_validator
 from pydantic import ValidationError as PydanticValidationError
 from pydantic.alias_generators import to_camel
+from uncalled_for import SharedContext
 
-from codecall.calls.audit import Audit
-from codecall.calls.unexpected import log_unexpected, told
-from codecall.catalog.index import Library
-from codecall.catalog.metadata import META_KEY, ToolMetadata
-from codecall.catalog.observed import Observations
+from codecall.audit.recorder import Audit
+from codecall.catalog.entries import META_KEY, CatalogEntry, ToolMetadata
+from codecall.catalog.inference.observer import Observations
+from codecall.catalog.search.index import Library
 from codecall.catalog.view import CatalogView
-from codecall.decoding import read_json
 from codecall.errors import CodeCallError
-from codecall.meta_tools.lifetime import Enclaves
-from codecall.meta_tools.results import Results
+from codecall.fastmcp_errors import log_unexpected, told
+from codecall.jsonio.decode import read_json
 from codecall.options import PluginOptions
-from codecall.sanitizing import well_formed
-from codecall.telemetry.plugins import Telemetry
-from codecall.telemetry.requests import Operation
+from codecall.ratelimit.middleware import client_key
+from codecall.redaction.patterns import well_formed
+from codecall.results.service import Results
+from codecall.server.lifespan import Enclaves
+from codecall.telemetry.spans import Operation, Telemetry
+
+# ----------------------------------------------------------------------------------------------------
+# What the four meta-tools share: what they work with, how they read arguments, how they answer.
 
 JsonObject = dict[str, Any]
 
@@ -209,3 +216,68 @@ class MetaTool(Tool):
             ValidationError: FastMCP's; they are wrong, and the message says which and why.
         """
         ...
+
+
+# ----------------------------------------------------------------------------------------------------
+# Who results are learned from and shown to, and when what was learned is written to a store.
+
+
+def watcher(wiring: Wiring, context: Context) -> Callable[[CatalogEntry, str], None] | None:
+    """What a broker tells of each result of this request: the tool, and the JSON text of its value."""
+    observations = wiring.observations
+    if observations is None or not wiring.options.observed_output.enabled:
+        return None
+    return functools.partial(observations.saw, owner=_caller(wiring, context))
+
+
+async def observed_output(wiring: Wiring, context: Context, entry: CatalogEntry) -> JsonObject | None:
+    """The JSON Schema learned of a tool's results, as the caller of this request may see it; not to be changed.
+
+    None for tools that declare the form of their output, while nothing is known, and where the option is off.
+    """
+    observations = wiring.observations
+    if observations is None:
+        return None
+    return await observations.output_of(entry, _caller(wiring, context))
+
+
+def _caller(wiring: Wiring, context: Context) -> str:
+    """Who this request counts for. A process that is spoken to over stdio, or in its own memory, serves one party."""
+    if not wiring.options.observed_output.per_caller:
+        request = context.request_context.request if context.request_context is not None else None
+        if request is None and get_access_token() is None and not context.is_background_task:
+            return ""
+    return client_key(context)
+
+
+class Flushes(Protocol):
+    """Has something that is still to be written."""
+
+    async def flush(self) -> None:
+        """Write it, and wait until it is; not for long."""
+        ...
+
+
+class Flushing:
+    """Writes what was learned and recorded when a server's lifespan ends."""
+
+    def __init__(self, *what: Flushes) -> None:
+        self._what = what
+        self._of_lifespan = self._flushed  # one object: it is the key under which SharedContext keeps it
+
+    async def start_with_lifespan(self) -> None:
+        """Do so at the end of the lifespan that is beginning in this context, if one is."""
+        if SharedContext.resolved.get(None) is not None:
+            await cast("AbstractAsyncContextManager[None]", Shared(self._of_lifespan)).__aenter__()
+
+    async def flush(self) -> None:
+        """Do so now."""
+        for what in self._what:
+            await what.flush()
+
+    @asynccontextmanager
+    async def _flushed(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await self.flush()

@@ -19,13 +19,12 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import AfterValidator, Field
 
-from codecall.calls.names import MAX_URI_CHARS
-from codecall.calls.unexpected import log_unexpected
+from codecall.catalog.components import KINDS, Offers, offers_of
 from codecall.catalog.entries import CatalogEntry, Example
-from codecall.catalog.offers import KINDS, Offers, offers_of
-from codecall.catalog.typescript import declaration
+from codecall.catalog.typescript.declarations import declaration
 from codecall.catalog.uris import Hidden
 from codecall.catalog.view import CatalogView
+from codecall.fastmcp_errors import log_unexpected
 from codecall.meta_tools.base import (
     SENDABLE,
     Arguments,
@@ -33,10 +32,11 @@ from codecall.meta_tools.base import (
     MetaTool,
     Wiring,
     answer_from_catalogue,
+    observed_output,
     read_arguments,
 )
-from codecall.meta_tools.observing import observed_output
-from codecall.meta_tools.wording import describe_describe
+from codecall.meta_tools.descriptions import describe_describe
+from codecall.patterns import MAX_URI_CHARS
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
 Format = Literal["json", "typescript"]
@@ -228,8 +228,7 @@ def _documents(found: list[_Found], form: Format) -> list[JsonObject]:
 
 def _document(found: _Found, form: Format) -> JsonObject:
     # They make and check scripts: loaded when they are needed.
-    from codecall.catalog.examples import usage_examples
-    from codecall.catalog.offer_examples import offer_examples
+    from codecall.catalog.examples.generate import offer_examples, usage_examples
 
     entry = found.entry
     is_tool = entry.kind == "tool"

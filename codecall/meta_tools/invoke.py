@@ -13,19 +13,16 @@ from fastmcp.server.context import Context
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
-from codecall.advice import advise
 from codecall.calls.broker import Broker
-from codecall.calls.callers import client_key
-from codecall.decoding import read_json
-from codecall.envelopes import INVOKE_SCHEMA, invoke_error, invoke_ok
-from codecall.errors import CodeCallError
-from codecall.made_calls import MadeCall
-from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments
-from codecall.meta_tools.observing import watcher
-from codecall.meta_tools.running import max_value_bytes
-from codecall.meta_tools.wording import describe_invoke
-from codecall.sanitizing import well_formed
-from codecall.telemetry.requests import invoking
+from codecall.envelopes import INVOKE_SCHEMA, MadeCall, invoke_error, invoke_ok
+from codecall.errors import CodeCallError, advise
+from codecall.identity import client_key
+from codecall.jsonio.decode import read_json
+from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments, watcher
+from codecall.meta_tools.descriptions import describe_invoke
+from codecall.meta_tools.execute import max_value_bytes
+from codecall.redaction.patterns import well_formed
+from codecall.telemetry.spans import invoking
 
 _THREAD_ABOVE = 1024 * 1024
 """Longer values, in characters of JSON, are decoded off the event loop."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import anyio.to_thread
 from fastmcp.server.context import Context
@@ -13,43 +13,172 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import Discriminator, Field, Tag
 
+from codecall.catalog.components import offers_of
 from codecall.catalog.entries import CatalogEntry, Kind
-from codecall.catalog.index import lookup_threads
-from codecall.catalog.offers import offers_of
-from codecall.catalog.typescript import declaration
-from codecall.catalog.typescript_notes import shortened
-from codecall.catalog.unhurried import CHUNK
+from codecall.catalog.search.index import lookup_threads
+from codecall.catalog.typescript.comments import shortened
+from codecall.catalog.typescript.declarations import declaration
 from codecall.catalog.view import CatalogView
+from codecall.concurrency import CHUNK
 from codecall.meta_tools.base import (
     SENDABLE,
     Arguments,
-    JsonObject,
     MetaTool,
     Wiring,
     answer_from_catalogue,
+    observed_output,
     read_arguments,
 )
-from codecall.meta_tools.observing import observed_output
-from codecall.meta_tools.overview import (
+from codecall.meta_tools.descriptions import describe_search
+from codecall.meta_tools.search_results import (
     DEAD_END,
     OVERVIEW,
     PLURALS,
     AppSize,
+    Criteria,
+    Found,
+    Missed,
     Room,
+    Selection,
     crowded_out,
     describe_apps,
     nothing_left,
     progress,
     repeated,
+    select,
     sizes,
     spread,
     suggestions,
     unknown_words,
     why_nothing,
 )
-from codecall.meta_tools.search_schema import MAX_QUERIES, MAX_QUERY, MAX_TOP_K, OUTPUT, input_schema
-from codecall.meta_tools.selection import Criteria, Found, Missed, Selection, select
-from codecall.meta_tools.wording import describe_search
+from codecall.options import PluginOptions
+
+# ----------------------------------------------------------------------------------------------------
+# The JSON Schemas of `codecall:search`.
+
+JsonObject = dict[str, Any]
+
+MAX_QUERY = 1_000
+"""Longest query, in characters. Source of this number and the next two: the contract, section 2."""
+MAX_QUERIES = 10
+"""Most queries of one call."""
+MAX_TOP_K = 50
+"""Most hits of one call."""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""What can be searched for."""
+
+_TEXT: JsonObject = {"type": "string"}
+_COUNT: JsonObject = {"type": "integer", "minimum": 0}
+_TEXTS: JsonObject = {"type": "array", "items": _TEXT}
+
+
+def input_schema(options: PluginOptions) -> JsonObject:
+    """The arguments; defaults are those of the plugin."""
+    query: JsonObject = {"type": "string", "maxLength": MAX_QUERY}
+    return {
+        "type": "object",
+        "properties": {
+            "query": {
+                "anyOf": [query, {"type": "array", "items": query, "minItems": 1, "maxItems": MAX_QUERIES}],
+                "description": "What the tool should do; several as an array; empty for an overview",
+            },
+            "topK": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_TOP_K,
+                "default": options.top_k,
+                "description": "Most to return; when left out, at least one for each query",
+            },
+            "filter": {
+                "type": "object",
+                "properties": {
+                    "appIds": {**_TEXTS, "description": "Only tools of these apps"},
+                    "tags": {**_TEXTS, "description": "Only tools with one of these tags"},
+                    "kinds": {
+                        "type": "array",
+                        "items": {"type": "string", "enum": list(KINDS)},
+                        "minItems": 1,
+                        "default": ["tool"],
+                        "description": "What to look for",
+                    },
+                },
+                "additionalProperties": False,
+            },
+            "excludeToolNames": {**_TEXTS, "description": "Names to leave out, such as those already known"},
+            "minScore": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": 1,
+                "default": options.embedding.similarity_threshold,
+                "description": "Least score to return",
+            },
+            "detail": {
+                "type": "string",
+                "enum": ["name", "brief", "full", "typescript"],
+                "default": "brief",
+                "description": "full adds the schemas; typescript gives declarations, ready to write calls from",
+            },
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+
+
+OUTPUT: JsonObject = {
+    "type": "object",
+    "properties": {
+        "tools": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": _TEXT,
+                    "kind": {"enum": list(KINDS)},
+                    "appId": _TEXT,
+                    "title": _TEXT,
+                    "description": _TEXT,
+                    "score": {"type": "number", "minimum": 0, "maximum": 1},
+                    "matchedQueries": _TEXTS,
+                    "inputSchema": {"type": "object"},
+                    "outputSchema": {"type": ["object", "null"]},
+                    "observedOutput": {"type": "object", "description": "Seen, not declared"},
+                    "annotations": {"type": "object"},
+                    "typescript": _TEXT,
+                },
+                "required": ["name", "appId", "score"],
+            },
+        },
+        "totalIndexed": _COUNT,
+        "suggestions": {**_TEXTS, "description": "Words and names to search for instead"},
+        "apps": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "appId": _TEXT,
+                    "tools": _COUNT,
+                    "resources": _COUNT,
+                    "templates": _COUNT,
+                    "prompts": _COUNT,
+                    "central": {**_TEXTS, "description": "Names of what is most typical of the app"},
+                },
+                "required": ["appId", "central"],
+            },
+        },
+        "moreApps": {**_TEXTS, "description": "Ids of further apps"},
+        "warnings": _TEXTS,
+    },
+    "required": ["tools", "totalIndexed"],
+}
+"""The answer. `apps` comes with an overview and wherever nothing was found, `suggestions` with queries nothing fits,
+`matchedQueries` with several queries, `kind` with `filter.kinds`, the schemas with detail `full`, `typescript` with
+detail `typescript`."""
+
+
+# ----------------------------------------------------------------------------------------------------
+# `codecall:search`: which tools there are for a task, or at all.
 
 Detail = Literal["name", "brief", "full", "typescript"]
 

@@ -1,33 +1,163 @@
-"""`codecall:execute` as a background task of FastMCP: a worker runs the script, here or on another machine, and the
-client polls.
+"""For whom a background task is run: noted when it is asked for, in the store of FastMCP's queue, read by its worker.
 
-FastMCP's tasks (`fastmcp-tasks`, on Docket) queue the call, hand on the token of whoever asked, and run the tool
-outside of any request; `submitters.py` sees to it that the run is theirs all the same. A task whose worker dies goes
-to another after the queue's redelivery timeout, under the same run id (`running.py`); one whose server is told to stop
-goes back into the queue.
+FastMCP hands the token and the headers of whoever asked on to the worker. What CodeCall needs beside them:
+
+    the caller's key      for rate limits, and for owners of results and processes: a worker knows no peer's address
+    visibility rules      a request finds them by its user, a task by its session: a tool that is hidden from the user
+                          would be back in the task
+
+A note is found by the session and the id of the request, both of which FastMCP hands on, too.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any, Final, cast
 
-from docket import Execution
+import msgspec
+from docket import Docket, Execution
 from docket.dependencies import AdmissionBlocked, Runtime
+from fastmcp.exceptions import ToolError
 from fastmcp.server.context import Context
-from fastmcp.server.dependencies import CurrentContext, get_context
+from fastmcp.server.dependencies import CurrentContext, get_access_token, get_context
+from fastmcp.server.transforms.visibility import get_visibility_rules, save_visibility_rules
 from fastmcp.tools.base import ToolResult
-from fastmcp.utilities.tasks import TaskConfig
+from fastmcp.utilities.tasks import TASKS_EXTENSION_ID, TaskConfig
 from fastmcp_tasks.context import get_task_context
+from fastmcp_tasks.dependencies import CurrentDocket
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
-from codecall.calls.callers import counted_as
 from codecall.envelopes import ExecutionResult
 from codecall.errors import ExecutionAbortedError, WorkerPoolDisposedError
+from codecall.identity import client_key, counted_as
 from codecall.meta_tools.execute import ExecuteTool
-from codecall.meta_tools.submitters import release, submitter
+
+# ----------------------------------------------------------------------------------------------------
+# For whom a background task is run: noted when it is asked for, in the store of FastMCP's queue, read by its worker.
+
+AFTER_S: Final = 900
+"""Seconds a note is kept once its task has run: as long as FastMCP keeps the result. Before, as long as FastMCP keeps
+what it knows of the request, which is as much longer than Docket keeps a task; without that, no task is run."""
+
+UNKNOWN: Final = "it is not known any more who asked for this task, so it was not run; ask for it again"
+EXPIRED: Final = (
+    "the access token this task was asked for with has expired, so it was not run; ask again with a new one"
+)
+
+
+class _Note(msgspec.Struct, frozen=True):
+    caller: str
+    """What `client_key` said."""
+    token: bool
+    """Whether they had a token."""
+    rules: list[dict[str, Any]]
+    """Their visibility rules, as FastMCP keeps them."""
+
+
+async def note_submitter() -> None:
+    """Note for whom the request in this context may be about to queue a task; without such a request, nothing.
+
+    Raises:
+        ToolError: somebody else asked for a task with the same session and request id.
+    """
+    try:
+        context = get_context()
+    except RuntimeError:
+        return
+    if not _asks_for_task(context):
+        return
+    docket = await _queue()
+    if docket is None:
+        return
+    note = _Note(client_key(context), get_access_token() is not None, await get_visibility_rules(context))
+    text = msgspec.json.encode(note)
+    key = _key(docket, context)
+    seconds = int(docket.execution_ttl.total_seconds()) + AFTER_S
+    async with docket.redis() as redis:
+        if await redis.set(key, text, ex=seconds, nx=True):
+            return
+        earlier = await redis.get(key)
+        if earlier is not None and _read(earlier).caller != note.caller:
+            raise ToolError("another client asked for a task with this session and request id; use another id")
+        await redis.set(key, text, ex=seconds)
+
+
+async def submitter(context: Context) -> str:
+    """The key of the caller for whom a worker runs the task of `context`; from now on it sees what they may see.
+
+    Raises:
+        ToolError: nobody knows any more, or their token has expired.
+    """
+    docket = await _queue()
+    text: bytes | None = None
+    if docket is not None:
+        async with docket.redis() as redis:
+            text = await redis.get(_key(docket, context))
+    if text is None:
+        raise ToolError(UNKNOWN)
+    note = _read(text)
+    token = get_access_token()
+    if token is None and note.token:
+        raise ToolError(EXPIRED)
+    if token is not None and client_key(context) != note.caller:
+        raise ToolError(UNKNOWN)
+    if note.rules:
+        await save_visibility_rules(context, note.rules, components=set())
+    return note.caller
+
+
+async def release(context: Context) -> None:
+    """The task of `context` has run: its note need not be kept for long any more."""
+    docket = await _queue()
+    if docket is not None:
+        async with docket.redis() as redis:
+            await redis.expire(_key(docket, context), AFTER_S)
+
+
+def _asks_for_task(context: Context) -> bool:
+    """Whether FastMCP may make a task of this request: with the extension, on the era that has them."""
+    here = context.request_context
+    # FastMCP looks the tool up for each poll (`tasks/get`), too, and has no other way to tell them apart.
+    return (
+        here is not None
+        and here._srctx.method == "tools/call"  # pyright: ignore[reportPrivateUsage]
+        and here.protocol_version in MODERN_PROTOCOL_VERSIONS
+        and context.client_extension_settings(TASKS_EXTENSION_ID) is not None
+    )
+
+
+async def _queue() -> Docket | None:
+    """FastMCP's queue; None where it has none, which it tells clients itself."""
+    try:
+        return await cast("AbstractAsyncContextManager[Docket]", CurrentDocket()).__aenter__()
+    except RuntimeError:
+        return None
+
+
+def _key(docket: Docket, context: Context) -> str:
+    """Where the note is.
+
+    Raises:
+        ToolError: the worker was not told which request asked for the task.
+    """
+    try:
+        named = f"{context.session_id}\x00{context.origin_request_id}"
+    except RuntimeError:  # FastMCP found nothing of what it had kept of the request
+        raise ToolError(UNKNOWN) from None
+    digest = hashlib.blake2b(named.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return docket.key(f"codecall:submitter:{digest}")
+
+
+def _read(text: bytes) -> _Note:
+    return msgspec.json.decode(text, type=_Note)
+
+
+# ----------------------------------------------------------------------------------------------------
+# `codecall:execute` as a background task of FastMCP: a worker runs the script, here or on another machine, and the
 
 POLL_S: Final = 2
 """Seconds after which clients are told to ask again at the latest."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Final, Self, cast
 
+import anyio
 import anyio.to_thread
 
-from codecall.advice import advise
-from codecall.envelopes import ExecutionResult
+from codecall.envelopes import ExecutionResult, shown_of
 from codecall.errors import (
     CodeCallError,
     ExecutionAbortedError,
@@ -22,23 +23,127 @@ from codecall.errors import (
     WorkerError,
     WorkerPoolDisposedError,
     WorkerStartupError,
+    advise,
 )
-from codecall.made_calls import shown_of
-from codecall.masking import mask_inputs
+from codecall.jsonio.decode import context_json
 from codecall.options import SECURITY_LEVELS, PoolOptions, Preset, SanitizationOptions, resolve_preset
+from codecall.redaction.masking import mask_inputs
+from codecall.redaction.patterns import Turns, clean_text, clean_value
 from codecall.sandbox import wire
-from codecall.sandbox.broker import ToolBroker
-from codecall.sandbox.handlers import HandlerBroker, ResourceHandler, ToolHandler
-from codecall.sandbox.host.inflight import InFlight, drained
-from codecall.sandbox.host.limiting import Limiting
-from codecall.sandbox.host.payloads import context_json
+from codecall.sandbox.callbacks import HandlerBroker, ResourceHandler, ToolHandler
 from codecall.sandbox.host.pool import WorkerPool
-from codecall.sandbox.host.sidecar import Allowance
+from codecall.sandbox.host.queue import Need
+from codecall.sandbox.host.references import Allowance
 from codecall.sandbox.host.turns import Run
-from codecall.sandbox.host.waiting import Need
+from codecall.sandbox.interfaces import NOTHING, Services, ToolBroker
 from codecall.sandbox.report import SandboxReport, kernel_facts
-from codecall.sandbox.services import NOTHING, Services
-from codecall.sanitizing import Turns, clean_text, clean_value
+
+# ----------------------------------------------------------------------------------------------------
+# A preset as what workers are told of it.
+
+SPARE_CPU_SECONDS: Final = 60
+"""Processor time of a worker beyond what its scripts may use, in seconds: building engines, reading frames."""
+
+_MOST_KEPT: Final = 64
+"""Presets whose limits are kept ready."""
+
+
+class Limiting:
+    """The limits of presets.
+
+    Args:
+        max_kept_bytes: Bytes of a result that is put away because it is too large for an answer.
+    """
+
+    def __init__(self, max_kept_bytes: int) -> None:
+        self._max_kept_bytes = max_kept_bytes
+        self._limits: dict[Preset, wire.Limits] = {}
+
+    def of(self, preset: Preset) -> wire.Limits:
+        """Those of one script."""
+        if (limits := self._limits.get(preset)) is None:
+            values = {name: getattr(preset, name) for name in wire.PRESET_FIELDS}
+            limits = wire.Limits(**values, max_kept_bytes=self._max_kept_bytes)
+            if len(self._limits) < _MOST_KEPT:
+                self._limits[preset] = limits
+        return limits
+
+    def prepare(self, preset: Preset) -> wire.Prepare:
+        """What a worker makes ready for."""
+        required = preset.require_jail
+        return wire.Prepare(
+            limits=self.of(preset),
+            runs=preset.worker_max_runs,
+            cpu_seconds=math.ceil(preset.worker_max_runs * preset.timeout_ms / 1000) + SPARE_CPU_SECONDS,
+            require_jail=sys.platform == "linux" if required == "on_linux" else required,
+        )
+
+
+# ----------------------------------------------------------------------------------------------------
+# The scripts of one enclave that have not ended: to wait for them, and to end them.
+
+ABORT_S: Final = 1.0
+"""Seconds scripts that are ended have to let go of what they wait for: a cancelled tool has a quarter of one."""
+
+
+class InFlight:
+    """What an enclave has begun and not ended."""
+
+    __slots__ = ("_begun", "_none", "_runs")
+
+    def __init__(self) -> None:
+        self._begun = 0
+        self._runs: set[Run] = set()
+        self._none: anyio.Event | None = None
+
+    def __len__(self) -> int:
+        """How many there are, those that wait for a worker included."""
+        return self._begun
+
+    def begin(self) -> None:
+        """One more; it waits for a worker."""
+        self._begun += 1
+
+    def started(self, run: Run) -> None:
+        """It has got its worker."""
+        self._runs.add(run)
+
+    def end(self, run: Run | None) -> None:
+        """One has ended; `run` if it had got a worker."""
+        if run is not None:
+            self._runs.discard(run)
+        self._begun -= 1
+        if not self._begun and self._none is not None:
+            self._none.set()
+
+    async def ended(self) -> None:
+        """Wait until there is none."""
+        while self._begun:
+            if self._none is None or self._none.is_set():
+                self._none = anyio.Event()
+            await self._none.wait()
+
+    def abort(self, message: str) -> int:
+        """End those that have a worker with EXECUTION_ABORTED; how many they were."""
+        for run in (runs := tuple(self._runs)):
+            run.abort(ExecutionAbortedError(message))
+        return len(runs)
+
+
+async def drained(pool: WorkerPool, in_flight: InFlight, grace_s: float) -> int:
+    """Wait for the scripts of a pool that takes no more, end those that run after `grace_s` seconds, and close it; how
+    many had to be ended."""
+    with anyio.move_on_after(grace_s):
+        await in_flight.ended()
+    aborted = in_flight.abort(f"The server is shutting down; the script had {grace_s:g} s to end, and had not ended")
+    with anyio.move_on_after(ABORT_S):
+        await in_flight.ended()
+    await pool.aclose()
+    return aborted
+
+
+# ----------------------------------------------------------------------------------------------------
+# Enclave: validation, a pool of workers and limits behind one `execute`. Usable with no server.
 
 MAX_WARNING = 1_000
 """Characters of one warning."""

@@ -30,6 +30,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+# ----------------------------------------------------------------------------------------------------
+# THE PIPE between the server process and a worker: frames, messages, and the rules both sides keep.
+
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Longest frame either side accepts. Covers four times the largest result a shipped preset allows."""
 
@@ -407,3 +410,17 @@ def pack(message: ServerMessage | WorkerMessage) -> bytes:
     if len(body) > MAX_FRAME_BYTES:
         raise FrameTooLarge(len(body))
     return HEADER.pack(len(body)) + body
+
+
+# ----------------------------------------------------------------------------------------------------
+# The fork server's line, which carries no word of a script, and what became of a worker.
+
+FATE = struct.Struct(">ci")
+"""What became of a worker: one of the marks below and a number."""
+
+BORN = b"B"
+"""The number is the process id."""
+STILLBORN = b"S"
+"""There is no process; the number is the reason, as in errno.h."""
+DIED = b"D"
+"""The number is the exit status; negative for a signal."""

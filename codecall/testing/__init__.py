@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from codecall.testing.calls import Call, Calls
-    from codecall.testing.programs import (
+    from codecall.testing.recording.fixtures import Tape
+    from codecall.testing.results import ScriptResult
+    from codecall.testing.runner import Script, ScriptEnclave
+    from codecall.testing.scripts.parser import ScriptFileError, parse_programs, read_programs
+    from codecall.testing.scripts.programs import (
         ExpectedFinding,
         Failure,
         Outcome,
@@ -22,11 +26,7 @@ if TYPE_CHECKING:
         findings_mismatch,
         mismatch,
     )
-    from codecall.testing.recording_fixtures import Tape
-    from codecall.testing.results import ScriptResult
-    from codecall.testing.running import Script, ScriptEnclave
-    from codecall.testing.scripts import ScriptFileError, parse_programs, read_programs
-    from codecall.testing.stubs import Stub, Stubs
+    from codecall.testing.stubs.stubs import Stub, Stubs
 
 __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
     "Call",
@@ -54,15 +54,15 @@ __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
 _HOMES = {
     "Call": "calls",
     "Calls": "calls",
-    "Script": "running",
-    "ScriptEnclave": "running",
-    "ScriptFileError": "scripts",
+    "Script": "runner",
+    "ScriptEnclave": "runner",
+    "ScriptFileError": "scripts.parser",
     "ScriptResult": "results",
-    "Stub": "stubs",
-    "Stubs": "stubs",
-    "Tape": "recording_fixtures",
-    "parse_programs": "scripts",
-    "read_programs": "scripts",
+    "Stub": "stubs.stubs",
+    "Stubs": "stubs.stubs",
+    "Tape": "recording.fixtures",
+    "parse_programs": "scripts.parser",
+    "read_programs": "scripts.parser",
 }
 """Where each name lives that is not in `programs`."""
 
@@ -70,7 +70,7 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'codecall.testing' has no attribute {name!r}")
-    value = getattr(import_module(f"codecall.testing.{_HOMES.get(name, 'programs')}"), name)
+    value = getattr(import_module(f"codecall.testing.{_HOMES.get(name, 'scripts.programs')}"), name)
     globals()[name] = value
     return value
 

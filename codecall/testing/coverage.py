@@ -23,16 +23,15 @@ from typing import Final, cast
 from coverage.plugin import CoveragePlugin, FileReporter
 from coverage.plugin_support import Plugins
 
-from codecall.sandbox.agentscript.findings import Refused
-from codecall.sandbox.agentscript.grammar import Node
-from codecall.sandbox.agentscript.lines import Lines, children, runnable_lines
-from codecall.sandbox.agentscript.parsing import parse
+from codecall.sandbox.agentscript.checked import Refused
+from codecall.sandbox.agentscript.parser.esprima import Node
+from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.sources import read
-from codecall.sandbox.agentscript.spaces import Space
-from codecall.sandbox.agentscript.statements import LOOPS
-from codecall.sandbox.agentscript.walk import SHIFT
-from codecall.testing.scripts import ScriptFileError, parse_programs
+from codecall.sandbox.agentscript.validate import read
+from codecall.sandbox.agentscript.validator.names import Space
+from codecall.sandbox.agentscript.validator.statements import LOOPS, Lines, children, runnable_lines
+from codecall.sandbox.agentscript.validator.walk import SHIFT
+from codecall.testing.scripts.parser import ScriptFileError, parse_programs
 
 PROGRAMS_SUFFIX: Final = ".script.js"
 """How the names of files end that hold programs (`scripts.py`)."""

@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pytest
 
 if TYPE_CHECKING:
-    from codecall.testing.collecting import ScriptFile
-    from codecall.testing.ledger import Problem
-    from codecall.testing.running import Script, ScriptEnclave
-    from codecall.testing.sandboxes import Sandboxes
-    from codecall.testing.stubs import Stub, Stubs
+    from codecall.testing.event_loop import Sandboxes
+    from codecall.testing.report import Problem
+    from codecall.testing.runner import Script, ScriptEnclave
+    from codecall.testing.scripts.items import ScriptFile
+    from codecall.testing.stubs.stubs import Stub, Stubs
+from typing import NamedTuple, NoReturn
 
-pytest_plugins = ["codecall.testing.recording_fixtures"]
+# ----------------------------------------------------------------------------------------------------
+# The pytest plugin: options, fixtures and hooks. pytest loads it by itself wherever CodeCall is installed.
+
+pytest_plugins = ["codecall.testing.recording.fixtures"]
 
 _MARKER: Final = (
     "codecall(preset=None, *, allow_unused=False, allow_undeclared=False, allow_invalid_input=False, "
@@ -86,7 +90,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile
         return None
     if not parent.session.isinitpath(file_path) and not _has_programs(file_path):
         return None
-    from codecall.testing.collecting import ScriptFile
+    from codecall.testing.scripts.items import ScriptFile
 
     made: Any = ScriptFile
     return cast("ScriptFile", made.from_parent(parent, path=file_path))
@@ -104,7 +108,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         _explain(item)
         raise
     if problems := _problems(item):
-        from codecall.testing.ledger import told
+        from codecall.testing.report import told
 
         _explain(item)
         pytest.fail(told(problems), pytrace=False)
@@ -129,7 +133,7 @@ def codecall_preset(request: pytest.FixtureRequest) -> str | None:
     From the marker, the command line, the configuration file, or `CODECALL_VM_PRESET`, in this order. May be
     parametrized: `@pytest.mark.parametrize("codecall_preset", ["secure", "balanced"])`.
     """
-    from codecall.testing.marker import marked
+    pass
 
     return marked(request.node).preset or chosen_preset(request.config)
 
@@ -138,8 +142,8 @@ def codecall_preset(request: pytest.FixtureRequest) -> str | None:
 def tool_stub(request: pytest.FixtureRequest) -> Stubs:
     """Declare what scripts of this test may call: `tool_stub("users:list", returns=[…])`; `tool_stub.calls` has the
     calls they made."""
-    from codecall.testing.marker import marked
-    from codecall.testing.stubs import Stubs
+    pass
+    from codecall.testing.stubs.stubs import Stubs
 
     stubs = Stubs(lambda: sandboxes_of(request.config).portal)
     for name in marked(request.node).allowances:
@@ -170,9 +174,10 @@ def result_stub(tool_stub: Stubs) -> Callable[..., Stub]:
 def codecall_enclave(request: pytest.FixtureRequest, tool_stub: Stubs, codecall_preset: str | None) -> ScriptEnclave:
     """Run scripts: `codecall_enclave.run("return 1 + 1")`, or `await codecall_enclave.execute(…)`."""
     from codecall.options import OptionsError
-    from codecall.testing.marker import marked
-    from codecall.testing.running import ScriptEnclave
-    from codecall.testing.sandboxes import Choice
+
+    pass
+    from codecall.testing.event_loop import Choice
+    from codecall.testing.runner import ScriptEnclave
 
     choice = Choice(codecall_preset, marked(request.node).limits)
     try:
@@ -192,7 +197,7 @@ def script(
 
     A relative path is looked for beside the test file, in the folders of `codecall_scripts`, and at the root.
     """
-    from codecall.testing.running import Script
+    from codecall.testing.runner import Script
 
     config = request.config
     folders = [request.path.parent, *(config.rootpath / folder for folder in config.getini("codecall_scripts"))]
@@ -218,7 +223,7 @@ def chosen_preset(config: pytest.Config) -> str | None:
 def sandboxes_of(config: pytest.Config) -> Sandboxes:
     """The worker pools of this session."""
     if (sandboxes := config.stash.get(_sandboxes, None)) is None:
-        from codecall.testing.sandboxes import Sandboxes
+        from codecall.testing.event_loop import Sandboxes
 
         sandboxes = config.stash[_sandboxes] = Sandboxes()
     return sandboxes
@@ -268,3 +273,59 @@ def _explain(item: pytest.Item) -> None:
     failed = [result for result in (enclave.results if enclave else ()) if not (result.success or result.reported)]
     for result in failed[-_MAX_REPORTS:]:
         item.add_report_section("call", "AgentScript", result.report())
+
+
+# ----------------------------------------------------------------------------------------------------
+# The marker `@pytest.mark.codecall`: what it says for a test, and what is refused.
+
+__tracebackhide__ = True  # pytest: what is wrong is in the marker
+
+MARKER: Final = "codecall"
+"""The marker with which a test chooses its preset, limits, and what it allows."""
+
+ALLOWANCES: Final = ("allow_unused", "allow_undeclared", "allow_invalid_input", "allow_failure")
+"""What of the marker is about what fails a test."""
+
+OTHER_KEYS: Final = ("preset", "recording")
+"""What of it is neither that nor a limit."""
+
+
+class Marked(NamedTuple):
+    """What the markers of a test say, the nearest first."""
+
+    preset: str | None
+    allowances: tuple[str, ...]
+    limits: dict[str, object]
+
+
+def marked(node: pytest.Item) -> Marked:
+    """What `@pytest.mark.codecall(...)` says for a test; the marker nearest to it decides, key by key. What is wrong
+    fails the test."""
+    said: dict[str, object] = {}
+    for mark in reversed([*node.iter_markers(MARKER)]):
+        if len(mark.args) > 1:
+            _refuse(f" takes one preset and keywords, got {mark.args!r}")
+        said |= {**({"preset": mark.args[0]} if mark.args else {}), **mark.kwargs}
+    limits = {name: value for name, value in said.items() if name not in (*OTHER_KEYS, *ALLOWANCES)}
+    preset = said.get("preset")
+    if not isinstance(preset, str | None):
+        _refuse(f": preset is a name or a path, got {preset!r}")
+    if limits:
+        _check(limits)
+    return Marked(preset, tuple(name for name in ALLOWANCES if said.get(name, False)), limits)
+
+
+def _check(limits: dict[str, object]) -> None:
+    """Refuse what is no value of a preset."""
+    from codecall.options import Preset
+
+    known = (*OTHER_KEYS, *ALLOWANCES, *Preset.model_fields)
+    spellings = {spelling for name, field in Preset.model_fields.items() for spelling in (name, field.alias)}
+    for name in limits.keys() - spellings:
+        near = difflib.get_close_matches(name, known, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        _refuse(f" takes no {name!r}; {meant}Known: {', '.join(known)}")
+
+
+def _refuse(why: str) -> NoReturn:
+    pytest.fail(f"@pytest.mark.{MARKER}{why}", pytrace=False)

@@ -8,9 +8,8 @@ from typing import Final, cast
 
 import pytest
 
-from codecall.advice import ADVICE
 from codecall.envelopes import ExecutionResult, JsonObject, Stats
-from codecall.errors import NOT_FOUND, CodeCallError, IllegalAccess, Location, Status, ToolCallError
+from codecall.errors import ADVICE, NOT_FOUND, CodeCallError, IllegalAccess, Location, Status, ToolCallError
 from codecall.testing.calls import Calls, short
 
 _MAX_LINE: Final = 160

@@ -6,19 +6,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from codecall.traces.files import write_page
+    from codecall.files import write_page
+    from codecall.traces.model import Trace
     from codecall.traces.page import render
-    from codecall.traces.recording import TraceRecorder
-    from codecall.traces.records import traces_of
-    from codecall.traces.sink import TraceSink
-    from codecall.traces.trace import Trace
+    from codecall.traces.records import TraceRecorder, TraceSink, traces_of
 
 __all__ = ["Trace", "TraceRecorder", "TraceSink", "render", "traces_of", "write_page"]
 
 _HOMES = {
-    "Trace": "trace",
-    "TraceRecorder": "recording",
-    "TraceSink": "sink",
+    "Trace": "model",
+    "TraceRecorder": "records",
+    "TraceSink": "records",
     "render": "page",
     "traces_of": "records",
     "write_page": "files",
@@ -28,7 +26,9 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'codecall.traces' has no attribute {name!r}")
-    value = getattr(import_module(f"codecall.traces.{_HOMES[name]}"), name)
+    value = getattr(
+        import_module("codecall.files" if _HOMES[name] == "files" else f"codecall.traces.{_HOMES[name]}"), name
+    )
     globals()[name] = value
     return value
 

@@ -13,10 +13,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from codecall.traces.chart import chart, whole_of
-from codecall.traces.listing import call_list, lines_of, listed_of, script_list
-from codecall.traces.showing import MAX_NAME, MAX_VALUE, Room, amount, cut, duration, percent, plain, shown
-from codecall.traces.trace import Limit, Trace
+from codecall.traces.chart import call_list, chart, lines_of, listed_of, script_list, whole_of
+from codecall.traces.escape import MAX_NAME, MAX_VALUE, Room, amount, cut, duration, percent, plain, shown
+from codecall.traces.model import Limit, Trace
 
 MAX_TEXTS: Final = 500_000
 """Characters of the console on a page."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from codecall.calls.access import BY_NAME, MAX_LISTED_NAMES, AccessPolicy
-from codecall.calls.names import MAX_NAME_CHARS, MAX_SHOWN_NAME
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import AccessDeniedError, SelfReferenceError, ToolNotFoundError
+from codecall.patterns import MAX_NAME_CHARS, MAX_SHOWN_NAME
 
 USABLE = ("users:list", "users:get", "orders:list", "a[b]")
 VISIBLE = (*USABLE, "payroll")

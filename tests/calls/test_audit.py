@@ -21,12 +21,12 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import use_span
 
 from codecall import AuditEvent, CodeCallPlugin, LoggingSink, OpenTelemetrySink, RateLimitPlugin
-from codecall.calls.audit import Audit
-from codecall.calls.audit_data import named, recorded, recorded_json, recorded_script
-from codecall.calls.audit_sinks import AUDIT_LOGGER
-from codecall.calls.digests import MAX_SORTED, digest, digest_soon
-from codecall.made_calls import MadeCall
-from codecall.operating import AuditOptions
+from codecall.audit.recorder import Audit
+from codecall.audit.sinks import AUDIT_LOGGER
+from codecall.audit.values import named, recorded, recorded_json, recorded_script
+from codecall.envelopes import MadeCall
+from codecall.jsonio.decode import MAX_SORTED, digest, digest_soon
+from codecall.options import AuditOptions
 
 Answer = dict[str, Any]
 SECRET = "hunter22-4eC39HqLyjWD"

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from codecall import AuditEvent, CodeCallPlugin, JsonLinesSink, OptionsError
-from codecall.calls import audit_delivery
-from codecall.calls.audit import Audit
-from codecall.calls.audit_delivery import Sink
-from codecall.operating import AuditOptions
+from codecall.audit import queue as audit_delivery
+from codecall.audit.queue import Sink
+from codecall.audit.recorder import Audit
+from codecall.options import AuditOptions
 
 
 def audit_of(*sinks: Sink) -> Audit:
@@ -156,7 +156,7 @@ async def test_what_waits_for_a_sink_that_hangs_is_bounded_in_characters(
 async def test_the_end_of_a_server_does_not_wait_for_a_sink_that_hangs(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("codecall.calls.audit.FLUSH_SECONDS", 0.1)
+    monkeypatch.setattr("codecall.audit.recorder.FLUSH_SECONDS", 0.1)
     slow = Slow()
     audit = audit_of(slow)
     note(audit, 1, 2, 3)
@@ -336,8 +336,8 @@ def test_nothing_is_missing_when_the_process_ends(tmp_path: Path):
     program = """
     import asyncio, sys
     from codecall import JsonLinesSink
-    from codecall.calls.audit import Audit
-    from codecall.operating import AuditOptions
+    from codecall.audit.recorder import Audit
+    from codecall.options import AuditOptions
 
     async def main():
         audit = Audit(AuditOptions(sinks=(JsonLinesSink(sys.argv[1]),)))

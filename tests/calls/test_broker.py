@@ -25,7 +25,6 @@ from pydantic import BaseModel, Field
 
 from codecall.calls.broker import Broker
 from codecall.calls.failures import MAX_DETAILS_BYTES
-from codecall.calls.rates import RateLimitPlugin
 from codecall.errors import (
     AccessDeniedError,
     CodeCallError,
@@ -39,6 +38,7 @@ from codecall.errors import (
     ToolTimeoutError,
 )
 from codecall.options import SanitizationOptions
+from codecall.ratelimit.middleware import RateLimitPlugin
 
 
 class Only(Middleware):

@@ -11,8 +11,7 @@ from fastmcp.prompts import Message, PromptResult
 from fastmcp.resources import ResourceContent, ResourceResult
 from mcp_types import EmbeddedResource, ImageContent, TextResourceContents
 
-from codecall.calls.contents import prompt_json, resource_json
-from codecall.calls.unwrap import ValueTooLarge
+from codecall.calls.conversion import ValueTooLarge, prompt_json, resource_json
 
 MIB = 1024 * 1024
 

@@ -20,10 +20,10 @@ from fastmcp.tools import FunctionTool, Tool
 from fastmcp.tools.base import ToolResult
 from pydantic import BaseModel, BeforeValidator, Field
 
-from codecall.calls.foreseeing import MAX_SUGGESTED
-from codecall.calls.rates import RateLimitPlugin
+from codecall.calls.preflight import MAX_SUGGESTED
 from codecall.errors import InvalidInputError
-from codecall.sandbox.known import Gap, Mistake, Partial
+from codecall.ratelimit.middleware import RateLimitPlugin
+from codecall.schema.partial import Gap, Mistake, Partial
 
 Look = Callable[..., Any]
 

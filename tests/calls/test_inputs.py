@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from codecall.calls.inputs import MAX_READ_ERRORS, problems_of
-from codecall.inputs import (
+from codecall.calls.failures import MAX_READ_ERRORS, problems_of
+from codecall.schema.validation import (
     MAX_CHOICES,
     MAX_FIELDS,
     MAX_PARAMETERS,

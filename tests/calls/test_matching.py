@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import pytest
 
-from codecall.calls.kept_runs import Call, Damaged, joined
-from codecall.calls.matching import Earlier, Match
+from codecall.resume.matching import Earlier, Match
+from codecall.resume.store import Call, Damaged, joined
 
 State = Literal["ok", "failed", "lost", "unknown"]
 

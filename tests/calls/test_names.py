@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codecall.calls.names import MAX_GLOB_CHARS, MAX_NAME_CHARS, MAX_SHOWN_NAME, Patterns, is_glob, shown
 from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS
+from codecall.patterns import MAX_GLOB_CHARS, MAX_NAME_CHARS, MAX_SHOWN_NAME, Patterns, is_glob, shown
 
 names = st.text("ab-:[!]*?\u00e9\n", max_size=12)
 

@@ -11,8 +11,8 @@ from limits import RateLimitItemPerSecond
 from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import STRATEGIES
 
-from codecall.calls.rate_counting import sliding_wait_s
-from codecall.calls.rate_memory import MemoryCounts
+from codecall.ratelimit.counting import sliding_wait_s
+from codecall.ratelimit.memory import MemoryCounts
 
 WINDOW = 10
 

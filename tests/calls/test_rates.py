@@ -19,10 +19,10 @@ from mcp import MCPError
 from starlette.middleware import Middleware as HttpMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from codecall.calls.rates import RateLimitPlugin
-from codecall.calls.rules import RateLimitRule
 from codecall.envelopes import EXECUTE_SCHEMA, INVOKE_SCHEMA
 from codecall.errors import OptionsError
+from codecall.ratelimit.middleware import RateLimitPlugin
+from codecall.ratelimit.rules import RateLimitRule
 
 META = ("search", "describe", "invoke", "execute")
 SCHEMAS = {"execute": EXECUTE_SCHEMA, "invoke": INVOKE_SCHEMA}

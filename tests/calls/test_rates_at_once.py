@@ -12,7 +12,7 @@ from fastmcp.exceptions import PromptError, ToolError
 from mcp import MCPError
 
 from codecall import CodeCallPlugin, OptionsError, RateLimitPlugin
-from codecall.calls.rules import RateLimitRule
+from codecall.ratelimit.rules import RateLimitRule
 
 
 class Crm:

@@ -23,10 +23,9 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Monitor
 
 from codecall import CodeCallPlugin, OptionsError, RateLimitPlugin
-from codecall.calls.rate_counting import Counting, Often, Refusal
-from codecall.calls.rate_outage import PAUSE_S
-from codecall.calls.rate_redis import RedisStore, reached
-from codecall.calls.rules import RateLimitOptions, RateLimitRule, Strategy
+from codecall.ratelimit.counting import Counting, Often, Refusal
+from codecall.ratelimit.redis import PAUSE_S, RedisStore, reached
+from codecall.ratelimit.rules import RateLimitOptions, RateLimitRule, Strategy
 from tests.loaded_python import LoadedPython
 from tests.redis_server import RedisServer
 

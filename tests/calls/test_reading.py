@@ -17,11 +17,11 @@ from mcp_types import InputRequiredResult
 
 from codecall import tool_metadata
 from codecall.calls.broker import Broker
-from codecall.calls.names import MAX_URI_CHARS
-from codecall.calls.rates import RateLimitPlugin
-from codecall.catalog.offers import offers_of
+from codecall.catalog.components import offers_of
 from codecall.errors import CodeCallError, SelfReferenceError, ToolCallError
 from codecall.options import PluginOptions, SanitizationOptions
+from codecall.patterns import MAX_URI_CHARS
+from codecall.ratelimit.middleware import RateLimitPlugin
 from codecall.sandbox import wire
 
 OPTIONS = PluginOptions.build(vm={"preset": "secure"})

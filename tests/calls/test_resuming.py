@@ -18,14 +18,14 @@ from key_value.aio.stores.memory import MemoryStore
 from key_value.aio.stores.redis import RedisStore
 
 from codecall import CodeCallPlugin, OptionsError
-from codecall.calls import kept_runs
-from codecall.calls.keeping import AT_ONCE, Keeping
-from codecall.calls.kept_runs import COLLECTION, RunStore
-from codecall.calls.matching import Earlier
-from codecall.calls.resuming import CannotResume, RunMemory
+from codecall.envelopes import MadeCall
 from codecall.errors import Called
-from codecall.made_calls import MadeCall
-from codecall.operating import ResumeOptions
+from codecall.options import ResumeOptions
+from codecall.quota import AT_ONCE, Keeping
+from codecall.resume import store as kept_runs
+from codecall.resume.matching import Earlier
+from codecall.resume.memory import CannotResume, RunMemory
+from codecall.resume.store import COLLECTION, RunStore
 from tests.redis_server import RedisServer
 
 Answer = dict[str, Any]
@@ -442,7 +442,7 @@ async def test_a_store_that_cancels_itself_is_one_that_fails():
 
 async def test_what_is_kept_of_all_runs_of_a_caller_is_bounded(monkeypatch: pytest.MonkeyPatch):
     # The other tests here are the same caller on the same event loop.
-    monkeypatch.setattr("codecall.calls.keeping._OF_LOOPS", WeakKeyDictionary())
+    monkeypatch.setattr("codecall.quota._OF_LOOPS", WeakKeyDictionary())
     async with mail(**resumable(max_caller_chars=3_500)) as shop:
         first = await shop.run(FAILS, context={"to": ["a", "b"]})
         second = await shop.run(FAILS, context={"to": ["c", "d"]}, resumeFrom=first["runId"])

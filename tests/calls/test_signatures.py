@@ -48,9 +48,8 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_core import SchemaValidator
 from typing_extensions import TypedDict
 
-from codecall.calls.gaps import MAX_STEPS, Steps, refusal
-from codecall.calls.signatures import loosened
-from codecall.sandbox.known import Gap, Partial, Some
+from codecall.calls.partial_validation import MAX_STEPS, Steps, loosened, refusal
+from codecall.schema.partial import Gap, Partial, Some
 
 ran: list[str] = []
 """Code of a tool's author that has run."""

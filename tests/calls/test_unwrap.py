@@ -15,7 +15,7 @@ from fastmcp.tools.base import ToolResult
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.calls.unwrap import (
+from codecall.calls.conversion import (
     PIECE_CHARS,
     ValueTooLarge,
     decoded_size,

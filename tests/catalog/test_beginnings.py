@@ -12,10 +12,20 @@ import pytest
 from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
-from codecall.catalog import beginnings
-from codecall.catalog.beginnings import MAX_CHARS, MAX_ITEMS, Outline, outline
-from codecall.catalog.observed_schema import schema_of
-from codecall.catalog.outlines import ARRAY, INTEGER, OBJECT, STRING, Shape, join
+from codecall.catalog.inference import shapes as beginnings
+from codecall.catalog.inference.observer import schema_of
+from codecall.catalog.inference.shapes import (
+    ARRAY,
+    INTEGER,
+    MAX_CHARS,
+    MAX_ITEMS,
+    OBJECT,
+    STRING,
+    Outline,
+    Shape,
+    join,
+    outline,
+)
 
 
 def read(text: str) -> Outline:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.catalog.central import MAX_COMPARED, central_entries
 from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.search.fusion import MAX_COMPARED, central_entries
 from tests.catalog.catalogue import CATALOGUE, tool
 
 SHOP = [

@@ -11,7 +11,7 @@ from threading import Barrier
 
 import pytest
 
-from codecall.catalog.collecting import full_collections_later
+from codecall.concurrency import full_collections_later
 
 FEW = (100, 2, 2)
 """Thresholds under which a full collection comes after some hundred objects."""
@@ -86,7 +86,7 @@ def test_thresholds_somebody_else_sets_meanwhile_stay() -> None:
 def test_warming_takes_what_a_server_holds_out_of_collections_once() -> None:
     # In a process of its own: freezing is for good.
     script = (
-        "import gc, threading; from codecall.catalog.index import WARMING, Library;"
+        "import gc, threading; from codecall.catalog.search.index import WARMING, Library;"
         "before = gc.get_threshold(); assert gc.get_freeze_count() == 0; Library().warm();"
         "[t.join() for t in threading.enumerate() if t.name == WARMING];"
         "frozen = gc.get_freeze_count(); assert frozen > 10_000, frozen; assert gc.get_threshold() == before;"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.catalog.diversity import CLOSE, diversified
+from codecall.catalog.search.fusion import CLOSE, diversified
 
 
 class Ranked(NamedTuple):

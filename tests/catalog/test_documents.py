@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.catalog.documents import FIELDS, MAX_CHOICES, Fields, document_of
 from codecall.catalog.entries import CatalogEntry, Example
-from codecall.catalog.text import LONGEST_TEXT
-from codecall.catalog.tfidf import LexicalRanker
+from codecall.catalog.search.analysis import FIELDS, LONGEST_TEXT, MAX_CHOICES, Fields, document_of
+from codecall.catalog.search.lexical import LexicalRanker
 
 
 def entry(**fields: object) -> CatalogEntry:

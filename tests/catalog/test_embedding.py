@@ -17,12 +17,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codecall.catalog.embedding import KEPT_QUERIES, TOOLS_A_STEP, EmbeddingRanker, embedding_ranker
-from codecall.catalog.encoders import Encoder, Floats, load
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.models import locate
-from codecall.catalog.passages import passages
-from codecall.catalog.vectors import VectorCache
+from codecall.catalog.search.embedding import KEPT_QUERIES, TOOLS_A_STEP, EmbeddingRanker, embedding_ranker, passages
+from codecall.catalog.search.models import Encoder, Floats, load, locate
+from codecall.catalog.search.vectors import VectorCache
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
 from tests.catalog.catalogue import CATALOGUE, tool
@@ -172,8 +170,8 @@ def test_another_revision_of_the_model_encodes_anew(model: Watched, tmp_path: Pa
 
 
 def test_the_cache_is_where_the_option_says(static: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("codecall.catalog.embedding.locate", lambda _: None)
-    monkeypatch.setattr("codecall.catalog.embedding.load", lambda _, **__: static)
+    monkeypatch.setattr("codecall.catalog.search.embedding.locate", lambda _: None)
+    monkeypatch.setattr("codecall.catalog.search.embedding.load", lambda _, **__: static)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "usual"))
     options = SearchOptions(strategy="hybrid")
     for place, found in ((None, "usual/codecall"), (tmp_path / "own", "own"), (False, None)):
@@ -295,10 +293,10 @@ def test_closing_ends_the_work(model: Watched):
 def test_a_program_that_ends_does_not_wait_for_thousands_of_tools():
     program = """
 import threading, time
-from codecall.catalog.embedding import embedding_ranker
-from codecall.catalog.encoders import load
-from codecall.catalog.models import locate
-from codecall.catalog.embedding import EmbeddingRanker
+from codecall.catalog.search.embedding import embedding_ranker
+from codecall.catalog.search.models import load
+from codecall.catalog.search.models import locate
+from codecall.catalog.search.embedding import EmbeddingRanker
 from codecall.options import SearchOptions
 from codecall.catalog.entries import CatalogEntry
 

@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codecall.catalog.embedding import EmbeddingRanker, embedding_ranker
-from codecall.catalog.encoders import Encoder, load
-from codecall.catalog.models import Located, locate
+from codecall.catalog.search.embedding import EmbeddingRanker, embedding_ranker
+from codecall.catalog.search.models import Encoder, Located, load, locate
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
 from tests.catalog.catalogue import CATALOGUE
@@ -128,8 +127,8 @@ def test_a_name_that_cannot_be_fetched_is_told_in_one_line():
 def test_nothing_is_printed(located: Located):
     program = f"""
 from pathlib import Path
-from codecall.catalog.encoders import load
-from codecall.catalog.models import Located
+from codecall.catalog.search.models import load
+from codecall.catalog.search.models import Located
 load(Located("transformer", "model", Path({str(located.directory)!r}))).passages(["list users"])
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

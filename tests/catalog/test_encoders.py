@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codecall.catalog.encoders import Encoder, load, unit
-from codecall.catalog.models import Located, locate
+from codecall.catalog.search.models import Encoder, Located, load, locate, unit
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
 
@@ -85,8 +84,8 @@ def test_a_library_that_does_not_load_is_told_in_one_line(tmp_path: Path, monkey
 def test_the_server_s_own_logging_stays_as_it_is():
     program = """
 import logging
-from codecall.catalog.encoders import load
-from codecall.catalog.models import Located, locate
+from codecall.catalog.search.models import load
+from codecall.catalog.search.models import Located, locate
 from codecall.options import SearchOptions
 load(locate(SearchOptions(strategy="hybrid", model_name="wordllama")))
 assert logging.getLogger().handlers == [], logging.getLogger().handlers

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codecall.catalog.entries import CatalogEntry, Example
-from codecall.catalog.examples import MAX_MADE, usage_examples
-from codecall.catalog.intents import Intent, intent_of
-from codecall.sandbox.agentscript.guard import check
+from codecall.catalog.examples.generate import MAX_MADE, usage_examples
+from codecall.catalog.examples.hints import Intent, intent_of
 from codecall.sandbox.agentscript.policy import Rules
+from codecall.sandbox.agentscript.validate import check
 from codecall.sandbox.enclave import Enclave
 
 STRICTEST = Rules(allow_loops=False, allow_regex=False, allow_console=False, allow_clock=False)

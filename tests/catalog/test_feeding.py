@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.feeding import BATCH, Feeder
-from codecall.catalog.ranking import Numbers, Scores
+from codecall.catalog.search.indexer import BATCH, Feeder, Numbers, Scores
 from tests.catalog.catalogue import CATALOGUE, tool
 
 NAME = "codecall-test-feeder"

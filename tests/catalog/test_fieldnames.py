@@ -6,7 +6,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from codecall.catalog.fieldnames import MAX_CHARS, is_field_name
+from codecall.catalog.inference.shapes import MAX_NAME_CHARS as MAX_CHARS
+from codecall.catalog.inference.shapes import is_field_name
 from codecall.sandbox.agentscript.policy import NEVER_NAMES
 
 

@@ -24,8 +24,8 @@ from fastmcp.tools import Tool
 from fastmcp.tools.tool_transform import ToolTransformConfig
 
 from codecall import CodeCallPlugin
+from codecall.catalog.cache.cache import Listing
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.remembered import Listing
 
 
 def tool(name: str, **fields: Any) -> Tool:
@@ -587,7 +587,7 @@ class Late(Changing):
 
 
 async def test_nothing_is_asked_of_a_provider_of_an_unknown_class() -> None:
-    from codecall.catalog.fingerprint import Fingerprint
+    from codecall.catalog.cache.fingerprint import Fingerprint
 
     root = server("root")
     plugin = CodeCallPlugin.init()
@@ -597,7 +597,7 @@ async def test_nothing_is_asked_of_a_provider_of_an_unknown_class() -> None:
 
 
 async def test_a_wrapper_around_itself_has_no_fingerprint() -> None:
-    from codecall.catalog.fingerprint import Fingerprint
+    from codecall.catalog.cache.fingerprint import Fingerprint
 
     root = server("root")
     plugin = CodeCallPlugin.init()
@@ -622,7 +622,7 @@ async def test_a_proxy_is_asked_every_time() -> None:
 
 
 async def test_servers_mounted_in_a_circle_have_no_fingerprint() -> None:
-    from codecall.catalog.fingerprint import Fingerprint
+    from codecall.catalog.cache.fingerprint import Fingerprint
 
     one, two = server("one", "a"), server("two", "b")
     plugin = CodeCallPlugin.init()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.catalog.fusion import best_cosines, by_both, by_meaning
-from codecall.catalog.ranking import Scores
+from codecall.catalog.search.fusion import best_cosines, by_both, by_meaning
+from codecall.catalog.search.indexer import Scores
 
 NAN = float("nan")
 

@@ -17,12 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.catalog import index
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.index import LEAST_SCORE, Library, Meaning, Searched
-from codecall.catalog.ranking import Numbers, Scores
-from codecall.catalog.shelves import SPARE_ENTRIES
-from codecall.catalog.tfidf import LexicalRanker
+from codecall.catalog.search import index
+from codecall.catalog.search.index import LEAST_SCORE, Library, Meaning, Searched
+from codecall.catalog.search.indexer import SPARE_ENTRIES, Numbers, Scores
+from codecall.catalog.search.lexical import LexicalRanker
 from tests.catalog.catalogue import CATALOGUE, tool
 
 Found = list[list[tuple[str, float]]]
@@ -466,7 +465,8 @@ async def test_the_loop_runs_on_while_five_thousand_tools_are_indexed() -> None:
 
 def test_importing_the_catalogue_does_not_import_scikit_learn() -> None:
     script = (
-        "import sys, codecall, codecall.catalog.index, codecall.catalog.near, codecall.catalog.examples;"
+        "import sys, codecall, codecall.catalog.search.index, codecall.catalog.suggestions;"
+        "import codecall.catalog.examples.generate;"
         "assert not {'sklearn', 'scipy', 'torch', 'transformers'} & set(sys.modules), sorted(sys.modules)"
     )
 

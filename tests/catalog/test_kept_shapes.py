@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from codecall.catalog.fieldnames import MAX_CHARS
-from codecall.catalog.kept_shapes import STALE_DAYS, Kept, as_data, read_kept
-from codecall.catalog.outlines import ANY_ARRAY, ANY_OBJECT, MAX_DEPTH, MAX_NAMES, Name, Shape, fitted, join
+from codecall.catalog.inference.shapes import ANY_ARRAY, ANY_OBJECT, MAX_DEPTH, MAX_NAMES, Name, Shape, fitted, join
+from codecall.catalog.inference.shapes import MAX_NAME_CHARS as MAX_CHARS
+from codecall.catalog.inference.store import STALE_DAYS, Kept, as_data, read_kept
 from tests.catalog.test_outlines import SHAPES, shape_of
 
 

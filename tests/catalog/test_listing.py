@@ -16,7 +16,7 @@ from fastmcp.utilities.json_schema import dereference_refs
 from pydantic import BaseModel
 
 from codecall import CodeCallPlugin, RateLimitPlugin
-from codecall.catalog.listing import MAX_KEPT_BYTES, MAX_LEVELS, inlines, presented, reads_beneath
+from codecall.catalog.cache.middleware import MAX_KEPT_BYTES, MAX_LEVELS, inlines, presented, reads_beneath
 
 
 class Listed(Tool):

@@ -10,8 +10,7 @@ from fastmcp.resources.template import build_regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codecall.catalog.matching import steps
-from codecall.catalog.uris import MAX_STEPS
+from codecall.catalog.uris import MAX_STEPS, steps
 
 ENDLESS = 10**30
 

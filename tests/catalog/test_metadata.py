@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from codecall.catalog.metadata import NOTHING, UNREADABLE, read_metadata, tool_metadata
+from codecall.catalog.entries import NOTHING, UNREADABLE, read_metadata, tool_metadata
 from codecall.errors import OptionsError
 
 

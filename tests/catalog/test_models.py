@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from codecall import CodeCallPlugin
-from codecall.catalog.models import Located, locate, settled
+from codecall.catalog.search.models import Located, locate, settled
 from codecall.errors import OptionsError
 from codecall.options import SearchOptions
 from tests.loaded_python import LoadedPython

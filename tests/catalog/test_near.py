@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.catalog.near import near_names
+from codecall.catalog.suggestions import near_names
 
 NAMES = [
     "users:list",

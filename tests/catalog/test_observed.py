@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.observed import MAX_GAP, MAX_OWNERS, Observations
+from codecall.catalog.inference.observer import MAX_GAP, MAX_OWNERS, Observations
 from codecall.options import ObservedOutputOptions
 from tests.catalog.catalogue import tool
 

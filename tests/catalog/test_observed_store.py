@@ -14,11 +14,10 @@ import pytest
 from key_value.aio.stores.filetree import FileTreeStore
 from key_value.aio.stores.memory import MemoryStore
 
-from codecall.catalog import observed_store
-from codecall.catalog.observed import Observations
-from codecall.catalog.observed_store import COLLECTION, ShapeStore
-from codecall.configuring import KeyValueStore
-from codecall.options import ObservedOutputOptions
+from codecall.catalog.inference import store as observed_store
+from codecall.catalog.inference.observer import Observations
+from codecall.catalog.inference.store import COLLECTION, ShapeStore
+from codecall.options import KeyValueStore, ObservedOutputOptions
 from tests.catalog.catalogue import tool
 from tests.catalog.test_observed import LIST, ROWS, names, saw
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.catalog.entries import CatalogEntry, Example, JsonObject, Kind
-from codecall.catalog.offer_examples import offer_examples
-from codecall.sandbox.agentscript.guard import check
+from codecall.catalog.examples.generate import offer_examples
 from codecall.sandbox.agentscript.policy import Rules
+from codecall.sandbox.agentscript.validate import check
 
 
 def entry(kind: Kind, name: str, schema: JsonObject | None = None, *examples: Example) -> CatalogEntry:

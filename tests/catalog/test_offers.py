@@ -15,7 +15,7 @@ from fastmcp.server import create_proxy
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
 from codecall import tool_metadata
-from codecall.catalog.offers import Offers, offers_of
+from codecall.catalog.components import Offers, offers_of
 from codecall.catalog.uris import HIDDEN, Hidden, Readable
 from codecall.options import PluginOptions
 

@@ -10,9 +10,8 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
-from codecall.catalog.beginnings import outline
-from codecall.catalog.observed_schema import schema_of
-from codecall.catalog.outlines import (
+from codecall.catalog.inference.observer import schema_of
+from codecall.catalog.inference.shapes import (
     ANYTHING,
     MAX_DEPTH,
     MAX_NAMES,
@@ -23,6 +22,7 @@ from codecall.catalog.outlines import (
     Shape,
     fitted,
     join,
+    outline,
     size,
 )
 

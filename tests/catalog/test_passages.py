@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codecall.catalog.entries import CatalogEntry, Example
-from codecall.catalog.passages import LONGEST_PASSAGE, LONGEST_REMARK, LONGEST_REMARKS, MAX_PARAMETERS, passages
+from codecall.catalog.search.embedding import (
+    LONGEST_PASSAGE,
+    LONGEST_REMARK,
+    LONGEST_REMARKS,
+    MAX_PARAMETERS,
+    passages,
+)
 
 INVOICE = CatalogEntry(
     name="billing:createInvoice",

@@ -9,10 +9,10 @@ import pytest
 from fastmcp import FastMCP
 
 from codecall.catalog.apps import Server
-from codecall.catalog.metadata import ToolMetadata, tool_metadata
-from codecall.catalog.reach import Reach, is_reserved
-from codecall.catalog.remembered import Catalogue
+from codecall.catalog.cache.cache import Catalogue
+from codecall.catalog.entries import ToolMetadata, tool_metadata
 from codecall.catalog.view import CatalogView
+from codecall.catalog.visibility import Reach, is_reserved
 from codecall.options import PluginOptions
 
 TABLE = {"codecall_only": (True, False), "codecall_opt_in": (False, True), "metadata_driven": (False, True)}

@@ -23,11 +23,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from codecall import CodeCallPlugin
 from codecall.catalog.apps import Server
-from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.metadata import tool_metadata
-from codecall.catalog.reach import Reach
-from codecall.catalog.remembered import Catalogue, Catalogues
+from codecall.catalog.cache.cache import Catalogue, Catalogues
+from codecall.catalog.entries import CatalogEntry, tool_metadata
 from codecall.catalog.view import CatalogView
+from codecall.catalog.visibility import Reach
 from codecall.options import PluginOptions
 
 NAMES = ("a", "b", "c")

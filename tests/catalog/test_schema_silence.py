@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastmcp import FastMCP
 
-from codecall.catalog.schema import says_nothing
+from codecall.schema.model import says_nothing
 
 
 def open_dict() -> dict[str, Any]:

@@ -7,8 +7,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.catalog.documents import document_of
-from codecall.catalog.segments import Shelf, Store
+from codecall.catalog.search.analysis import document_of
+from codecall.catalog.search.inverted_index import Shelf, Store
 from tests.catalog.catalogue import tool
 
 

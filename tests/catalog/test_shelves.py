@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.shelves import KEPT_VIEWS, SPARE_ENTRIES, Shelves
+from codecall.catalog.search.indexer import KEPT_VIEWS, SPARE_ENTRIES, Shelves
 from tests.catalog.catalogue import CATALOGUE, tool
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.catalog import spelling
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.spelling import LEAST_READ, MAX_READ, MAX_READ_IN_ALL, MAX_WORDS, spellings
-from codecall.catalog.text import name_words
+from codecall.catalog.search import spelling
+from codecall.catalog.search.analysis import name_words
+from codecall.catalog.search.spelling import LEAST_READ, MAX_READ, MAX_READ_IN_ALL, MAX_WORDS, spellings
 from tests.catalog.catalogue import CATALOGUE, tool
 
 

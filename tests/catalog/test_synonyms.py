@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from codecall.catalog.synonyms import ACTIONS, PADDING, THINGS, related
-from codecall.catalog.text import STOP_WORDS, stem
+from codecall.catalog.search.analysis import STOP_WORDS, stem
+from codecall.catalog.search.synonyms import ACTIONS, PADDING, THINGS, related
 
 
 def test_relations_go_both_ways_and_never_to_the_word_itself() -> None:

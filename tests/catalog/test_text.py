@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.catalog.text import LONGEST_TEXT, STOP_WORDS, intentions, name_parts, name_words, stem, terms
+from codecall.catalog.search.analysis import LONGEST_TEXT, STOP_WORDS, intentions, name_parts, name_words, stem, terms
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.catalog.entries import CatalogEntry, Example
-from codecall.catalog.ranking import Scores
-from codecall.catalog.tfidf import LexicalRanker, fit
+from codecall.catalog.search.indexer import Scores
+from codecall.catalog.search.lexical import LexicalRanker, fit
 from codecall.options import SearchOptions
 from examples.crm.server import create_crm
 from tests.catalog.catalogue import CATALOGUE, tool

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.typescript import MAX_CHARACTERS, declaration
+from codecall.catalog.typescript.declarations import MAX_CHARACTERS, declaration
 from tests.catalog.oddities import CHAIN, COUNT, ODDITIES, ROUND, TEXT, USER, WIDE, nested, obj
 
 Schema = Any

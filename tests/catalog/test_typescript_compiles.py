@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy, dictionaries, sampled_from
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.typescript import declaration
+from codecall.catalog.typescript.declarations import declaration
 from tests.catalog.catalogue import CATALOGUE
 from tests.catalog.oddities import ODDITIES
 from tests.catalog.schemas import KEYWORDS, RUBBISH, documents, values_of

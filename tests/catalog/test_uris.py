@@ -13,7 +13,7 @@ from fastmcp.resources import ResourceTemplate
 from fastmcp.server.providers import Provider
 
 from codecall import tool_metadata
-from codecall.catalog.offers import offers_of
+from codecall.catalog.components import offers_of
 from codecall.catalog.uris import HIDDEN, Hidden, Readable, held
 from codecall.options import PluginOptions
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codecall.catalog import vectors
-from codecall.catalog.vectors import KEPT_DAYS, NOTED_DAYS, Floats, VectorCache
+from codecall.catalog.search import vectors
+from codecall.catalog.search.vectors import KEPT_DAYS, NOTED_DAYS, Floats, VectorCache
 
 WIDTH = 8
 
@@ -231,7 +231,7 @@ def test_several_processes_write_at_once(tmp_path: Path):
 import sys
 from pathlib import Path
 import numpy as np
-from codecall.catalog.vectors import VectorCache
+from codecall.catalog.search.vectors import VectorCache
 cache = VectorCache(Path(sys.argv[1]), "model", 8)
 for number in range(20):
     cache.put({f"{sys.argv[2]} {number}": np.full(8, number, dtype=np.float32), f"shared {number}": np.full(8, 1.0)})

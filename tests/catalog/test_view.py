@@ -13,11 +13,11 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 
 from codecall.catalog.apps import Server
-from codecall.catalog.metadata import tool_metadata
-from codecall.catalog.reach import Reach
-from codecall.catalog.remembered import Catalogue
-from codecall.catalog.unhurried import CHUNK
+from codecall.catalog.cache.cache import Catalogue
+from codecall.catalog.entries import tool_metadata
 from codecall.catalog.view import CatalogView
+from codecall.catalog.visibility import Reach
+from codecall.concurrency import CHUNK
 from codecall.options import PluginOptions
 
 

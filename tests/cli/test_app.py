@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from codecall.cli import app, exits, main
-from codecall.cli.pictures import finding
-from codecall.cli.printing import Output, harmless, json_text, one_line
-from codecall.cli.timeline import timeline
+from codecall.cli import app, main
+from codecall.cli import exit_codes as exits
+from codecall.cli.output import Output, harmless, json_text, one_line
+from codecall.cli.render import finding, timeline
 from codecall.errors import CodeCallError, OptionsError, ServerUnavailableError
 from tests.cli.conftest import CommandLine, Terminal
 from tests.loaded_python import LoadedPython

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from codecall.cli import exits
-from codecall.cli.pictures import picture
+from codecall.cli import exit_codes as exits
+from codecall.cli.render import picture
 from tests.cli.conftest import CommandLine
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from codecall.cli import exits
-from codecall.cli.limits import meanings
-from codecall.cli.policy import TABLES
+from codecall.cli import exit_codes as exits
+from codecall.cli.commands.policy import TABLES
+from codecall.cli.commands.presets import meanings
 from codecall.options import PRESET_NAMES, Preset, load_preset, presets_folder
 from codecall.sandbox.agentscript.policy import all_rows
 from tests.cli.conftest import CommandLine

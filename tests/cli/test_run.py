@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from codecall.cli import exits
-from codecall.cli.timeline import timeline
+from codecall.cli import exit_codes as exits
+from codecall.cli.render import timeline
 from tests.cli.conftest import CommandLine, Ran
 
 SCRIPT = """

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from codecall.cli import exits
-from codecall.cli.refresh import changes_of
-from codecall.cli.savings import counted
-from codecall.cli.surveying import Surveyed
-from codecall.gateway.listing import Listing
-from codecall.telemetry.sizes import characters_of, tokens
+from codecall.cli import exit_codes as exits
+from codecall.cli.commands.refresh import changes_of
+from codecall.cli.commands.savings import counted
+from codecall.cli.gateway import Surveyed
+from codecall.gateway.upstream.listing import Listing
+from codecall.telemetry.tokens import characters_of, tokens
 from tests.cli.conftest import CommandLine
 
 WIPE = {"name": "wipe", "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": True}}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from codecall.cli import exits
+from codecall.cli import exit_codes as exits
 from codecall.cli.client_files import collected, present
-from codecall.cli.examining import cache
+from codecall.cli.commands.doctor import cache
 from tests.cli.conftest import CommandLine
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"

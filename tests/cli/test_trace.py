@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from codecall import JsonLinesSink
-from codecall.cli import exits
-from codecall.cli.gateways import opened
-from codecall.gateway.options import GatewayOptions, StdioServer
+from codecall.cli import exit_codes as exits
+from codecall.cli.gateway import opened
+from codecall.gateway.config.options import GatewayOptions, StdioServer
 from tests.cli.conftest import LISTED, CommandLine
 
 

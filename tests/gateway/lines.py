@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from codecall.gateway.frontdoor import Door, write_all
+from codecall.gateway.warm_start.door import Door, write_all
 
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.gateway import Gateway
-from codecall.gateway.options import GatewayOptions
 
 PROGRAM = Path(__file__).parent / "servers" / "listed.py"
 

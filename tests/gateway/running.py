@@ -16,10 +16,10 @@ import uvicorn
 from fastmcp import FastMCP
 from mcp_types import TextContent
 
-from codecall.gateway.backend import Backend
-from codecall.gateway.components import GatewayPrompt, GatewayResource, GatewayTemplate, GatewayTool
-from codecall.gateway.options import StdioServer
-from codecall.gateway.underway import Underway
+from codecall.gateway.config.options import StdioServer
+from codecall.gateway.tools.components import GatewayPrompt, GatewayResource, GatewayTemplate, GatewayTool
+from codecall.gateway.upstream.relay import Underway
+from codecall.gateway.upstream.server import Backend
 
 PLAIN = Path(__file__).parent / "servers" / "plain.py"
 

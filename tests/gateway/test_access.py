@@ -5,9 +5,8 @@ from __future__ import annotations
 import mcp_types
 import pytest
 
-from codecall.gateway.access import Access
-from codecall.gateway.options import AccessOptions
-from codecall.gateway.screening import MAX_NAME_CHARS, Names, own_words, screened
+from codecall.gateway.config.options import AccessOptions
+from codecall.gateway.tools.filter import MAX_NAME_CHARS, Access, Names, own_words, screened
 
 
 def tool(name: str = "read", **hints: bool) -> mcp_types.Tool:

@@ -11,7 +11,7 @@ from fastmcp.server.auth import AuthProvider, RemoteAuthProvider
 from fastmcp.server.auth.providers.jwt import JWTVerifier
 
 from codecall.errors import OptionsError
-from codecall.gateway.authentication import PROVIDERS, provider_of
+from codecall.gateway.serve.auth import PROVIDERS, provider_of
 
 SECRET = "correct horse battery staple"
 

@@ -14,10 +14,13 @@ from pathlib import Path
 import pytest
 
 from codecall.errors import ServerTimeoutError, ServerUnavailableError
-from codecall.gateway import backend as backends
-from codecall.gateway import pages, pipes, processes, sessions
-from codecall.gateway.backend import Backend
-from codecall.gateway.options import HttpServer, StdioServer
+from codecall.gateway.config.options import HttpServer, StdioServer
+from codecall.gateway.upstream import listing as pages
+from codecall.gateway.upstream import process as processes
+from codecall.gateway.upstream import server as backends
+from codecall.gateway.upstream import session as sessions
+from codecall.gateway.upstream import stdio as pipes
+from codecall.gateway.upstream.server import Backend
 from tests.gateway.running import alive, call, plain, under_way, until
 
 

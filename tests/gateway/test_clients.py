@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from codecall.errors import OptionsError
-from codecall.gateway.clients import CLIENTS, Machine, find, known, places, snippet
-from codecall.gateway.reading import read_client, read_config
-from codecall.own_files import refuse_what_others_left
+from codecall.files import refuse_what_others_left
+from codecall.gateway.config.load import read_client, read_config
+from codecall.gateway.config.mcp_clients import CLIENTS, Machine, find, known, places, snippet
 
 ADA = Path("/home/ada")
 CACHED = "LocalCache/Roaming/Claude/claude_desktop_config.json"

@@ -11,9 +11,9 @@ from fastmcp.exceptions import PromptError, ResourceError
 from mcp import MCPError
 
 from codecall import CodeCallPlugin
-from codecall.gateway.backend import Backend
-from codecall.gateway.components import GatewayPrompt, GatewayResource, GatewayTemplate, GatewayTool
-from codecall.gateway.options import StdioServer
+from codecall.gateway.config.options import StdioServer
+from codecall.gateway.tools.components import GatewayPrompt, GatewayResource, GatewayTemplate, GatewayTool
+from codecall.gateway.upstream.server import Backend
 from tests.gateway.running import front, plain, text_of
 
 

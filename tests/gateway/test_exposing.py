@@ -6,8 +6,8 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.server.middleware import Middleware
 
-from codecall.gateway.exposing import ExposedPlugin, Exposing, current, is_listing_tools
-from codecall.gateway.options import ExposeOptions
+from codecall.gateway.config.options import ExposeOptions
+from codecall.gateway.exposure import ExposedPlugin, Exposing, current, is_listing_tools
 
 META = ["codecall_search", "codecall_describe", "codecall_invoke", "codecall_execute"]
 

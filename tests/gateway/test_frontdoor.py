@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 from fastmcp import FastMCP
 
-from codecall.gateway.frontdoor import Door
-from codecall.gateway.passage import Passage
-from codecall.gateway.questions import Listener, Question
-from codecall.gateway.speaking import speak
+from codecall.gateway.serve.stdio import Passage, speak
+from codecall.gateway.warm_start.door import Door, Listener, Question
 from tests.gateway.lines import INITIALIZED, Line, initialize, modern, request
 
 TOOLS = {"tools": [{"name": "sum", "inputSchema": {"type": "object"}}]}

@@ -15,9 +15,9 @@ from mcp.client.subscriptions import listen
 from mcp.shared.subscriptions import ToolsListChanged
 
 from codecall.errors import OptionsError
-from codecall.gateway import knowing
+from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.gateway import Gateway
-from codecall.gateway.options import GatewayOptions
+from codecall.gateway.tools import provider as knowing
 from tests.gateway.listed import Listed, gateway, tool
 
 META = ["codecall_search", "codecall_describe", "codecall_invoke", "codecall_execute"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codecall.gateway.instructing import MAX_CHARS, MAX_CHARS_EACH, About, instructions
+from codecall.gateway.downstream import MAX_CHARS, MAX_CHARS_EACH, About, instructions
 
 
 @pytest.mark.parametrize("mark", ["\n", "\r\n", "\r", "\x0b", "\x85", "\u2028"])

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from codecall.gateway import keeping
-from codecall.gateway.keeping import KeptFile, fingerprint, folder_of, tidy
-from codecall.gateway.listing import Listing
-from codecall.gateway.options import AnyServer, HttpServer, OpenApiServer, StdioServer
+from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
+from codecall.gateway.tools import disk_cache as keeping
+from codecall.gateway.tools.disk_cache import KeptFile, fingerprint, folder_of, tidy
+from codecall.gateway.upstream.listing import Listing
 
 HERE = Listing(instructions="hello")
 posix = pytest.mark.skipif(sys.platform == "win32", reason="rights are lists there")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mcp_types
 import pytest
 
-from codecall.gateway.listing import Listing
+from codecall.gateway.upstream.listing import Listing
 
 FULL = Listing(
     tools=(

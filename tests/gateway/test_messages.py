@@ -15,11 +15,11 @@ from mcp import MCPError
 from mcp_types import JSONRPCError, JSONRPCResponse
 
 from codecall.errors import ServerUnavailableError
-from codecall.gateway import pipes, sessions
-from codecall.gateway.backend import Backend
-from codecall.gateway.messages import MAX_VALUES, TooManyError, fits, mended, read_message
-from codecall.gateway.options import StdioServer
-from codecall.gateway.pace import Pace
+from codecall.gateway.config.options import StdioServer
+from codecall.gateway.upstream import session as sessions
+from codecall.gateway.upstream import stdio as pipes
+from codecall.gateway.upstream.messages import MAX_VALUES, Pace, TooManyError, fits, mended, read_message
+from codecall.gateway.upstream.server import Backend
 from tests.gateway.running import front, text_of, until
 from tests.turns import turns_of_others
 

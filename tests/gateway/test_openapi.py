@@ -13,10 +13,10 @@ import yaml
 from fastmcp import Client, FastMCP
 
 from codecall.errors import OptionsError
-from codecall.gateway import openapi
+from codecall.gateway.config.options import GatewayOptions, OpenApiServer
 from codecall.gateway.gateway import Gateway
-from codecall.gateway.openapi import openapi_server
-from codecall.gateway.options import GatewayOptions, OpenApiServer
+from codecall.gateway.upstream import openapi
+from codecall.gateway.upstream.openapi import openapi_server
 
 ANSWER = {"200": {"description": "ok", "content": {"application/json": {"schema": {"type": "object"}}}}}
 NUMBER = {"name": "number", "in": "path", "required": True, "schema": {"type": "integer"}}

@@ -12,8 +12,8 @@ from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.exceptions import ToolError
 
-from codecall.gateway import passing
-from codecall.gateway.backend import Backend
+from codecall.gateway.upstream import relay as passing
+from codecall.gateway.upstream.server import Backend
 from tests.gateway.running import front, plain, serving, text_of, under_way, until
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
-from codecall.gateway import pipes, processes
-from codecall.gateway.backend import Backend
-from codecall.gateway.options import StdioServer
-from codecall.gateway.pipes import _Heard, _Said
-from codecall.gateway.processes import Program
+from codecall.gateway.config.options import StdioServer
+from codecall.gateway.upstream import process as processes
+from codecall.gateway.upstream import stdio as pipes
+from codecall.gateway.upstream.process import Program
+from codecall.gateway.upstream.server import Backend
+from codecall.gateway.upstream.stdio import _Heard, _Said
 from tests.gateway.running import call
 from tests.turns import turns_of_others
 

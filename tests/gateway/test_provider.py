@@ -16,17 +16,15 @@ from fastmcp.tools import Tool
 from mcp import MCPError
 
 from codecall import CodeCallPlugin
-from codecall.catalog.fingerprint import Fingerprint
+from codecall.catalog.cache.fingerprint import Fingerprint
 from codecall.errors import CodeCallError
-from codecall.gateway import knowing
-from codecall.gateway.access import Access
-from codecall.gateway.behind import Line
-from codecall.gateway.keeping import KeptFile
-from codecall.gateway.listing import Listing
-from codecall.gateway.options import AccessOptions
-from codecall.gateway.provider import ServerProvider
-from codecall.gateway.relisting import Pauses
-from codecall.gateway.screening import Names
+from codecall.gateway.config.options import AccessOptions
+from codecall.gateway.tools import provider as knowing
+from codecall.gateway.tools.disk_cache import KeptFile
+from codecall.gateway.tools.filter import Access, Names
+from codecall.gateway.tools.provider import Pauses, ServerProvider
+from codecall.gateway.upstream.interface import Line
+from codecall.gateway.upstream.listing import Listing
 
 
 def listing(*names: str, version: str = "1", **more: object) -> Listing:
@@ -293,8 +291,8 @@ async def test_rules_are_applied_to_each_listing_anew():
 
 
 async def test_too_many_and_too_large_things_are_hidden_and_said(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("codecall.gateway.screening.MAX_TOOLS", 2)
-    monkeypatch.setattr("codecall.gateway.screening.MAX_DEFINITION_BYTES", 1_000)
+    monkeypatch.setattr("codecall.gateway.tools.filter.MAX_TOOLS", 2)
+    monkeypatch.setattr("codecall.gateway.tools.filter.MAX_DEFINITION_BYTES", 1_000)
     huge = mcp_types.Tool(name="huge", description="x" * 2_000, input_schema={"type": "object"})
     small = listing("a", "b", "c").tools
     provider = ServerProvider(Steered(Listing(tools=(huge, *small))))
@@ -428,7 +426,7 @@ async def test_what_cannot_be_shown_is_not_kept_and_stops_nobody(
     def broken(_: object) -> bool:
         raise RecursionError
 
-    monkeypatch.setattr("codecall.gateway.shown.may_be_large", broken)
+    monkeypatch.setattr("codecall.gateway.tools.components.may_be_large", broken)
     provider.load()
     assert not provider.listed
     assert "what is kept of it is not used" in caplog.text

@@ -12,8 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codecall.errors import OptionsError
-from codecall.gateway.command_line import openapi_servers, servers_from, with_access
-from codecall.gateway.options import (
+from codecall.gateway.config.load import (
+    Configuration,
+    merge,
+    openapi_servers,
+    read_client,
+    read_config,
+    servers_from,
+    with_access,
+)
+from codecall.gateway.config.options import (
     AccessOptions,
     ExposeOptions,
     GatewayOptions,
@@ -22,7 +30,6 @@ from codecall.gateway.options import (
     ServeOptions,
     StdioServer,
 )
-from codecall.gateway.reading import Configuration, merge, read_client, read_config
 
 SECRET = "ghp_Zx81kQpLmN42vTrW90aBcDeFgHiJkLmNoPqR"
 GIT = {"command": "uvx", "args": ["mcp-server-git"]}

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codecall.errors import OptionsError
-from codecall.gateway.env_files import read_env_file
-from codecall.gateway.options import HttpServer, OpenApiServer, StdioServer
-from codecall.gateway.references import escaped, names_in, resolved, resolved_values
+from codecall.gateway.config.options import HttpServer, OpenApiServer, StdioServer
+from codecall.gateway.config.variables import escaped, names_in, read_env_file, resolved, resolved_values
 
 SECRET = "s3cr3t-value-of-a-token"
 ENVIRON = {"TOKEN": SECRET, "EMPTY": "", "HOST": "h.example", "CODECALL_INPUT_API_KEY": "asked"}

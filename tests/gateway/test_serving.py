@@ -216,7 +216,7 @@ def test_a_start_that_fails_answers_what_waits(loaded_python: LoadedPython, tmp_
     (record,) = (tmp_path / "cache" / "starts").iterdir()
     (tmp_path / "mcp.json").write_text("{")
     kept = json.loads(record.read_text())
-    from codecall.gateway.warm import Seen
+    from codecall.gateway.warm_start.record import Seen
 
     kept["files"] = [list(Seen.of(path, contents=digest is not None)) for path, digest, *_ in kept["files"]]
     record.write_text(json.dumps(kept))

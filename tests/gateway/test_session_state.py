@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastmcp import Client, FastMCP
 from fastmcp.server.context import Context
 
-from codecall.gateway.session_state import SessionState
+from codecall.gateway.downstream import SessionState
 
 
 async def test_what_is_put_in_is_there() -> None:

@@ -18,8 +18,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
-from codecall.gateway.passage import Passage
-from codecall.gateway.speaking import speak, streams
+from codecall.gateway.serve.stdio import Passage, speak, streams
 from tests.gateway.lines import INITIALIZED, Line, initialize, request
 
 BOTH = pytest.mark.parametrize("sockets", [False, True], ids=["pipes", "sockets"])

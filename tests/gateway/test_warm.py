@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from codecall.gateway.clients import CLIENTS, Machine, places
-from codecall.gateway.warm import IRREGULAR, MAX_ANSWERS, PLACES, Seen, folder, keep, place, recall
+from codecall.gateway.config.mcp_clients import CLIENTS, Machine, places
+from codecall.gateway.warm_start.record import IRREGULAR, MAX_ANSWERS, PLACES, Seen, folder, keep, place, recall
 
 WORDS = ["--config", "mcp.json"]
 ANSWERS = {"question": '{"tools":[]}'}

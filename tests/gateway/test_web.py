@@ -26,11 +26,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from codecall.errors import ServerUnavailableError
-from codecall.gateway import backend as backends
-from codecall.gateway import web
-from codecall.gateway.backend import Backend
-from codecall.gateway.options import HttpServer
-from codecall.gateway.signing_in import oauth
+from codecall.gateway.config.options import HttpServer
+from codecall.gateway.upstream import http as web
+from codecall.gateway.upstream import server as backends
+from codecall.gateway.upstream.http import oauth
+from codecall.gateway.upstream.server import Backend
 from tests.gateway.running import Wire, call, front, serving, text_of, until
 
 _ABOUT = {"name": "x", "version": "1"}

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.errors import OptionsError
-from codecall.gateway.naming import label
-from codecall.gateway.options import (
+from codecall.gateway.config.codecall_toml import written
+from codecall.gateway.config.load import read_config
+from codecall.gateway.config.names import label
+from codecall.gateway.config.options import (
     AccessOptions,
     ExposeOptions,
     GatewayOptions,
@@ -21,9 +23,7 @@ from codecall.gateway.options import (
     ServeOptions,
     StdioServer,
 )
-from codecall.gateway.reading import read_config
-from codecall.gateway.secrets import credentials_of
-from codecall.gateway.writing import written
+from codecall.gateway.config.secrets import credentials_of
 
 TOKEN = "ghp_Zx81kQpLmN42vTrW90aBcDeFgHiJkLmNoPqR"
 

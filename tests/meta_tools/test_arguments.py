@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall import CodeCallPlugin
-from codecall.calls.unwrap import exceeds
+from codecall.calls.conversion import exceeds
 from codecall.meta_tools.base import Arguments, read_arguments
 from codecall.meta_tools.describe import DescribeArguments
 from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS, ExecuteArguments

@@ -28,8 +28,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import CallToolResult, LoggingLevel
 
 from codecall import CodeCallPlugin
-from codecall.meta_tools.hearing import Listener, listener_of
-from codecall.meta_tools.progress import INTERVAL_S, Progress, Rising
+from codecall.server.progress import INTERVAL_S, Listener, Progress, Rising, listener_of
 from tests.loaded_python import LoadedPython
 from tests.redis_server import RedisServer
 

@@ -16,8 +16,8 @@ from mcp import MCPError
 
 from codecall import CodeCallPlugin, Enclave
 from codecall.envelopes import EXECUTE_SCHEMA
-from codecall.meta_tools import results_resources
-from codecall.meta_tools.results_store import PAGE_CHARS
+from codecall.results import resources as results_resources
+from codecall.results.store import PAGE_CHARS
 
 SMALL = {"preset": "secure", "max_result_bytes": 2_000}
 """Limits under which short results are too large."""

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from codecall.errors import InvalidInputError, ToolCallError
-from codecall.meta_tools import results_parts
-from codecall.meta_tools.results_parts import MAX_MEMBERS, Items, Parts, find_parts
-from codecall.meta_tools.results_reading import Part, example, json_of, read_part
-from codecall.meta_tools.results_store import Head
+from codecall.jsonio import incremental as results_parts
+from codecall.jsonio.incremental import MAX_MEMBERS, Items, Parts, find_parts
+from codecall.results.query import Part, example, json_of, read_part
+from codecall.results.store import Head
 
 
 def parts_of(text: str) -> Parts:

@@ -19,15 +19,14 @@ from mcp import MCPError
 from redis.asyncio import Redis
 
 from codecall import CodeCallPlugin
-from codecall.configuring import KeyValueStore
 from codecall.envelopes import LargeResult
 from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
-from codecall.meta_tools import results_store
-from codecall.meta_tools.results import Results, Vault, handle_of
-from codecall.meta_tools.results_memory import MemoryResults
-from codecall.meta_tools.results_room import OVERHEAD, Room
-from codecall.meta_tools.results_store import COLLECTION, PAGE_CHARS, pages_of
-from codecall.operating import ResultsOptions
+from codecall.options import KeyValueStore, ResultsOptions
+from codecall.quota import RESULT_OVERHEAD as OVERHEAD
+from codecall.quota import Room
+from codecall.results import store as results_store
+from codecall.results.service import Results, Vault, handle_of
+from codecall.results.store import COLLECTION, PAGE_CHARS, MemoryResults, pages_of
 from tests.redis_server import RedisServer
 
 ROWS = [{"id": number, "name": f"Zoë {number} 😀"} for number in range(5_000)]

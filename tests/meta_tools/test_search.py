@@ -12,10 +12,9 @@ import pytest
 from fastmcp import FastMCP
 
 from codecall import tool_metadata
-from codecall.catalog.index import Library
-from codecall.meta_tools.overview import MAX_REPEATED
-from codecall.meta_tools.search import BRIEF_CHARACTERS, brief
-from codecall.meta_tools.search_schema import OUTPUT
+from codecall.catalog.search.index import Library
+from codecall.meta_tools.search import BRIEF_CHARACTERS, OUTPUT, brief
+from codecall.meta_tools.search_results import MAX_REPEATED
 
 
 def names(answer: dict[str, Any]) -> list[str]:
@@ -283,7 +282,7 @@ async def test_the_index_follows_tools_added_and_removed(shop: Any) -> None:
 async def test_while_the_index_is_being_built_the_answer_says_so(
     make_shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codecall.meta_tools.wired.Library", partial(Library, patience=0))
+    monkeypatch.setattr("codecall.meta_tools.runtime.Library", partial(Library, patience=0))
     shop = make_shop()
     for number in range(1_000):
         shop.server.tool(lambda: 1, name=f"sensor_{number}", description=f"Read the value of sensor {number}")

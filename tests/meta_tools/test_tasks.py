@@ -203,7 +203,7 @@ async def test_a_server_without_the_extension_does_not_start() -> None:
 
 def test_without_the_package_the_option_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "codecall.meta_tools.tasks", raising=False)
-    monkeypatch.delitem(sys.modules, "codecall.meta_tools.submitters", raising=False)
+    monkeypatch.delitem(sys.modules, "codecall.meta_tools.tasks", raising=False)
     monkeypatch.setitem(sys.modules, "fastmcp_tasks.context", None)
     monkeypatch.setitem(sys.modules, "fastmcp_tasks.dependencies", None)
     with pytest.raises(OptionsError) as refused:

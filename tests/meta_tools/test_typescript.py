@@ -11,8 +11,8 @@ import pytest
 from mcp_types import ToolAnnotations
 
 from codecall import tool_metadata
-from codecall.catalog import typescript
-from codecall.meta_tools.search_schema import OUTPUT
+from codecall.catalog.typescript import declarations as typescript
+from codecall.meta_tools.search import OUTPUT
 from tests.typescript.compiler import complaints
 
 

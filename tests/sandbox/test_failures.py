@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from codecall.advice import ADVICE
 from codecall.envelopes import ExecutionResult
 from codecall.errors import (
+    ADVICE,
     AccessDeniedError,
     CodeCallError,
     IllegalAccess,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.sandbox.known import MAX_NESTING, Gap, Known, NotKnown, Partial, Some, has_gaps
+from codecall.schema.partial import MAX_NESTING, Gap, Known, NotKnown, Partial, Some, has_gaps
 
 
 def test_all_of_it() -> None:

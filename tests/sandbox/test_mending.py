@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from codecall.advice import MAX_HINT
 from codecall.envelopes import ExecutionResult
-from codecall.sandbox.agentscript import habits, mending
-from codecall.sandbox.agentscript.mending import NO_ERROR, REMEDIES, Remedy
-from codecall.sandbox.agentscript.shape import member
+from codecall.errors import MAX_HINT
+from codecall.sandbox.agentscript import foreign_words as habits
+from codecall.sandbox.agentscript.diagnosis import hints as mending
+from codecall.sandbox.agentscript.diagnosis.case import member
+from codecall.sandbox.agentscript.diagnosis.hints import NO_ERROR, REMEDIES, Remedy
 from codecall.sandbox.enclave import Enclave
 
 USERS = [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob", "email": "bob@example.org"}]

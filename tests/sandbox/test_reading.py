@@ -7,9 +7,9 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
-from codecall.advice import ADVICE
 from codecall.envelopes import EXECUTE_SCHEMA
 from codecall.errors import (
+    ADVICE,
     AccessDeniedError,
     LimitExceeded,
     PromptNotFoundError,

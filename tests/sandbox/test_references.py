@@ -18,12 +18,12 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import InvalidInputError, LimitExceeded, ToolCallError
 from codecall.options import SanitizationOptions
 from codecall.sandbox import wire
+from codecall.sandbox.callbacks import HandlerBroker
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.handlers import HandlerBroker
-from codecall.sandbox.host import resolving, sidecar
-from codecall.sandbox.host.resolving import Resolving
-from codecall.sandbox.host.sidecar import Allowance, Sidecar
-from codecall.sandbox.services import Services, Watches
+from codecall.sandbox.host import references as resolving
+from codecall.sandbox.host import references as sidecar
+from codecall.sandbox.host.references import Allowance, Resolving, Sidecar
+from codecall.sandbox.interfaces import Services, Watches
 
 ROWS = [{"id": n, "name": f"user {n}", "tags": ["a", {"b": None}]} for n in range(200)]
 TEXT = 'line "one"\n' * 400
@@ -291,7 +291,7 @@ async def test_too_many_parts_and_too_deep(enclave: Enclave, tools: Tools, monke
     result = await run(enclave, tools, script, sanitize_max_depth=4)
     assert isinstance(result.error, InvalidInputError)
     assert "nested deeper than 6 levels" in result.error.message
-    monkeypatch.setattr("codecall.sandbox.host.payloads.FEWEST_CONTAINERS", 10)
+    monkeypatch.setattr("codecall.jsonio.decode.FEWEST_CONTAINERS", 10)
     config = {"reference_resolved_bytes": 33_000, "max_result_bytes": 1_000}
     result = await run(
         enclave, tools, f"return callTool('take', {{ v: await callTool('rows', {{}}, {ASK}) }})", **config

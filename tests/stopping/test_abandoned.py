@@ -120,7 +120,7 @@ async def vanish(server: Server, app: ASGIApp, mode: Literal["auto", "legacy"]) 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at connections sooner than a second after a script has begun."""
-    monkeypatch.setattr("codecall.meta_tools.leaving.WATCH_AFTER_S", 0.05)
+    monkeypatch.setattr("codecall.server.disconnect.WATCH_AFTER_S", 0.05)
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
 
 

@@ -99,7 +99,7 @@ async def test_a_script_that_computes_is_ended_too() -> None:
 
 
 async def test_a_tool_that_does_not_let_go_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codecall.sandbox.host.inflight.ABORT_S", 0.1)
+    monkeypatch.setattr("codecall.sandbox.enclave.ABORT_S", 0.1)
     entered, leave = asyncio.Event(), asyncio.Event()
 
     async def stubborn(_name: str, _arguments: object) -> str:

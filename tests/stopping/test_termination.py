@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from codecall.meta_tools import sigterm as sigterm_module
-from codecall.meta_tools.sigterm import ANSWERS_S, Termination
+from codecall.server import shutdown as sigterm_module
+from codecall.server.shutdown import ANSWERS_S, Termination
 
 
 class Handler:
@@ -82,7 +82,7 @@ async def test_the_handler_waits_for_what_is_stopped(handler: Handler):
 
 
 async def test_where_nobody_gets_an_answer_there_is_nothing_to_wait_for(handler: Handler, monkeypatch: Any):
-    monkeypatch.setattr("codecall.meta_tools.sigterm.ANSWERS_S", 3600)
+    monkeypatch.setattr("codecall.server.shutdown.ANSWERS_S", 3600)
     stop = Stop()
     stop.go_on.set()
     with Termination().watched(stop):

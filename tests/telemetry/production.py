@@ -11,7 +11,8 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import CollectorRegistry
 
-from codecall.telemetry import meters, names
+from codecall.telemetry import metrics as meters
+from codecall.telemetry import semconv as names
 
 ALERTS = Path(__file__).parents[2] / "examples" / "prometheus" / "alerts.yml"
 

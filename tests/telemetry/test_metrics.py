@@ -13,11 +13,11 @@ from fastmcp import Client, FastMCP
 from opentelemetry.metrics import CallbackOptions
 
 from codecall import CodeCallPlugin
-from codecall.made_calls import MadeCall
-from codecall.telemetry import meters, names
-from codecall.telemetry.plugins import Telemetry
-from codecall.telemetry.requests import Request
-from codecall.telemetry.sizes import MAX_NODES, MAX_READ, characters_of, tokens, utf8_size
+from codecall.envelopes import MadeCall
+from codecall.telemetry import metrics as meters
+from codecall.telemetry import semconv as names
+from codecall.telemetry.spans import Request, Telemetry
+from codecall.telemetry.tokens import MAX_NODES, MAX_READ, characters_of, tokens, utf8_size
 from tests.telemetry.listening import Listener, execute, serve, told
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from codecall.telemetry import names
+from codecall.telemetry import semconv as names
 from tests.telemetry import production
 
 REPOSITORY = Path(__file__).parents[2]

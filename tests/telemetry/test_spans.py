@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NoOpTracerProvider, StatusCode
 
 from codecall import RateLimitPlugin
-from codecall.telemetry import names
+from codecall.telemetry import semconv as names
 from tests.telemetry.listening import Listener, execute, is_below, scope, serve, told
 
 

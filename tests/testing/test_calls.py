@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from codecall.testing import Call, Calls
 from codecall.testing.calls import compared, short
-from codecall.testing.ledger import Ledger
+from codecall.testing.report import Ledger
 
 
 def made(*spans: tuple[str, int, int | None]) -> Calls:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import codecall.testing.collecting  # noqa: F401 - loaded here, it need not be loaded again in each of the runs
-
 pytestmark = pytest.mark.usefixtures("shared_fork_server")
 
 pytest_plugins = ["pytester"]

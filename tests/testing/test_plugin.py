@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import codecall.testing.collecting  # noqa: F401 - loaded here, it need not be loaded again in each of the runs
-
 pytest_plugins = ["pytester"]
 
 QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:langsmith_plugin")
@@ -571,7 +569,8 @@ def test_a_run_that_uses_nothing_loads_nothing(pytester: pytest.Pytester):
             assert json.dumps(sorted(names)) == json.dumps(LOADED)
             assert threading.active_count() == 1
 
-        LOADED = ["codecall", *(f"codecall.testing{name}" for name in ("", ".plugin", ".recording_fixtures"))]
+        TESTING = ("", ".plugin", ".recording", ".recording.fixtures")
+        LOADED = ["codecall", *(f"codecall.testing{name}" for name in TESTING)]
         HEAVY = ("codecall", "fastmcp", "mcp", "pydantic", "pydantic_core", "sklearn", "numpy", "msgspec", "jsonschema")
         """
     )

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from codecall import CodeCallPlugin
 from codecall.envelopes import ExecutionResult
 from codecall.sandbox.enclave import Enclave
-from codecall.testing.recording import Entry, RecordingFileError, Replay, read_recording, recorded_text
-from codecall.testing.recording_brokers import NOT_RECORDED, RecordingBroker, ReplayBroker
-from codecall.testing.recording_live import LiveServer, LiveServerError
-from codecall.testing.recording_mismatch import missing, surplus
+from codecall.testing.recording.brokers import NOT_RECORDED, RecordingBroker, ReplayBroker, missing, surplus
+from codecall.testing.recording.cassette import Entry, RecordingFileError, Replay, read_recording, recorded_text
+from codecall.testing.recording.live import LiveServer, LiveServerError
 
 pytestmark = pytest.mark.usefixtures("shared_fork_server")
 

@@ -8,11 +8,6 @@ from pathlib import Path
 import pytest
 
 # Loaded here, it need not be loaded again in each of the runs
-import codecall.catalog.matrices
-import codecall.testing.collecting
-import codecall.testing.recording_brokers
-import codecall.testing.recording_live
-import codecall.testing.recording_mismatch  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("shared_fork_server")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from codecall.options import SanitizationOptions
+from codecall.sandbox.callbacks import HandlerBroker
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.handlers import HandlerBroker
 from codecall.testing import ScriptEnclave, Stubs
-from codecall.testing.recording import Entry, Replay, recorded_text
-from codecall.testing.recording_brokers import RecordingBroker, ReplayBroker
+from codecall.testing.recording.brokers import RecordingBroker, ReplayBroker
+from codecall.testing.recording.cassette import Entry, Replay, recorded_text
 
 ROWS = [{"id": number, "text": "x" * 40} for number in range(50)]
 

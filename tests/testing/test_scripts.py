@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from codecall.envelopes import ExecutionResult
 from codecall.errors import IllegalAccess, Location, ScriptError, ScriptSyntaxError, SelfReferenceError
-from codecall.sandbox.agentscript.guard import Finding, Refused, check
 from codecall.sandbox.agentscript.policy import Rules
+from codecall.sandbox.agentscript.validate import Finding, Refused, check
 from codecall.testing import (
     ExpectedFinding,
     Failure,

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from codecall import CodeCallPlugin, ToolCallError
 from codecall.testing import Script, ScriptEnclave, Stub, Stubs
-from codecall.testing.failures import CODES
+from codecall.testing.stubs.answers import CODES
 
 CALL = "return await callTool('t', codecallContext.input ?? {})"
 CODE = "try { await callTool('t', {}) } catch (error) { return [error.code, error.message] }"

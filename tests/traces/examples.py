@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codecall.traces.trace import Limit, Problem, Said, Trace, TracedCall, Value
+from codecall.traces.model import Limit, Problem, Said, Trace, TracedCall, Value
 
 ATTACKS = [
     "</script><script>window.stolen = 1</script>",

@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.traces import Trace, render
-from codecall.traces.chart import MAX_BARS, MAX_LANES, placed, ticks
-from codecall.traces.listing import MAX_AT_LINE, MAX_CALLS, MAX_SCRIPT
-from codecall.traces.showing import MAX_VALUE, MAX_VALUES, amount, duration, shown
-from codecall.traces.trace import Limit, Said, TracedCall, Value
+from codecall.traces.chart import MAX_AT_LINE, MAX_BARS, MAX_CALLS, MAX_LANES, MAX_SCRIPT, placed, ticks
+from codecall.traces.escape import MAX_VALUE, MAX_VALUES, amount, duration, shown
+from codecall.traces.model import Limit, Said, TracedCall, Value
 from tests.traces.examples import ATTACKS, many, written
 
 VOID = {"meta", "rect", "line"}

@@ -8,8 +8,9 @@ import logging
 import pytest
 from fastmcp import Client
 
-from codecall.sandbox.services import RunWatch
-from codecall.traces import Trace, TraceRecorder, recording, render
+from codecall.sandbox.interfaces import RunWatch
+from codecall.traces import Trace, TraceRecorder, render
+from codecall.traces import records as recording
 from tests.traces.shop import SECRET, shop
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from codecall import AuditEvent, JsonLinesSink, OptionsError
 from codecall.traces import Trace, TraceSink, render, traces_of
-from codecall.traces.building import NO_END, NO_INPUTS, NO_RESULTS, NO_SCRIPT, NO_START, NO_TIMES
+from codecall.traces.model import NO_END, NO_INPUTS, NO_RESULTS, NO_SCRIPT, NO_START, NO_TIMES
+from codecall.traces.records import MAX_OPEN_PAGES as MAX_OPEN
 from codecall.traces.records import Runs
-from codecall.traces.sink import MAX_OPEN
 from tests.traces.shop import FAILING, REPORT, SECRET, shop
 
 BAD = "const a = 1;\neval('a')"

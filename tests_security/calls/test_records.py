@@ -19,7 +19,7 @@ from fastmcp.utilities.tests import asgi_client
 from key_value.aio.stores.memory import MemoryStore
 
 from codecall import CodeCallPlugin, JsonLinesSink
-from codecall.calls.kept_runs import COLLECTION
+from codecall.resume.store import COLLECTION
 
 CANARY = "what only north may see"
 SCRIPT = "return await callTool('mine', {})"

@@ -8,8 +8,8 @@ import pytest
 
 from codecall.options import load_preset
 from codecall.sandbox import wire
-from codecall.sandbox.host import maker
-from codecall.sandbox.host.fork_server import ForkServer
+from codecall.sandbox.host import spawner as maker
+from codecall.sandbox.host.process import ForkServer
 from tests_security.faults.relay import Plan, RelayedServer
 
 

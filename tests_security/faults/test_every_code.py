@@ -20,7 +20,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp.server.extensions import ServerExtension
 
 from codecall import CodeCallPlugin, RateLimitPlugin, errors
-from codecall.cli.exits import BY_CODE
+from codecall.cli.exit_codes import BY_CODE
 from codecall.envelopes import ExecutionResult
 from codecall.errors import (
     CodeCallError,
@@ -66,7 +66,7 @@ async def client() -> AsyncIterator[Client[Any]]:
 
     @mcp.tool
     def behind(slow: bool) -> None:
-        # As the gateway's tools do (codecall/gateway/components.py).
+        # As the gateway's tools do (codecall/gateway/tools/components.py).
         kind = ServerTimeoutError if slow else ServerUnavailableError
         raise ToolError("it is down") from kind("it is down", tool_name="git")
 

@@ -12,10 +12,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from codecall.sandbox.agentscript.guard import Checked, Refused, check
-from codecall.sandbox.agentscript.parsing import parse
+from codecall.sandbox.agentscript.parser.parse import parse, prescan
 from codecall.sandbox.agentscript.policy import GLOBALS, NEVER_NAMES
-from codecall.sandbox.agentscript.prescan import prescan
+from codecall.sandbox.agentscript.validate import Checked, Refused, check
 from tests_security.fuzz.engines import ALL, TAMED, Ending, compile_error, new_engine, returning, run_counted, run_plain
 from tests_security.fuzz.printing import printed
 

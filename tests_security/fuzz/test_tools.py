@@ -11,7 +11,7 @@ import pytest
 import quickjs  # pyright: ignore[reportMissingTypeStubs]
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.guard import Refused, check
+from codecall.sandbox.agentscript.validate import Refused, check
 from tests_security.fuzz.campaigns import Campaign, Finding, shortest
 from tests_security.fuzz.choices import Choices
 from tests_security.fuzz.engines import ALL

@@ -17,10 +17,10 @@ import pytest
 
 from codecall.errors import LimitExceeded
 from codecall.options import PRESET_NAMES, load_preset
-from codecall.sandbox.agentscript import guard
-from codecall.sandbox.agentscript.guard import Refused, check
-from codecall.sandbox.agentscript.parsing import parse
+from codecall.sandbox.agentscript import validate as guard
+from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import Rules
+from codecall.sandbox.agentscript.validate import Refused, check
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import Program, mismatch, read_programs
 from tests_security.attacking import Canaries, as_far_as_there_is_a_jail, attacked

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from codecall.sandbox.agentscript.guard import Refused, check
-from codecall.sandbox.agentscript.parsing import parse
+from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import NODES
+from codecall.sandbox.agentscript.validate import Refused, check
 from tests_security.fuzz.agreement import (
     DIFFERENCES,
     Difference,

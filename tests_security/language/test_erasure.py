@@ -8,11 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.erasing import erase
-from codecall.sandbox.agentscript.guard import Refused, check
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.sources import Source, read
+from codecall.sandbox.agentscript.typescript.strip import erase
+from codecall.sandbox.agentscript.validate import Refused, Source, check, read
 from codecall.sandbox.enclave import Enclave
 from tests.sandbox.agentscript.typed_programs import TypedPrograms
 from tests_security.fuzz.engines import ALL

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.guard import MAX_FINDINGS, Finding, Refused, check
 from codecall.sandbox.agentscript.policy import GLOBALS, MAX_SCRIPT_BYTES, NEVER_NAMES, PREFIXES, Rules
-from codecall.sandbox.agentscript.walk import SHIFT
+from codecall.sandbox.agentscript.validate import MAX_FINDINGS, Finding, Refused, check
+from codecall.sandbox.agentscript.validator.walk import SHIFT
 from tests_security.fuzz.agreement import nodes_of
 from tests_security.fuzz.choices import Choices
 from tests_security.fuzz.engines import ALL

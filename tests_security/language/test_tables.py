@@ -17,8 +17,7 @@ import quickjs  # pyright: ignore[reportMissingTypeStubs]
 from esprima import nodes, parser  # pyright: ignore[reportMissingTypeStubs]
 from esprima.syntax import Syntax  # pyright: ignore[reportMissingTypeStubs]
 
-from codecall.sandbox.agentscript import expressions, grammar, statements
-from codecall.sandbox.agentscript.guard import Refused, check
+from codecall.sandbox.agentscript.parser import esprima as grammar
 from codecall.sandbox.agentscript.policy import (
     GLOBALS,
     MEMBERS,
@@ -33,6 +32,8 @@ from codecall.sandbox.agentscript.policy import (
     Rules,
     allowed_members,
 )
+from codecall.sandbox.agentscript.validate import Refused, check
+from codecall.sandbox.agentscript.validator import expressions, statements
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 

@@ -10,7 +10,7 @@ import pytest
 
 from codecall.errors import WorkerStartupError
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host import fork_server
+from codecall.sandbox.host import process as fork_server
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the layers are those of Linux")
 

@@ -14,9 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codecall.options import PRESET_NAMES, load_preset
-from codecall.sandbox import wire
-from codecall.sandbox.host.payloads import (
+from codecall.jsonio.decode import (
     BYTES_PER_CONTAINER,
     FEWEST_CONTAINERS,
     Bounds,
@@ -25,6 +23,8 @@ from codecall.sandbox.host.payloads import (
     decode_json,
     utf8_length,
 )
+from codecall.options import PRESET_NAMES, load_preset
+from codecall.sandbox import wire
 
 MESSAGES = (wire.Ready, wire.Ask, wire.Plan, wire.Calls, wire.Done)
 

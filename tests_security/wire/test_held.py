@@ -13,7 +13,8 @@ import pytest
 
 from codecall.sandbox import wire
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host import lanes, pipe
+from codecall.sandbox.host import dispatch as lanes
+from codecall.sandbox.host import pipe
 from tests_security.wire.conftest import Speaking
 from tests_security.wire.hostile import PLAIN
 

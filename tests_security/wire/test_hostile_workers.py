@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from codecall.advice import MAX_HINT
 from codecall.envelopes import ExecutionResult
-from codecall.errors import WorkerError
+from codecall.errors import MAX_HINT, WorkerError
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host import pipe, questions
+from codecall.sandbox.host import pipe
+from codecall.sandbox.host import preflight as questions
 from tests_security.wire.conftest import Speaking
 from tests_security.wire.hostile import PLAIN, WELL_BEHAVED
 from tests_security.wire.violations import VIOLATIONS, Violation

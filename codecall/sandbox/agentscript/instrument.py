@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from codecall.sandbox.agentscript.guard import CatchSite, Checked, FunctionSite, LoopSite
-from codecall.sandbox.agentscript.lines import Lines
-from codecall.sandbox.agentscript.sites import StatementSite
+from codecall.sandbox.agentscript.checked import StatementSite
+from codecall.sandbox.agentscript.validate import CatchSite, Checked, FunctionSite, LoopSite
+from codecall.sandbox.agentscript.validator.statements import Lines
 
 FIRST_LINE = 1000
 """Where the script begins in what the engine sees: below the prelude's lines, so that frames tell the two apart."""

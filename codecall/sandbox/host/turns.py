@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from codecall.advice import advise
-from codecall.envelopes import ExecutionResult, Stats
+from codecall.envelopes import ExecutionResult, MadeCall, Stats
 from codecall.errors import (
     CodeCallError,
     LimitExceeded,
@@ -24,23 +23,16 @@ from codecall.errors import (
     SelfReferenceError,
     ToolCallError,
     WorkerTimeoutError,
+    advise,
 )
-from codecall.made_calls import MadeCall
+from codecall.jsonio.decode import utf8_length
 from codecall.sandbox import wire
-from codecall.sandbox.broker import ToolBroker
-from codecall.sandbox.host.calling import Calling
-from codecall.sandbox.host.dry_run import checked
-from codecall.sandbox.host.foresight import Foresight
-from codecall.sandbox.host.lanes import Lanes
-from codecall.sandbox.host.outcomes import error_of
-from codecall.sandbox.host.payloads import utf8_length
+from codecall.sandbox.host.dispatch import Calling, Lanes
+from codecall.sandbox.host.outcomes import Ran, Sent, error_of, kept, large, sent, value_of, warnings_of
+from codecall.sandbox.host.preflight import Foresight, Questions, checked
 from codecall.sandbox.host.process import WorkerProcess
-from codecall.sandbox.host.questions import Questions
-from codecall.sandbox.host.ran import Ran
-from codecall.sandbox.host.resolving import whole
-from codecall.sandbox.host.results import Sent, kept, large, sent, value_of, warnings_of
-from codecall.sandbox.host.sidecar import NO_REFERENCES, Allowance
-from codecall.sandbox.services import NOTHING, Services
+from codecall.sandbox.host.references import NO_REFERENCES, Allowance, whole
+from codecall.sandbox.interfaces import NOTHING, Services, ToolBroker
 
 WATCHDOG_GRACE_MS = 150
 """How long after its deadline a worker may still report by itself before it is killed, in milliseconds."""

@@ -15,9 +15,9 @@ import socket
 from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.realm import Realm
-from codecall.sandbox.agentscript.spaces import nobody
-from codecall.sandbox.fate import BORN, DIED, FATE, STILLBORN
+from codecall.sandbox.agentscript.engine.realm import Realm
+from codecall.sandbox.agentscript.validator.names import nobody
+from codecall.sandbox.wire import BORN, DIED, FATE, STILLBORN
 from codecall.sandbox.worker import jail
 from codecall.sandbox.worker.serve import Engines, run, settle_in
 

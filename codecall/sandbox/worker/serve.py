@@ -7,24 +7,164 @@ import itertools
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.findings import Finding
-from codecall.sandbox.agentscript.guard import Refused
+from codecall.sandbox.agentscript.analysis.calls import plan_of, report_of
+from codecall.sandbox.agentscript.checked import Finding, Outline
+from codecall.sandbox.agentscript.engine.realm import Outcome, Realm
 from codecall.sandbox.agentscript.instrument import instrument
-from codecall.sandbox.agentscript.outlining import plan_of, report_of
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.realm import Outcome, Realm
-from codecall.sandbox.agentscript.sites import Outline
-from codecall.sandbox.agentscript.sources import read
-from codecall.sandbox.agentscript.spaces import About, spaces_of
+from codecall.sandbox.agentscript.validate import Refused, read
+from codecall.sandbox.agentscript.validator.names import About, spaces_of
 from codecall.sandbox.worker import jail
-from codecall.sandbox.worker.engines import REST_S, SPARE_ENGINES, Spares
 from codecall.sandbox.worker.pipe import Pipe
-from codecall.sandbox.worker.rehearsal import rehearse
 from codecall.sandbox.worker.watchdog import Watchdog
+
+# ----------------------------------------------------------------------------------------------------
+# Engines built ahead of need: building one takes longer than running a short script.
+
+SPARE_ENGINES = 8
+"""Engines a worker keeps ready at most, each about 0.3 MB."""
+
+REST_S = 0.003
+"""How long nothing must arrive before something is done ahead of need, in seconds."""
+
+
+class Spares:
+    """Engines that no script has seen.
+
+    They are built while the worker has nothing else to do, so that scripts that follow one another closely find one
+    ready and do not wait for the building in between. One at first: many a worker sees no more than a few scripts. Each
+    script that finds none ready doubles how many there will be.
+
+    Args:
+        make: Builds one.
+        first: One that is ready; others are built for its limits until a script comes with other ones.
+        count: How many to keep ready at most.
+    """
+
+    def __init__(self, make: Callable[[wire.Limits], Realm], first: Realm, count: int) -> None:
+        self._make = make
+        self._limits = first.limits
+        self._count = count
+        self._wanted = min(1, count)
+        self._ready = deque([first])
+
+    def take(self, limits: wire.Limits) -> Realm:
+        """An engine with these limits that no script has seen."""
+        if limits != self._limits:
+            self._limits = limits
+            self._ready.clear()
+        elif self._ready:
+            return self._ready.popleft()
+        else:
+            self._wanted = min(2 * self._wanted, self._count)
+        return self._make(limits)
+
+    def put_back(self, realm: Realm) -> None:
+        """An engine that no script has been in after all: the guard has refused it."""
+        self._ready.appendleft(realm)
+
+    def refill(self, busy: Callable[[float], bool]) -> None:
+        """Build until there are enough, or until `busy(seconds)` says within that time that there is work."""
+        while len(self._ready) < self._wanted:
+            if busy(REST_S if self._ready else 0.0):
+                return
+            self._ready.append(self._make(self._limits))
+
+
+# ----------------------------------------------------------------------------------------------------
+# One script through every part of a worker before the jail is shut: nothing can be loaded afterwards.
+
+LIMITS = wire.Limits(
+    timeout_ms=10_000,
+    max_iterations=100,
+    max_steps=10_000,
+    max_tool_calls=10,
+    memory_mb=16,
+    max_result_bytes=65_536,
+    allow_console=True,
+    max_console_calls=10,
+    max_console_bytes=1_000,
+    allow_loops=True,
+    allow_regex=True,
+    allow_clock=True,
+    sanitize_max_depth=10,
+    sanitize_max_properties=100,
+    sanitize_max_string=1_000,
+    sanitize_max_array=100,
+)
+"""Everything on, everything small."""
+
+SCRIPTS = (
+    """
+    const { a = 1, ...rest } = codecallContext;
+    class Point { x = a; get twice() { return this.x * 2 } }
+    console.log(`point ${new Point().twice}`, /\\d+/.exec('12')?.[0], getTool('t'), rest);
+    for (const name of ['x', 'y']) { try { await callTool(name, { at: new Date(0) }) } catch (e) { console.warn(e) } }
+    return { items: [1, 2.5, 'é😀'].map((item) => item), map: new Map([[1, 2]]) };
+    """,
+    "return [await things.list({}), 'x' in things, await tools.x({ at: 1 })]",
+    """```ts
+    interface Item<T> { value?: T }
+    const items: Item<number>[] = [<Item<number>>{ value: 1 }];
+    return items.map((item): number => item.value!) as readonly unknown[];
+    ```""",
+    "enum Color { Red }",
+    "throw new TypeError('thrown')",
+    "const x = {",
+    "eval('1'); while (true) {}",
+    "return (() => { for (;;) {} })()",
+    "const dive = () => dive(); return dive()",
+)
+"""What a script can do, be refused for and fail with."""
+
+
+_ANSWERS: dict[About, str] = {
+    "tool": '{"name": "t"}',
+    "space": '{"members": {"list": "x"}}',
+    "member": '{"tool": "x"}',
+}
+
+
+def _answer(name: str, about: About = "tool", member: str = "") -> str:
+    del name, member
+    return _ANSWERS[about]
+
+
+def rehearse() -> None:
+    """Check and run SCRIPTS, and pack and read what comes of it; the outcomes do not matter."""
+    for script in SCRIPTS:
+        try:
+            text, checked = read(script, Rules.of(LIMITS), spaces=spaces_of(_answer))
+        except Refused as refused:
+            report_of(refused.outline, refused.findings)
+            continue
+        report_of(checked.outline)
+        if (plan := plan_of(checked.outline, dry_run=True)) is not None:
+            wire.pack(plan)
+        realm = Realm(LIMITS, _answer, lambda: 0.0)
+        program = instrument(text, checked, max_iterations=100)
+        realm.start(program, form=checked.form, context='{"b": 1}', spaces=checked.spaces)
+        while realm.outcome is None and realm.pending:
+            calls = realm.take_calls(1)
+            wire.pack(wire.Calls(calls, realm.logs, realm.count_steps(), 0.0))
+            answers = [wire.Answer(call.call, ok=call.name == "x", payload='{"message": "m"}') for call in calls]
+            body = wire.pack(wire.Answers(answers))[wire.HEADER.size :]
+            message = wire.decode_server_message(body)
+            if isinstance(message, wire.Answers):
+                realm.resume(message.answers)
+        if realm.outcome is not None:
+            outcome = realm.outcome
+            wire.pack(wire.Done(realm.logs, realm.steps, 0.0, outcome.value, outcome.failure, outcome.warnings))
+        realm.close()
+
+
+# ----------------------------------------------------------------------------------------------------
+# The worker: shuts itself in, then one frame in, one turn of one script, one frame out.
 
 NICENESS = 5
 """How far below the server's a worker's priority is, in the units of nice(1)."""

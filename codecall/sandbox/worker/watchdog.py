@@ -9,8 +9,8 @@ import time
 from collections.abc import Generator
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.realm import Realm
-from codecall.sandbox.agentscript.stops import stop_failure
+from codecall.sandbox.agentscript.diagnosis.report import stop_failure
+from codecall.sandbox.agentscript.engine.realm import Realm
 from codecall.sandbox.worker.pipe import Pipe
 
 WATCHDOG_GRACE_MS = 25.0

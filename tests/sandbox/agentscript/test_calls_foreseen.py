@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from codecall.sandbox.agentscript.guard import Refused, check
-from codecall.sandbox.agentscript.outlining import plan_of, report_of
+from codecall.sandbox.agentscript.analysis.calls import plan_of, report_of
+from codecall.sandbox.agentscript.checked import Outline
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.sites import Outline
-from codecall.sandbox.agentscript.spaces import Space
-from codecall.sandbox.known import MAX_VALUES, Gap, Known, NotKnown, Partial, Some
+from codecall.sandbox.agentscript.validate import Refused, check
+from codecall.sandbox.agentscript.validator.names import Space
 from codecall.sandbox.wire import MAX_LISTED, MAX_SITES, read_report
+from codecall.schema.partial import MAX_VALUES, Gap, Known, NotKnown, Partial, Some
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 

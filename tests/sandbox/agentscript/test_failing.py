@@ -9,12 +9,11 @@ import msgspec
 import pytest
 
 from codecall.options import load_preset
-from codecall.sandbox.agentscript.failing import CHARS_PER_MS, Autopsy, Report
-from codecall.sandbox.agentscript.guard import check
+from codecall.sandbox.agentscript.diagnosis.dataflow import MAX_KEPT_CHARS, MAX_SITES, Journal, Made
+from codecall.sandbox.agentscript.diagnosis.report import CHARS_PER_MS, Autopsy, Progress, Report
 from codecall.sandbox.agentscript.instrument import FIRST_LINE, instrument
-from codecall.sandbox.agentscript.journal import MAX_KEPT_CHARS, MAX_SITES, Journal, Made
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.stops import Progress
+from codecall.sandbox.agentscript.validate import check
 from codecall.sandbox.wire import PRESET_FIELDS, Answer, Limits
 
 PRESET = load_preset("secure")

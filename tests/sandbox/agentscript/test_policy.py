@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 
-from codecall.sandbox.agentscript.guard import Refused
 from codecall.sandbox.agentscript.policy import (
     ERROR_KINDS,
     GLOBALS,
@@ -23,7 +22,7 @@ from codecall.sandbox.agentscript.policy import (
     is_meta_tool,
     language_summary,
 )
-from codecall.sandbox.agentscript.sources import read
+from codecall.sandbox.agentscript.validate import Refused, read
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 ALL_RULES = [Rules(*switches) for switches in itertools.product([False, True], repeat=4)]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from codecall.sandbox.agentscript.findings import Finding, Refused
-from codecall.sandbox.agentscript.parsing import parse
+from codecall.sandbox.agentscript.checked import Finding, Refused
+from codecall.sandbox.agentscript.parser.parse import parse, prescan
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_NESTING, MAX_SCRIPT_BYTES
-from codecall.sandbox.agentscript.prescan import prescan
 
 
 def place(script: str, finding: Finding) -> int:

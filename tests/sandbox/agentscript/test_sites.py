@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import quickjs
 
-from codecall.sandbox.agentscript.guard import Checked, check
 from codecall.sandbox.agentscript.policy import Rules
+from codecall.sandbox.agentscript.validate import Checked, check
 from codecall.testing import read_programs
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)

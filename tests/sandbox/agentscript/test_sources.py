@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.guard import Finding, Refused, check
 from codecall.sandbox.agentscript.policy import TYPE_PLACES, VARIANTS, Rules
-from codecall.sandbox.agentscript.sources import read
+from codecall.sandbox.agentscript.validate import Finding, Refused, check, read
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import read_programs
 

@@ -16,10 +16,10 @@ import quickjs  # pyright: ignore[reportMissingTypeStubs]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.guard import Refused, check
 from codecall.sandbox.agentscript.instrument import instrument
-from codecall.sandbox.agentscript.parsing import parse
+from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import Rules
+from codecall.sandbox.agentscript.validate import Refused, check
 
 ALL = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 PRELUDE = "let o, of, get, set, async, x, m;\n"

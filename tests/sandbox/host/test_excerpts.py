@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from codecall.errors import Location
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host.excerpts import MAX_EXCERPT, excerpt
+from codecall.sandbox.host.outcomes import MAX_EXCERPT, excerpt
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 
 from codecall.errors import WorkerStartupError
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host import fork_server
-from codecall.sandbox.host.fork_server import ForkServer
+from codecall.sandbox.host import process as fork_server
+from codecall.sandbox.host.process import ForkServer
 
 pytestmark = pytest.mark.skipif(not ForkServer.available(), reason="this system cannot fork from a fork server")
 

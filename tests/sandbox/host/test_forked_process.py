@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from codecall.sandbox.fate import DIED, FATE
-from codecall.sandbox.host.fork_server import ForkedProcess, pair
+from codecall.sandbox.host.process import ForkedProcess, pair
+from codecall.sandbox.wire import DIED, FATE
 
 
 @pytest.mark.parametrize("_", range(20))

@@ -7,11 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
+from codecall.envelopes import MadeCall
 from codecall.errors import Called, CodeCallError
-from codecall.made_calls import MadeCall
 from codecall.sandbox import wire
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host.ledger import MAX_NAMES, MAX_SUMMARY, Ledger
+from codecall.sandbox.host.dispatch import MAX_NAMES, MAX_SUMMARY, Ledger
 
 
 def started(ledger: Ledger, number: int, called: Called, name: str) -> MadeCall:

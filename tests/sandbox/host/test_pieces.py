@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.host import pieces
-from codecall.sandbox.host.payloads import NotJson
+from codecall.jsonio import incremental as pieces
+from codecall.jsonio.decode import NotJson
 from tests.turns import turns_of_others
 
 TEXTS = st.text(max_size=12) | st.sampled_from(

@@ -27,9 +27,10 @@ from codecall.errors import (
     WorkerTimeoutError,
 )
 from codecall.options import SanitizationOptions
+from codecall.sandbox.callbacks import HandlerBroker
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.handlers import HandlerBroker
-from codecall.sandbox.host import process, waiting
+from codecall.sandbox.host import process
+from codecall.sandbox.host import queue as waiting
 
 
 def gone(pid: int) -> bool:

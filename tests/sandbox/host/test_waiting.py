@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from codecall.errors import QueueFullError
 from codecall.sandbox import wire
 from codecall.sandbox.host.process import WorkerProcess
-from codecall.sandbox.host.waiting import SLICE_S, Need, Queue, Waiter, begin_turn
-from codecall.sandbox.worker.rehearsal import LIMITS
+from codecall.sandbox.host.queue import SLICE_S, Need, Queue, Waiter, begin_turn
+from codecall.sandbox.worker.serve import LIMITS
 
 
 def need(owner: str) -> Need:

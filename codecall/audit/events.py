@@ -1,0 +1,231 @@
+"""What the events of a run say: names, sizes, times and places; values only where they are asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from codecall.audit.values import named, recorded
+from codecall.envelopes import ExecutionResult, MadeCall, Stats
+from codecall.errors import CodeCallError, IllegalAccess
+from codecall.jsonio.decode import sha256
+from codecall.options import Preset
+from codecall.redaction.patterns import well_formed
+
+# ----------------------------------------------------------------------------------------------------
+# What the record of a run is made of: events, in the order in which things happened.
+
+EventName = Literal[
+    "codecall.execute.start",
+    "codecall.execute.tool_call",
+    "codecall.execute.blocked",
+    "codecall.execute.complete",
+    "codecall.invoke.tool_call",
+    "codecall.invoke.blocked",
+    "codecall.audit.lost",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Where an event belongs in OpenTelemetry."""
+
+    trace_id: int
+    span_id: int
+    flags: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent:
+    """One event of the record of a run."""
+
+    name: EventName
+    time: float
+    """Unix time in seconds."""
+    run_id: str = ""
+    """Of the run; it is in the envelope, too. Of an invoke: made up for it."""
+    caller: str = ""
+    """Whose run it is: a hash, the same for the same caller."""
+    fields: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    """What else there is to say: JSON data, by names in snake_case. None stands for what is not known."""
+    trace: Trace | None = None
+    """The span it happened in."""
+    held: int = field(default=0, repr=False, compare=False)
+    """Characters that it keeps in memory, about; not part of what is told."""
+
+    def as_dict(self) -> dict[str, object]:
+        """All of it as one flat JSON object."""
+        body: dict[str, object] = {
+            "event": self.name,
+            "time": datetime.fromtimestamp(self.time, UTC).isoformat(timespec="milliseconds"),
+        }
+        if self.run_id:
+            body["run_id"] = self.run_id
+            body["caller"] = self.caller
+        body.update(self.fields)
+        if self.trace is not None:
+            body["trace_id"] = f"{self.trace.trace_id:032x}"
+            body["span_id"] = f"{self.trace.span_id:016x}"
+        return body
+
+    def as_json(self) -> str:
+        """The same as one line of JSON, all in ASCII: nothing that a script wrote can end it, or hide in it."""
+        # Halves of surrogate pairs, which no UTF-8 reader takes, are replaced while they are still characters.
+        text = well_formed(json.dumps(self.as_dict(), ensure_ascii=False, separators=(",", ":")))
+        return text.translate(_CONTROL) if text.isascii() else _ascii(text)
+
+
+_CONTROL = {0x7F: "\\u007f"}
+
+
+def _ascii(text: str) -> str:
+    return json.dumps(json.loads(text), separators=(",", ":")).translate(_CONTROL)
+
+
+# ----------------------------------------------------------------------------------------------------
+# What the events of a run say: names, sizes, times and places; values only where they are asked for.
+
+Fields = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What is known of a run before it begins."""
+
+    run_id: str
+    caller: str
+    """A hash."""
+    script: str
+    preset_name: str
+    preset: Preset
+    context_bytes: int = 0
+    allowed_tools: Sequence[str] | None = None
+    dry_run: bool = False
+    resume_from: str | None = None
+
+
+def start_fields(run: Recorded, script: str | None) -> Fields:
+    """What is told of a run that begins. `script`: its text without credentials; None: only its hash is told."""
+    told: Fields = {
+        "script_sha256": sha256(run.script),
+        "script_chars": len(run.script),
+        "context_bytes": run.context_bytes,
+        "preset": run.preset_name,
+        "dry_run": run.dry_run,
+        "allowed_tools": None if run.allowed_tools is None else len(run.allowed_tools),
+        "resumed_from": run.resume_from,
+    }
+    if script is not None:
+        told["script"] = script
+    return told
+
+
+def call_fields(made: MadeCall, began: float | None, *, whole: bool) -> Fields:
+    """What is told of a call, but for its input and its value.
+
+    Args:
+        made: the call.
+        began: when its run did, in seconds of `time.perf_counter`; None of a call without a run.
+        whole: tell all of the URI of a resource.
+    """
+    started = made.started
+    return {
+        "number": made.number,
+        **named(made, whole=whole),
+        "input_chars": made.input_chars,
+        "outcome": made.outcome,
+        "code": made.code,
+        "start_ms": round((started - began) * 1000, 3) if started is not None and began is not None else None,
+        "duration_ms": made.duration_ms,
+        "line": made.line,
+        "column": made.column,
+        "result_chars": made.result_chars if made.outcome == "ok" else None,
+        "reused": made.reused,
+    }
+
+
+def refusal_fields(result: ExecutionResult) -> Fields:
+    """What is told of a script that was refused."""
+    error = result.error
+    return {
+        "what": "script",
+        "code": error.code if error is not None else None,
+        "kind": error.kind if isinstance(error, IllegalAccess) else None,
+        **_place(error),
+    }
+
+
+def end_fields(
+    result: ExecutionResult,
+    preset: Preset,
+    console: Sequence[tuple[float, str]] | None,
+    keep: Callable[[object], object] = recorded,
+) -> Fields:
+    """What is told of a run that has ended with a result.
+
+    Args:
+        result: that its caller got.
+        preset: the limits it ran under.
+        console: what it said, each line with the milliseconds since the run began; None: no values are told, nor the
+            texts of errors, which may hold some.
+        keep: gives what is told of a value.
+    """
+    error, large = result.error, result.large
+    told: Fields = {
+        "code": error.code if error is not None else None,
+        **_place(error),
+        "calls_failed": sum(call.outcome == "error" for call in result.calls),
+        "calls_reused": sum(call.reused for call in result.calls),
+        "result_bytes": large.size if large is not None else None,
+        **used(result.stats, preset),
+        "returned_bytes": returned_bytes(result),
+        "max_returned_bytes": preset.max_result_bytes,
+        "max_memory_mb": preset.memory_mb,
+    }
+    if console is not None:
+        if result.success and large is None:
+            told["result"] = keep(result.value)
+        told["console"] = keep(console)
+        told["warnings"] = keep(list(result.warnings))
+        told["error"] = None if error is None else keep(error.as_dict())
+    return told
+
+
+def used(stats: Stats, preset: Preset) -> Fields:
+    """What a run used, and of how much."""
+    return {
+        "script_ms": round(stats.script_ms, 3),
+        "max_script_ms": preset.timeout_ms,
+        "run_ms": round(stats.duration_ms, 3),
+        "max_run_ms": preset.max_duration_ms,
+        "steps": stats.steps,
+        "max_steps": preset.max_steps,
+        "tool_calls": stats.tool_calls,
+        "max_tool_calls": preset.max_tool_calls,
+    }
+
+
+def returned_bytes(result: ExecutionResult) -> int | None:
+    """Bytes of JSON that a run gave back; None of one that failed, or whose value is no Unicode text."""
+    if not result.success:
+        return None
+    if result.large is not None:
+        return result.large.size
+    try:
+        return len(msgspec.json.encode(result.value))
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _place(error: CodeCallError | None) -> Fields:
+    location = error.location if error is not None else None
+    return {
+        "line": location.line if location is not None else None,
+        "column": location.column if location is not None else None,
+    }

@@ -1,0 +1,300 @@
+"""From a run to the sinks, without the run waiting for any of them.
+
+Each sink has a queue of its own and, for as long as there is something in it, a thread; one that is an async function
+has a task on the event loop instead. A sink that is slow, hangs or fails holds up nobody but itself. What it misses is
+counted: the log says so, and the next event that gets through is preceded by one that says how many are missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextvars
+import inspect
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
+
+from codecall.audit.events import AuditEvent
+from codecall.concurrency import in_own_thread, within
+
+logger = logging.getLogger("codecall")
+
+T = TypeVar("T")
+
+Sink: TypeAlias = Callable[[AuditEvent], "Awaitable[object] | object"]
+"""Is told each event, one after the other. A plain one is called in a thread, an async one on the event loop."""
+
+MAX_QUEUED: Final = 10_000
+"""Events that may wait for one sink; what comes then is lost, and counted."""
+
+MAX_HELD: Final = 64 * 1024 * 1024
+"""Characters of inputs and values that may wait to be hashed or masked, and of events for one sink; what comes then is
+lost, and counted."""
+
+FLUSH_SECONDS: Final = 5.0
+"""How long the end of a server, and that of the process, waits for what is still to be written."""
+
+ASYNC_SECONDS: Final = 10.0
+"""How long an async sink may take for one event; then it is given up, and the event is lost."""
+
+IDLE_SECONDS: Final = 10.0
+"""How long a thread waits for more before it ends."""
+
+COMPLAINT_SECONDS: Final = 60.0
+"""The log says of each sink at most so often that it loses events."""
+
+
+class Losses:
+    """What one sink has missed.
+
+    Args:
+        name: of the sink, for the log.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.count = 0
+        """Events so far."""
+        self._told = 0
+        self._complained = -COMPLAINT_SECONDS
+        self._lock = threading.Lock()
+
+    def add(self, count: int, why: str) -> None:
+        """So many more."""
+        with self._lock:
+            self.count += count
+            now = time.monotonic()
+            if now - self._complained < COMPLAINT_SECONDS:
+                return
+            self._complained = now
+        logger.error("audit: %s has missed %d events so far (%s)", self.name, self.count, why)
+
+    def event(self) -> tuple[AuditEvent, int] | None:
+        """What tells the sink of those it has not been told of, and how many those are in all."""
+        missing = self.count - self._told
+        if not missing:
+            return None
+        return AuditEvent("codecall.audit.lost", time.time(), fields={"events": missing}), self.count
+
+    def told(self, count: int) -> None:
+        """The sink has been told of so many in all."""
+        self._told = count
+
+
+class Belt(Generic[T]):
+    """A queue that a thread of its own works off; the thread ends when there is nothing to do.
+
+    Args:
+        name: of the thread.
+        carry: takes one thing; what it raises is told to `lost`.
+        lost: told of things that did not get through, and why.
+    """
+
+    def __init__(self, name: str, carry: Callable[[T], None], lost: Callable[[int, str], None]) -> None:
+        self._name = name
+        self._carry = carry
+        self._lost = lost
+        self._queue: deque[tuple[T, int]] = deque()
+        self._held = 0
+        self._changed = threading.Condition()
+        self._busy = False
+        self._thread: threading.Thread | None = None
+        _BELTS.add(self)
+
+    def put(self, item: T, held: int = 0) -> None:
+        """Have it carried when its turn comes; never waits. `held`: characters it keeps in memory until then."""
+        with self._changed:
+            full = len(self._queue) >= MAX_QUEUED or (held and self._held + held > MAX_HELD)
+            if not full:
+                self._queue.append((item, held))
+                self._held += held
+                full = not self._wake()
+        if full:
+            self._lost(1, f"{len(self._queue):,} are waiting, {self._held:,} characters")
+
+    def _wake(self) -> bool:
+        """Have a thread see to it; whether one will."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError:  # the process is about to end
+                self._thread = None
+                self._held -= self._queue.pop()[1]
+                return False
+        elif not self._busy:
+            self._changed.notify_all()
+        return True
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until all is carried, for so long at most; whether it is. Not on the event loop."""
+        ends = time.monotonic() + seconds
+        with self._changed:
+            while self._queue or self._busy:
+                left = ends - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    return not (self._queue or self._busy)
+        return True
+
+    async def flushed(self, seconds: float) -> int:
+        """`flush` on the event loop, though all threads of asyncio be taken; how many things are left."""
+        try:
+            await in_own_thread(seconds + 1, lambda: self.flush(seconds))
+        except (TimeoutError, RuntimeError) as failure:
+            logger.warning("audit: cannot wait for what is still to be written (%s)", failure)
+        return self.waiting
+
+    @property
+    def waiting(self) -> int:
+        """Things that have not been carried yet."""
+        return len(self._queue) + self._busy
+
+    def _work(self) -> None:
+        while (item := self._next()) is not None:
+            try:
+                self._carry(item[0])
+            except BaseException as failure:
+                self._lost(1, _said(failure))
+
+    def _next(self) -> tuple[T] | None:
+        with self._changed:
+            self._busy = False
+            if not self._queue:
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._queue, IDLE_SECONDS)
+            if not self._queue:
+                self._thread = None
+                return None
+            self._busy = True
+            item, held = self._queue.popleft()
+            self._held -= held
+            return (item,)
+
+
+class ThreadLane:
+    """The way to a plain sink."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.losses = Losses(_name(sink))
+        self._belt = Belt[AuditEvent](f"codecall audit: {self.losses.name}", self._carry, self.losses.add)
+
+    def put(self, event: AuditEvent, _loop: asyncio.AbstractEventLoop) -> None:
+        """Tell the sink when its turn comes."""
+        self._belt.put(event, event.held)
+
+    async def flush(self, seconds: float) -> int:
+        """Wait until the sink has been told of all, for so long at most; of how many it has not."""
+        return await self._belt.flushed(seconds)
+
+    def _carry(self, event: AuditEvent) -> None:
+        if (missing := self.losses.event()) is not None:
+            self._tell(missing[0])
+            self.losses.told(missing[1])
+        self._tell(event)
+
+    def _tell(self, event: AuditEvent) -> None:
+        answer = self._sink(event)
+        if inspect.iscoroutine(answer):
+            answer.close()
+            raise TypeError("a sink that is to be awaited is declared with `async def`")
+
+
+class _Queue:
+    """Events that wait for one async sink."""
+
+    def __init__(self) -> None:
+        self.events: deque[AuditEvent] = deque()
+        self.held = 0
+        """Characters of them."""
+
+
+class TaskLane:
+    """The way to an async sink: a task on the event loop of the run."""
+
+    def __init__(self, sink: Callable[[AuditEvent], Awaitable[object]]) -> None:
+        self._sink = sink
+        self.losses = Losses(_name(sink))
+        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
+        self._tasks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = WeakKeyDictionary()
+
+    def put(self, event: AuditEvent, loop: asyncio.AbstractEventLoop) -> None:
+        """Tell the sink when its turn comes. From any thread."""
+        try:
+            loop.call_soon_threadsafe(self._put, event, loop, context=contextvars.Context())
+        except RuntimeError:
+            self.losses.add(1, "the event loop has ended")
+
+    async def flush(self, seconds: float) -> int:
+        """As of `ThreadLane`, for this event loop."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(0)  # what other threads have put is in the queue then
+        task = self._tasks.get(loop)
+        if task is not None and not task.done():
+            await asyncio.wait({task}, timeout=seconds)
+        return len(self._queues[loop].events if loop in self._queues else ()) + (task is not None and not task.done())
+
+    def _put(self, event: AuditEvent, loop: asyncio.AbstractEventLoop) -> None:
+        queue = self._queues.setdefault(loop, _Queue())
+        if len(queue.events) >= MAX_QUEUED or queue.held + event.held > MAX_HELD:
+            self.losses.add(1, f"{len(queue.events):,} are waiting, {queue.held:,} characters")
+            return
+        queue.events.append(event)
+        queue.held += event.held
+        task = self._tasks.get(loop)
+        if task is None or task.done():
+            self._tasks[loop] = loop.create_task(self._work(queue))
+
+    async def _work(self, queue: _Queue) -> None:
+        while queue.events:
+            event = queue.events.popleft()
+            queue.held -= event.held
+            try:
+                if (missing := self.losses.event()) is not None:
+                    await within(ASYNC_SECONDS, self._told(missing[0]))
+                    self.losses.told(missing[1])
+                await within(ASYNC_SECONDS, self._told(event))
+            except Exception as failure:
+                self.losses.add(1, _said(failure))
+            except asyncio.CancelledError:
+                self.losses.add(1 + len(queue.events), "the event loop has ended")
+                queue.events.clear()
+                queue.held = 0
+                raise
+
+    async def _told(self, event: AuditEvent) -> None:
+        await self._sink(event)
+
+
+def lane(sink: Sink) -> ThreadLane | TaskLane:
+    """The way to that sink."""
+    call = getattr(sink, "__call__", None)  # noqa: B004 - the method, to see whether it is async
+    if inspect.iscoroutinefunction(sink) or inspect.iscoroutinefunction(call):
+        return TaskLane(sink)  # pyright: ignore[reportArgumentType] - that is what was just seen
+    return ThreadLane(sink)
+
+
+def _said(failure: BaseException) -> str:
+    return f"{type(failure).__name__}: {failure}"[:200]
+
+
+def _name(sink: object) -> str:
+    return getattr(sink, "__name__", None) or type(sink).__name__
+
+
+_BELTS: Final[WeakSet[Belt[Any]]] = WeakSet()
+
+
+@atexit.register
+def _at_exit() -> None:
+    """The threads are daemons, so that no sink that hangs keeps a process alive: wait for those that do not."""
+    ends = time.monotonic() + FLUSH_SECONDS
+    # Twice: what makes events out of notes puts them on the belts of the sinks.
+    for belt in [*_BELTS, *_BELTS]:
+        if not belt.flush(max(0.0, ends - time.monotonic())):
+            logger.error("audit: %d events were not written when the process ended", belt.waiting)

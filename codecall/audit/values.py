@@ -1,0 +1,186 @@
+"""Inputs and values as records hold them, where the options ask for them: without credentials, and within bounds.
+
+Everything here happens in the thread that makes events. Even there a regular expression holds the interpreter until it
+is through, so no text is given to one as a whole that is longer than `Bounds.text`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from codecall.envelopes import MadeCall
+from codecall.jsonio.decode import MAX_SORTED, read_json, sha256
+from codecall.redaction.masking import Masker
+from codecall.redaction.patterns import CREDENTIAL, MAX_DEPTH, MAX_NODES, MAX_VALUE_CHARS
+
+MAX_TEXT: Final = 4_000
+"""Characters of one text."""
+
+MAX_READ: Final = MAX_SORTED
+"""Characters of JSON that are read; of more only the size is told."""
+
+NODE: Final = 64
+"""Characters that an item of a list or an object counts for."""
+
+CUTS: Final = 20
+"""Places that are looked at for one cut, between lines, and between words."""
+
+AROUND: Final = 400
+"""Characters on both sides of a cut that are looked at."""
+
+_QUERY = re.compile("[?#]")
+_KEY = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY[^-]{0,20}-----|\Z)", re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of one value is kept."""
+
+    read: int = MAX_READ
+    """Characters of JSON that are read; of more only the size is told."""
+    nodes: int = MAX_NODES
+    """Values, those within others included."""
+    chars: int = MAX_VALUE_CHARS
+    """Characters of all its texts."""
+    text: int = MAX_TEXT
+    """Characters of one text."""
+
+
+RECORD: Final = Bounds()
+"""Of values in records."""
+
+
+def recorded_json(text: str, bounds: Bounds = RECORD, masker: Masker | None = None) -> object:
+    """The data of JSON text, for a record. `masker`: of the whole run, where that has one."""
+    if len(text) > bounds.read:
+        return {"__truncated": {"characters": len(text)}}
+    try:
+        return recorded(read_json(text), bounds, masker)
+    except (ValueError, RecursionError):
+        return {"__unreadable": {"characters": len(text)}}
+
+
+def recorded(data: object, bounds: Bounds = RECORD, masker: Masker | None = None) -> object:
+    """JSON data for a record. What is too deep, too long or too much is a mark that says so."""
+    bounded = _Left(bounds).cut(data, 0)
+    masker = masker or Masker()
+    masker.learn(bounded)
+    return masker.mask(bounded, "", [])
+
+
+def recorded_script(script: str, masker: Masker | None = None) -> str:
+    """A script for a record, whole."""
+    known = masker or Masker()
+    return "".join(cast("str", known.mask(part, "", [])) for part in _parts(_KEY.sub(CREDENTIAL, script)))
+
+
+def named(made: MadeCall, *, whole: bool) -> dict[str, object]:
+    """What a call called, for a record; of a resource's URI unless `whole` only what comes before the query."""
+    name = made.name
+    if made.called == "resource":
+        found = None if whole else _QUERY.search(name)
+        name = cast("str", recorded(name if found is None else name[: found.start()]))
+        if found is not None:
+            name += f"?sha256={sha256(made.name)}"
+    return {"called": made.called, "name": name}
+
+
+def chars_of(fields: Mapping[str, object]) -> int:
+    """Characters that the fields of an event keep in memory, about."""
+    chars = 0
+    left = [*fields.values()]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            chars += len(value)
+        elif isinstance(value, Mapping):
+            mapping = cast("Mapping[str, object]", value)
+            chars += sum(NODE + len(key) for key in mapping)
+            left.extend(mapping.values())
+        elif isinstance(value, list | tuple):
+            items = cast("Sequence[object]", value)
+            chars += NODE * len(items)
+            left.extend(items)
+    return chars
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Parts of a text between lines, else between words, else wherever they end."""
+    at = 0
+    masker = Masker()
+    while len(text) - at > MAX_TEXT:
+        end = _end(text, at, masker)
+        yield text[at:end]
+        at = end
+    yield text[at:]
+
+
+def _end(text: str, at: int, masker: Masker) -> int:
+    """Where a part that begins at `at` ends: where a cut hides no credential."""
+    first = 0
+    for blank in "\n ":
+        before = at + MAX_TEXT
+        for _ in range(CUTS):
+            end = text.rfind(blank, at, before) + 1
+            if not end:
+                break
+            first = first or end
+            if _is_seam(text, end, masker):
+                return end
+            before = end - 1
+    return first or at + MAX_TEXT
+
+
+def _is_seam(text: str, end: int, masker: Masker) -> bool:
+    """Whether what stands around there is masked in two parts as in one: not between `password =` and its value."""
+    before, behind = text[max(0, end - AROUND) : end], text[end : end + AROUND]
+    whole, *halves = (cast("str", masker.mask(part, "", [])) for part in (before + behind, before, behind))
+    return whole == "".join(halves)
+
+
+class _Left:
+    """What is left of the bounds of one value."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._nodes = bounds.nodes
+        self._chars = bounds.chars
+        self._longest = bounds.text
+
+    def cut(self, value: object, depth: int) -> object:
+        self._nodes -= 1
+        if isinstance(value, str):
+            return self._text(value)
+        if not isinstance(value, Mapping | list | tuple):
+            return value
+        if depth >= MAX_DEPTH:
+            return {"__truncated": {"depth": depth}}
+        if isinstance(value, Mapping):
+            mapping = cast("Mapping[object, object]", value)
+            cut: dict[str, object] = {}
+            for key, item in mapping.items():
+                if self._nodes <= 0 or self._chars <= 0:
+                    cut["__truncated"] = {"properties": len(mapping) - len(cut)}
+                    break
+                cut[self._text(str(key))] = self.cut(item, depth + 1)
+            return cut
+        sequence = cast("Sequence[object]", value)
+        items: list[object] = []
+        for item in sequence:
+            if self._nodes <= 0 or self._chars <= 0:
+                items.append({"__truncated": {"items": len(sequence) - len(items)}})
+                break
+            items.append(self.cut(item, depth + 1))
+        return items
+
+    def _text(self, text: str) -> str:
+        """A text, or as much of it as may be: up to a blank, so that no half of a credential stays behind."""
+        self._chars -= min(len(text), self._longest)
+        if self._chars < 0:
+            return f"…[truncated {len(text)} characters]"
+        if len(text) <= self._longest:
+            return text
+        end = max(text.rfind(" ", 0, self._longest), text.rfind("\n", 0, self._longest), 0)
+        return f"{text[:end]}…[truncated {len(text) - end} characters]"

@@ -1,0 +1,1 @@
+"""What is remembered of a server's listing between requests."""

@@ -1,0 +1,232 @@
+"""What a tool's schemas tell about its use: how it pages, what identifies a thing, where the list in its answer is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.javascript import literal, member
+from codecall.catalog.search.analysis import name_parts, stem
+from codecall.schema.model import Schema
+
+# ----------------------------------------------------------------------------------------------------
+# What a tool is for: create, list, get, update, delete, search or something else, told from its name first.
+
+Intent = Literal["create", "list", "get", "update", "delete", "search", "other"]
+
+_VERBS: dict[Intent, str] = {
+    "create": "create add new insert register open make post submit upload draft start publish send generate",
+    "list": "list enumerate index browse all",
+    "get": "get fetch read show describe retrieve view load lookup download inspect whoami status info details",
+    "update": "update edit modify change set patch rename move replace put assign upsert enable disable close",
+    "delete": "delete remove destroy drop purge erase clear cancel revoke unregister unassign",
+    "search": "search find query filter match locate discover",
+}
+"""The words that give an intent away. Stemmed like all words, so that `creates` and `listing` count too."""
+
+_INTENT_OF: dict[str, Intent] = {stem(verb): intent for intent, verbs in _VERBS.items() for verb in verbs.split()}
+_CHANGES: frozenset[Intent] = frozenset({"create", "update", "delete"})
+
+
+def intent_of(entry: CatalogEntry) -> Intent:
+    """The intent of a tool: the first verb of the last part of its name, else of the whole name or the description.
+
+    `get` over a plural without a required parameter is `list`. A tool that says it only reads never creates, updates or
+    deletes.
+    """
+    last = re.split(r"[:./]", entry.name)[-1]
+    sentence = " ".join(entry.description.split()[:6])
+    found = _first_intent(last) or _first_intent(entry.name) or _first_intent(sentence) or "other"
+    if entry.annotations.get("readOnlyHint") is True and found in _CHANGES:
+        return "other"
+    if found == "get" and not Schema(entry.input_schema).required and _plural(name_parts(last)):
+        return "list"
+    return found
+
+
+def _first_intent(text: str) -> Intent | None:
+    for word in name_parts(text):
+        intent = _INTENT_OF.get(stem(word)) if word.isascii() else None
+        if intent is not None:
+            return intent
+    return None
+
+
+def _plural(words: list[str]) -> bool:
+    return any(
+        word.endswith("s") and not word.endswith(("ss", "us", "is")) and stem(word) not in _INTENT_OF for word in words
+    )
+
+
+# ----------------------------------------------------------------------------------------------------
+# What a tool's schemas tell about its use: how it pages, what identifies a thing, where the list in its answer is.
+
+FULL_PAGE = 100
+"""Items a page of a paging example asks for, where the schema allows."""
+
+_SIZES = ("limit", "pagesize", "perpage", "maxresults", "numresults", "size", "top", "first", "count")
+_OFFSETS = ("offset", "skip")
+_PAGES = ("page", "pagenumber", "pagenum", "pageindex")
+_CURSORS = ("cursor", "pagetoken", "nexttoken", "nextpagetoken", "nextcursor", "continuationtoken", "startingafter")
+_QUERIES = ("query", "q", "search", "searchquery", "searchterm", "keyword", "keywords", "term", "text", "pattern")
+_LISTS = ("items", "results", "data", "records", "rows", "entries", "values")
+_TELLING = ("id", "name", "title", "status", "email", "type", "date", "url", "total", "amount", "count")
+_SCALARS = frozenset({"string", "integer", "number", "boolean"})
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """How to ask for the next page."""
+
+    parameter: str
+    style: str
+    """`offset`, `page` or `cursor`."""
+    first: int
+    """Where counting starts."""
+    next_cursor: str
+    """Expression over `result` that reads the next cursor, when the style is `cursor`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """The list in a tool's answer."""
+
+    expression: str
+    """Reads it from `result`."""
+    item: Schema | None
+    """None when the output is unknown."""
+
+
+def input_of(entry: CatalogEntry) -> Schema:
+    """The tool's input."""
+    return Schema(entry.input_schema)
+
+
+def output_of(entry: CatalogEntry) -> Schema | None:
+    """The value `callTool` gives, None when unknown. FastMCP wraps what is no object as `{"result": …}`; the broker
+    unwraps it."""
+    if not entry.output_schema:
+        return None
+    output = Schema(entry.output_schema)
+    if entry.output_schema.get("x-fastmcp-wrap-result") is True:
+        return output.properties.get("result")
+    return output
+
+
+def page_size(schema: Schema) -> str | None:
+    """The parameter that says how many items to give."""
+    return _named(schema, _SIZES, {"integer", "number"})
+
+
+def largest_page(schema: Schema, parameter: str) -> int:
+    """`FULL_PAGE`, or what the schema allows."""
+    limits = schema.properties[parameter]
+    most, least = limits.number("maximum"), limits.number("minimum")
+    size = FULL_PAGE if most is None else min(FULL_PAGE, int(most))
+    return max(1, size if least is None else max(size, int(least)))
+
+
+def paging(schema: Schema, output: Schema | None) -> Paging | None:
+    """How the tool pages; None when it does not, or when its output does not tell where the next cursor is."""
+    offset = _named(schema, _OFFSETS, {"integer", "number"})
+    if offset is not None:
+        return Paging(offset, "offset", 0, "")
+    page = _named(schema, _PAGES, {"integer", "number"})
+    if page is not None:
+        default = schema.properties[page].body.get("default")
+        least = schema.properties[page].number("minimum")
+        stated = isinstance(default, int) and not isinstance(default, bool) and 0 <= default <= 1
+        return Paging(page, "page", int(cast(int, default)) if stated else 0 if least == 0 else 1, "")
+    cursor = _named(schema, _CURSORS, {"string", ""})
+    if cursor is None or output is None:
+        return None
+    for name in output.properties:
+        plain = _plain(name)
+        if plain == _plain(cursor) or (plain.startswith("next") and plain.endswith(("cursor", "token"))):
+            return Paging(cursor, "cursor", 0, member("result", name))
+    return None
+
+
+def query_parameter(schema: Schema) -> str | None:
+    """The parameter that takes the words to search for."""
+    return _named(schema, _QUERIES, {"string"})
+
+
+def varied(schema: Schema, arguments: Mapping[str, object]) -> tuple[str, list[str]] | None:
+    """The required parameter that tells one thing from another, with two or three values (as literals) to try.
+
+    None when there is no such parameter, or when only one value for it is known.
+    """
+    candidates = [name for name in schema.required if name in arguments and name in schema.properties]
+    candidates.sort(key=lambda name: not _plain(name).endswith(("id", "key", "name", "number", "slug")))
+    for name in candidates:
+        values = _values(schema.properties[name], arguments[name])
+        if len(values) > 1:
+            return name, [literal(value) for value in values]
+    return None
+
+
+def _values(schema: Schema, first: object) -> list[object]:
+    if "const" in schema.body:
+        return []
+    if schema.choices:
+        return list[object](choice for choice in schema.choices if isinstance(choice, (str, int)))[:3]
+    if isinstance(first, bool):
+        return []
+    if isinstance(first, int):
+        step = max(1, int(min(schema.number("multipleOf") or 1, 1e9)))
+        most = schema.number("maximum")
+        return [n for n in (first, first + step, first + 2 * step) if most is None or n <= most]
+    if isinstance(first, str) and re.fullmatch(r".+[-_][1-7]", first, re.DOTALL):
+        return [first[:-1] + str(int(first[-1]) + more) for more in range(3)]
+    return []
+
+
+def collection(output: Schema | None) -> Collection | None:
+    """The list in the answer; None when the output is known and has none."""
+    if output is None or (not output.kind and not output.properties):
+        found = "Object.values(result ?? {}).find((value) => Array.isArray(value)) ?? []"
+        return Collection(f"Array.isArray(result) ? result : ({found})", None)
+    if output.kind == "array":
+        return Collection("result", output.items)
+    lists = [name for name, schema in output.properties.items() if schema.kind == "array"]
+    if not lists:
+        return None
+    name = min(lists, key=lambda name: (not output.properties[name].items.properties, _rank(name, _LISTS)))
+    read = member("result", name)
+    return Collection(read if name in output.required else f"({read} ?? [])", output.properties[name].items)
+
+
+def telling_fields(schema: Schema | None, most: int = 3) -> list[str]:
+    """The fields of an object most worth showing: scalars, the well-known ones first."""
+    if schema is None:
+        return []
+    names = [name for name, field in schema.properties.items() if field.kind in _SCALARS]
+    return sorted(names, key=lambda name: _rank(name, _TELLING))[:most]
+
+
+def condition(item: Schema) -> str | None:
+    """An expression over `item` that keeps some items: a field with listed values, or one that is true or false."""
+    for name, field in item.properties.items():
+        if field.choices and isinstance(field.choices[0], (str, int)):
+            value = field.choices[0]
+            return f"{member('item', name)} === {literal(value[:100] if isinstance(value, str) else value)}"
+    return next((member("item", name) for name, field in item.properties.items() if field.kind == "boolean"), None)
+
+
+def _named(schema: Schema, names: Iterable[str], kinds: set[str]) -> str | None:
+    """The parameter with the first of these plain names, if it is of such a type."""
+    known = {_plain(name): name for name, inner in schema.properties.items() if inner.kind in kinds}
+    return next((known[name] for name in names if name in known), None)
+
+
+def _rank(name: str, order: tuple[str, ...]) -> int:
+    plain = _plain(name)
+    return order.index(plain) if plain in order else len(order)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

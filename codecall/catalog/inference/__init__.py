@@ -1,0 +1,1 @@
+"""Output schemas inferred from results."""

@@ -1,0 +1,332 @@
+"""Learned shapes kept in a store, so that they survive a restart and several servers learn together.
+
+A store may fail, hang, or hold what somebody else has written, and calls must not notice: nothing waits for it longer
+than `SECONDS`, a store that failed or was slow is left alone for a while, what goes wrong is logged once, and what is
+read is used only if it is in every detail what could have been written here. Writing is joining (`outlines.join`): what
+is there is read first, so that no process undoes what another has learned; of two that write in the same moment one may
+lose, and what it knew is written with its next change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from codecall.catalog.inference.shapes import (
+    ANYTHING,
+    MAX_DEPTH,
+    MAX_NAMES,
+    MAX_SHAPES,
+    OBJECT,
+    UNKNOWN,
+    Name,
+    Shape,
+    is_field_name,
+)
+from codecall.concurrency import within
+from codecall.options import KeyValueStore
+
+# ----------------------------------------------------------------------------------------------------
+# Learned shapes as data for a store, and back: what is read is a shape in every detail, or nothing.
+
+STALE_DAYS: Final = 7
+"""Days after which what is still used is written again, unchanged."""
+
+_LAYOUT: Final = 1
+_MAX_RESULTS: Final = 1_000_000
+_OWNER_CHARS: Final = 16
+
+
+class Kept(NamedTuple):
+    """What a store holds of a tool."""
+
+    shape: Shape
+    results: int
+    partial: bool
+    stale: bool = False
+    """It should be written again, or it will be gone."""
+
+
+def as_data(kept: Kept) -> dict[str, object]:
+    """What is known of a tool as JSON data."""
+    return {
+        "layout": _LAYOUT,
+        "day": _today(),
+        "results": min(kept.results, _MAX_RESULTS),
+        "partial": kept.partial,
+        "shape": _as_data(kept.shape),
+    }
+
+
+def read_kept(data: object) -> Kept:
+    """What `as_data` made such data of.
+
+    Raises:
+        ValueError, TypeError, KeyError: it did not make it.
+    """
+    fields = _mapping(data)
+    if fields["layout"] != _LAYOUT:
+        raise ValueError("layout")
+    shape = _ShapeReader().shape(fields["shape"], 0)
+    results = _whole(fields["results"], _MAX_RESULTS)
+    day = _whole(fields["day"], _today() + 1)
+    return Kept(shape, results, _switch(fields["partial"]), stale=day < _today() - STALE_DAYS)
+
+
+def _as_data(shape: Shape) -> dict[str, object]:
+    """A shape as JSON data; what is as in an empty shape is left out."""
+    data: dict[str, object] = {"kinds": shape.kinds}
+    if shape.items is not None:
+        data["items"] = _as_data(shape.items)
+    if shape.names:
+        # A list, because stores may sort the keys of an object, and the order of fields is worth keeping.
+        data["names"] = [[key, _as_data(name.shape), name.missing, name.owner] for key, name in shape.names.items()]
+    if shape.rest is not None:
+        data["rest"] = _as_data(shape.rest)
+    if shape.kinds & OBJECT:
+        data |= {"whole": shape.whole, "widest": shape.widest, "dictionary": shape.dictionary}
+    return data
+
+
+class _ShapeReader:
+    """Reads shapes that a stranger may have written."""
+
+    def __init__(self) -> None:
+        self._left = 3 * MAX_SHAPES  # of which two thirds may be what is not known
+
+    def shape(self, data: object, depth: int) -> Shape:
+        """The shape that `data` stands for.
+
+        Raises:
+            ValueError, TypeError, KeyError: it stands for none.
+        """
+        self._left -= 1
+        if self._left < 0 or depth > MAX_DEPTH:
+            raise ValueError("too much")
+        fields = _mapping(data)
+        kinds = _whole(fields["kinds"], 2 * ANYTHING - 1)
+        if kinds & ANYTHING:
+            return UNKNOWN
+        listed = _list(fields.get("names", []))
+        if len(listed) > MAX_NAMES:
+            raise ValueError("names")
+        return Shape(
+            kinds,
+            self._part(fields, "items", depth),
+            dict(self._name(name, depth) for name in listed),
+            self._part(fields, "rest", depth),
+            _switch(fields.get("whole", False)),
+            _whole(fields.get("widest", 0), MAX_NAMES),
+            _switch(fields.get("dictionary", False)),
+        )
+
+    def _part(self, fields: Mapping[str, object], key: str, depth: int) -> Shape | None:
+        return self.shape(fields[key], depth + 1) if key in fields else None
+
+    def _name(self, data: object, depth: int) -> tuple[str, Name]:
+        key, shape, missing, owner = _list(data)
+        if not (isinstance(key, str) and is_field_name(key)):
+            raise ValueError("name")
+        if not (owner is None or (isinstance(owner, str) and len(owner) <= _OWNER_CHARS)):
+            raise ValueError("owner")
+        return key, Name(self.shape(shape, depth + 1), _switch(missing), owner)
+
+
+def _list(data: object) -> list[object]:
+    if not isinstance(data, list):
+        raise TypeError("list")
+    return cast("list[object]", data)
+
+
+def _mapping(data: object) -> Mapping[str, object]:
+    if not isinstance(data, Mapping) or not all(isinstance(key, str) for key in cast("Mapping[object, object]", data)):
+        raise TypeError("mapping")
+    return cast("Mapping[str, object]", data)
+
+
+def _whole(data: object, most: int) -> int:
+    if not isinstance(data, int) or isinstance(data, bool) or not 0 <= data <= most:
+        raise ValueError("number")
+    return data
+
+
+def _switch(data: object) -> bool:
+    if not isinstance(data, bool):
+        raise TypeError("switch")
+    return data
+
+
+def _today() -> int:
+    return int(time.time() // 86_400)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Learned shapes kept in a store, so that they survive a restart and several servers learn together.
+
+logger = logging.getLogger("codecall")
+
+COLLECTION: Final = "codecall_observed_output"
+"""The collection of the store that holds what is learned; one entry for each tool, under 32 hexadecimal digits."""
+
+KEPT_DAYS: Final = 90
+"""Days after it was last written that an entry is kept."""
+
+SECONDS: Final = 1.0
+"""How long one request to the store may take."""
+
+REST_SECONDS: Final = 30.0
+"""How long a store that failed is left alone."""
+
+SLOW_SECONDS: Final = 0.25
+"""An answer that takes longer is slow."""
+
+SLOW_REST_SECONDS: Final = 5.0
+"""How long a store that was slow is not asked."""
+
+DELAY_SECONDS: Final = 1.0
+"""How long changes are gathered before they are written."""
+
+FLUSH_SECONDS: Final = 5.0
+"""How long the end of a server waits for what is still to be written."""
+
+MAX_UNSAVED: Final = 10_000
+"""Tools whose changes wait for a store that does not answer; beyond it the oldest are dropped."""
+
+T = TypeVar("T")
+
+
+class _Unsaved(NamedTuple):
+    current: Callable[[], Kept]
+    take: Callable[[Kept], None]
+
+
+class _Writer(NamedTuple):
+    task: asyncio.Task[None]
+    now: asyncio.Event
+    """Set where it shall not wait any longer."""
+
+
+class ShapeStore:
+    """Learned shapes in a store."""
+
+    def __init__(self, store: KeyValueStore) -> None:
+        """
+        Args:
+            store: the store; it is neither opened nor closed here.
+        """
+        self._store = store
+        self._unsaved: dict[str, _Unsaved] = {}
+        self._writers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Writer] = WeakKeyDictionary()
+        self._rests_until = 0.0
+        self._complained = False
+
+    @property
+    def resting(self) -> bool:
+        """Whether the store has just failed or was slow, and is not asked."""
+        return time.monotonic() < self._rests_until
+
+    async def get(self, key: str) -> Kept | None:
+        """What is kept under `key`; None if there is nothing, or the store does not say within its time."""
+        if self.resting:
+            return None
+        asked = time.monotonic()
+        try:
+            kept = await self._read(key)
+        except Exception as failure:
+            self._failed(failure)
+            return None
+        # Whoever asks about fifty tools does not wait for fifty slow answers.
+        if time.monotonic() - asked > SLOW_SECONDS:
+            self._rests_until = time.monotonic() + SLOW_REST_SECONDS
+        return kept
+
+    def save(self, key: str, current: Callable[[], Kept], take: Callable[[Kept], None]) -> None:
+        """Write soon what `current` gives then, joined to what is there. Within a running event loop.
+
+        Args:
+            key: under what it is kept.
+            current: what is known when the time has come.
+            take: joins what the store has to that.
+        """
+        self._unsaved[key] = _Unsaved(current, take)
+        if len(self._unsaved) > MAX_UNSAVED:
+            del self._unsaved[next(iter(self._unsaved))]
+        loop = asyncio.get_running_loop()
+        writer = self._writers.get(loop)
+        if writer is None or writer.task.done():
+            now = asyncio.Event()
+            # In a context of its own: it outlives the request, and has nothing to do with who made it.
+            task = loop.create_task(self._write_later(now), context=contextvars.Context())
+            self._writers[loop] = _Writer(task, now)
+
+    async def flush(self) -> None:
+        """Write now what is still to be written, for at most `FLUSH_SECONDS`."""
+        writer = self._writers.get(asyncio.get_running_loop())
+        if writer is not None and not writer.task.done():
+            writer.now.set()
+            await asyncio.wait({writer.task}, timeout=FLUSH_SECONDS + SECONDS)
+        elif self._unsaved:
+            await self._write_all()
+
+    async def _write_later(self, now: asyncio.Event) -> None:
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(DELAY_SECONDS, self._rests_until - time.monotonic())):
+                    await now.wait()
+            await self._write_all()
+        except asyncio.CancelledError:
+            # The event loop ends without a server's end before it, and waits for this task.
+            await self._write_all()
+            raise
+        finally:
+            self._writers.pop(asyncio.get_running_loop(), None)
+
+    async def _write_all(self) -> None:
+        ends = time.monotonic() + FLUSH_SECONDS
+        while self._unsaved and time.monotonic() < ends:
+            key, unsaved = self._unsaved.popitem()
+            try:
+                await self._write(key, unsaved)
+            except BaseException as failure:
+                # Tried again with the next change.
+                self._unsaved.setdefault(key, unsaved)
+                if not isinstance(failure, Exception):
+                    raise
+                self._failed(failure)
+                return
+        if self._unsaved:
+            self._complain(f"Not all learned output shapes were written within {FLUSH_SECONDS:g} s")
+
+    async def _write(self, key: str, unsaved: _Unsaved) -> None:
+        there = await self._read(key)
+        if there is not None:
+            unsaved.take(there)
+        kept = unsaved.current()
+        if kept == there:
+            return
+        ttl = KEPT_DAYS * 86_400
+        await within(SECONDS, self._store.put(key, as_data(kept), collection=COLLECTION, ttl=ttl))
+
+    async def _read(self, key: str) -> Kept | None:
+        data: object = await within(SECONDS, self._store.get(key, collection=COLLECTION))
+        if data is None:
+            return None
+        try:
+            return read_kept(data)
+        except (ValueError, TypeError, KeyError):
+            self._complain("CodeCall does not use what it found in the store of learned output shapes: not its own")
+            return None
+
+    def _failed(self, failure: Exception) -> None:
+        self._rests_until = time.monotonic() + REST_SECONDS
+        self._complain(f"The store of learned output shapes failed ({type(failure).__name__}); calls go on without it")
+
+    def _complain(self, message: str) -> None:
+        logger.log(logging.DEBUG if self._complained else logging.WARNING, message)
+        self._complained = True

@@ -1,0 +1,259 @@
+"""The lexical ranking, the default of `codecall:search`: words, their relatives and their spelling; no model needed.
+
+For each document three things are added, each divided by the best there is, so that they can be weighed:
+
+- words: BM25 over the stemmed words of name, title, description, parameters, tags and examples. Where a document lacks
+  a word of the query, the best of that word's synonyms stands in for it at a lower weight;
+- spelling: the cosine of character n-grams of name, app and description: typing errors, compounds, and inflections
+  that the stemmer does not know;
+- name: the part of the tool's name that the query says.
+
+A request for several things is also searched part by part, so that each of them finds its tool.
+
+How rare a word is, and how long documents are, is counted over what the caller sees: what others see changes nothing.
+The shown score says how well the best tool fits the query in absolute terms, and how the others compare with it.
+
+The constants were chosen with `make bench-search`, which prints what each ingredient brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.search.analysis import (
+    FIELDS,
+    MAX_INTENTIONS,
+    NO_WORDS,
+    STOP_WORDS,
+    Fields,
+    document_of,
+    intentions,
+    name_words,
+    terms,
+)
+from codecall.catalog.search.inverted_index import Flags, Floats, Ints, Postings, Shelf, Store, grams_of_text
+from codecall.catalog.search.synonyms import PADDING, related
+from codecall.concurrency import full_collections_later
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How the parts are mixed. The defaults are what the index uses; the benchmark varies them."""
+
+    spelling: float = 0.4
+    """Of the likeness in spelling; the words' own is 1."""
+    name: float = 0.2
+    """Of the name."""
+    intentions: float = 0.6
+    """Of the best part of a request for several things, beside the whole query's 1."""
+    synonym: float = 0.6
+    """Of a word's synonym, where the word itself is not."""
+    name_synonym: float = 0.4
+    """The same in names."""
+    padding: float = 0.7
+    """Of words that only pad a request."""
+    saturation: float = 1.2
+    """BM25's k1: how soon further occurrences of a word stop counting."""
+    length: float = 0.6
+    """BM25's b: how much long descriptions are discounted."""
+    fields: Fields = FIELDS
+
+
+class _Term(NamedTuple):
+    """A word of a query, and what it brings to each document."""
+
+    weight: float
+    rarity: float
+    found: Floats
+
+
+class _Part(NamedTuple):
+    """One text's mixed ranking, and how much of it the best document holds."""
+
+    mixed: Floats
+    covered: float
+    likeness: float
+
+
+class LexicalRanker:
+    """Ranks documents by the words of a query.
+
+    Args:
+        weights: How the parts are mixed.
+        synonyms: Groups of words that stand for each other, beside those of `synonyms.py`.
+    """
+
+    def __init__(self, weights: Weights = Weights(), synonyms: Iterable[Iterable[str]] = ()) -> None:
+        self._weights = weights
+        self._related = related(synonyms)
+        self._store = Store()
+
+    def add(self, numbers: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
+        """Index entries under these numbers: about 0.3 ms each. One thread at a time."""
+        with full_collections_later():
+            self._store.add(numbers, [document_of(entry, self._weights.fields) for entry in entries])
+
+    def forget(self, numbers: Collection[int]) -> None:
+        """Take entries out. The same thread."""
+        self._store.forget(numbers)
+
+    def scores(self, view: Ints, query: str) -> Floats:
+        """How well each document of `view` fits, 0 to 1. Any thread; a few milliseconds over 10,000."""
+        return _Search(self._store.shelf, view, self._weights, self._related).scores(query)
+
+
+class _Search:
+    """One query over what one caller sees."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        view: Ints,
+        weights: Weights,
+        relatives: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        self._shelf = shelf
+        self._weights = weights
+        self._related = relatives
+        self._view = view
+        self._size = len(shelf.lengths)
+        self._seen: Flags = np.zeros(self._size, np.bool_)
+        self._seen[view] = True
+        # In double precision the sum is exact, so the order of the view does not matter.
+        mean = float(shelf.lengths[view].mean(dtype=np.float64)) if len(view) else 1.0
+        relative = shelf.lengths / (mean or 1.0)
+        self._slack: Floats = weights.saturation * (1 - weights.length + weights.length * relative)
+        self._terms: dict[str, _Term] = {}
+
+    def scores(self, query: str) -> Floats:
+        """The shown score of each document of the view."""
+        whole = self._part(query)
+        if whole is None:
+            return np.zeros(len(self._view), np.float32)
+        mixed, covered, likeness = whole
+        parts = [part for text in intentions(query, MAX_INTENTIONS) if (part := self._part(text)) is not None]
+        if len(parts) > 1:
+            mixed = mixed + self._weights.intentions * np.maximum.reduce([part.mixed for part in parts])
+            covered = max(covered, *(part.covered for part in parts))
+            likeness = max(likeness, *(part.likeness for part in parts))
+        best = float(mixed.max(initial=0.0))
+        if not best:
+            return np.zeros(len(self._view), np.float32)
+        return (np.sqrt((mixed / best)[self._view]) * fit(covered, likeness)).astype(np.float32)
+
+    def _part(self, text: str) -> _Part | None:
+        words = terms(text) or terms(text, stop=NO_WORDS)
+        if not words:
+            return None
+        found = [self._term(word) for word in dict.fromkeys(words)]
+        by_words = np.zeros(self._size, np.float32)
+        wanted = 0.0
+        for term in found:
+            by_words += term.weight * term.found
+            wanted += term.weight * term.rarity
+        by_spelling = self._spelling(text)
+        by_name = self._name(terms(text, stop=NO_WORDS))
+        w = self._weights
+        mixed = _by_best(by_words) + w.spelling * _by_best(by_spelling) + w.name * _by_best(by_name)
+        covered = float(by_words.max(initial=0.0)) / wanted if wanted else 0.0
+        return _Part(
+            (mixed / (1 + w.spelling + w.name)).astype(np.float32), covered, float(by_spelling.max(initial=0.0))
+        )
+
+    def _term(self, word: str) -> _Term:
+        term = self._terms.get(word)
+        if term is None:
+            found = np.zeros(self._size, np.float32)
+            own = self._counts(word)
+            rarity = self._rarity(len(own[0]))
+            self._spread(found, own, rarity)
+            for other in self._related.get(word, ()):
+                counts = self._counts(other)
+                if len(counts[0]):
+                    # A synonym is worth no more than the word it stands for.
+                    self._spread(found, counts, self._weights.synonym * min(rarity, self._rarity(len(counts[0]))))
+            weight = self._weights.padding if word in PADDING else 1.0
+            term = self._terms[word] = _Term(weight, rarity, found)
+        return term
+
+    def _spread(self, found: Floats, counts: tuple[Ints, Floats], weight: float) -> None:
+        numbers, values = counts
+        worth = weight * values / (values + self._slack[numbers])
+        found[numbers] = np.maximum(found[numbers], worth)
+
+    def _rarity(self, spread: int) -> float:
+        return float(np.log1p((len(self._view) - spread + 0.5) / (spread + 0.5)))
+
+    def _counts(self, word: str) -> tuple[Ints, Floats]:
+        """The visible documents that hold a word, and how much it counts there."""
+        return self._postings((segment.words for segment in self._shelf.segments), word)
+
+    def _postings(self, kind: Iterable[Postings], word: str) -> tuple[Ints, Floats]:
+        number = self._shelf.words.get(word)
+        numbers: list[Ints] = []
+        values: list[Floats] = []
+        if number is not None:
+            for segment, postings in zip(self._shelf.segments, kind, strict=True):
+                part = postings.column(number)
+                if part.stop > part.start:
+                    numbers.append(segment.numbers[postings.rows[part]])
+                    values.append(postings.values[part])
+        if not numbers:
+            return np.zeros(0, np.int32), np.zeros(0, np.float32)
+        where = np.concatenate(numbers)
+        seen = self._seen[where]
+        return where[seen], np.concatenate(values)[seen]
+
+    def _name(self, words: Sequence[str]) -> Floats:
+        said = dict.fromkeys(words, 1.0)
+        for word in words:
+            for other in self._related.get(word, ()):
+                said.setdefault(other, self._weights.name_synonym)
+        found = np.zeros(self._size, np.float32)
+        for word, strength in said.items():
+            numbers, parts = self._postings((segment.names for segment in self._shelf.segments), word)
+            found[numbers] += strength * parts
+        return found
+
+    def _spelling(self, text: str) -> Floats:
+        words = name_words(text)
+        numbers, counts = grams_of_text([word for word in words if word not in STOP_WORDS] or words)
+        places = np.arange(len(numbers))
+        where: list[Ints] = []
+        values: list[Floats] = []
+        of_gram: list[Ints] = []
+        for segment in self._shelf.segments:
+            rows, parts, sizes = segment.grams.columns(numbers)
+            documents = segment.numbers[rows]
+            seen = self._seen[documents]
+            where.append(documents[seen])
+            values.append(parts[seen])
+            of_gram.append(np.repeat(places, sizes)[seen].astype(np.int32))
+        if not where or not numbers:
+            return np.zeros(self._size, np.float32)
+        grams = np.concatenate(of_gram)
+        spread = np.bincount(grams, minlength=len(numbers))
+        weights = counts * (np.log((1 + len(self._view)) / (1 + spread)) + 1)
+        weights /= np.linalg.norm(weights)
+        worth = np.concatenate(values) * weights[grams]
+        return np.bincount(np.concatenate(where), worth, minlength=self._size).astype(np.float32)
+
+
+def fit(covered: float, likeness: float) -> float:
+    """How well the best document fits, 0 to 1: how much of the query's words it holds, or how alike the two are spelt.
+
+    The power puts the default threshold of 0.3 where it costs half a point of recall@5 on the development sets
+    (`benchmarks/search_quality.py`). It silences words that lead nowhere, but few of the requests that were made for
+    quite another catalogue: long ones always share some words with some tool.
+    """
+    return min(1.0, max(covered, likeness) ** 0.54)
+
+
+def _by_best(found: Floats) -> Floats:
+    best = float(found.max(initial=0.0))
+    return found / best if best else found

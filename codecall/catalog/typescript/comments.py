@@ -1,0 +1,157 @@
+"""Comments in TypeScript declarations: short, on one line, and unable to end the comment they stand in."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import cast
+
+from codecall.catalog.javascript import literal
+
+JsonObject = Mapping[str, object]
+
+MAX_READ = 20_000
+"""Characters of a description that are read."""
+MAX_DEFAULT = 40
+"""Characters of a default value that is shown."""
+MAX_PATTERN = 40
+"""Characters of a regular expression that is shown."""
+
+_RANGES = (
+    ("minimum", "maximum", ""),
+    ("minLength", "maxLength", " characters"),
+    ("minItems", "maxItems", " items"),
+    ("minProperties", "maxProperties", " properties"),
+)
+_UNSPOKEN = ("not", "if", "dependencies", "dependentRequired", "dependentSchemas", "contains", "propertyNames")
+"""Keywords for which TypeScript has no words, or none that are short."""
+
+
+def shortened(text: str, limit: int) -> str:
+    """`text` on one line; cut at a word, with `…`, where it has more than `limit` characters."""
+    line = " ".join(text[:MAX_READ].split())
+    if len(line) <= limit:
+        return line
+    head = line[: limit - 1]
+    return (head.rsplit(" ", 1)[0] if " " in head else head).rstrip(" ,;:") + "…"
+
+
+def comment(text: str) -> str:
+    """A comment that says `text`, whatever is in it."""
+    return f"/* {_harmless(text)} */"
+
+
+def doc(text: str) -> str:
+    """A doc comment that says `text`, whatever is in it."""
+    return f"/** {_harmless(text)} */"
+
+
+def _harmless(text: str) -> str:
+    if not text.isascii() or not text.isprintable():
+        text = "".join(character for character in text if _shows(character))
+    # A compiler takes a comment that begins with `@ts-…` for an instruction.
+    return re.sub(r"@(?=ts-)", "", text.replace("*/", "*\\/"))
+
+
+def _shows(character: str) -> bool:
+    """Whether a character stands for itself: no control, no mark that is invisible or reorders text, no half pair."""
+    return character.isprintable() and unicodedata.category(character) not in {"Cf", "Co", "Cn"}
+
+
+def note_of(body: JsonObject, also: JsonObject, *, limit: int, asked: bool) -> str:
+    """What a comment says of a schema: its description, then what types do not say; empty where there is nothing.
+
+    Args:
+        body: the schema.
+        also: the one schema it refers to or wraps; read for what `body` does not say.
+        limit: most characters of the description; 0 for no comment at all.
+        asked: whether this is something to be given to a tool: the bounds and the default of what a tool gives help
+            nobody.
+    """
+    if limit <= 0:
+        return ""
+    given = body.get("description") or also.get("description")
+    said = shortened(given, limit) if isinstance(given, str) else ""
+    facts = ", ".join(_facts({**also, **body}, said.lower(), asked=asked))
+    if not facts:
+        return said
+    return f"{said} ({facts})" if said else facts
+
+
+def _facts(body: JsonObject, said: str, *, asked: bool) -> Iterator[str]:
+    form = body.get("format")
+    if isinstance(form, str) and form and form.lower() not in said:
+        yield shortened(form, MAX_PATTERN)
+    if body.get("deprecated") is True and "deprecated" not in said:
+        yield "deprecated"
+    if not asked:
+        return
+    if body.get("type") == "integer" and "integer" not in said:
+        yield "integer"
+    for low, high, unit in _RANGES:
+        yield from _range(body, low, high, unit)
+    step = _number(body.get("multipleOf"))
+    if step is not None and step != "1":
+        yield f"multiple of {step}"
+    pattern = body.get("pattern")
+    if isinstance(pattern, str) and 0 < len(pattern) <= MAX_PATTERN and pattern not in said:
+        yield f"pattern {pattern}"
+    if body.get("uniqueItems") is True:
+        yield "each once"
+    if body.get("required") is True:
+        yield "required"
+    if any(keyword in body for keyword in _UNSPOKEN):
+        yield "further conditions"
+    shown = _default(body.get("default"))
+    if shown and "default" not in said:
+        yield f"default {shown}"
+
+
+def _range(body: JsonObject, low: str, high: str, unit: str) -> Iterator[str]:
+    least, most = _number(body.get(low)), _number(body.get(high))
+    if not unit:
+        # Draft 4 says with true that the bound itself is left out; later drafts give the bound here.
+        above, below = (_number(body.get(f"exclusive{name}")) for name in ("Minimum", "Maximum"))
+        if body.get("exclusiveMinimum") is True:
+            least, above = None, least
+        if body.get("exclusiveMaximum") is True:
+            most, below = None, most
+        if above is not None:
+            yield f"above {above}"
+        if below is not None:
+            yield f"below {below}"
+    if least is not None and most is not None:
+        yield f"{least}{unit}" if least == most else f"{least} to {most}{unit}"
+    elif least is not None and not (unit and least == "0"):
+        yield f"at least {least}{unit}"
+    elif most is not None:
+        yield f"at most {most}{unit}"
+
+
+def _number(value: object) -> str | None:
+    """A bound that says something: the ends of what a number can hold do not."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    if abs(value) >= 2**53 - 1:
+        return None
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _default(value: object) -> str:
+    """A default as a literal, if it is a short one that says more than "nothing"."""
+    items = cast("list[object]", value) if isinstance(value, list) else [value]
+    if not items or len(items) > MAX_DEFAULT // 4 or not all(map(_writable, items)):
+        return ""
+    shown = literal(cast("object", value))
+    return shown if len(shown) <= MAX_DEFAULT else ""
+
+
+def _writable(value: object) -> bool:
+    """Whether a value is a scalar that is short when it is written."""
+    if isinstance(value, str):
+        return 0 < len(value) <= MAX_DEFAULT
+    return isinstance(value, (bool, int, float)) and abs(value) <= 2**53

@@ -1,0 +1,69 @@
+"""`codecall describe`: schemas and examples of tools, as a model reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from codecall.cli import exit_codes as exits
+from codecall.cli.arguments import USUAL, AsJson, Chosen
+
+if TYPE_CHECKING:
+    from codecall.cli.output import Output
+
+JsonObject = dict[str, Any]
+
+
+async def describe(
+    names: Annotated[tuple[str, ...], Parameter(help="Exact names, as search gives them; URIs and prompts, too.")],
+    /,
+    *,
+    typescript: Annotated[bool, Parameter(negative="", help="Declarations in place of schemas.")] = False,
+    chosen: Chosen = USUAL,
+    as_json: AsJson = False,
+) -> int:
+    """Show what tools take and give, with examples. The answer is the one that a model gets of codecall_describe."""
+    from codecall.cli.arguments import configured
+    from codecall.cli.gateway import opened
+    from codecall.cli.output import Output
+
+    output = Output(as_json=as_json)
+    arguments = {"toolNames": list(dict.fromkeys(names)), "format": "typescript" if typescript else "json"}
+    with output.working("asking servers"):
+        async with opened(configured(chosen, output)) as gateway:
+            found = await gateway.ask("describe", arguments)
+    if as_json:
+        output.document(found)
+    else:
+        for number, tool in enumerate(found["tools"]):
+            if number:
+                output.text("")
+            _show(output, tool)
+        for name in found["notFound"]:
+            near = found.get("suggestions", {}).get(name)
+            meant = f"; did you mean {' or '.join(near)}?" if near else ""
+            output.note(f"there is no {name}{meant}", "bold red")
+    return exits.FAILED if found["notFound"] else exits.OK
+
+
+def _show(output: Output, tool: JsonObject) -> None:
+    from codecall.cli.output import harmless
+
+    kind = f" ({tool['kind']})" if "kind" in tool else ""
+    output.line(f"{tool['name']}{kind}", "bold cyan")
+    if "typescript" in tool:
+        output.text(harmless(tool["typescript"]))
+    elif tool["description"]:
+        output.line(tool["description"].strip())
+    for title, key in (("input", "inputSchema"), ("output", "outputSchema"), ("seen output", "observedOutput")):
+        if tool.get(key) is not None:
+            output.line(f"{title}:", "bold")
+            output.document(tool[key])
+    annotations: JsonObject = tool.get("annotations") or {}
+    hints = [name for name, said in annotations.items() if said is True]
+    if hints:
+        output.line(f"hints: {', '.join(hints)}", "dim")
+    for example in tool.get("usageExamples", ()):
+        output.line(f"// {example['description']}", "dim")
+        output.text(harmless(example["code"]))

@@ -1,0 +1,217 @@
+"""`codecall init`: a configuration from what other clients have, and the lines that make them use the gateway."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from codecall.cli import exit_codes as exits
+from codecall.cli.arguments import FILES, AsJson
+from codecall.errors import CodeCallError
+
+if TYPE_CHECKING:
+    from codecall.cli.client_files import ClientFiles, Collected
+    from codecall.cli.output import Output
+    from codecall.gateway.config.codecall_toml import Written
+    from codecall.gateway.config.mcp_clients import Snippet
+
+JsonObject = dict[str, Any]
+
+
+def init(
+    *,
+    from_: Annotated[
+        tuple[str, ...], Parameter(name="--from", negative="", help="Only these clients. Repeatable.")
+    ] = (),
+    config: Annotated[
+        tuple[Path, ...],
+        Parameter(name=("--config", "-c"), negative="", help="The servers of this file, not all clients'. Repeatable."),
+    ] = (),
+    output_file: Annotated[
+        Path, Parameter(name=("--output", "-o"), help="Where it is written; codecall.toml in this folder.")
+    ] = Path(FILES[0]),
+    force: Annotated[bool, Parameter(negative="", help="Write over a file that is there.")] = False,
+    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Ask nothing.")] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="Print what would be written, and write nothing.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Write a configuration from what other clients have, and print what makes each of them use the gateway.
+
+    Secrets are not copied: they become ${NAME}, and what to export is said.
+    """
+    from codecall.cli.client_files import collected
+    from codecall.cli.output import Output
+    from codecall.gateway.config.codecall_toml import written
+
+    output = Output(as_json=as_json)
+    found = _found(from_, config)
+    all_of_them = collected(found)
+    if not all_of_them.options.servers:
+        raise _nothing(found)
+    text = written(all_of_them.options)
+    path = output_file.expanduser().absolute()
+    if path.exists() and not (force or dry_run):
+        raise CodeCallError(
+            f"{path} exists already", code="EXISTS_ALREADY", hint="--force writes over it; --output names another file."
+        )
+    if not as_json:
+        _show_found(output, found, all_of_them)
+    if dry_run:
+        if not as_json:
+            output.text(text.text)
+    elif yes or _agreed(output, path):
+        _write(path, text.text)
+    else:
+        output.note("nothing was written")
+        return exits.FAILED
+    variables = _variables(path, text.text)
+    snippets = _snippets(found if from_ or not config else _found((), ()), path, variables)
+    notes = [*all_of_them.notes, *text.notes]
+    if as_json:
+        output.document(_told(path, text, all_of_them, snippets, notes, dry_run=dry_run))
+    else:
+        _show_next(output, path, snippets, notes, variables, dry_run=dry_run)
+    return exits.OK
+
+
+def _found(names: tuple[str, ...], files: tuple[Path, ...]) -> list[ClientFiles]:
+    """What was named; all clients, where nothing was."""
+    from codecall.cli.client_files import of_file, present
+    from codecall.gateway.config.mcp_clients import known
+
+    wanted = [known(name) for name in names]
+    clients = [each for each in present() if each.client in wanted] if names or files else [*present()]
+    return [*clients, *(of_file(file.expanduser().absolute()) for file in files)]
+
+
+def _nothing(found: list[ClientFiles]) -> CodeCallError:
+    from codecall.gateway.config.mcp_clients import CLIENTS, places
+
+    if found:
+        troubles = "; ".join(f"{each.name}: {each.trouble or 'no servers but the gateway'}" for each in found)
+        return CodeCallError(f"There are no servers to take over. {troubles}", code="NOTHING_FOUND")
+    looked = ", ".join(str(place.path) for client in CLIENTS for place in places(client))
+    return CodeCallError(
+        "No other client keeps servers here",
+        code="NOTHING_FOUND",
+        hint=f"Looked for {looked}. Write {FILES[0]} yourself (docs/gateway.md), or name servers with --server.",
+    )
+
+
+def _agreed(output: Output, path: Path) -> bool:
+    """Whether the person at the terminal wants it written."""
+    if output.as_json or not (sys.stdin.isatty() and output.err.is_terminal):
+        raise CodeCallError(
+            "There is nobody to ask whether to write it", code="USAGE", hint="Say --yes, or --dry-run to see it first."
+        )
+    from rich.prompt import Confirm
+
+    return Confirm.ask(f"Write {path}?", console=output.err, default=True)
+
+
+def _write(path: Path, text: str) -> None:
+    """For its owner alone: it may say where internal servers are."""
+    import os
+    import tempfile
+
+    try:
+        descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(draft).replace(path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as failure:
+        raise CodeCallError(f"Cannot write {path}: {failure.strerror}", code="CANNOT_WRITE") from None
+
+
+def _variables(path: Path, text: str) -> list[str]:
+    """The environment variables that a written configuration refers to."""
+    import tomllib
+
+    from codecall.gateway.config.codecall_toml import own_options
+    from codecall.gateway.config.variables import names_in
+
+    servers = own_options(path, tomllib.loads(text)).servers.values()
+    return sorted({name for server in servers for name in names_in(server)})
+
+
+def _snippets(found: list[ClientFiles], path: Path, variables: list[str]) -> list[Snippet]:
+    """For the clients that there are."""
+    from codecall.gateway.config.mcp_clients import snippet
+
+    program = _program()
+    arguments = ["serve", "--config", str(path)]
+    return [
+        snippet(each.client, arguments, program=program, variables=variables)
+        for each in found
+        if each.client is not None
+    ]
+
+
+def _program() -> str:
+    """The command by its path: clients with windows do not look where a shell does."""
+    import shutil
+
+    here = Path(sys.executable).parent
+    return shutil.which("codecall", path=str(here)) or shutil.which("codecall") or "codecall"
+
+
+def _told(
+    path: Path, text: Written, of: Collected, snippets: list[Snippet], notes: list[str], *, dry_run: bool
+) -> JsonObject:
+    from codecall.gateway.config.names import label
+
+    servers = [
+        {"name": name, "from": of.origins[name], "what": label(server)} for name, server in of.options.servers.items()
+    ]
+    clients = [
+        {"client": each.client, "path": str(each.path), "text": each.text, "command": each.command} for each in snippets
+    ]
+    body: JsonObject = {
+        "path": str(path),
+        "written": not dry_run,
+        "servers": servers,
+        "clients": clients,
+        "notes": notes,
+    }
+    return {**body, "text": text.text} if dry_run else body
+
+
+def _show_found(output: Output, found: list[ClientFiles], of: Collected) -> None:
+    from codecall.gateway.config.mcp_clients import TITLES
+    from codecall.gateway.config.names import label
+
+    if not output.err.is_terminal:
+        return
+    for each in found:
+        output.note(f"{TITLES[each.client] if each.client else 'Named'}: {', '.join(map(str, each.files))}", "bold")
+        for name, server in of.options.servers.items():
+            if of.origins[name] == each.name:
+                output.note(f"  {name}: {label(server)}", "")
+
+
+def _show_next(
+    output: Output, path: Path, snippets: list[Snippet], notes: list[str], variables: list[str], *, dry_run: bool
+) -> None:
+    from codecall.gateway.config.mcp_clients import TITLES
+
+    for note in notes:
+        output.note(note, "yellow")
+    if dry_run:
+        return
+    output.note(f"wrote {path}; codecall doctor tries it", "green")
+    for each in snippets:
+        output.line(f"{TITLES[each.client]}, {each.path}:", "bold")
+        output.text(each.text)
+        if each.command is not None:
+            output.line("or run:", "bold")
+            output.text(each.command)
+    if snippets and variables:
+        output.note(f"In place of … write the value; Claude Code must be started with it: {', '.join(variables)}")
+    output.note("Take the servers out there that are behind the gateway now, or models see them twice.")

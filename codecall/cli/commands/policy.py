@@ -1,0 +1,170 @@
+"""`codecall policy`: the language of scripts and its limits, printed from the data that decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from cyclopts import Parameter
+
+from codecall.cli import exit_codes as exits
+from codecall.cli.arguments import AsJson, PresetName
+from codecall.sandbox.agentscript.policy import (
+    GLOBALS,
+    MEMBERS,
+    NEVER_NAMES,
+    NODES,
+    PREFIXES,
+    SOURCE,
+    TYPE_PLACES,
+    TYPESCRIPT,
+    VARIANTS,
+    Row,
+    Rules,
+    Verdict,
+    allowed_members,
+)
+
+if TYPE_CHECKING:
+    from codecall.cli.output import Output
+    from codecall.options import Preset
+
+JsonObject = dict[str, Any]
+
+TABLES: Mapping[str, Mapping[str, Row]] = {
+    "syntax": NODES,
+    "forms": VARIANTS,
+    "globals": GLOBALS,
+    "members": MEMBERS,
+    "names": NEVER_NAMES,
+    "prefixes": PREFIXES,
+    "text": SOURCE,
+    "typescript": TYPESCRIPT,
+    "types": TYPE_PLACES,
+}
+"""The tables of the policy by the names under which they are printed."""
+
+SWITCHES: Mapping[Verdict, str] = {
+    "loops": "allow_loops",
+    "regex": "allow_regex",
+    "console": "allow_console",
+    "clock": "allow_clock",
+}
+"""Verdicts that a preset decides, and its field."""
+
+
+class Rule(NamedTuple):
+    """One row of the policy under one preset."""
+
+    table: str
+    row: Row
+    allowed: bool
+
+
+def policy(
+    words: Annotated[tuple[str, ...], Parameter(help="Print only rules whose name contains one of these.")] = (),
+    /,
+    *,
+    preset: PresetName = None,
+    as_json: AsJson = False,
+) -> int:
+    """Print the language: what scripts may use, what not, why, and what to write instead; and the limits.
+
+    It is printed from the data that decides when a script is run.
+    """
+    from codecall.cli.commands.presets import plainly
+    from codecall.cli.output import Output
+    from codecall.options import PRESET_ENVIRONMENT_VARIABLE, resolve_preset
+
+    output = Output(as_json=as_json)
+    limits = resolve_preset(preset)
+    language = Rules.of(limits)
+    found = [rule for rule in rules(language) if not words or _is_about(rule, words)]
+    if as_json:
+        named = preset or _named_by(PRESET_ENVIRONMENT_VARIABLE)
+        output.document(
+            {
+                "preset": named,
+                "rules": [_told(rule, language) for rule in found],
+                **({} if words else {"limits": limits.model_dump()}),
+            }
+        )
+    elif output.rich:
+        _print(output, found, language, None if words else limits)
+    else:
+        for rule in found:
+            verdict = "allowed" if rule.allowed else "refused"
+            output.line_of([verdict, rule.table, rule.row.name, rule.row.reason, rule.row.instead])
+        if not words:
+            for field, value in limits.model_dump().items():
+                output.line_of(["limit", field, plainly(value)])
+    if not found:
+        output.note(f"No rule is about {' or '.join(words)}; what has no rule is refused", "yellow")
+    return exits.OK if found else exits.FAILED
+
+
+def rules(language: Rules) -> Iterator[Rule]:
+    """Every row of the policy, with what becomes of it under these switches."""
+    for table, rows in TABLES.items():
+        for row in rows.values():
+            yield Rule(table, row, language.permit(row.verdict))
+
+
+def _is_about(rule: Rule, words: tuple[str, ...]) -> bool:
+    return any(word.casefold() in rule.row.name.casefold() for word in words)
+
+
+def _named_by(variable: str) -> str:
+    import os
+
+    return os.environ.get(variable) or "secure"
+
+
+def _told(rule: Rule, language: Rules) -> JsonObject:
+    row = rule.row
+    told: JsonObject = {"table": rule.table, "name": row.name, "allowed": rule.allowed}
+    if row.verdict in SWITCHES:
+        told["decidedBy"] = SWITCHES[row.verdict]
+    if not rule.allowed:
+        told |= {"kind": row.kind, "reason": row.reason, "instead": row.instead}
+    elif rule.table == "globals" and (members := allowed_members(row.name, language)):
+        told["members"] = sorted(members)
+    return told
+
+
+def _print(output: Output, found: list[Rule], language: Rules, limits: Preset | None) -> None:
+    from rich.text import Text
+
+    from codecall.cli.commands.presets import meanings, shown
+    from codecall.cli.output import Column
+
+    for table in TABLES:
+        here = [rule for rule in found if rule.table == table]
+        if not here:
+            continue
+        output.show(Text(f"\n{table}", style="bold underline"))
+        allowed = list(dict.fromkeys(rule.row.name for rule in here if rule.allowed))
+        if allowed:
+            output.show(
+                Text.assemble(("allowed ", "bold green"), ", ".join(map(_with_members(language, table), allowed)))
+            )
+        refused = [rule.row for rule in here if not rule.allowed]
+        columns = [Column("refused", "bold red"), Column("why", "dim"), Column("instead")]
+        if refused:
+            output.table(columns, dict.fromkeys((_named(row), row.reason, row.instead) for row in refused))
+    if limits is not None:
+        said = meanings()
+        rows = ([field, shown(value), said[field]] for field, value in limits.model_dump().items())
+        output.table([Column("limit", "bold"), Column("value", right=True), Column("of", "dim")], rows, "Limits")
+
+
+def _named(row: Row) -> str:
+    return f"{row.name} ({SWITCHES[row.verdict]})" if row.verdict in SWITCHES else row.name
+
+
+def _with_members(language: Rules, table: str):
+    def named(name: str) -> str:
+        members = allowed_members(name, language) if table == "globals" else None
+        return f"{name} ({', '.join(sorted(members))})" if members else name
+
+    return named

@@ -1,0 +1,86 @@
+"""`codecall presets`: limits and language of presets, side by side."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from itertools import pairwise
+from typing import Annotated, cast
+
+from cyclopts import Parameter
+
+from codecall.cli.arguments import AsJson
+from codecall.options import Preset
+
+# ----------------------------------------------------------------------------------------------------
+# `codecall presets`: limits and language of presets, side by side.
+
+
+def presets(
+    names: Annotated[tuple[str, ...], Parameter(help="Presets to compare: names, or paths of preset files.")] = (),
+    /,
+    *,
+    differing: Annotated[bool, Parameter(negative="", help="Leave out what is the same in all.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare presets: every limit, and which parts of the language they allow; those that ship, or those named."""
+    pass
+    from codecall.cli.output import Column, Output
+    from codecall.options import PRESET_NAMES, Preset, load_preset
+
+    output = Output(as_json=as_json)
+    chosen = {name: load_preset(name) for name in names or PRESET_NAMES}
+    values = {field: [getattr(preset, field) for preset in chosen.values()] for field in Preset.model_fields}
+    differ = [field for field, row in values.items() if any(value != row[0] for value in row)]
+    if as_json:
+        output.document({"presets": {name: preset.model_dump() for name, preset in chosen.items()}, "differ": differ})
+        return
+    said = meanings()
+    if not output.rich:
+        for field in values if not differing else differ:
+            output.line_of([field, *map(plainly, values[field])])
+        return
+    columns = [Column("field", "bold"), *(Column(name, right=True) for name in chosen), Column("limits", "dim")]
+    rows = ([field, *map(shown, values[field]), said[field]] for field in differ)
+    output.table(columns, rows, "What differs")
+    same = [field for field in values if field not in differ]
+    if same and not differing:
+        columns = [Column("field", "bold"), Column("in all", right=True), Column("limits", "dim")]
+        output.table(columns, ([field, shown(values[field][0]), said[field]] for field in same), "What is the same")
+
+
+# ----------------------------------------------------------------------------------------------------
+# The fields of presets as commands print them: values, and what each limits.
+
+
+def meanings() -> dict[str, str]:
+    """What each field of a preset limits: the first sentence of its definition, so that this is written once."""
+    try:
+        source = inspect.getsource(Preset)
+    except OSError:  # an installation without sources
+        return dict.fromkeys(Preset.model_fields, "")
+    body = cast("ast.ClassDef", ast.parse(source).body[0]).body
+    told: dict[str, str] = {}
+    for field, said in pairwise(body):
+        match field, said:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
+                told[name] = " ".join(text.split()).partition(". ")[0].rstrip(".")
+            case _:
+                pass
+    return told
+
+
+def shown(value: object) -> str:
+    """A value of a preset as a person reads it."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case _:
+            return str(value)
+
+
+def plainly(value: object) -> str:
+    """The same for a program."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,80 @@
+"""`codecall search`: tools by what they do, as a model finds them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from codecall.cli import exit_codes as exits
+from codecall.cli.arguments import USUAL, AsJson, Chosen
+
+if TYPE_CHECKING:
+    from codecall.cli.output import Output
+
+JsonObject = dict[str, Any]
+
+
+async def search(
+    queries: Annotated[
+        tuple[str, ...], Parameter(help="What the tool should do, each in quotes; none: an overview.")
+    ] = (),
+    /,
+    *,
+    top: Annotated[int | None, Parameter(name=("--top", "-n"), help="Most to show.")] = None,
+    app: Annotated[tuple[str, ...], Parameter(negative="", help="Only tools of these servers. Repeatable.")] = (),
+    kind: Annotated[
+        tuple[Literal["tool", "resource", "template", "prompt"], ...],
+        Parameter(negative="", help="What to look for; tools, where it is left out. Repeatable."),
+    ] = (),
+    detail: Annotated[
+        Literal["brief", "full", "typescript"],
+        Parameter(help="How much to show of each; brief, if left out. full adds the schemas."),
+    ] = "brief",
+    chosen: Chosen = USUAL,
+    as_json: AsJson = False,
+) -> int:
+    """Find tools by what they do. The answer is the one that a model gets of codecall_search."""
+    from codecall.cli.arguments import configured
+    from codecall.cli.gateway import opened
+    from codecall.cli.output import Output
+
+    output = Output(as_json=as_json)
+    arguments: JsonObject = {"query": list(queries) or "", "detail": detail}
+    if top is not None:
+        arguments["topK"] = top
+    if app or kind:
+        arguments["filter"] = {**({"appIds": list(app)} if app else {}), **({"kinds": list(kind)} if kind else {})}
+    with output.working("asking servers"):
+        async with opened(configured(chosen, output)) as gateway:
+            found = await gateway.ask("search", arguments)
+    if as_json:
+        output.document(found)
+    else:
+        _show(output, found, overview=not any(query.strip() for query in queries))
+    return exits.OK if found["tools"] else exits.FAILED
+
+
+def _show(output: Output, found: JsonObject, *, overview: bool) -> None:
+    from codecall.cli.output import Column, harmless
+
+    hits: list[JsonObject] = found["tools"]
+    if any("typescript" in hit for hit in hits):
+        for hit in hits:
+            output.text(harmless(hit["typescript"]))
+    else:
+        columns = [Column("score", "yellow", right=True), Column("name", "bold"), Column("what it does")]
+        rows = ([f"{hit['score']:.2f}", hit["name"], hit.get("description", "")] for hit in hits)
+        if hits:
+            output.table(columns, rows)
+        for hit in hits:
+            if "inputSchema" in hit:
+                output.line_of([hit["name"]]) if not output.rich else output.line(hit["name"], "bold")
+                output.document({key: hit.get(key) for key in ("inputSchema", "outputSchema", "annotations")})
+    if output.rich and (overview or not hits):
+        for app in found.get("apps", ()):
+            output.line(f"{app['appId']}: {', '.join(app['central'])}", "dim")
+    if found.get("suggestions") and not overview:
+        output.note(f"try instead: {', '.join(found['suggestions'])}")
+    for warning in found.get("warnings", ()):
+        output.note(warning, "yellow")

@@ -1,0 +1,114 @@
+"""`codecall serve`: put CodeCall in front of servers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, cast
+
+from cyclopts import Group, Parameter
+
+from codecall.cli.arguments import Chosen, PresetName, places
+
+if TYPE_CHECKING:
+    from codecall.gateway.config.options import GatewayOptions
+
+_REACHED = Group("How it is reached", sort_key=5)
+_SHOWN = Group("What is shown, and what may be used", sort_key=6)
+
+Globs = tuple[str, ...]
+
+
+def serve(
+    *servers: Annotated[str, Parameter(help="More servers: URLs, and command lines in quotes.")],
+    chosen: Chosen = Chosen(),  # noqa: B008 - frozen
+    transport: Annotated[
+        Literal["stdio", "http"] | None,
+        Parameter(group=_REACHED, help="stdio unless the configuration says otherwise."),
+    ] = None,
+    host: Annotated[str | None, Parameter(group=_REACHED, help="Address for http; 127.0.0.1 if nobody says.")] = None,
+    port: Annotated[int | None, Parameter(group=_REACHED, help="Port for http; 8000 if nobody says, 0: any.")] = None,
+    insecure: Annotated[
+        bool, Parameter(group=_REACHED, negative="", help="Listen where others reach it, though nobody signs in.")
+    ] = False,
+    expose: Annotated[
+        Literal["auto", "always", "never"] | None,
+        Parameter(group=_SHOWN, help="The four meta-tools: always, never, or when all tools would take too much room."),
+    ] = None,
+    preset: PresetName = None,
+    allow: Annotated[
+        Globs, Parameter(group=_SHOWN, negative="", help="Only these tools: `glob`, `server:glob`. Repeatable.")
+    ] = (),
+    deny: Annotated[Globs, Parameter(group=_SHOWN, negative="", help="Not these tools. Repeatable.")] = (),
+    read_only: Annotated[
+        bool, Parameter(group=_SHOWN, negative="", help="Only tools that say they change nothing.")
+    ] = False,
+    allow_destructive: Annotated[
+        bool, Parameter(group=_SHOWN, negative="", help="Also tools that say they may destroy something.")
+    ] = False,
+    canonical_names: Annotated[
+        bool, Parameter(group=_SHOWN, negative="", help="Call the meta-tools codecall:search and so on.")
+    ] = False,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Parameter(group=_REACHED, help="What is logged, to standard error."),
+    ] = "warning",
+) -> int:
+    """Put CodeCall in front of servers: over stdio, or HTTP.
+
+    Ends with 0 when its client has left, and by the signal when SIGTERM or Ctrl-C tells it to end.
+    """
+    from codecall.errors import CodeCallError
+    from codecall.gateway.config.load import with_access
+    from codecall.gateway.warm_start.door import opened
+
+    words = sys.argv[2:]
+    try:
+        configuration = chosen.configuration(servers)
+        for note in configuration.notes:
+            print(note, file=sys.stderr)
+        options = with_access(
+            configuration.options, allow=allow, deny=deny, read_only=read_only, destructive=allow_destructive
+        )
+        reached = {"transport": transport, "host": host, "port": port}
+        options = _changed(options, reached, expose, preset, canonical=canonical_names)
+        if options.serve.transport == "stdio" and (unused := [word for word in ("host", "port") if reached[word]]):
+            said = " and ".join(f"--{word}" for word in unused)
+            print(f"warning: {said}: not used over stdio; --transport http listens there", file=sys.stderr)
+        files = [*configuration.files, *([] if chosen.named or servers else places()), *_preset_files(options)]
+
+        from codecall.gateway.serve.serve import serve
+
+        return serve(options, words=words, files=files, insecure=insecure, log_level=log_level.upper())
+    except CodeCallError as failure:
+        if (door := opened()) is not None:
+            door.fail(f"The gateway could not start: {failure.message}")
+        raise
+
+
+def _changed(
+    options: GatewayOptions, reached: Mapping[str, object], expose: str | None, preset: str | None, *, canonical: bool
+) -> GatewayOptions:
+    """The options with what the command line says instead."""
+    from codecall.gateway.config.options import ExposeOptions, ServeOptions
+
+    given = {name: value for name, value in reached.items() if value is not None}
+    serve = ServeOptions.read({**options.serve.model_dump(), **given}, where="serve")
+    changed: dict[str, object] = {"serve": serve}
+    if expose is not None:
+        changed["expose"] = ExposeOptions.read({**options.expose.model_dump(), "mode": expose}, where="expose")
+    plugin = dict(options.codecall)
+    if preset is not None:
+        plugin["vm"] = {"preset": preset}
+    if canonical:
+        plugin.pop("toolNameSeparator", None)
+        plugin["tool_name_separator"] = ":"
+    return options.model_copy(update={**changed, "codecall": plugin})
+
+
+def _preset_files(options: GatewayOptions) -> list[Path]:
+    """The file of the limits, where they are in one of the user's: clients are told of limits."""
+    vm = options.codecall.get("vm")
+    preset = cast("Mapping[str, object]", vm).get("preset") if isinstance(vm, Mapping) else None
+    return [Path(preset).absolute()] if isinstance(preset, str) and preset.endswith(".toml") else []

@@ -1,0 +1,38 @@
+"""What may be told of an exception of the server: to the caller what was meant for him, to the log its frames.
+
+The text of an exception that nobody wrote for a client may hold a path, a query or a password; it goes nowhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+from fastmcp.exceptions import DisabledError, FastMCPError, NotFoundError
+from mcp import MCPError
+from pydantic import ValidationError
+
+from codecall.options import SanitizationOptions
+from codecall.redaction.patterns import clean_text
+
+logger = logging.getLogger("codecall")
+
+_MEANT_FOR_CLIENTS = (FastMCPError, MCPError, NotFoundError, DisabledError)
+
+
+def is_unexpected(failure: Exception) -> bool:
+    """Whether `failure` is neither FastMCP's nor the protocol's way of saying something: a bug, to be logged."""
+    return not isinstance(failure, (*_MEANT_FOR_CLIENTS, ValidationError))
+
+
+def told(failure: Exception, sanitization: SanitizationOptions) -> str:
+    """What a client may read of `failure`: its cleaned text if that was meant for clients, else only its type."""
+    text = clean_text(str(failure), sanitization) if isinstance(failure, _MEANT_FOR_CLIENTS) else ""
+    return text or f"the server failed ({type(failure).__name__})"
+
+
+def log_unexpected(doing: str, failure: Exception) -> None:
+    """Log a bug: what was being done, the type of the exception and the frames it passed."""
+    if is_unexpected(failure):
+        frames = "".join(traceback.format_tb(failure.__traceback__))
+        logger.error("%s failed with %s\n%s", doing, type(failure).__name__, frames)

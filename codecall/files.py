@@ -1,0 +1,88 @@
+"""Files that only this user writes: caches, which are believed when they are read again, and configurations that nobody
+has named."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+# ----------------------------------------------------------------------------------------------------
+# Files that only this user writes: caches, which are believed when they are read again, and configurations that nobody
+
+
+def make_folders(folder: Path) -> None:
+    """Make `folder`, and those above it that are missing, for their owner alone.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
+
+
+def refuse_what_others_left(path: Path, status: os.stat_result) -> None:
+    """Refuse a file that was found, and not named, and that is not this user's or the system's own. Where each user has
+    a group for themselves alone, that group may write to it, as new files there let it.
+
+    Raises:
+        PermissionError: it is another user's, or others may write to it.
+    """
+    if sys.platform == "win32":
+        return
+    if status.st_uid not in (os.geteuid(), 0):
+        raise PermissionError(f"{path} belongs to another user")
+    if status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _alone_in_group(status)):
+        raise PermissionError(f"others may write to {path}")
+
+
+def _alone_in_group(status: os.stat_result) -> bool:
+    """Whether nobody but the file's owner is in its group."""
+    if sys.platform == "win32":
+        return True
+    import grp
+    import pwd
+
+    try:
+        group, owner = grp.getgrgid(status.st_gid), pwd.getpwuid(status.st_uid)
+    except KeyError:
+        return False
+    return group.gr_name == owner.pw_name and {*group.gr_mem} <= {owner.pw_name}
+
+
+def refuse_what_others_write(path: Path, status: os.stat_result) -> None:
+    """Refuse a file or folder that somebody else could have written to.
+
+    Raises:
+        PermissionError: it is another user's, or others may write to it.
+    """
+    if sys.platform == "win32":  # rights are lists there, and a user's folders are closed to others
+        return
+    if status.st_uid != os.geteuid():
+        raise PermissionError(f"{path} belongs to another user; choose another cache_dir")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(f"others may write to {path}; chmod go-w, or choose another cache_dir")
+
+
+# ----------------------------------------------------------------------------------------------------
+# Pages as files: whole or not at all, and for their owner only.
+
+
+def write_page(path: str | os.PathLike[str], page: str) -> None:
+    """Write a page, in place of what has that name; readable by its owner only.
+
+    Raises:
+        OSError: it cannot be written; what had that name is as it was.
+    """
+    target = Path(path)
+    handle, name = tempfile.mkstemp(prefix=".trace-", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(page)
+        os.replace(name, target)  # noqa: PTH105 - beside mkstemp, which gives a name
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

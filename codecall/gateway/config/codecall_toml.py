@@ -1,0 +1,222 @@
+"""Our own TOML from options, for `codecall init`: what differs from the defaults, with comments that teach.
+
+TOML is written here, not by a library: the values of options are texts, numbers, truth values, lists and tables, whose
+TOML is nearly their JSON, and the small writers there are put no comments between them.
+
+Secrets are not copied. What looks like one becomes a reference (`${GITHUB_TOKEN}`), and a note says what to export.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+
+from pydantic.alias_generators import to_camel, to_snake
+
+from codecall.errors import OptionsError
+from codecall.gateway.config.names import fitted
+from codecall.gateway.config.options import (
+    AccessOptions,
+    AnyServer,
+    ExposeOptions,
+    GatewayOptions,
+    HttpServer,
+    OpenApiServer,
+    ServeOptions,
+    StdioServer,
+)
+from codecall.gateway.config.secrets import without_secrets
+from codecall.gateway.config.variables import ROOTED, escaped
+from codecall.options import Options, refuse_two_spellings
+
+# ----------------------------------------------------------------------------------------------------
+# Our own configuration files: every field of `GatewayOptions`, nothing unknown, paths from the file's folder.
+
+_KINDS: Final[Mapping[str, type[StdioServer | HttpServer | OpenApiServer]]] = {
+    "command": StdioServer,
+    "url": HttpServer,
+    "openapi": OpenApiServer,
+}
+_PARTS: Final[Mapping[str, type[Options]]] = {"access": AccessOptions, "expose": ExposeOptions, "serve": ServeOptions}
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+
+def own_options(file: Path, data: Mapping[str, object]) -> GatewayOptions:
+    """The options that a file of ours holds.
+
+    Raises:
+        OptionsError: something unknown, of the wrong type or out of range. Names the file and the field.
+    """
+    values = dict(data)
+    values.pop("$schema", None)
+    entries = values.pop("servers", {})
+    if not isinstance(entries, dict):
+        raise OptionsError(f"{file}: servers: a table of servers by name is needed")
+    servers: dict[str, AnyServer] = {}
+    for name, entry in cast("dict[object, object]", entries).items():
+        where = f"{file}: servers.{name}"
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise OptionsError(f"{where}: is no name of a server; {fitted(str(name))} would be one")
+        servers[name] = server_of(entry, where, file.parent)
+    for key, part in _PARTS.items():
+        if isinstance(given := values.get(key), dict):
+            refuse_two_spellings(part, cast("dict[str, object]", given), f"{file}: {key}")
+    for key in ("cache_dir", "cacheDir"):
+        if isinstance(given := values.get(key), str):
+            values[key] = _rooted(given, file.parent)
+    # The prefix is a path's, so that fields of the top stand behind a colon as the others do.
+    try:
+        return GatewayOptions.read({**values, "servers": servers}, where="", shown=False)
+    except OptionsError as failure:
+        raise OptionsError(f"{file}: {failure.message}") from None
+
+
+def server_of(entry: object, where: str, folder: Path) -> AnyServer:
+    """One server of a file of ours. Its kind follows from the one of `command`, `url` and `openapi` that it has.
+
+    Raises:
+        OptionsError: it has none of them, or several, or something else is wrong.
+    """
+    if not isinstance(entry, dict):
+        raise OptionsError(f"{where}: a table is needed")
+    values = dict(cast("dict[str, object]", entry))
+    kinds = [key for key in _KINDS if key in values]
+    if len(kinds) != 1:
+        found = f"{' and '.join(kinds)} are given" if kinds else "none is given"
+        raise OptionsError(f"{where}: exactly one of command, url and openapi is needed, {found}{_unknown(values)}")
+    model = _KINDS[kinds[0]]
+    for key in ("cwd", "env_file", "envFile", "openapi"):
+        if isinstance(given := values.get(key), str):
+            values[key] = _rooted(given, folder)
+    if isinstance(access := values.get("access"), dict):
+        refuse_two_spellings(AccessOptions, cast("dict[str, object]", access), f"{where}.access")
+    return model.read(values, where=where, shown=False)
+
+
+def _unknown(keys: Iterable[str]) -> str:
+    """The keys that no server has, and those that may be meant."""
+    known = dict.fromkeys(name for model in _KINDS.values() for name in model.names())
+    said = ""
+    for key in keys:
+        if key not in known and key not in map(to_camel, known):
+            near = get_close_matches(to_snake(key), known, n=1)
+            said += f"; unknown: {key}" + (f" (did you mean {near[0]}?)" if near else "")
+    return said
+
+
+def _rooted(path: str, folder: Path) -> str:
+    return path if not path or ROOTED.match(path) else escaped(str(folder)) + f"/{path.removeprefix('./')}"
+
+
+# ----------------------------------------------------------------------------------------------------
+# Our own TOML from options, for `codecall init`: what differs from the defaults, with comments that teach.
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+_HEAD: Final = """\
+# What `codecall serve` runs; docs/gateway.md explains every option.
+# `${NAME}` stands for an environment variable, read when a server starts; `${NAME:-text}` has a default.
+"""
+
+_COMMENTS: Final[Mapping[str, str]] = {
+    "access": "Which tools may be used, for servers that do not say: allow, deny, read_only, destructive.",
+    "expose": "auto: CodeCall's four tools once the definitions take more than `share` of the context; always, never.",
+    "serve": "How clients reach the gateway: stdio, or http with host, port, path and auth.",
+    "codecall": "Options of the plugin: vm.preset, top_k, audit and the rest.",
+    "rate_limits": "How often tools may be called.",
+}
+_SERVERS: Final = """\
+# The servers behind the gateway. Each may also say: enabled, description, call_timeout_s, idle_s, per_client, and
+# access = { read_only = true } or { allow = ["…"], deny = ["…"] }.
+"""
+
+
+class Written(NamedTuple):
+    """A configuration as text."""
+
+    text: str
+    notes: tuple[str, ...]
+    """The environment variables to set, as their values were not copied, and which secret each holds."""
+
+
+def written(options: GatewayOptions) -> Written:
+    """The options as the text of a TOML file, which `read_config` reads back as they are, but for secrets.
+
+    Raises:
+        OptionsError: an option of the plugin or of rate limits holds null, which TOML has no word for.
+    """
+    safe, notes = without_secrets(options)
+    parts = [_HEAD, *(_lines(_changed(safe, but=("servers", *_COMMENTS)), "") or [])]
+    for field, comment in _COMMENTS.items():
+        value: object = getattr(safe, field)
+        if value == GatewayOptions.model_fields[field].get_default(call_default_factory=True):
+            continue
+        table = _changed(value) if isinstance(value, Options) else cast("Mapping[str, object]", value)
+        parts.append(f"\n# {comment}\n[{field}]\n" + "".join(_lines(table, field)))
+    if safe.servers:
+        parts.append("\n" + _SERVERS)
+    for name, server in safe.servers.items():
+        parts.append(f"\n[servers.{name}]\n" + "".join(_lines(_server(server), f"servers.{name}")))
+    return Written("".join(parts), notes)
+
+
+def _server(server: StdioServer | HttpServer | OpenApiServer) -> dict[str, object]:
+    """What a server is comes first."""
+    changed = _changed(server)
+    first = [key for key in ("command", "args", "url", "openapi") if key in changed]
+    return {key: changed[key] for key in (*first, *(key for key in changed if key not in first))}
+
+
+def _changed(options: Options, but: Sequence[str] = ()) -> dict[str, object]:
+    """The options that differ from their defaults."""
+    changed: dict[str, object] = {}
+    for name, field in type(options).model_fields.items():
+        value: object = getattr(options, name)
+        if name not in but and (field.is_required() or value != field.get_default(call_default_factory=True)):
+            changed[name] = _changed(value) if isinstance(value, Options) else value
+    return changed
+
+
+def _lines(table: Mapping[str, object], where: str) -> list[str]:
+    return [f"{_key(key)} = {_value(value, f'{where}.{key}'.lstrip('.'))}\n" for key, value in table.items()]
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _text(key)
+
+
+def _value(value: object, where: str) -> str:
+    match value:
+        case bool() | int():
+            return json.dumps(value)
+        case float():
+            return repr(value) if abs(value) != float("inf") and value == value else str(value)  # noqa: PLR0124 - nan
+        case str():
+            return _text(value)
+        case Path():
+            return _text(str(value))
+        case list() | tuple():
+            items = cast("Sequence[object]", value)
+            return f"[{', '.join(_value(item, f'{where}[{index}]') for index, item in enumerate(items))}]"
+        case Mapping():
+            pairs = cast("Mapping[str, object]", value)
+            inner = ", ".join(f"{_key(key)} = {_value(item, f'{where}.{key}')}" for key, item in pairs.items())
+            return f"{{ {inner} }}" if inner else "{}"
+        case _:
+            raise OptionsError(
+                f"{where}: a value of type {type(value).__name__} cannot be written as TOML",
+                hint="Leave it out, or keep the configuration as JSON or YAML.",
+            )
+
+
+def _text(text: str) -> str:
+    """A text in quotes. JSON's escapes are TOML's, but for pairs of surrogates and for DEL, so neither is written."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise OptionsError("a text holds half a character and cannot be written as TOML") from None
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,324 @@
+"""Servers and access rules as words of the command line."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from codecall.errors import OptionsError
+from codecall.gateway.config.codecall_toml import own_options
+from codecall.gateway.config.formats import SUFFIXES, read_document
+from codecall.gateway.config.mcp_clients import TITLES, Client, find, known, places
+from codecall.gateway.config.mcp_servers import Layer, Surroundings, layers_of, translated
+from codecall.gateway.config.names import fitted, name_of_command, name_of_url
+from codecall.gateway.config.options import (
+    AccessOptions,
+    AnyServer,
+    GatewayOptions,
+    HttpServer,
+    OpenApiServer,
+    StdioServer,
+)
+from codecall.gateway.config.variables import input_variable
+
+# ----------------------------------------------------------------------------------------------------
+# Configurations, whoever wrote them: of Claude Desktop, Claude Code, Cursor and VS Code, of FastMCP, and our own.
+
+
+class Configuration(NamedTuple):
+    """What was read."""
+
+    options: GatewayOptions
+    files: tuple[Path, ...] = ()
+    """Every file that was read or, of a client, looked for: when one changes or appears, the rest is old."""
+    notes: tuple[str, ...] = ()
+    """What a person should know: what was left out, renamed, or must be set. For the error output."""
+
+
+def read_config(path: str | os.PathLike[str], *, folder: Path | None = None, found: bool = False) -> Configuration:
+    """The configuration in a file; its format is found by its content.
+
+    Args:
+        folder: Whose servers count in a file that has some for each project; None: the working directory.
+        found: Nobody has named it: it must be a file that nobody else writes.
+
+    Raises:
+        OptionsError: it cannot be read, is malformed, or holds what it must not. Names the file and the field, and
+            shows no value.
+    """
+    file = Path(path).expanduser().absolute()
+    data = read_document(file, found=found)
+    layers = layers_of(file, data, folder or Path.cwd())
+    if layers is None:
+        return Configuration(own_options(file, data), (file,))
+    return _combined(layers, (file,))
+
+
+def read_client(client: Client | str, *, folder: Path | None = None) -> Configuration:
+    """The servers of a client (`claude-desktop`, `claude-code`, `cursor`, `vscode`), from all files in which it keeps
+    some. Of two with one name the nearer counts: the project's before the user's.
+
+    Raises:
+        OptionsError: there is none of its files, or one cannot be used, or is one that somebody else may write to.
+    """
+    name = known(client)
+    usual = [place.path for place in places(name, folder=folder)]
+    files = find(name, folder=folder)
+    if name in ("claude-desktop", "vscode"):
+        # Files of several installations: what is found first is what the client reads, beside the project's.
+        users = [place.path for place in places(name, folder=folder) if place.scope == "user" and place.path in files]
+        files = [file for file in files if file not in users[1:]]
+    if not files:
+        looked = ", ".join(map(str, usual))
+        raise OptionsError(f"no configuration of {TITLES[name]} was found; looked for {looked}")
+    layers: list[Layer] = []
+    for file in files:
+        found = layers_of(file, read_document(file, found=True), folder or Path.cwd())
+        if found is None:
+            raise OptionsError(f"{file}: holds no servers in the form of {TITLES[name]}")
+        layers.extend(found)
+    return _combined(layers, usual)
+
+
+def _combined(layers: Iterable[Layer], files: Sequence[Path]) -> Configuration:
+    """One configuration of several sets of servers of one client; of two with one name the nearer counts."""
+    ordered = sorted(layers, key=lambda layer: layer.rank)
+    off = {name for layer in ordered for name in layer.off}
+    off_in_project = {name for layer in ordered for name in layer.off_in_project}
+    servers: dict[str, AnyServer] = {}
+    origins: dict[str, tuple[str, str]] = {}
+    seen: dict[str, str] = {}
+    notes: list[str] = []
+    for layer in ordered:
+        for name, entry in layer.servers.items():
+            fit = fitted(name)
+            where = f"{layer.where}: {name}"
+            if name in seen:
+                notes.append(f"{where}: left out, {seen[name]} has one of that name, which counts more")
+                continue
+            why = ""
+            if fit in origins:
+                other, place = origins[fit]
+                why = f": {other} in {place} is {fit}"
+                fit = numbered(fit, origins)
+            origins[fit], seen[name] = (name, layer.where), layer.where
+            done = translated(entry, Surroundings(where, layer.folder, layer.inputs))
+            notes.extend(f"{where}: {note}" for note in done.notes)
+            notes.extend(_asked(where, done.inputs))
+            if done.server is None:
+                continue
+            if fit != name:
+                notes.append(f"{where}: is called {fit} here{why}")
+            disabled = name in off or (layer.scope == "project" and name in off_in_project)
+            servers[fit] = done.server.model_copy(update={"enabled": False}) if disabled else done.server
+    return Configuration(GatewayOptions(servers=servers), tuple(files), tuple(notes))
+
+
+def numbered(name: str, taken: Collection[str]) -> str:
+    """`name`, or the first of `name_2`, `name_3` … that is free."""
+    if name not in taken:
+        return name
+    return next(free for number in count(2) if (free := f"{name[:56]}_{number}") not in taken)
+
+
+def _asked(where: str, inputs: Iterable[str]) -> Iterable[str]:
+    for identity in inputs:
+        variable = input_variable(identity)
+        if variable not in os.environ:
+            yield f"{where}: asks for {identity}: set the environment variable {variable}"
+
+
+def merge(sources: Sequence[Configuration]) -> Configuration:
+    """Several configurations as one: the servers of all, and every other option from the one that sets it.
+
+    Raises:
+        OptionsError: two have a server of the same name, or set the same option otherwise. Names both sources.
+    """
+    servers: dict[str, AnyServer] = {}
+    values: dict[str, object] = {}
+    origins: dict[str, str] = {}
+
+    def claim(key: str, origin: str, *, same: bool = False) -> None:
+        if key in origins and not same:
+            raise OptionsError(f"{key} is given twice: by {origins[key]} and by {origin}")
+        origins.setdefault(key, origin)
+
+    for source in sources:
+        origin = ", ".join(str(file) for file in source.files if file.exists()) or "the command line"
+        for name, server in source.options.servers.items():
+            claim(f"servers.{name}", origin)
+            servers[name] = server
+        for field in source.options.model_fields_set - {"servers"}:
+            value: object = getattr(source.options, field)
+            claim(field, origin, same=field in values and values[field] == value)
+            values[field] = value
+    files = tuple(dict.fromkeys(file for source in sources for file in source.files))
+    notes = tuple(note for source in sources for note in source.notes)
+    return Configuration(GatewayOptions.read({**values, "servers": servers}, where="", shown=False), files, notes)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Servers and access rules as words of the command line.
+
+_NAMED: Final = re.compile(r"(?P<name>(?=[^=]*[a-z])[A-Za-z][A-Za-z0-9_-]{0,63})=(?P<rest>.+)", re.DOTALL)
+"""`name=server`. Without a small letter it is a variable for the program, as a shell takes it."""
+_VARIABLE: Final = re.compile(r"(?P<name>[A-Z_][A-Z0-9_]*)=(?P<value>.*)", re.DOTALL)
+_URL: Final = re.compile(r"https?://", re.IGNORECASE)
+_SCRIPTS: Final = {".py": (sys.executable,), ".js": ("node",), ".mjs": ("node",), ".cjs": ("node",)}
+
+
+def servers_from(words: Iterable[str]) -> Configuration:
+    """The servers that words name, each with or without `name=` before it:
+
+        https://mcp.example.com/mcp                a URL
+        "uvx mcp-server-git --repository ."        a command
+        "TOKEN=${TOKEN} uvx mcp-server-github"     a command with environment variables
+        server.py, server.js                       a file that Python or Node runs
+
+    Raises:
+        OptionsError: a word is none of these, or two servers have one name.
+    """
+    servers: dict[str, AnyServer] = {}
+    for word in words:
+        named = _NAMED.fullmatch(word)
+        text = named["rest"] if named else word
+        server, name = _server_of(text.strip(), named["name"] if named else None)
+        _add(servers, named["name"] if named else name, server)
+    return Configuration(GatewayOptions(servers=servers))
+
+
+def openapi_servers(words: Iterable[str]) -> Configuration:
+    """The REST APIs of OpenAPI documents: paths or URLs, each with or without `name=` before it.
+
+    Raises:
+        OptionsError: a file does not exist, or two have one name.
+    """
+    servers: dict[str, AnyServer] = {}
+    for word in words:
+        named = _NAMED.fullmatch(word) if not _URL.match(word) else None
+        document = named["rest"] if named else word
+        if _URL.match(document):
+            name = name_of_url(document)
+        else:
+            file = Path(document).expanduser().absolute()
+            if not file.is_file():
+                raise OptionsError(f"--openapi: {file} is no file")
+            document, name = str(file), fitted(file.name.partition(".")[0])
+        _add(servers, named["name"] if named else name, OpenApiServer(openapi=document))
+    return Configuration(GatewayOptions(servers=servers))
+
+
+def _add(servers: dict[str, AnyServer], name: str, server: AnyServer) -> None:
+    if name in servers:
+        raise OptionsError(f"two servers are called {name}", hint=f'Give one another name: {name}2="…".')
+    servers[name] = server
+
+
+def _server_of(text: str, name: str | None) -> tuple[AnyServer, str]:
+    """The server and the name it gets if none was given. Errors quote no more than a first word."""
+    if _URL.match(text):
+        return HttpServer.read({"url": text}, where=name or "url", shown=False), name_of_url(text)
+    file = Path(text).expanduser()
+    if file.suffix.lower() in SUFFIXES and not re.search(r"\s", text):
+        raise OptionsError(f"{text}: is a file of data, no server", hint="Give it with --config, or with --openapi.")
+    if (runner := _SCRIPTS.get(file.suffix.lower())) and (file.is_file() or not re.search(r"\s", text)):
+        if not file.is_file():
+            raise OptionsError(f"{text}: there is no such file")
+        server = StdioServer(command=runner[0], args=(*runner[1:], str(file.absolute())))
+        plain = file.stem in ("server", "main", "index", "app")
+        return server, fitted(file.absolute().parent.name if plain else file.stem)
+    try:
+        words = _split(text)
+    except ValueError:
+        raise OptionsError(f"{name or 'server'}: a quotation mark is not closed") from None
+    env: dict[str, str] = {}
+    while words and (variable := _VARIABLE.fullmatch(words[0])):
+        env[variable["name"]] = variable["value"]
+        del words[0]
+    if not words:
+        raise OptionsError(f"{name or 'server'}: a URL, a command or a file is needed")
+    return StdioServer(command=words[0], args=tuple(words[1:]), env=env), name_of_command(words[0], words[1:])
+
+
+def _split(text: str) -> list[str]:
+    """The words of a command as the shell of this system would give them."""
+    if os.name != "nt":
+        return shlex.split(text)
+    return [word[1:-1] if word[:1] == word[-1:] == '"' else word for word in shlex.split(text, posix=False)]
+
+
+def with_access(
+    options: GatewayOptions,
+    *,
+    allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
+    read_only: bool | Sequence[str] = False,
+    destructive: bool | Sequence[str] = False,
+) -> GatewayOptions:
+    """The options with rules of the command line added. They count for every server, or for one when they begin with
+    its name and a colon (`git:git_push`; `*:` stands for all, before a tool with a colon in its name).
+
+    Args:
+        allow: Globs that stand in place of those the configuration allows.
+        deny: Globs beside those the configuration denies.
+        read_only: For all servers, or for those named. It is never taken back.
+        destructive: Destructive tools that may be used: all, or globs.
+
+    Raises:
+        OptionsError: a rule names a server that there is not.
+    """
+    if not (allow or deny or read_only or destructive):
+        return options
+    globs = destructive if not isinstance(destructive, bool) else ()
+    rules = {"allow": _sorted(options, allow), "deny": _sorted(options, deny), "destructive": _sorted(options, globs)}
+    only = () if isinstance(read_only, bool) else tuple(read_only)
+    for name in only:
+        _known(options, name)
+
+    def changed(access: AccessOptions, server: str | None) -> AccessOptions:
+        keys = (None, server) if server is not None else (None,)
+        added = {rule: tuple(glob for key in keys for glob in found.get(key, ())) for rule, found in rules.items()}
+        loosened: bool | tuple[str, ...] = access.destructive
+        if destructive is True:
+            loosened = True
+        elif added["destructive"] and loosened is not True:
+            loosened = (*(loosened or ()), *added["destructive"])
+        return AccessOptions(
+            allow=added["allow"] or access.allow,
+            deny=(*access.deny, *added["deny"]),
+            read_only=access.read_only or read_only is True or server in only,
+            destructive=loosened,
+        )
+
+    servers = {
+        name: server.model_copy(update={"access": changed(server.access or options.access, name)})
+        for name, server in options.servers.items()
+    }
+    return options.model_copy(update={"servers": servers, "access": changed(options.access, None)})
+
+
+def _sorted(options: GatewayOptions, words: Sequence[str]) -> dict[str | None, list[str]]:
+    """The globs of `words` by server; None: those of all."""
+    found: dict[str | None, list[str]] = {}
+    for word in words:
+        server, colon, glob = word.partition(":")
+        if colon and server == "*":
+            found.setdefault(None, []).append(glob)
+        elif colon and _known(options, server, word):
+            found.setdefault(server, []).append(glob)
+        else:
+            found.setdefault(None, []).append(word)
+    return found
+
+
+def _known(options: GatewayOptions, name: str, word: str | None = None) -> bool:
+    if name in options.servers:
+        return True
+    rule = "" if word is None else f"{word}: "
+    raise OptionsError(f"{rule}there is no server {name!r:.80}; known: {', '.join(options.servers) or 'none'}")

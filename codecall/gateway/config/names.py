@@ -1,0 +1,180 @@
+"""Names of servers: made to fit, found for those that were given none; and what of a server may be printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Final
+from urllib.parse import urlsplit
+
+from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
+
+RUNNERS: Final = frozenset(
+    {"uvx", "uv", "npx", "npm", "bunx", "bun", "pnpm", "pnpx", "yarn", "pipx", "docker", "podman", "python", "python3"}
+    | {"py", "node", "deno", "cmd", "tsx", "ts-node"}
+)
+"""Programs that start another one, which their arguments name."""
+
+_STEPS: Final = frozenset({"run", "tool", "dlx", "exec", "x", "/c", "-m", "--"})
+"""Words of theirs that are not its name."""
+_OF_UV: Final = frozenset(
+    {"--from", "--with", "--python", "-p", "--package", "--project", "--directory", "--env-file", "--index-url", "-i"}
+    | {"--index", "--default-index", "--extra-index-url", "-w", "--with-editable", "--with-requirements"}
+)
+_OF_DOCKER: Final = frozenset(
+    {"-e", "--env", "--env-file", "-v", "--volume", "--mount", "--name", "--network", "--platform", "-w", "--workdir"}
+    | {"-l", "--label", "-p", "--publish", "--entrypoint", "-m", "--memory", "--cpus", "--cap-add", "--cap-drop"}
+    | {"--add-host", "-u", "--user"}
+)
+_OF_NODE: Final = frozenset({"-p", "--package", "--env-file"})
+_VALUED: Final = {
+    **dict.fromkeys(("uv", "uvx"), _OF_UV),
+    **dict.fromkeys(("docker", "podman"), _OF_DOCKER),
+    **dict.fromkeys(("npx", "npm", "bunx", "bun", "pnpm", "pnpx", "yarn", "node", "tsx"), _OF_NODE),
+}
+"""Flags of theirs that take the next word; the same letter is something else to another."""
+_PLAIN: Final = frozenset(
+    {"-y", "--yes", "-q", "--quiet", "-s", "--silent", "--isolated", "--no-cache", "--refresh", "--offline", "--bun"}
+    | {"-i", "--interactive", "-t", "--tty", "-it", "-ti", "--rm", "--init", "--read-only", "--privileged"}
+    | {"-u", "-I", "-S", "-E", "-B", "-O", "-IS", "-A", "--allow-all", "--prefer-offline", "--no-install"}
+)
+"""Flags of theirs that stand alone. Of all others nobody knows whether the next word is theirs, or what it is."""
+_CODE: Final = frozenset({"-c", "--call", "--eval", "--print"})
+"""Flags of theirs that make a program of the next word."""
+_AFFIXES: Final = re.compile(r"^(?:mcp[-_]server[-_]|server[-_]|mcp[-_])|[-_]mcp[-_]server$|[-_]mcp$|[-_]server$", re.I)
+_GENERIC: Final = frozenset({"", "mcp", "server", "mcp-server", "mcp_server", "main", "index", "app", "start", "cli"})
+_PREFIXES: Final = frozenset({"www", "mcp", "api"})
+_PLAIN_PATHS: Final = frozenset({"", "mcp", "mcp/", "sse", "sse/"})
+_VERSION: Final = re.compile(r"(?<=.)(?:@|==|>=|<=|~=|\[).*$")
+
+LONGEST: Final = 64
+"""Characters of a name."""
+
+
+def fitted(name: str) -> str:
+    """`name` in the form names of servers have: `My Server!` becomes `My_Server`, `3d` becomes `server_3d`."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")
+    if plain and not plain[0].isalpha():
+        plain = f"server_{plain}"
+    return plain[:LONGEST].rstrip("_-") or "server"
+
+
+def stem(command: str) -> str:
+    """The program without its folder and ending, in lower case."""
+    return re.sub(r"\.(?:exe|cmd|bat|ps1)$", "", PureWindowsPath(command).name, flags=re.IGNORECASE).lower()
+
+
+def started_by(command: str, args: Sequence[str]) -> str:
+    """The package, module, image or file that a command starts: `mcp-server-git` for `uvx --quiet mcp-server-git`; the
+    command itself where that is not certain, for the word could be anything, even a secret."""
+    runner = stem(command)
+    if not _is_runner(runner):
+        return command
+    skip = False
+    for word in args:
+        if skip:
+            skip = False
+        elif word in _CODE or (runner in ("node", "bun", "deno") and word in ("-e", "-p")):
+            break
+        elif word in _VALUED.get(runner, ()):
+            skip = True
+        elif word in _STEPS or word in _PLAIN or re.match(r"--allow-|-.*=", word):
+            continue
+        elif word.startswith("-"):
+            break
+        elif _is_runner(stem(word)):
+            runner = stem(word)
+        else:
+            # A word with blanks may be code, one with `=` an assignment.
+            code = (runner == "cmd" and " " in word) or re.match(r"\w+=(?!=)", word)
+            return command if code or _looks_secret(word) else word
+    return command
+
+
+def _is_runner(program: str) -> bool:
+    return program in RUNNERS or re.fullmatch(r"python\d(?:\.\d+)?", program) is not None
+
+
+def shown_program(command: str) -> str:
+    """The base name of the first word of a command, which is no secret; else words that stand for it."""
+    name = PureWindowsPath(next(iter(command.split()), "")).name
+    return "its program" if not name or len(name) > LONGEST or _looks_secret(name) else f"`{name}`"
+
+
+def _looks_secret(word: str) -> bool:
+    from codecall.gateway.config.secrets import is_secret  # loads patterns, and most starts name no server
+
+    return "://" not in word and is_secret("argument", word)
+
+
+def name_of_command(command: str, args: Sequence[str]) -> str:
+    """A name for a server that is a program: `git` for `uvx mcp-server-git`, `memory` for
+    `npx -y @modelcontextprotocol/server-memory`."""
+    started = started_by(command, args)
+    if "://" in started:
+        return _name_of_source(started)
+    scope, _, package = started.rpartition("/") if started.startswith("@") else ("", "", started)
+    package = _VERSION.sub("", package)
+    if not scope:
+        package = PurePosixPath(PureWindowsPath(package).as_posix()).name.partition(":")[0]
+        package = re.sub(r"\.(?:py|m?js|ts|exe|cmd|bat)$", "", package, flags=re.IGNORECASE)
+    plain = _AFFIXES.sub("", _AFFIXES.sub("", package)) if package.lower() not in _GENERIC else ""
+    if plain.lower() in _GENERIC:
+        plain = scope.lstrip("@") or package
+    return fitted(plain)
+
+
+def name_of_url(url: str) -> str:
+    """A name for a server behind a URL: `sentry` for `https://mcp.sentry.dev/mcp`."""
+    host = _host(url)
+    if re.fullmatch(r"[\d.]+|.*:.*", host):
+        return fitted(host)
+    labels = host.split(".")
+    while len(labels) > 2 and labels[0] in _PREFIXES:
+        del labels[0]
+    return fitted(labels[0])
+
+
+def _name_of_source(url: str) -> str:
+    """The repository of `git+https://…`, else the host: other paths may hold what is secret."""
+    if not url.startswith("git+"):
+        return name_of_url(url)
+    try:
+        repository = PurePosixPath(urlsplit(url).path).name.partition("@")[0].removesuffix(".git")
+    except ValueError:
+        repository = ""
+    plain = _AFFIXES.sub("", _AFFIXES.sub("", repository))
+    return fitted(plain) if plain and not _looks_secret(repository) else name_of_url(url)
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def label(server: AnyServer) -> str:
+    """What a server is, in words that hold no secret: the program and what it starts, or a URL's host."""
+    match server:
+        case StdioServer():
+            started = started_by(server.command, server.args)
+            shown = _bare(started) if "://" in started else started
+            # Arguments that stand in `command`, where they do not belong, may be anything.
+            program = server.command.split()[0] if re.search(r"\s-|\s\w+=|://", server.command) else server.command
+            return program if started == server.command else f"{program} {shown}"
+        case HttpServer():
+            return _bare(server.url)
+        case OpenApiServer():
+            return f"OpenAPI {_bare(server.openapi)}"
+
+
+def _bare(url: str) -> str:
+    """A URL without what may be a secret: user, query, and the path, in which some services put a key."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url.partition("?")[0]
+    netloc, slash, path = rest.partition("?")[0].partition("/")
+    shown = netloc.rpartition("@")[2]
+    return f"{scheme}://{shown}{slash}{path if path in _PLAIN_PATHS else '…'}"

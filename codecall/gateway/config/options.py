@@ -1,0 +1,154 @@
+"""What a gateway is told: the servers behind it, what of them may be used, how it is exposed and served.
+
+`reading` makes it of the files that people already have, of our own TOML or YAML, or of the command line. Texts may
+name environment variables (`${TOKEN}`, `${TOKEN:-default}`, `${env:TOKEN}`); they are replaced when a server is started
+and stay as written everywhere else. What may hold a secret is left out when options are shown (`repr`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from codecall.options import Options
+
+Globs = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(strict=False)]
+"""Names of tools as their server writes them, or globs (`*`, `?`)."""
+
+Text = Annotated[str, Field(min_length=1, max_length=32_768)]
+Seconds = Annotated[float, Field(gt=0, le=86_400, strict=False)]
+"""Seconds, up to a day."""
+
+ServerName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
+"""Name of a server, which is its namespace and its app: tools are called `<name>_<tool>`."""
+
+
+class AccessOptions(Options):
+    """Which tools of a server may be used. What may not be is neither listed, nor found, nor called."""
+
+    allow: Globs | None = None
+    """Only these; None: all."""
+    deny: Globs = ()
+    """Not these, whatever `allow` says."""
+    read_only: bool = False
+    """Only tools that say they change nothing (`readOnlyHint`)."""
+    destructive: bool | Globs = False
+    """Tools that say they may destroy something (`destructiveHint` is given and true): all, those named, or none."""
+
+
+class ServerOptions(Options):
+    """What all servers share."""
+
+    enabled: bool = True
+    """False leaves the server out."""
+    description: str | None = Field(default=None, max_length=4_000)
+    """What it is for, told to models that search."""
+    access: AccessOptions | None = None
+    """Which of its tools may be used; None: what the gateway says for all."""
+    start_timeout_s: Seconds = 30.0
+    """Seconds it may take to start and to answer its first request."""
+    call_timeout_s: Seconds = 120.0
+    """Seconds one call may take that has told of no progress; each progress notification begins them anew."""
+    idle_s: Annotated[float, Field(ge=0, le=86_400, strict=False)] = 300.0
+    """Seconds without a call after which it is stopped; 0: never."""
+    per_client: bool = False
+    """Give each client of the gateway a connection, and so a process, of its own. False: all share one."""
+
+
+class StdioServer(ServerOptions):
+    """A server that is a program, spoken to over its standard input and output."""
+
+    command: Text
+    """The program: a path, or a name on the PATH."""
+    args: Annotated[tuple[str, ...], Field(strict=False, repr=False)] = ()
+    """Its arguments."""
+    env: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
+    """Environment variables beside the few that every program gets (PATH, HOME and the like)."""
+    env_file: str | None = Field(default=None, min_length=1)
+    """A file with more of them, `NAME=value` a line; `env` counts before it. Read when the server starts."""
+    cwd: str | None = None
+    """The folder it is started in; None: the gateway's."""
+
+
+class HttpServer(ServerOptions):
+    """A server behind a URL."""
+
+    url: Text = Field(repr=False)
+    """Where it is."""
+    transport: Literal["http", "sse"] | None = None
+    """Streamable HTTP or the older SSE; None: SSE where the path ends in `/sse`."""
+    headers: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
+    """Headers of every request."""
+    auth: str | None = Field(default=None, min_length=1, repr=False)
+    """`oauth`: signs in with a browser, tokens are kept by FastMCP; any other text is a bearer token."""
+
+
+class OpenApiServer(ServerOptions):
+    """A REST API described by an OpenAPI document; its operations are tools."""
+
+    openapi: Text = Field(repr=False)
+    """Path or URL of the document, JSON or YAML."""
+    base_url: str | None = Field(default=None, min_length=1, repr=False)
+    """Where the API is; None: the first server that the document names."""
+    headers: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
+    """Headers of every request."""
+
+
+AnyServer = StdioServer | HttpServer | OpenApiServer
+
+
+class ExposeOptions(Options):
+    """Whether clients list the servers' tools or CodeCall's four."""
+
+    mode: Literal["auto", "always", "never"] = "auto"
+    """`always`: the four meta-tools; `never`: the tools themselves; `auto`: the tools while their definitions are small
+    enough, above that the meta-tools."""
+    share: Annotated[float, Field(gt=0, le=1, strict=False)] = 0.02
+    """Share of the context that definitions may take before `auto` switches."""
+    context_tokens: int = Field(default=200_000, ge=1_000, le=100_000_000)
+    """Tokens of the model's context."""
+
+
+class ServeOptions(Options):
+    """How clients reach the gateway."""
+
+    transport: Literal["stdio", "http"] = "stdio"
+    """Standard input and output, or streamable HTTP."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = Field(default=8000, ge=0, le=65_535)
+    """Port to listen on; 0: any that is free."""
+    path: str = Field(default="/mcp", pattern=r"^/[\w./-]*$")
+    """Path of the endpoint."""
+    auth: Mapping[str, object] | None = Field(default=None, repr=False)
+    """A FastMCP auth provider: `{"provider": "jwt", …}`; see docs/gateway.md. None: everybody who reaches the port."""
+    allowed_hosts: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Names under which clients may reach it (`Host`), beside this machine's own; none: any, unless it listens on the
+    loopback address."""
+    allowed_origins: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Origins of web pages that may use it."""
+
+
+class GatewayOptions(Options):
+    """Everything `codecall serve` takes."""
+
+    name: str = Field(default="codecall", min_length=1, max_length=100)
+    """The server's name, as clients see it."""
+    servers: Mapping[ServerName, AnyServer] = Field(default_factory=dict[str, AnyServer])
+    """The servers behind it by name."""
+    access: AccessOptions = AccessOptions()
+    """Which tools may be used, for servers that do not say."""
+    expose: ExposeOptions = ExposeOptions()
+    """What clients list."""
+    serve: ServeOptions = ServeOptions()
+    """How clients reach it."""
+    cache_dir: str | Path | Literal[False] | None = None
+    """Where catalogues of servers are kept from one start to the next; None: `codecall` in the user's cache folder,
+    False: nowhere."""
+    codecall: Mapping[str, object] = Field(default_factory=dict[str, object], repr=False)
+    """Options of the plugin, as `CodeCallPlugin.init` takes them: `vm`, `top_k`, `audit` and the rest."""
+    rate_limits: Mapping[str, object] | None = Field(default=None, repr=False)
+    """Options of `RateLimitPlugin.init`; None: no limits."""

@@ -1,0 +1,267 @@
+"""References in configurations: `${TOKEN}` and its kin, replaced when a server is started and not before.
+
+    ${NAME}  ${env:NAME}          the environment variable; in arguments, what `env` of the same server sets comes first
+    ${NAME:-default}              the same, with a text for one that is unset or empty
+    ${input:id}                   what VS Code would ask a person for: the environment variable CODECALL_INPUT_<ID>
+    ${workspaceFolder}            the folder the gateway was started in (files of a project: the project's)
+    ${workspaceFolderBasename}    its last part
+    ${userHome}  ${pathSeparator} the home folder, `/` or `\\`
+    $${NAME}                      the text `${NAME}` itself
+
+Errors name the variable and the server, never a value.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar, cast
+
+from codecall.errors import OptionsError
+from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
+
+# ----------------------------------------------------------------------------------------------------
+# Files of environment variables (`.env`): `NAME=value` a line, as editors and shells write them.
+
+_LINE = re.compile(
+    r"""[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.-]*)[ \t]*=[ \t]*
+    (?:'(?P<single>[^']*)'|"(?P<double>(?:\\.|[^"\\])*)"|(?!['"])(?P<plain>[^\r\n]*?))
+    [ \t]*(?:(?<![^\s"'=])\#[^\r\n]*)?(?:\r?\n|\r|\Z)""",
+    re.VERBOSE | re.DOTALL,
+)
+_EMPTY = re.compile(r"[ \t]*(?:\#[^\r\n]*)?(?:\r?\n|\r|\Z)")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_MEANINGS = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def read_env_file(file: Path, *, where: str) -> dict[str, str]:
+    """The variables of a file. Values stand alone, or in quotes, which may hold several lines; `#` begins a comment.
+
+    Raises:
+        OptionsError: it cannot be read, or a line is something else. `where` is the option that names the file.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as failure:
+        raise OptionsError(f"{where}: {file} cannot be read: {failure.strerror}") from None
+    except UnicodeDecodeError:
+        raise OptionsError(f"{where}: {file} is not UTF-8") from None
+    variables: dict[str, str] = {}
+    place = 0
+    while place < len(text):
+        if empty := _EMPTY.match(text, place):
+            place = empty.end()
+            continue
+        line = _LINE.match(text, place)
+        if line is None:
+            raise OptionsError(f"{where}: {file}, line {text.count(chr(10), 0, place) + 1} is not NAME=value")
+        variables[line["name"]] = _value(line)
+        place = line.end()
+    return variables
+
+
+def _value(line: re.Match[str]) -> str:
+    if line["double"] is not None:
+        return _ESCAPE.sub(lambda found: _MEANINGS.get(found[1], found[1]), line["double"])
+    return line["single"] if line["single"] is not None else line["plain"]
+
+
+# ----------------------------------------------------------------------------------------------------
+# References in configurations: `${TOKEN}` and its kin, replaced when a server is started and not before.
+
+REFERENCE = re.compile(
+    r"\$(?P<escaped>\$\{)|\$\{(?:(?P<kind>[A-Za-z]+):(?!-))?(?P<name>[A-Za-z_][\w.-]*|/)(?::-(?P<default>[^}]*))?\}"
+)
+"""One reference, or the escaped beginning of one. Braces with anything else in them are no reference."""
+
+ROOTED = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|[A-Za-z][A-Za-z0-9+.-]+://|\$?\$\{")
+"""How a path begins that is not taken from the folder of its file: a root, a home, a URL, a reference."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+Server = TypeVar("Server", StdioServer, HttpServer, OpenApiServer)
+
+
+def input_variable(identity: str) -> str:
+    """The environment variable that stands for an input of VS Code: `CODECALL_INPUT_API_KEY` for `api-key`."""
+    return "CODECALL_INPUT_" + re.sub(r"\W", "_", identity).upper()
+
+
+def escaped(text: str) -> str:
+    """`text` in a form that stays as it is when references are replaced."""
+    return text.replace("${", "$${")
+
+
+class _Replacer:
+    """Replaces the references of one server, or of one part of the options, and remembers what was missing."""
+
+    def __init__(self, where: str, environ: Mapping[str, str]) -> None:
+        self.where = where
+        self.environ = environ
+        self._wrong: dict[str, None] = {}
+        self._unset: dict[str, None] = {}
+
+    def text(self, text: str, place: str, own: Mapping[str, str] | None = None) -> str:
+        """`text` with its references replaced; variables in `own` count before the environment."""
+        return REFERENCE.sub(lambda found: self._one(found, place, own or {}), text)
+
+    def texts(self, texts: Mapping[str, str], place: str) -> dict[str, str]:
+        """The values of a mapping."""
+        return {key: self.text(value, f"{place}.{key}") for key, value in texts.items()}
+
+    def refuse(self, problem: str) -> None:
+        """Take note of something that is wrong."""
+        self._wrong[f"{self.where}.{problem}"] = None
+
+    def finish(self) -> None:
+        """Raises `OptionsError` naming everything that was missing or wrong."""
+        if not self._wrong:
+            return
+        hint = f"Set {', '.join(self._unset)} in the environment codecall is started in." if self._unset else None
+        raise OptionsError("; ".join(self._wrong), hint=hint)
+
+    def _one(self, found: re.Match[str], place: str, own: Mapping[str, str]) -> str:
+        if found["escaped"]:
+            return "${"
+        kind, name, default = found["kind"], found["name"], found["default"]
+        if kind is None and default is None and (known := _known(name)) is not None:
+            return known
+        variable = {None: name, "env": name, "input": input_variable(name)}.get(kind)
+        if variable is None or name == "/":
+            self.refuse(f"{place}: ${{{kind}:{name}}} means nothing here; $${{ stands for ${{ itself")
+            return ""
+        value = own.get(variable, self.environ.get(variable))
+        if value or (value is not None and default is None):
+            return value
+        if default is not None:
+            return default
+        asked = f"the input {name} is asked for: " if kind == "input" else ""
+        self.refuse(f"{place}: {asked}environment variable {variable} is not set")
+        self._unset[variable] = None
+        return ""
+
+
+def _known(name: str) -> str | None:
+    match name:
+        case "workspaceFolder":
+            return str(Path.cwd())
+        case "workspaceFolderBasename":
+            return Path.cwd().name
+        case "userHome":
+            return str(Path.home())
+        case "pathSeparator" | "/":
+            return os.sep
+        case _:
+            return None
+
+
+def resolved(server: Server, *, name: str, environ: Mapping[str, str] | None = None) -> Server:
+    """The options of the server `name` with everything in place: references, `~`, the variables of its `env_file`.
+
+    Reads that file, which is small, and nothing else. For the one call that starts the server: the result holds
+    secrets, which its `repr` does not show.
+
+    Raises:
+        OptionsError: a variable is not set, or a file cannot be read. Names them all, and no value.
+    """
+    replacer = _Replacer(f"servers.{name}", os.environ if environ is None else environ)
+    match server:
+        case StdioServer():
+            changes = _of_program(server, replacer)
+        case HttpServer():
+            changes = {
+                "url": replacer.text(server.url, "url"),
+                "headers": replacer.texts(server.headers, "headers"),
+                "auth": None if server.auth is None else replacer.text(server.auth, "auth"),
+            }
+        case OpenApiServer():
+            changes = {
+                "openapi": _path(replacer.text(server.openapi, "openapi")),
+                "base_url": None if server.base_url is None else replacer.text(server.base_url, "base_url"),
+                "headers": replacer.texts(server.headers, "headers"),
+            }
+    for field in ("command", "url", "openapi", "auth", "base_url"):
+        if changes.get(field) == "":
+            replacer.refuse(f"{field}: nothing is left of it once its references are replaced")
+    # A library that meets these in a header or URL would show the value in its error.
+    for field, text in {
+        "url": changes.get("url"),
+        "base_url": changes.get("base_url"),
+        "auth": changes.get("auth"),
+        **{f"headers.{key}": value for key, value in cast("dict[str, str]", changes.get("headers", {})).items()},
+    }.items():
+        if isinstance(text, str) and _CONTROL.search(text):
+            replacer.refuse(f"{field}: a line break or another control character is in it")
+    replacer.finish()
+    return server.model_copy(update=changes)
+
+
+def _of_program(server: StdioServer, replacer: _Replacer) -> dict[str, object]:
+    filed: dict[str, str] = {}
+    if server.env_file is not None:
+        file = Path(_path(replacer.text(server.env_file, "env_file")))
+        replacer.finish()
+        filed = read_env_file(file, where=f"{replacer.where}.env_file")
+    env = {**filed, **{key: replacer.text(value, f"env.{key}", filed) for key, value in server.env.items()}}
+    return {
+        "command": _path(replacer.text(server.command, "command", env)),
+        "args": tuple(replacer.text(each, f"args[{index}]", env) for index, each in enumerate(server.args)),
+        "env": env,
+        "env_file": None,
+        "cwd": None if server.cwd is None else _path(replacer.text(server.cwd, "cwd", env)),
+    }
+
+
+def _path(text: str) -> str:
+    """`~` at the beginning is the home folder."""
+    return str(Path.home()) + text[1:] if text == "~" or text.startswith(("~/", "~\\")) else text
+
+
+def resolved_values(
+    values: Mapping[str, object], *, where: str, environ: Mapping[str, str] | None = None
+) -> dict[str, object]:
+    """A copy of nested options (`serve.auth`, `codecall`, `rate_limits`) with references replaced in every text.
+
+    Raises:
+        OptionsError: a variable is not set. Names them all, under `where`, and no value.
+    """
+    replacer = _Replacer(where, os.environ if environ is None else environ)
+
+    def walk(value: object, place: str) -> object:
+        match value:
+            case str():
+                return replacer.text(value, place)
+            case list() | tuple():
+                items = cast("list[object]", value)
+                return [walk(item, f"{place}[{index}]") for index, item in enumerate(items)]
+            case Mapping():
+                pairs = cast("Mapping[str, object]", value)
+                return {key: walk(item, f"{place}.{key}") for key, item in pairs.items()}
+            case _:
+                return value
+
+    done = {key: walk(item, key) for key, item in values.items()}
+    replacer.finish()
+    return done
+
+
+def names_in(server: AnyServer) -> tuple[str, ...]:
+    """The environment variables that the options of a server refer to without a default, each once."""
+    texts: list[str] = []
+    match server:
+        case StdioServer():
+            texts = [server.command, *server.args, *server.env.values(), server.cwd or "", server.env_file or ""]
+        case HttpServer():
+            texts = [server.url, *server.headers.values(), server.auth or ""]
+        case OpenApiServer():
+            texts = [server.openapi, server.base_url or "", *server.headers.values()]
+    names: dict[str, None] = {}
+    for found in (each for text in texts for each in REFERENCE.finditer(text)):
+        kind, name = found["kind"], found["name"]
+        if found["escaped"] or found["default"] is not None or (kind is None and _known(name) is not None):
+            continue
+        if kind in (None, "env", "input"):
+            names[input_variable(name) if kind == "input" else name] = None
+    return tuple(names)

@@ -1,0 +1,124 @@
+"""Whether clients list the servers' tools themselves or CodeCall's meta-tools.
+
+With `auto` the tools are listed while their definitions cost less than a share of the model's context. Above it the
+meta-tools are listed instead; and the tools again only when they cost less than `BACK` of that, so that a server whose
+tools come and go does not have clients list everything anew each time. Either way all tools can be called, and with
+`auto` the meta-tools too: a client that listed before a switch goes on with what it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
+
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import get_context
+from fastmcp.server.providers import Provider
+from fastmcp.server.transforms import GetToolNext
+from fastmcp.tools import Tool
+from fastmcp.utilities.versions import VersionSpec
+
+from codecall.gateway.config.options import ExposeOptions
+from codecall.plugin import CodeCallPlugin
+
+BACK: Final = 0.8
+"""Share of the limit below which `auto` goes back from the meta-tools to the tools."""
+
+Mode = Literal["tools", "meta_tools"]
+
+
+class Exposure(NamedTuple):
+    """What clients list, and why."""
+
+    mode: Mode
+    tokens: int
+    """What the definitions of all tools cost a model, about."""
+    limit: int
+    """Tokens up to which `auto` lists the tools themselves."""
+    why: str
+
+
+class Exposing:
+    """Decides what clients list, with each change of the tools anew."""
+
+    def __init__(self, options: ExposeOptions) -> None:
+        self._options = options
+        self._limit = int(options.share * options.context_tokens)
+        self._mode: Mode = "tools" if options.mode == "never" else "meta_tools"
+        self._decided = False
+        self.now = self._exposure(0)
+
+    def decide(self, tokens: int) -> bool:
+        """Whether clients list other things now that all definitions cost that much."""
+        old = self._mode
+        if self._options.mode == "auto":
+            back = self._limit if not self._decided or old == "tools" else int(BACK * self._limit)
+            self._mode = "tools" if tokens <= back else "meta_tools"
+        changed = self._decided and self._mode != old
+        self._decided = True
+        self.now = self._exposure(tokens)
+        return changed
+
+    def _exposure(self, tokens: int) -> Exposure:
+        mode, limit = self._options.mode, self._limit
+        if mode != "auto":
+            why = f'expose.mode is "{mode}"'
+        elif self._mode == "tools":
+            why = f"the tools' definitions take about {tokens:,} tokens, and {limit:,} are allowed to"
+        elif tokens > limit:
+            why = f"the tools' definitions would take about {tokens:,} tokens, more than the {limit:,} allowed"
+        else:
+            why = (
+                f"the tools' definitions would take about {tokens:,} tokens; after having been more than the "
+                f"{limit:,} allowed they are listed again at {int(BACK * limit):,}"
+            )
+        return Exposure(self._mode, tokens, limit, why)
+
+
+class ExposedPlugin(CodeCallPlugin):
+    """The plugin of a gateway: it stands aside while the tools themselves are listed."""
+
+    exposing: Exposing | None = None
+    """Asked in each listing; None: the meta-tools are listed."""
+    routes: Mapping[str, Provider] = MappingProxyType({})
+    """By name of a server, what gives its tools under the names that clients know."""
+
+    async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
+        """A tool of a server from that server alone. FastMCP asks all of them, each in a task of its own."""
+
+        async def routed(name: str, *, version: VersionSpec | None = None) -> Tool | None:
+            end = name.find("_")
+            while end > 0:
+                route = self.routes.get(name[:end])
+                if route is not None and (tool := await route.get_tool(name, version)) is not None:
+                    return tool
+                end = name.find("_", end + 1)
+            return await call_next(name, version=version)
+
+        return await super().get_tool(name, routed, version=version)
+
+    async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
+        """What clients list: as of any plugin, or the tools as they are."""
+        if self.exposing is not None and self.exposing.now.mode == "tools" and _in_request():
+            return tools
+        return await super().transform_tools(tools)
+
+
+def is_listing_tools(context: Context | None) -> bool:
+    """Whether the request of this context is a client's `tools/list`."""
+    request = context.request_context if context is not None else None
+    # FastMCP calls it an escape hatch to what the SDK knows of the request; test_exposing holds us to the name.
+    return getattr(getattr(request, "_srctx", None), "method", None) == "tools/list"
+
+
+def current() -> Context | None:
+    """The context of the request that is being answered; None outside of requests."""
+    try:
+        return get_context()
+    except RuntimeError:
+        return None
+
+
+def _in_request() -> bool:
+    return current() is not None

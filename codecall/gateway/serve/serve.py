@@ -1,0 +1,243 @@
+"""Serving a gateway: over standard input and output, or streamable HTTP.
+
+Over stdio nothing but the protocol reaches standard output; over HTTP nothing at all is printed there. SIGTERM, SIGINT
+and SIGHUP let running scripts have their grace, then close the session or the port, then the servers behind; a second
+one ends the process at once, and kills those servers. A client that closes standard input ends it the same way, without
+any grace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import anyio
+import fastmcp
+from fastmcp.utilities.logging import configure_logging
+
+from codecall.errors import OptionsError
+from codecall.gateway.config.options import GatewayOptions, ServeOptions
+from codecall.gateway.gateway import Gateway
+from codecall.gateway.serve.stdio import Passage, speak
+from codecall.gateway.upstream.process import end_all_now
+from codecall.gateway.warm_start.door import open_door, opened, possible
+from codecall.gateway.warm_start.recorder import Recording
+from codecall.telemetry.metrics import tracer
+
+logger = logging.getLogger("codecall")
+
+
+def serve(
+    options: GatewayOptions,
+    *,
+    words: Sequence[str] = (),
+    files: Iterable[Path] = (),
+    insecure: bool = False,
+    log_level: str = "WARNING",
+) -> int:
+    """Serve until the client leaves (stdio) or the process is told to end; the exit code. A process that SIGTERM ended
+    has ended by it, and no code.
+
+    Args:
+        options: The gateway, and how it is reached.
+        words: The words behind `codecall serve`, by which the next start over stdio finds what is kept for it.
+        files: Every file that the options came from, and those that could have been read instead.
+        insecure: Let everybody who reaches an address that is not this machine's own use the gateway.
+        log_level: From which level on there is logging, to standard error.
+
+    Raises:
+        OptionsError: the options contradict each other, the address cannot be had, or the auth provider refuses.
+    """
+    _log(log_level)
+    if (door := opened()) is not None:
+        door.building()
+    with _Signals() as signals:
+        if options.serve.transport == "stdio":
+            anyio.run(_over_stdio, options, words, files, signals)
+        else:
+            anyio.run(_over_http, options, signals, insecure)
+    return signals.pass_on()
+
+
+async def _over_stdio(options: GatewayOptions, words: Sequence[str], files: Iterable[Path], signals: _Signals) -> None:
+    gateway = Gateway(options)
+    async with gateway:
+        _settled()
+        if not possible():
+            await gateway.server.run_stdio_async(show_banner=False)
+            return
+        if sys.stdin is not None and sys.stdin.isatty():
+            print(_ALONE, file=sys.stderr)
+        recording = Recording(gateway, words, files)
+        passage = Passage(opened() or open_door({}), recording.note)
+        with signals.lead_to(passage.stop):
+            await speak(gateway.server, passage)
+        recording.write()
+
+
+_ALONE: Final = (
+    "codecall serve speaks the Model Context Protocol on standard input and output, and waits for a client.\n"
+    "`codecall init` prints what to paste into yours; `--transport http` serves a URL. Ctrl-C ends."
+)
+
+
+async def _over_http(options: GatewayOptions, signals: _Signals, insecure: bool) -> None:
+    # Starlette's, which comes with FastMCP; only HTTP needs it.
+    from fastmcp.server.http import Middleware  # pyright: ignore[reportPrivateImportUsage]
+
+    asked = options.serve
+    auth = None
+    if asked.auth is not None:
+        from codecall.gateway.serve.auth import provider_of  # loads what signs tokens
+
+        auth = provider_of(asked.auth)
+    if auth is None and not insecure and not _own(asked.host):
+        raise OptionsError(
+            f"serve.host: {asked.host} can be reached from elsewhere, and nobody would have to sign in",
+            hint="Configure serve.auth, listen on 127.0.0.1, or say --insecure.",
+        )
+    with _listening(asked) as listener:
+        gateway = Gateway(options)
+        gateway.server.auth = auth
+        async with gateway:
+            _settled()
+            print(f"Listening on {_url(asked, listener)}", file=sys.stderr, flush=True)
+            with signals.lead_to(lambda: None):
+                await gateway.server.run_http_async(
+                    show_banner=False,
+                    host=asked.host,
+                    path=asked.path,
+                    sockets=[listener],
+                    allowed_hosts=list(asked.allowed_hosts) or None,
+                    allowed_origins=list(asked.allowed_origins) or None,
+                    middleware=[Middleware(_Begun, begun=signals.go_first)],
+                    uvicorn_config={"log_config": None, "access_log": False},
+                )
+
+
+class _Begun:
+    """An ASGI application that tells when an HTTP server begins, by when that has set its signal handlers."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]], begun: Callable[[], object]) -> None:
+        self._app = app
+        self._begun = begun
+
+    async def __call__(self, scope: Mapping[str, object], receive: object, send: object) -> None:
+        if scope["type"] == "lifespan":
+            self._begun()
+        await self._app(scope, receive, send)
+
+
+class _Signals:
+    """SIGTERM, SIGINT and SIGHUP while serving. At SIGTERM CodeCall's plugin comes before what is done here, and so do
+    HTTP servers; the others lead to it."""
+
+    def __init__(self) -> None:
+        self._received: int | None = None
+        self._before: dict[int, Any] = {}
+        self._stop: Callable[[], object] | None = None
+
+    def __enter__(self) -> _Signals:
+        for number in (signal.SIGTERM, *_LEADING_THERE):
+            if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` has it
+                self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_failure: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def go_first(self) -> None:
+        """Come before handlers that an HTTP server has set, but at SIGTERM."""
+        for number in _LEADING_THERE:
+            if number in self._before:
+                signal.signal(number, self._on_signal)
+
+    @contextmanager
+    def lead_to(self, stop: Callable[[], object]) -> Generator[None]:
+        """Within this a signal calls `stop`, which must end what is served; elsewhere it ends the process."""
+        self._stop = stop
+        try:
+            yield
+        finally:
+            self._stop = None
+
+    def pass_on(self) -> int:
+        """Ends the process as the signal that has been received would have done; else the exit code of success."""
+        if self._received is not None:
+            signal.signal(self._received, signal.SIG_DFL)
+            signal.raise_signal(self._received)
+        return 0
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        first = self._received is None
+        if first:
+            self._received = number
+        if self._stop is None or (not first and number in _LEADING_THERE):
+            end_all_now()
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+            return
+        ends = signal.getsignal(signal.SIGTERM)
+        if number in _LEADING_THERE and callable(ends) and ends != self._on_signal:
+            ends(signal.SIGTERM, None)  # scripts get their grace; then it is passed on to us
+        else:
+            self._stop()
+
+
+_LEADING_THERE: Final = (signal.SIGINT, *([signal.SIGHUP] if sys.platform != "win32" else []))
+"""Signals that end what SIGTERM ends, and as it does."""
+
+
+def _own(host: str) -> bool:
+    """Whether only this machine reaches that address."""
+    import ipaddress
+
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    return host.lower() == "localhost"
+
+
+@contextmanager
+def _listening(asked: ServeOptions) -> Generator[socket.socket]:
+    host = asked.host.strip("[]")
+    try:
+        family, *_, address = socket.getaddrinfo(host, asked.port, type=socket.SOCK_STREAM)[0]
+        listener = socket.create_server(address[:2], family=family)  # pyright: ignore[reportArgumentType]
+    except OSError as failure:
+        said = failure.strerror or type(failure).__name__
+        raise OptionsError(f"serve.host, serve.port: cannot listen on {host} port {asked.port}: {said}") from None
+    with listener:
+        yield listener
+
+
+def _url(asked: ServeOptions, listener: socket.socket) -> str:
+    host = asked.host.strip("[]")
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listener.getsockname()[1]}{asked.path}"
+
+
+def _settled() -> None:
+    """All modules are loaded: they need not be looked through for garbage again, now or later. And who watches is
+    known: spans that nobody would see need not be made."""
+    gc.freeze()
+    gc.enable()
+    if tracer() is None and fastmcp.settings.telemetry_mode == "native":
+        fastmcp.settings.telemetry_mode = "propagation_only"
+
+
+def _log(level: str) -> None:
+    """Everything that is logged goes to standard error."""
+    configure_logging(level)  # pyright: ignore[reportArgumentType]
+    logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
+    for name in ("httpx", "httpx2", "httpcore", "mcp"):  # they log URLs, which may hold what is secret
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))

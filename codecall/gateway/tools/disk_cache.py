@@ -1,0 +1,212 @@
+"""What servers list, kept on disk from one start of the gateway to the next: one file for each server.
+
+A file is named by a digest of how its server is configured, so that another configuration has another file, and holds
+what the server said, after a line with the format and a checksum. It is replaced as a whole or not at all, and written
+only where its content would differ; when it was last confirmed is its time. Like all that a server says it is checked
+before use: see `screening`.
+
+A cache may fail, and the gateway must not notice but for time. What goes wrong is logged once for each file; the server
+is then started and asked.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, Literal
+
+from codecall.errors import OptionsError
+from codecall.files import make_folders, refuse_what_others_write
+from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
+from codecall.gateway.config.variables import resolved_values
+from codecall.gateway.upstream.listing import Listing
+
+logger = logging.getLogger("codecall")
+
+FORMAT: Final = 1
+"""Of the files; those of another are not read."""
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""Largest file: a server that lists more is asked at every start."""
+
+KEPT_DAYS: Final = 90
+"""Days after its last confirmation that a file is kept."""
+
+_ENDING: Final = ".listing"
+
+
+def default_folder() -> Path:
+    """Where the files are when nobody says."""
+    from platformdirs import user_cache_path  # most callers have a folder
+
+    return user_cache_path("codecall", appauthor=False) / "listings"
+
+
+def folder_of(cache_dir: str | Path | Literal[False] | None) -> Path | None:
+    """Where the files are with that option of the gateway; None: nowhere."""
+    if cache_dir is False:
+        return None
+    return default_folder() if cache_dir is None else Path(cache_dir).expanduser().absolute() / "listings"
+
+
+def fingerprint(name: str, server: AnyServer) -> str:
+    """The same for two servers only if they are called and configured alike, and mean the same by it here and now.
+
+    Of environment variables and headers only the names count, so that a new token does not make another server. The
+    folder a program runs in counts, and what references (`${workspaceFolder}`, `~`) in its command, its arguments, its
+    folder or a URL stand for: of that a digest, as it may be secret.
+    """
+    said: dict[str, object] = {"format": FORMAT, "name": name}
+    texts: list[str] = []
+    variables: dict[str, str] = {}
+    match server:
+        case StdioServer():
+            said |= {"command": server.command, "args": server.args, "cwd": server.cwd, "env": sorted(server.env)}
+            said |= {"env_file": server.env_file}
+            texts = [server.command, *server.args]
+            variables = {key: value for key, text in server.env.items() if (value := _meant(text, {})) is not None}
+        case HttpServer():
+            said |= {"url": server.url, "transport": server.transport, "headers": sorted(server.headers)}
+            texts = [server.url]
+        case OpenApiServer():
+            said |= {"openapi": server.openapi, "base_url": server.base_url, "headers": sorted(server.headers)}
+            texts = [server.openapi, server.base_url or ""]
+    written = json.dumps(said).encode("utf-8", "surrogatepass")
+    meant: list[str | None] = [_meant(text, variables) for text in texts if "$" in text or text.startswith("~")]
+    if isinstance(server, StdioServer):
+        meant.append(_folder(_meant(server.cwd or "", variables)))
+    elif isinstance(server, OpenApiServer) and "://" not in server.openapi:
+        meant.append(_folder(""))
+    if meant:
+        # Keyed by what stands around it, so that the same secret in two places cannot be seen to be the same.
+        encoded = json.dumps(meant).encode("utf-8", "surrogatepass")
+        written += blake2b(encoded, key=blake2b(written).digest()).digest()
+    return blake2b(written, digest_size=16).hexdigest()
+
+
+def _meant(text: str, variables: Mapping[str, str]) -> str | None:
+    """`text` with its references replaced; None where one cannot be. Variables in `variables` come first."""
+    try:
+        meant = resolved_values({"": text}, where="", environ={**os.environ, **variables} if "$" in text else {})[""]
+    except (OptionsError, OSError, RuntimeError):  # not set; no current folder; no home
+        return None
+    return os.path.expanduser(str(meant))  # noqa: PTH111 - it need not be a path
+
+
+def _folder(below: str | None) -> str | None:
+    """The folder of this process, or one below it, or one elsewhere; None where there is none."""
+    with suppress(OSError):
+        return None if below is None else str(Path.cwd() / below)
+    return None
+
+
+class KeptFile:
+    """The file of one server. Any thread may use it, one at a time.
+
+    Args:
+        path: where it is. Both it and its folder are made for their owner alone; a folder that is there already must be
+            this user's, and writable by nobody else.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path: Final = path
+        self._complained = False
+
+    @classmethod
+    def of(cls, folder: Path, name: str, server: AnyServer) -> KeptFile:
+        """The one for a server of that name and configuration."""
+        return cls(folder / f"{fingerprint(name, server)}{_ENDING}")
+
+    def load(self) -> Listing | None:
+        """What it holds; None where there is nothing that can be used."""
+        try:
+            content = self._read()
+            if content is None:
+                return None
+            head, _, encoded = content.partition(b"\n")
+            if head != _head(encoded):
+                raise ValueError("it is damaged, or of another version")  # noqa: TRY301
+            return Listing.decoded(encoded)
+        except (OSError, ValueError) as failure:
+            self._complain("is not used, and the server is asked instead", failure)
+            return None
+
+    def save(self, listing: Listing) -> None:
+        """Keep `listing` in place of what was there."""
+        try:
+            content = _head(listing.encoded) + b"\n" + listing.encoded
+            if len(content) > MAX_BYTES:
+                raise ValueError(f"the server lists {len(content)} bytes; at most {MAX_BYTES} are kept")  # noqa: TRY301
+            folder = self.path.parent
+            make_folders(folder)
+            refuse_what_others_write(folder, folder.stat())
+            self._replace(content)
+        except (OSError, ValueError) as failure:
+            self._complain("is not written", failure)
+
+    def confirm(self) -> None:
+        """Note that its server still says the same."""
+        with suppress(OSError):
+            os.utime(self.path, follow_symlinks=False)
+
+    def age_s(self) -> float | None:
+        """Seconds since it was last confirmed; None where it is not there."""
+        try:
+            return max(0.0, time.time() - self.path.lstat().st_mtime)
+        except OSError:
+            return None
+
+    def _read(self) -> bytes | None:
+        folder = self.path.parent
+        if not os.path.lexists(self.path):
+            return None
+        refuse_what_others_write(folder, folder.stat())
+        # Without O_NONBLOCK a pipe in its place would hold us up for ever.
+        opened = os.open(self.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(opened, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise PermissionError("it is no file")
+            refuse_what_others_write(self.path, status)
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ValueError(f"it is larger than {MAX_BYTES} bytes")
+        return content
+
+    def _replace(self, content: bytes) -> None:
+        descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".new-")  # for its owner alone
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            os.replace(name, self.path)  # noqa: PTH105 - of a name that is no Path
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)  # noqa: PTH108
+            raise
+
+    def _complain(self, what: str, failure: Exception) -> None:
+        level = logging.DEBUG if self._complained else logging.WARNING
+        self._complained = True
+        logger.log(level, "The catalogue cache %s %s: %s", self.path, what, failure)
+
+
+def tidy(folder: Path) -> None:
+    """Remove the files that nobody has confirmed for `KEPT_DAYS`, and what was left of writing some."""
+    oldest = time.time() - KEPT_DAYS * 86_400
+    with suppress(OSError):
+        for path in [*folder.glob(f"*{_ENDING}"), *folder.glob(".new-*")]:
+            with suppress(OSError):
+                if path.lstat().st_mtime < oldest:
+                    path.unlink()
+
+
+def _head(encoded: bytes) -> bytes:
+    return f"codecall-listing {FORMAT} {blake2b(encoded, digest_size=16).hexdigest()}".encode()

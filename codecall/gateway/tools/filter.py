@@ -1,0 +1,220 @@
+"""What of a listing can be shown at all, before any rule is asked: a server may list what it likes, and is believed in
+nothing that concerns others.
+
+Bounded are the number of things, the length of names and of definitions. A tool or prompt whose full name would be that
+of a meta-tool, or read as one of another server, is hidden, and so is what nothing can be made of. Of what `meta` tells
+CodeCall only what a server may decide for itself is left: examples, tags, that CodeCall is to keep away from a tool.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal, NamedTuple, TypeVar, cast
+
+import mcp_types
+
+from codecall.catalog.entries import META_KEY
+from codecall.gateway.config.options import AccessOptions
+from codecall.gateway.upstream.listing import Listing
+from codecall.patterns import MAX_URI_CHARS, Patterns, shown
+
+# ----------------------------------------------------------------------------------------------------
+# Which tools of a server may be used: globs, tools that change nothing, tools that may destroy something.
+
+Reason = Literal[
+    "not_allowed", "denied", "not_read_only", "destructive", "name", "size", "number", "shadows", "unusable"
+]
+"""Why something is hidden. Access rules have the first four, and nothing gets around the other ones."""
+
+
+Kind = Literal["tool", "resource", "template", "prompt"]
+"""What servers list."""
+
+
+class Refusal(NamedTuple):
+    """Why something is hidden."""
+
+    code: Reason
+    why: str
+
+
+class Hidden(NamedTuple):
+    """Something that a server lists and nobody sees."""
+
+    server: str
+    kind: Kind
+    name: str
+    """As the server writes it, shortened where it is very long; the URI of a resource."""
+    code: Reason
+    why: str
+
+
+class Access:
+    """The rules for the tools of one server."""
+
+    def __init__(self, options: AccessOptions) -> None:
+        self._allow = None if options.allow is None else Patterns(options.allow)
+        self._deny = Patterns(options.deny)
+        self._read_only = options.read_only
+        self._destructive = (
+            options.destructive if isinstance(options.destructive, bool) else Patterns(options.destructive)
+        )
+
+    def refusal(self, tool: mcp_types.Tool) -> Refusal | None:
+        """Why this tool may not be used; None if it may."""
+        hints = tool.annotations
+        if self._deny.cover(tool.name):
+            return Refusal("denied", "it is in access.deny")
+        if self._allow is not None and not self._allow.cover(tool.name):
+            return Refusal("not_allowed", "it is not in access.allow")
+        if self._read_only and not (hints is not None and hints.read_only_hint is True):
+            return Refusal("not_read_only", "access.read_only is set, and it does not say that it changes nothing")
+        if hints is not None and hints.destructive_hint is True and not self._lets_destroy(tool.name):
+            return Refusal("destructive", "it says that it may destroy something; access.destructive allows it")
+        return None
+
+    def rests_on_hints(self, name: str) -> bool:
+        """Whether it counts for a tool of that name what its server says about it."""
+        return self._read_only or not self._lets_destroy(name)
+
+    def _lets_destroy(self, name: str) -> bool:
+        return self._destructive if isinstance(self._destructive, bool) else self._destructive.cover(name)
+
+
+# ----------------------------------------------------------------------------------------------------
+# What of a listing can be shown at all, before any rule is asked: a server may list what it likes, and is believed in
+
+logger = logging.getLogger("codecall")
+
+MAX_NAME_CHARS: Final = 128
+"""Longest name of a tool or a prompt, as MCP has it (SEP-986)."""
+
+MAX_DEFINITION_BYTES: Final = 256 * 1024
+"""Largest definition of one thing, as JSON."""
+
+MAX_TOOLS: Final = 5_000
+MAX_OTHERS: Final = 5_000
+"""Resources and prompts of one server that are shown; of templates `MAX_TEMPLATES`."""
+
+MAX_TEMPLATES: Final = 200
+"""Each request for a resource is compared with all of them."""
+
+_MINE: Final = ("enabledInCodeCall", "tags", "examples")
+"""What a tool's `meta` may tell CodeCall here. Not its app, which is its server, nor whether it is listed."""
+
+Item = mcp_types.Tool | mcp_types.Resource | mcp_types.ResourceTemplate | mcp_types.Prompt
+ItemT = TypeVar("ItemT", mcp_types.Tool, mcp_types.Resource, mcp_types.ResourceTemplate, mcp_types.Prompt)
+MadeT = TypeVar("MadeT")
+
+
+class Names:
+    """The names that tools and prompts of the servers of one gateway have for its clients.
+
+    Args:
+        servers: the names of all servers.
+        meta_tools: those of the meta-tools, in every spelling.
+    """
+
+    def __init__(self, servers: Iterable[str] = (), meta_tools: Iterable[str] = ()) -> None:
+        self._servers = frozenset(servers)
+        self._meta_tools = frozenset(meta_tools)
+
+    def refusal(self, server: str, name: str) -> Refusal | None:
+        """Why a tool or a prompt of that server cannot have its name."""
+        full = f"{server}_{name}"
+        if full in self._meta_tools:
+            return Refusal("shadows", f"{full} is a tool of CodeCall; call the server something else")
+        for other in self._servers:
+            if len(other) > len(server) and full.startswith(f"{other}_"):
+                return Refusal("shadows", f"{full} reads as one of the server {other}; rename one of the servers")
+        return None
+
+
+def identity(item: Item) -> str:
+    """What a thing is asked for by: its name, its URI or its template."""
+    match item:
+        case mcp_types.Resource():
+            return str(item.uri)
+        case mcp_types.ResourceTemplate():
+            return item.uri_template
+        case _:
+            return item.name
+
+
+def screened(
+    items: tuple[ItemT, ...],
+    *,
+    large: bool,
+    refused: Callable[[ItemT], Refusal | None],
+    make: Callable[[ItemT], MadeT],
+    hide: Callable[[str, Refusal], None],
+) -> dict[str, MadeT]:
+    """What is made of those of `items` that can be shown, by name; the others go to `hide`.
+
+    Args:
+        items: of one kind, as a server lists them.
+        large: whether the listing is so large that one of them may be too large.
+        refused: whatever else there is against one.
+        make: makes what is shown. One for which it fails is hidden, whatever the failure.
+        hide: gets the name, fit to be printed.
+    """
+    kept: dict[str, MadeT] = {}
+    for number, item in enumerate(items):
+        most = _most(item)
+        name = identity(item)
+        if number >= most:
+            hide(shown(name), Refusal("number", f"{len(items) - most} more than {most}; this is the first of them"))
+            break
+        try:
+            refusal = _of_name(item, name, kept) or (_of_size(item) if large else None) or refused(item)
+            if refusal is None:
+                kept[name] = make(item)
+        except Exception as failure:
+            # A server may write what it likes: no oddity of one thing may take the others along.
+            logger.debug("Nothing can be made of %s", shown(name), exc_info=True)
+            refusal = Refusal("unusable", f"nothing can be made of its definition ({type(failure).__name__})")
+        if refusal is not None:
+            hide(shown(name), refusal)
+    return kept
+
+
+def may_be_large(listing: Listing) -> bool:
+    """Whether something in it may be larger than `MAX_DEFINITION_BYTES`."""
+    return len(listing.encoded) > MAX_DEFINITION_BYTES
+
+
+def own_words(tool: mcp_types.Tool) -> mcp_types.Tool:
+    """The tool without what its server may not decide."""
+    said = (tool.meta or {}).get(META_KEY)
+    if said is None:
+        return tool
+    meta = {key: value for key, value in (tool.meta or {}).items() if key != META_KEY}
+    if isinstance(said, dict):
+        settings = cast("dict[str, object]", said)
+        meta[META_KEY] = {key: settings[key] for key in _MINE if key in settings}
+    return tool.model_copy(update={"meta": meta or None})
+
+
+def _most(item: Item) -> int:
+    if isinstance(item, mcp_types.Tool):
+        return MAX_TOOLS
+    return MAX_TEMPLATES if isinstance(item, mcp_types.ResourceTemplate) else MAX_OTHERS
+
+
+def _of_name(item: Item, name: str, kept: Mapping[str, object]) -> Refusal | None:
+    most = MAX_NAME_CHARS if isinstance(item, (mcp_types.Tool, mcp_types.Prompt)) else MAX_URI_CHARS
+    if not 0 < len(name) <= most:
+        return Refusal("name", f"its name has {len(name)} characters; 1 to {most} are possible")
+    if not name.isprintable():
+        return Refusal("name", "its name has characters that nobody sees")
+    if name in kept:
+        return Refusal("name", "its server lists another one of the same name before it")
+    return None
+
+
+def _of_size(item: Item) -> Refusal | None:
+    size = len(item.model_dump_json(by_alias=True, exclude_unset=True))
+    if size > MAX_DEFINITION_BYTES:
+        return Refusal("size", f"its definition has {size} bytes; at most {MAX_DEFINITION_BYTES} are shown")
+    return None

@@ -1,0 +1,280 @@
+"""A server behind a URL: streamable HTTP or SSE, with what it is to be told in headers, and nothing of our clients."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar, Unpack, cast
+from urllib.parse import unquote, urlsplit
+
+import anyio.to_thread
+import fastmcp
+import httpx2
+from fastmcp.client.auth.bearer import BearerAuth
+from fastmcp.client.auth.oauth import OAuth
+from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
+from key_value.aio.stores.filetree import (
+    FileTreeStore,
+    FileTreeV1CollectionSanitizationStrategy,
+    FileTreeV1KeySanitizationStrategy,
+)
+from mcp import ClientSession, MCPError
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
+
+from codecall.gateway.upstream.messages import (
+    IN_THREAD_BYTES,
+    MAX_VALUES,
+    TOO_MANY,
+    answered_in,
+    fits,
+    mended,
+    unread,
+)
+from codecall.gateway.upstream.stdio import MAX_MESSAGE_BYTES
+
+# ----------------------------------------------------------------------------------------------------
+# A server behind a URL: streamable HTTP or SSE, with what it is to be told in headers, and nothing of our clients.
+
+T = TypeVar("T")
+
+_CONNECT_S: Final = 30.0
+"""Seconds a connection, or the sending of a request, may take."""
+
+_LOST: Final = {
+    (CONNECTION_CLOSED, "SSE stream ended without a response"): "closed the connection",
+    (CONNECTION_CLOSED, "SSE stream ended and reconnection attempts were exhausted"): "closed the connection",
+}
+"""What the SDK makes of a session that is over: code and message."""
+
+_REFUSED: Final = (INTERNAL_ERROR, "Server returned an error response")
+"""What the SDK makes of an answer with an HTTP status that is none of MCP's."""
+
+
+_COMPRESSED: Final = "it is compressed"
+
+_BLANK: Final = re.compile(rb"(?:\n\r?\n|\r\r)[\r\n]*")
+"""What ends an event."""
+
+
+class WebTransport(ClientTransport):
+    """A connection over HTTP.
+
+    Args:
+        url: where the server is. A name and a password in it are sent as basic authentication.
+        kind: streamable HTTP or SSE; None: SSE where the path ends in `/sse`.
+        headers: of every request. Redirects leave the server's origin never, so they go nowhere else.
+        auth: "oauth", a bearer token, or None.
+        session: makes a session of two streams.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        kind: Literal["http", "sse"] | None,
+        headers: dict[str, str],
+        auth: str | None,
+        session: Callable[..., ClientSession],
+    ) -> None:
+        self._url, basic = _without_name(url)
+        self._sse = kind == "sse" or (kind is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
+        self._headers = headers
+        self._auth = auth
+        self._basic = basic
+        self._session = session
+        self._status = 0
+        self._forgotten = False
+        self.legacy_only = self._sse
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"  # the URL may hold a secret
+
+    @asynccontextmanager
+    async def connect_session(
+        self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
+    ) -> AsyncGenerator[ClientSession]:
+        """A session with the server."""
+        _ = transport_options
+        async with AsyncExitStack() as stack:
+            if self._sse:
+                streams = sse_client(
+                    self._url,
+                    self._headers,
+                    timeout=_CONNECT_S,
+                    # Seconds without a byte: as long as the connection is wanted. Calls have times of their own.
+                    sse_read_timeout=None,  # pyright: ignore[reportArgumentType] - httpx2 takes None for ever
+                    httpx_client_factory=self._client,
+                    auth=self._authentication(),
+                )
+            else:
+                client = await stack.enter_async_context(
+                    self._client(self._headers, httpx2.Timeout(_CONNECT_S, read=None), self._authentication())
+                )
+                streams = streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES)
+            read, write = await stack.enter_async_context(streams)
+            yield await stack.enter_async_context(self._session(read, write, **session_kwargs))
+
+    async def describe_end(self) -> str:
+        """How the connection ended."""
+        return "closed the connection"
+
+    def lost(self, failure: MCPError) -> str | None:
+        """How the session has ended, if that is what `failure` says; None: it goes on."""
+        return (
+            "has forgotten the session" if self._forgotten else _LOST.get((failure.error.code, failure.error.message))
+        )
+
+    def refused(self, failure: BaseException) -> str | None:
+        """What kept a request from being answered, if that is what `failure` is about."""
+        if isinstance(failure, MCPError) and (failure.error.code, failure.error.message) == _REFUSED:
+            return f"answered HTTP {self._status}" if self._status >= 400 else "answered with an HTTP error"
+        if isinstance(failure, httpx2.HTTPStatusError):
+            return f"answered HTTP {failure.response.status_code}"
+        if isinstance(failure, httpx2.TimeoutException):
+            return "could not be reached in time"
+        if isinstance(failure, httpx2.ConnectError):
+            return "could not be reached"
+        if isinstance(failure, httpx2.HTTPError | httpx2.InvalidURL | httpx2.StreamError):
+            return f"could not be reached ({type(failure).__name__})"
+        return None
+
+    def _authentication(self) -> httpx2.Auth | None:
+        if self._auth == "oauth":
+            pass
+
+            return oauth(self._url)
+        return self._basic if self._auth is None else BearerAuth(self._auth)
+
+    def _client(
+        self,
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        async def note(response: httpx2.Response) -> None:
+            self._status = response.status_code
+            # That is how a server says that it does not know the session, whatever it writes into the answer.
+            self._forgotten |= response.status_code == 404 and "mcp-session-id" in response.request.headers
+
+            media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            response.stream = _Events(response) if media == "text/event-stream" else _Bounded(response)
+
+        hooks: dict[str, list[Callable[..., Any]]] = {"response": [note]}
+        return httpx2.AsyncClient(
+            # Uncompressed: a little that is compressed may be very much.
+            headers={"accept-encoding": "identity", **(headers or {})},
+            timeout=timeout,
+            auth=auth,
+            event_hooks=hooks,
+        )
+
+
+class _Body(httpx2.AsyncByteStream):
+    """What a server sends in answer to a request."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._inner = cast("httpx2.AsyncByteStream", response.stream)
+        self._encoded = response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
+        # What comes out of here is not compressed, whatever the server says.
+        response.headers.pop("content-encoding", None)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Bounded(_Body):
+    """An answer that is read whole, up to what one message may have."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in self._inner:
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MAX_MESSAGE_BYTES or self._encoded:
+                what = _COMPRESSED if self._encoded else f"it has more than {MAX_MESSAGE_BYTES // 2**20} MiB"
+                raise httpx2.StreamError(f"The server's answer was not read: {what}")
+        body = await _off_the_loop(_plain_body, b"".join(chunks))
+        if body is None:
+            raise httpx2.StreamError(f"The server's answer was not read: {TOO_MANY}")
+        yield body
+
+
+class _Events(_Body):
+    """A stream of events, each of which is passed on when it has come whole."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._encoded:
+            yield _event_for(b"", _COMPRESSED)
+            return
+        waiting = bytearray()
+        async for chunk in self._inner:
+            searched = max(0, len(waiting) - 3)
+            waiting += chunk
+            end = 0
+            for blank in _BLANK.finditer(waiting, searched):
+                end = blank.end()
+            if len(waiting) > MAX_MESSAGE_BYTES:
+                # Whoever reads the events refuses it.
+                end = len(waiting)
+            if end:
+                yield await _off_the_loop(_plain_events, bytes(waiting[:end]))
+                del waiting[:end]
+        yield bytes(waiting)
+
+
+async def _off_the_loop(work: Callable[[bytes], T], data: bytes) -> T:
+    return await anyio.to_thread.run_sync(work, data) if len(data) > IN_THREAD_BYTES else work(data)
+
+
+def _plain_body(body: bytes) -> bytes | None:
+    return mended(body) if fits(body) else None
+
+
+def _plain_events(events: bytes) -> bytes:
+    """Events, with an error in place of each that has too many values."""
+    if len(events) <= MAX_VALUES:
+        return mended(events)
+    start, parts = 0, list[bytes]()
+    for blank in _BLANK.finditer(events):
+        event = events[start : blank.end()]
+        parts.append(event if fits(event) else _event_for(event, TOO_MANY))
+        start = blank.end()
+    return mended(b"".join((*parts, events[start:])))
+
+
+def _event_for(event: bytes, why: str) -> bytes:
+    """The event in place of one that was not read. The SDK knows what the stream of a request answers."""
+    answered = answered_in(event)
+    error = unread(0 if answered is None else answered, why)
+    return b"event: message\ndata: " + error.model_dump_json(exclude_unset=True).encode() + b"\n\n"
+
+
+def _without_name(url: str) -> tuple[str, httpx2.Auth | None]:
+    """`url` without name and password, which would stand in the logs of whoever logs URLs; and these."""
+    parts = urlsplit(url)
+    if "@" not in parts.netloc:
+        return url, None
+    name, _, address = parts.netloc.rpartition("@")
+    user, _, password = name.partition(":")
+    return parts._replace(netloc=address).geturl(), httpx2.BasicAuth(unquote(user), unquote(password))
+
+
+# ----------------------------------------------------------------------------------------------------
+# Signing in to a server in a browser, and keeping the tokens where FastMCP's own client keeps them.
+
+
+def oauth(url: str) -> OAuth:
+    """OAuth with dynamic registration for the server at `url`. Opens a browser when there is no token that is good."""
+    folder = Path(fastmcp.settings.home) / "oauth-tokens"
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    store = FileTreeStore(
+        data_directory=folder,
+        key_sanitization_strategy=FileTreeV1KeySanitizationStrategy(folder),
+        collection_sanitization_strategy=FileTreeV1CollectionSanitizationStrategy(folder),
+    )
+    return OAuth(url, client_name="CodeCall", token_storage=store)

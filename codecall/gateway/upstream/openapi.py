@@ -1,0 +1,261 @@
+"""A REST API as a server: its OpenAPI document becomes a FastMCP server in memory, whose tools are the operations.
+
+The document is fetched when the server is started, bounded in size and time. What an operation's HTTP method promises
+becomes the annotations that access rules read: GET and HEAD change nothing, DELETE destroys something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+import yaml
+from fastmcp import FastMCP
+from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
+from fastmcp.client.transports.memory import FastMCPTransport
+from mcp import ClientSession
+from mcp_types import ToolAnnotations
+
+from codecall.errors import OptionsError
+from codecall.gateway.config.formats import harmless_yaml
+from codecall.gateway.config.options import OpenApiServer
+from codecall.jsonio.decode import read_json
+
+if TYPE_CHECKING:
+    from fastmcp.utilities.openapi import HTTPRoute
+
+logger = logging.getLogger("codecall")
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""Largest document."""
+
+MAX_DEPTH: Final = 100
+"""Lists and mappings within each other of a YAML document; reading deeper ones takes time that grows by its square."""
+
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_REPEATABLE: Final = _SAFE | {"PUT", "DELETE"}
+_URL: Final = re.compile(r"https?://", re.IGNORECASE)
+
+
+class ApiTransport(ClientTransport):
+    """Makes the server for each session, and ends it with the session.
+
+    Args:
+        name: of the server.
+        options: with all references replaced.
+        session: makes a session of two streams.
+    """
+
+    def __init__(self, name: str, options: OpenApiServer, session: Callable[..., ClientSession]) -> None:
+        self._name = name
+        self._options = options
+        self._session = session
+
+    @asynccontextmanager
+    async def connect_session(
+        self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
+    ) -> AsyncGenerator[ClientSession]:
+        """A session with it.
+
+        Raises:
+            OptionsError: as `openapi_server`.
+        """
+        _ = transport_options
+        server = await openapi_server(self._name, self._options)
+
+        def session(read_stream: object, write_stream: object, **options: object) -> ClientSession:
+            return self._session(read_stream, write_stream, **options)
+
+        options = TransportOptions(session_class=cast("type[ClientSession]", session))
+        async with FastMCPTransport(server).connect_session(transport_options=options, **session_kwargs) as connected:
+            yield connected
+
+    async def describe_end(self) -> str:
+        """How it ended."""
+        return "was stopped"
+
+
+async def openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any]:
+    """The server, ready to be connected to; its HTTP client lives as long as its lifespan.
+
+    Args:
+        name: of the server.
+        options: with all references replaced.
+
+    Raises:
+        OptionsError: the document cannot be had, is none, or does not say where the API is.
+    """
+    text, url = await _document(name, options)
+    document = await asyncio.to_thread(_read, name, text)
+    base_url = options.base_url or _base_url(name, document, url)
+    if options.headers and options.base_url is None and (url is None or _origin(base_url) != _origin(url)):
+        # A document is data: whoever writes it must not decide who gets the headers.
+        raise OptionsError(
+            f"servers.{name}.base_url: headers are configured, and only the document says where the API is"
+            + ("" if url is None else ": on another host than the document"),
+            hint="Set base_url to the API's URL, if it is to get the headers.",
+        )
+    return await asyncio.to_thread(_made, name, document, base_url, options)
+
+
+async def _document(name: str, options: OpenApiServer) -> tuple[bytes, str | None]:
+    """The text, and where it was fetched from."""
+    if not _URL.match(options.openapi):
+        try:
+            return await asyncio.to_thread(_file, options.openapi), None
+        except OSError as failure:
+            raise OptionsError(
+                f"servers.{name}.openapi: the file cannot be read ({failure.strerror or type(failure).__name__})",
+                hint="A path is looked for in the folder that the gateway was started in.",
+            ) from None
+    timeout = httpx2.Timeout(options.start_timeout_s)
+    try:
+        async with (
+            # Headers are for the API, and for its document only if that is where the API is: else they might be
+            # shown to somebody else.
+            httpx2.AsyncClient(timeout=timeout, follow_redirects=False, headers=_headers_for(options)) as client,
+            asyncio.timeout(options.start_timeout_s),
+            client.stream("GET", options.openapi) as response,
+        ):
+            if response.status_code != 200:
+                raise _no_document(name, f"the server answered {response.status_code}")
+            text = bytearray()
+            async for part in response.aiter_bytes():
+                text += part
+                if len(text) > MAX_BYTES:
+                    raise _no_document(name, f"it is larger than {MAX_BYTES} bytes")
+            return bytes(text), options.openapi
+    except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as failure:
+        raise _no_document(name, type(failure).__name__) from None
+
+
+def _headers_for(options: OpenApiServer) -> Mapping[str, str]:
+    api = options.base_url or options.openapi
+    return options.headers if _origin(api) == _origin(options.openapi) else {}
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None] | None:
+    """Scheme, host and port; None, which is no other's: it is no URL."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None
+
+
+def _no_document(name: str, why: str) -> OptionsError:
+    return OptionsError(
+        f"servers.{name}.openapi: the document could not be fetched: {why}",
+        hint="Open its URL in a browser, or save it and give the path of the file.",
+    )
+
+
+def _file(path: str) -> bytes:
+    with Path(path).expanduser().open("rb") as file:
+        text = file.read(MAX_BYTES + 1)
+    if len(text) > MAX_BYTES:
+        raise OSError(0, f"it is larger than {MAX_BYTES} bytes")
+    return text
+
+
+def _read(name: str, text: bytes) -> dict[str, Any]:
+    """The document that `text` is, JSON or YAML."""
+    value: object = None
+    try:
+        value = read_json(text)
+    except (ValueError, RecursionError):
+        try:
+            written = text.decode("utf-8-sig")
+            if harmless_yaml(written, depth=MAX_DEPTH):
+                value = yaml.load(written, Loader=_Plain)  # noqa: S506 - a safe one
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
+            value = None
+    if not isinstance(value, dict) or not isinstance(cast("dict[str, object]", value).get("paths"), dict):
+        raise OptionsError(
+            f"servers.{name}.openapi: this is no OpenAPI document",
+            hint="It must be JSON or YAML, with `openapi` and `paths` at its top.",
+        )
+    return cast("dict[str, Any]", value)
+
+
+class _Plain(yaml.SafeLoader):
+    """YAML as JSON has it: dates stay texts."""
+
+
+_Plain.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _base_url(name: str, document: Mapping[str, Any], url: str | None) -> str:
+    """The first server that the document names; relative ones are relative to where it came from."""
+    servers = cast("object", document.get("servers"))
+    first: object = cast("list[object]", servers)[0] if isinstance(servers, list) and servers else None
+    server = cast("dict[str, Any]", first) if isinstance(first, dict) else {}
+    said = server.get("url")
+    if isinstance(said, str):
+        variables = cast("dict[str, Any]", server.get("variables") or {})
+        for variable, meaning in variables.items():
+            said = said.replace(f"{{{variable}}}", str(meaning.get("default", "")))
+    base = urljoin(url, said if isinstance(said, str) else "/") if url is not None else said
+    if not isinstance(base, str) or not _URL.match(base):
+        raise OptionsError(
+            f"servers.{name}.base_url: the document does not say where the API is",
+            hint="Set base_url to its URL.",
+        )
+    return base
+
+
+def _made(name: str, document: dict[str, Any], base_url: str, options: OpenApiServer) -> FastMCP[Any]:
+    # These load jsonschema and more, and only those need them who have a REST API.
+    from fastmcp.server.providers.openapi import MCPType, OpenAPIProvider, OpenAPITool, RouteMap
+
+    client = httpx2.AsyncClient(
+        base_url=base_url, headers=options.headers, timeout=options.call_timeout_s, follow_redirects=False
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: FastMCP[Any]) -> AsyncGenerator[dict[str, Any]]:
+        async with client:
+            yield {}
+
+    def annotate(route: HTTPRoute, component: object) -> None:
+        if isinstance(component, OpenAPITool):
+            component.annotations = _annotations(route.method.upper(), route.summary)
+
+    try:
+        provider = OpenAPIProvider(
+            document,
+            client,
+            route_maps=[RouteMap(mcp_type=MCPType.TOOL)],
+            mcp_component_fn=annotate,
+            validate_output=False,  # what an API answers is passed on as it is
+        )
+    except Exception as failure:
+        logger.debug("The OpenAPI document of %s cannot be used", name, exc_info=True)
+        raise OptionsError(
+            f"servers.{name}.openapi: FastMCP cannot make tools of this document ({type(failure).__name__})",
+            hint="Have it checked by an OpenAPI validator.",
+        ) from None
+    info = cast("dict[str, Any]", document.get("info") or {})
+    server: FastMCP[Any] = FastMCP(name, version=str(info.get("version") or "") or None, lifespan=lifespan)
+    server.add_provider(provider)
+    return server
+
+
+def _annotations(method: str, title: str | None) -> ToolAnnotations:
+    return ToolAnnotations(
+        title=title or None,
+        read_only_hint=method in _SAFE,
+        destructive_hint=method == "DELETE",
+        idempotent_hint=method in _REPEATABLE,
+        open_world_hint=True,
+    )

@@ -1,0 +1,161 @@
+"""Who a call counts for.
+
+The caller (`client_key`) is told by what it cannot change to escape its limits:
+
+    authenticated                      issuer and subject of the token, else its client id. Not the client id first:
+                                       with dynamic registration a user can have as many as he likes.
+    HTTP, anonymous                    the address of the peer (for IPv6 its /64 network). Not the session id: a new
+                                       session is free, and on 2026-07-28 connections every request has a new one.
+                                       Not `X-Forwarded-For`: only the ASGI server knows which proxies to trust.
+    stdio and in-memory, handshake era the session id, which the server makes and which lasts as long as the connection
+    stdio and in-memory, 2026-07-28    one key for all: the process serves one client, and nothing tells two apart
+    a background task, anonymous       whoever asked for it, by the rows above, when they did
+
+A rate rule may count for something else (`per`, see `PER`). Where a call has no such thing it counts for its caller, so
+that no rule is escaped by leaving something out. All keys are hashes: no identity is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from fastmcp.server.dependencies import get_access_token
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from codecall.fastmcp_errors import log_unexpected
+from codecall.ratelimit.rules import Per
+
+if TYPE_CHECKING:
+    from fastmcp import Context
+    from fastmcp.server.auth import AccessToken
+
+
+Tenant: TypeAlias = "str | Callable[[Context | None], str | Awaitable[str | None] | None]"
+"""What names the tenant of a call: a claim of the token, or a function."""
+
+_SUBMITTED: Final = "submitted"
+"""Marks a key that is a hash already."""
+
+_SUBMITTER: ContextVar[str | None] = ContextVar("codecall_submitter", default=None)
+
+
+@contextmanager
+def counted_as(caller: str) -> Generator[None]:
+    """What is called inside counts for the caller of that key, unless it has a token: the caller of a background task
+    is not there while it runs."""
+    reset = _SUBMITTER.set(caller)
+    try:
+        yield
+    finally:
+        _SUBMITTER.reset(reset)
+
+
+def client_key(context: Context | None) -> str:
+    """The caller, as the table at the top of this module says; a hash, so that no identity is stored."""
+    return _hashed(_client(context))
+
+
+async def key_of(per: Per, context: Context | None, tenant: Tenant | None) -> str:
+    """Whom a call counts for under a rule with that `per`; a hash.
+
+    Args:
+        per: the rule's.
+        context: of the request; None outside of requests.
+        tenant: the name of a claim, or a function of the context that gives the tenant's name or None. One that raises
+            is logged, and the call counts for its caller.
+    """
+    if per == "tenant":
+        return _hashed(await _tenant(context, tenant) or _client(context))
+    return _hashed(_PARTS[per](context))
+
+
+def _hashed(parts: tuple[str, ...]) -> str:
+    if parts[0] == _SUBMITTED:
+        return parts[1]
+    return hashlib.blake2b("\x00".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _client(context: Context | None) -> tuple[str, ...]:
+    token = get_access_token()
+    if token is not None:
+        return _of_token(token)
+    submitter = _SUBMITTER.get()
+    if submitter is not None:
+        return _SUBMITTED, submitter
+    request_context = context.request_context if context is not None else None
+    if context is None or request_context is None:
+        return ("process",)
+    request = request_context.request
+    if request is not None:
+        return "peer", _network(request.client.host) if request.client is not None else ""
+    if request_context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return ("process",)
+    return "session", context.session_id
+
+
+def _of_token(token: AccessToken) -> tuple[str, ...]:
+    subject: object = token.subject or token.claims.get("sub")
+    if subject:
+        return "subject", str(token.claims.get("iss", "")), str(subject)
+    return "client", token.client_id
+
+
+def _session(context: Context | None) -> tuple[str, ...]:
+    caller = _client(context)
+    request_context = context.request_context if context is not None else None
+    if context is None or request_context is None or request_context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return caller
+    # With the caller: nobody uses up the limit of a session whose id he has heard of.
+    return "of session", *caller, context.session_id
+
+
+def _token_client(context: Context | None) -> tuple[str, ...]:
+    token = get_access_token()
+    return ("client", token.client_id) if token is not None else _client(context)
+
+
+def _everybody(_context: Context | None) -> tuple[str, ...]:
+    return ("everybody",)
+
+
+_PARTS: Final[dict[Per, Callable[[Context | None], tuple[str, ...]]]] = {
+    "caller": _client,
+    "subject": _client,
+    "client": _token_client,
+    "session": _session,
+    "global": _everybody,
+}
+
+
+async def _tenant(context: Context | None, tenant: Tenant | None) -> tuple[str, ...] | None:
+    if isinstance(tenant, str):
+        token = get_access_token()
+        claim: object = token.claims.get(tenant) if token is not None else None
+        return ("tenant", str(claim)) if isinstance(claim, str | int) and not isinstance(claim, bool) else None
+    if tenant is None:
+        return None
+    try:
+        named = tenant(context)
+        name: object = await named if isinstance(named, Awaitable) else named
+    except Exception as failure:
+        log_unexpected("asking for the tenant of a call", failure)
+        return None
+    return ("tenant", str(name)) if name is not None else None
+
+
+@lru_cache(maxsize=1_024)
+def _network(host: str) -> str:
+    """An IPv6 peer stands for its /64, all of which belongs to one customer; anything else for itself."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)

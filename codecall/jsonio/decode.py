@@ -1,0 +1,199 @@
+"""JSON text from a worker: bounded in size, nesting and number of values, then decoded.
+
+Decoding happens on the event loop, because a thread would not help: the decoder holds the interpreter from its first
+byte to its last. So what it is given is bounded beforehand: a megabyte of ordinary rows takes about 4 ms, one of the
+densest data that `Bounds` let through about 12 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, cast
+
+import anyio.to_thread
+import msgspec
+
+from codecall.redaction.patterns import well_formed
+from codecall.sandbox import wire
+
+# ----------------------------------------------------------------------------------------------------
+# JSON that a stranger wrote, decoded at the same pace whatever is in it.
+
+
+def _float(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise msgspec.DecodeError("Number out of range")
+    return number
+
+
+read_json: Final = msgspec.json.Decoder(float_hook=_float).decode
+"""`msgspec.json.decode`, but for numbers near the ends of what a float can hold. Its own reading of one of those takes
+20 microseconds, so that a hundred thousand hold the interpreter for two seconds, in whatever thread.
+
+Raises:
+    msgspec.DecodeError, RecursionError: not JSON, or nested too deeply.
+"""
+
+
+# ----------------------------------------------------------------------------------------------------
+# JSON text from a worker: bounded in size, nesting and number of values, then decoded.
+
+MANY = 10_000
+"""Objects and arrays looked at without a pause: under a millisecond."""
+
+MARK_DEPTH = 2
+"""Levels by which the runtime's own marks of what it shortened may exceed the nesting a preset allows."""
+
+FEWEST_CONTAINERS = 50_000
+"""Objects and arrays that data may have under every preset."""
+
+BYTES_PER_CONTAINER = 64
+"""For every so many bytes a preset allows, one object or array more. An empty array is two bytes of JSON and sixty-four
+of the server's memory, and takes ten times as long to decode as other data."""
+
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_PIECE = re.compile(r'(?:[^"]*+"(?:[^"\\]++|\\.)*+"){1,1000}+|.++', re.DOTALL)
+
+
+class NotJson(Exception):  # noqa: N818 - internal signal, named for what happened
+    """The text is not JSON, or nested deeper than the runtime in a worker would let it be."""
+
+
+class TooManyContainers(Exception):  # noqa: N818 - internal signal, named for what happened
+    """The data have more objects and arrays than may be. `count`: how many."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
+class Bounds(NamedTuple):
+    """What JSON data of a worker may have."""
+
+    depth: int
+    """Nesting."""
+    containers: int
+    """Objects and arrays."""
+
+    @classmethod
+    def of(cls, limits: wire.Limits, size: int = 0) -> Bounds:
+        """The bounds that go with a preset, for data of its largest results, or of `size` bytes where that is more."""
+        return cls(
+            limits.sanitize_max_depth + MARK_DEPTH,
+            FEWEST_CONTAINERS + max(limits.max_result_bytes, size) // BYTES_PER_CONTAINER,
+        )
+
+
+def utf8_length(text: str) -> int:
+    """Bytes of `text` as UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+async def decode_json(text: str, bounds: Bounds) -> object:
+    """The data in `text`.
+
+    Raises:
+        NotJson: not JSON, or nested more deeply than `bounds` allow.
+        TooManyContainers: more objects and arrays than they allow.
+    """
+    # What stands in strings counts too at first: nearly always that is few enough all the same.
+    brackets = await count_containers(text, bounds.containers)
+    if brackets > bounds.containers:
+        raise TooManyContainers(brackets)
+    try:
+        data = read_json(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        raise NotJson from None
+    if brackets > bounds.depth:
+        await _check_depth(data, bounds.depth)
+    return data
+
+
+async def count_containers(text: str, enough: int) -> int:
+    """Objects and arrays in JSON text. Up to `enough`, brackets within strings may be among them."""
+    brackets = text.count("[") + text.count("{")
+    return brackets if brackets <= enough else await _containers(text)
+
+
+async def _containers(text: str) -> int:
+    count = 0
+    for piece in _PIECE.finditer(text):
+        bare = _STRING.sub("", piece[0])
+        count += bare.count("[") + bare.count("{")
+        await asyncio.sleep(0)
+    return count
+
+
+async def _check_depth(data: object, depth: int) -> None:
+    level = [data]
+    while level := [item for container in level for item in items_of(container) if type(item) in (dict, list)]:
+        depth -= 1
+        if depth < 1:
+            raise NotJson
+        if len(level) > MANY:
+            await asyncio.sleep(0)
+
+
+def items_of(container: object) -> Iterable[object]:
+    """What an object or an array holds; of anything else nothing."""
+    if isinstance(container, dict):
+        return cast("dict[str, object]", container).values()
+    return cast("list[object]", container) if isinstance(container, list) else ()
+
+
+def context_json(context: Mapping[str, Any] | None) -> str | None:
+    """`codecallContext` as JSON text; None where there is nothing.
+
+    Raises:
+        TypeError: it is not JSON data.
+    """
+    if not context:
+        return None
+    try:
+        return msgspec.json.encode(context).decode()
+    except (TypeError, UnicodeEncodeError, RecursionError) as failure:
+        raise TypeError(f"context: JSON data is needed: {failure}") from None
+
+
+def json_text(value: object) -> str:
+    """JSON of plain data. What is no Unicode text in it, which has no UTF-8 form, is replaced."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        return well_formed(json.dumps(value, ensure_ascii=False))
+
+
+# ----------------------------------------------------------------------------------------------------
+# Fingerprints of what scripts send: the same for the same input, whatever the order of its keys.
+
+MAX_SORTED: Final = 64 * 1024
+"""Characters of input whose keys are sorted: half a millisecond."""
+
+
+def digest(text: str) -> str:
+    """The digest of an input, given as JSON text; 64 hexadecimal digits."""
+    return hashlib.sha256(_canonical(text)).hexdigest()
+
+
+async def digest_soon(text: str) -> str:
+    """The same, off the event loop where it takes long."""
+    return digest(text) if len(text) <= MAX_SORTED else await anyio.to_thread.run_sync(digest, text)
+
+
+def sha256(text: str) -> str:
+    """SHA-256 of a text as UTF-8; 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _canonical(text: str) -> bytes:
+    if len(text) <= MAX_SORTED:
+        try:
+            return msgspec.json.encode(read_json(text), order="sorted")
+        except (ValueError, OverflowError, RecursionError):
+            pass  # what cannot be read is compared letter by letter
+    return text.encode("utf-8", "surrogatepass")

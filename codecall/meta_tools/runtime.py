@@ -1,0 +1,144 @@
+"""What follows from one set of options: the meta-tools, and what they work with. `CodeCallPlugin.reload` makes another
+set while scripts run under this one.
+
+What has a memory of its own is handed on: the search index unless its options change, what was learned of results, and
+the store of large ones. Options of the latter are fixed for the life of the plugin, as is all that was announced to the
+server or to the system when it started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from anyio import to_thread
+from pydantic.alias_generators import to_camel
+
+from codecall.catalog.cache.cache import Catalogues
+from codecall.catalog.search.index import Library, Meaning, Semantic
+from codecall.catalog.search.models import settled
+from codecall.catalog.visibility import Reach
+from codecall.errors import OptionsError
+from codecall.meta_tools.base import MetaTool, Wiring
+from codecall.meta_tools.describe import DescribeTool
+from codecall.meta_tools.execute import ExecuteTool
+from codecall.meta_tools.invoke import InvokeTool
+from codecall.meta_tools.search import SearchTool
+from codecall.options import PluginOptions, SearchOptions
+from codecall.results.service import max_kept_bytes
+from codecall.sandbox.enclave import Enclave
+from codecall.server.lifespan import EnclaveLifetime, Enclaves
+from codecall.telemetry.spans import Telemetry
+
+FIXED: Final = ("audit", "observed_output", "results", "tasks", "telemetry")
+"""Options that no reload changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wired:
+    """One set of options at work."""
+
+    wiring: Wiring
+    reach: Reach
+    catalogues: Catalogues
+    tools: tuple[MetaTool, ...]
+    """As they are advertised."""
+    by_name: Mapping[str, MetaTool]
+    """Under either spelling of their names."""
+
+    @classmethod
+    def of(cls, wiring: Wiring) -> Wired:
+        """What the plugin does with that."""
+        options = wiring.options
+        tools: list[MetaTool] = [
+            SearchTool.create(wiring),
+            DescribeTool.create(wiring),
+            _execute(options).create(wiring),
+        ]
+        if options.direct_calls.enabled:
+            tools.insert(2, InvokeTool.create(wiring))
+        verbs = [tool.name.removeprefix("codecall")[1:] for tool in tools]
+        by_name = {f"codecall{mark}{verb}": tool for verb, tool in zip(verbs, tools, strict=True) for mark in ":_"}
+        reach = Reach(options)
+        return cls(wiring, reach, Catalogues(reach), tuple(tools), by_name)
+
+    async def changed(self, lifetime: EnclaveLifetime, options: PluginOptions) -> Wired:
+        """The same under other options, with workers that are ready; nothing of it is in force yet.
+
+        Raises:
+            OptionsError: a model that search is to use, or its libraries, are not installed.
+            WorkerError: no worker can be had under these options.
+        """
+        index = self.wiring.index
+        if options.embedding != self.wiring.options.embedding:
+            embedding = await to_thread.run_sync(settled, options.embedding)
+            options = options.model_copy(update={"embedding": embedding})
+            index = library(embedding)
+            index.warm()
+        enclaves = enclaves_of(options, lifetime, self.wiring.telemetry)
+        new = Wired.of(replace(self.wiring, options=options, enclaves=enclaves, index=index))
+        await lifetime.prepare(enclaves)
+        return new
+
+
+def changed_options(now: PluginOptions, vm: object, given: Mapping[str, object]) -> PluginOptions:
+    """`now` with the options that are `given`, each as `CodeCallPlugin.init` reads it.
+
+    Raises:
+        OptionsError: one is wrong, or cannot be changed.
+    """
+    built = PluginOptions.build(vm=vm, **given)
+    names = [name for name in PluginOptions.model_fields if name in given or to_camel(name) in given]
+    update = {name: getattr(built, name) for name in (*names, *(("preset", "preset_name") if vm is not None else ()))}
+    options = now.model_copy(update=update)
+    fixed = [name for name in FIXED if getattr(options, name) != getattr(now, name)]
+    if options.shutdown.on_sigterm != now.shutdown.on_sigterm:
+        fixed.append("shutdown.on_sigterm")
+    if fixed:
+        raise OptionsError(
+            f"{', '.join(fixed)}: cannot be changed by a reload",
+            hint="Nothing was changed. Leave it out, or start the server anew with it.",
+        )
+    return options
+
+
+def enclaves_of(options: PluginOptions, lifetime: EnclaveLifetime, telemetry: Telemetry) -> Enclaves:
+    """What runs scripts under these options."""
+    kept = max_kept_bytes(options.results, options.preset)
+
+    def make() -> Enclave:
+        enclave = Enclave(options.preset, pool=options.pool, sanitization=options.sanitization, max_kept_bytes=kept)
+        enclave.pool.living.told = telemetry.worker_ended
+        return enclave
+
+    return Enclaves(lifetime, make)
+
+
+def library(options: SearchOptions) -> Library:
+    """The search index; nothing of it is loaded yet."""
+
+    def load() -> Semantic:
+        from codecall.catalog.search.embedding import (
+            embedding_ranker,  # loads nothing yet, but is not needed by everybody
+        )
+
+        ranker = embedding_ranker(options)
+        _ = ranker.load()
+        return ranker
+
+    meaning = None if options.strategy == "tfidf" else Meaning(load, alone=options.strategy == "embedding")
+    return Library(meaning, synonyms=options.synonyms)
+
+
+def _execute(options: PluginOptions) -> type[ExecuteTool]:
+    if not options.tasks:
+        return ExecuteTool
+    try:
+        from codecall.meta_tools.tasks import TaskExecuteTool
+    except ImportError as missing:
+        raise OptionsError(
+            f"tasks: FastMCP's background tasks are not installed ({missing})",
+            hint="Install them with: pip install 'codecall[tasks]'",
+        ) from None
+    return TaskExecuteTool

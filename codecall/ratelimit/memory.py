@@ -1,0 +1,209 @@
+"""Counts of this process: a storage for the strategies of the `limits` library, and the calls that run now.
+
+The library's own asynchronous memory looks through all its keys, each in a thread, whenever a call is counted: with
+1,000 callers that is most of the cost of a call, and a call may have to wait between being tested and being counted.
+Here nothing is awaited, so that testing and counting are one step, and each call looks at two other keys to forget
+what has expired.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Final
+
+from limits.aio.storage import MovingWindowSupport, Storage
+from limits.aio.storage.base import SlidingWindowCounterSupport
+
+from codecall.ratelimit.counting import Slot
+from codecall.ratelimit.rules import Strategy
+
+_LOOKED_AT: Final = 2
+"""Keys looked at for each call that is counted: one more than a call can add, so that the expired get fewer."""
+
+
+class MemoryCounts(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
+    """The storage. Keys are forgotten when their window has passed.
+
+    Args:
+        now: the clock, in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self._now = now
+        self._fixed: dict[str, tuple[int, float]] = {}
+        """Calls in this window, and its end."""
+        self._moving: dict[str, deque[float]] = {}
+        """When each call was, oldest first."""
+        self._sliding: dict[str, tuple[int, int, int]] = {}
+        """Which window since the epoch, the calls of the one before, and those of this one."""
+        self._expiry: dict[str, float] = {}
+        """When a key may be forgotten; of every key there is."""
+        self._round: deque[str] = deque()
+        """The same keys, in the order in which they are looked at."""
+
+    @property
+    def base_exceptions(self) -> type[Exception]:
+        """What it raises itself: nothing beyond wrong use."""
+        return ValueError
+
+    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        """Count `amount` calls in the fixed window of `key`; gives its calls."""
+        now = self._now()
+        calls, end = self._fixed.get(key, (0, 0.0))
+        if end <= now:
+            calls, end = 0, now + expiry
+        self._fixed[key] = (calls + amount, end)
+        self._kept(key, end, now)
+        return calls + amount
+
+    async def get(self, key: str) -> int:
+        """Calls in the fixed window of `key`."""
+        calls, end = self._fixed.get(key, (0, 0.0))
+        return calls if end > self._now() else 0
+
+    async def get_expiry(self, key: str) -> float:
+        """When the fixed window of `key` ends; now, where there is none."""
+        return self._fixed.get(key, (0, self._now()))[1]
+
+    async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        """Count `amount` calls if no more than `limit` are then in the moving window."""
+        now = self._now()
+        calls = self._within(key, expiry, now)
+        if len(calls) + amount > limit:
+            return False
+        calls.extend([now] * amount)
+        self._moving[key] = calls
+        self._kept(key, now + expiry, now)
+        return True
+
+    async def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:  # noqa: ARG002 - the interface
+        """When the oldest call of the window was, and how many are in it."""
+        now = self._now()
+        calls = self._within(key, expiry, now)
+        return (calls[0], len(calls)) if calls else (now, 0)
+
+    async def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        """Count `amount` calls if no more than `limit` are then in the window, as two counters estimate them."""
+        now = self._now()
+        window, before, calls = self._windows(key, expiry, now)
+        left = 1 - now % expiry / expiry
+        if int(before * left) + calls + amount > limit:
+            return False
+        self._sliding[key] = (window, before, calls + amount)
+        self._kept(key, (window + 2) * expiry, now)
+        return True
+
+    async def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
+        """Calls of the window before and the seconds it still counts; calls of this one, and the seconds it counts."""
+        now = self._now()
+        _, before, calls = self._windows(key, expiry, now)
+        left = expiry - now % expiry
+        return before, left if before else 0.0, calls, left + expiry
+
+    async def clear_sliding_window(self, key: str, expiry: int) -> None:  # noqa: ARG002 - the interface
+        """Forget the calls of `key`."""
+        await self.clear(key)
+
+    async def clear(self, key: str) -> None:
+        """Forget the calls of `key`."""
+        for kept in (self._fixed, self._moving, self._sliding):
+            kept.pop(key, None)
+
+    async def check(self) -> bool:
+        """Whether it can be used: always."""
+        return True
+
+    async def reset(self) -> int:
+        """Forget everything; gives the number of keys."""
+        keys = len(self._expiry)
+        for kept in (self._fixed, self._moving, self._sliding, self._expiry, self._round):
+            kept.clear()
+        return keys
+
+    def __len__(self) -> int:
+        """Keys that are kept."""
+        return len(self._expiry)
+
+    def _within(self, key: str, expiry: int, now: float) -> deque[float]:
+        calls = self._moving.get(key)
+        if calls is None:
+            return deque()
+        while calls and calls[0] <= now - expiry:
+            calls.popleft()
+        return calls
+
+    def _windows(self, key: str, expiry: int, now: float) -> tuple[int, int, int]:
+        window = int(now // expiry)
+        kept, before, calls = self._sliding.get(key, (window, 0, 0))
+        if kept == window:
+            return window, before, calls
+        return window, calls if kept == window - 1 else 0, 0
+
+    def _kept(self, key: str, until: float, now: float) -> None:
+        if key not in self._expiry:
+            self._round.append(key)
+        self._expiry[key] = until
+        for _ in range(min(_LOOKED_AT, len(self._round))):
+            other = self._round.popleft()
+            if self._expiry[other] > now:
+                self._round.append(other)
+            else:
+                del self._expiry[other]
+                for kept in (self._fixed, self._moving, self._sliding):
+                    kept.pop(other, None)
+
+
+class MemorySlots:
+    """The calls that run now."""
+
+    def __init__(self) -> None:
+        self._running: Counter[str] = Counter()
+        self._of: dict[str, Sequence[Slot]] = {}
+        self._numbers = count()
+
+    def take(self, slots: Sequence[Slot]) -> str | Slot:
+        """One more call in each slot: its lease, or the slot that is full, and then it runs in none."""
+        for slot in slots:
+            if self._running.get(slot.key, 0) >= slot.limit:
+                return slot
+        lease = str(next(self._numbers))
+        self._of[lease] = slots
+        self._running.update(slot.key for slot in slots)
+        return lease
+
+    def leave(self, lease: str) -> None:
+        """The call has ended."""
+        for slot in self._of.pop(lease, ()):
+            self._running[slot.key] -= 1
+            if not self._running[slot.key]:
+                del self._running[slot.key]
+
+
+class MemoryStore:
+    """The counts of this process as `RateLimitPlugin` wants them."""
+
+    def __init__(self) -> None:
+        self.storage = MemoryCounts()
+        self._slots = MemorySlots()
+
+    late_s = 0.0
+
+    async def undo(self, strategy: Strategy, key: str, /) -> None:
+        """Never needed: nothing comes between testing and counting."""
+        raise NotImplementedError(f"{strategy}: {key}")
+
+    async def take(self, slots: Sequence[Slot]) -> str | Slot:
+        """See `Store.take`."""
+        return self._slots.take(slots)
+
+    async def leave(self, lease: str) -> None:
+        """See `Store.leave`."""
+        self._slots.leave(lease)
+
+    def drop(self, lease: str) -> None:
+        """See `Store.drop`."""
+        self._slots.leave(lease)

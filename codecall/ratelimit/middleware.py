@@ -1,0 +1,288 @@
+"""Rate limits as FastMCP middleware: how often one client may call a tool, read a resource or get a prompt.
+
+    RateLimitPlugin.init(rules=[{"tool": "codecall:execute", "rate": "10/minute", "concurrent": 2}]).install(mcp)
+
+Calls a script makes pass the same middleware, so a rule for a tool holds inside and outside of scripts. All tools that
+a glob matches share its limit. A call that several rules match must pass them all, and a refused call counts for none.
+A rule's `tool` is compared with the URIs of resources and the names of prompts too: `*` is about everything.
+
+Whom a call counts for is in `calls/callers.py`, what a rule may say in `calls/rules.py`, how calls are counted in
+`calls/rate_counting.py`. Counts are kept in the memory of this process, or in a Redis that several share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+
+import mcp_types
+import msgspec
+from fastmcp.exceptions import NotFoundError, ToolError
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.tools.base import ToolResult
+
+from codecall.envelopes import ExecutionResult, invoke_error
+from codecall.errors import Called, RateLimitedError
+from codecall.identity import client_key, key_of
+from codecall.patterns import MAX_NAME_CHARS, shown
+from codecall.ratelimit.counting import AtOnce, Limit, Often, Refusal, wait_ms
+from codecall.ratelimit.redis import PAUSE_S, AwayError
+from codecall.ratelimit.rules import Per, Rate, RateLimitOptions, RateLimitRule, canonical, check_options, spellings
+from codecall.ratelimit.storage import Running, stores
+from codecall.sandbox.agentscript.policy import is_meta_tool
+from codecall.telemetry.spans import rate_refused
+
+if TYPE_CHECKING:
+    from fastmcp import Context, FastMCP
+    from fastmcp.prompts import PromptResult
+    from fastmcp.resources import ResourceResult
+    from limits import RateLimitItem
+
+__all__ = ["RateLimitPlugin", "RateLimitRefused", "client_key"]
+
+M = TypeVar("M")
+R = TypeVar("R")
+
+MAX_RATED_URI: Final = 8_192
+"""Longest URI that is compared with the rules, in characters; a longer one is not read. HTTP servers draw the line for
+a request's first line there or thereabouts."""
+
+
+class RateLimitRefused(ToolError):  # noqa: N818 - reads as the event it is
+    """A rule refused a call. Its text is the error object as JSON, which is what a client of the tool receives."""
+
+    def __init__(self, error: RateLimitedError) -> None:
+        super().__init__(_error_text(error))
+        self.error = error
+
+
+class _Rated(NamedTuple):
+    """A rule, ready to be asked."""
+
+    rule: RateLimitRule
+    id: str
+    """The same on every instance that has the rule, whatever its other rules are."""
+    items: tuple[RateLimitItem, ...]
+
+    at_once: int | None
+    """How many at the same time."""
+
+    def limits(self, key: str) -> list[Limit]:
+        """Its limits for the caller of that key."""
+        scope = (self.id, key)
+        limits: list[Limit] = [Often(self.rule, scope, item) for item in self.items]
+        if self.at_once is not None:
+            limits.append(AtOnce(self.rule, scope, self.at_once))
+        return limits
+
+
+class RateLimitPlugin(Middleware):
+    """Holds the rules of one server; made with `init`.
+
+    Args:
+        options: the rules.
+
+    Raises:
+        OptionsError: the options do not go together, or the client for Redis is not installed.
+    """
+
+    def __init__(self, options: RateLimitOptions) -> None:
+        check_options(options)
+        self._options = options
+        self._rules = _rated(options.rules)
+        self._stores = stores(options)
+
+    @classmethod
+    def init(cls, *, rules: Sequence[Mapping[str, object] | RateLimitRule], **options: object) -> Self:
+        """The plugin for these rules.
+
+        Args:
+            rules: each `{"tool": name or glob, "rate": "10/minute"}`, or with `"limit": 10, "window": "1m"` or
+                `"concurrent": 2`; all fields in `codecall.ratelimit.rules.RateLimitRule`.
+            **options: `storage`, `fail`, `timeout_ms`, `tenant`, `prefix`, `lease_s`; see
+                `codecall.ratelimit.rules.RateLimitOptions`.
+
+        Raises:
+            OptionsError: no rules, a bad one, or another bad option; the message names the field.
+        """
+        return cls(RateLimitOptions.read({"rules": rules, **options}, where=""))
+
+    def install(self, mcp: FastMCP[Any]) -> None:
+        """Add the rules to a server; the same as `mcp.add_middleware(plugin)`."""
+        mcp.add_middleware(self)
+
+    async def aclose(self) -> None:
+        """Close the connections to Redis that were opened in this event loop outside of any server's lifespan."""
+        await self._stores.aclose()
+
+    async def on_call_tool(
+        self,
+        context: MiddlewareContext[mcp_types.CallToolRequestParams],
+        call_next: CallNext[mcp_types.CallToolRequestParams, ToolResult],
+    ) -> ToolResult:
+        """FastMCP's hook: pass the call on, or refuse it.
+
+        Raises:
+            NotFoundError: the name is longer than any tool may have, and so is compared with no rule.
+            RateLimitRefused: a rule refused the call.
+        """
+        tool = context.message.name
+        if len(tool) > MAX_NAME_CHARS:
+            raise NotFoundError(f"Unknown tool: {shown(tool)!r}")
+        try:
+            running = await self._admit("tool", tool, self._about(tool), context.fastmcp_context)
+        except RateLimitRefused as refused:
+            if is_meta_tool(tool):
+                return _answer(tool, refused.error)
+            raise
+        return await _call(running, context, call_next)
+
+    async def on_read_resource(
+        self,
+        context: MiddlewareContext[mcp_types.ReadResourceRequestParams],
+        call_next: CallNext[mcp_types.ReadResourceRequestParams, ResourceResult],
+    ) -> ResourceResult:
+        """FastMCP's hook: let the resource be read, or refuse it.
+
+        Raises:
+            NotFoundError: the URI is longer than `MAX_RATED_URI`, and so is compared with no rule.
+            RateLimitRefused: a rule refused it.
+        """
+        uri = str(context.message.uri)
+        if len(uri) > MAX_RATED_URI:
+            raise NotFoundError(f"Unknown resource: {shown(uri)!r}")
+        forms = spellings(uri)
+        about = [rated for rated in self._rules if rated.rule.covers_resource(forms)]
+        return await _call(await self._admit("resource", uri, about, context.fastmcp_context), context, call_next)
+
+    async def on_get_prompt(
+        self,
+        context: MiddlewareContext[mcp_types.GetPromptRequestParams],
+        call_next: CallNext[mcp_types.GetPromptRequestParams, PromptResult],
+    ) -> PromptResult:
+        """FastMCP's hook: let the prompt be rendered, or refuse it.
+
+        Raises:
+            NotFoundError: the name is longer than any prompt may have, and so is compared with no rule.
+            RateLimitRefused: a rule refused it.
+        """
+        name = context.message.name
+        if len(name) > MAX_NAME_CHARS:
+            raise NotFoundError(f"Unknown prompt: {shown(name)!r}")
+        admitted = await self._admit("prompt", name, self._about(name), context.fastmcp_context)
+        return await _call(admitted, context, call_next)
+
+    def _about(self, name: str) -> list[_Rated]:
+        """The rules about that tool or prompt."""
+        return [rated for rated in self._rules if rated.rule.covers(name)]
+
+    async def _admit(
+        self, called: Called, name: str, about: Sequence[_Rated], context: Context | None
+    ) -> Running | None:
+        """Count the call for these rules; what is to be ended with it, if anything.
+
+        Raises:
+            RateLimitRefused: one of them refuses it.
+        """
+        if not about:
+            return None
+        keys: dict[Per, str] = {}
+        limits: list[Limit] = []
+        for rated in about:
+            per = rated.rule.per
+            if per not in keys:
+                keys[per] = await key_of(per, context, self._options.tenant)
+            limits += rated.limits(keys[per])
+        try:
+            admitted = await self._stores.admit(limits)
+        except AwayError:
+            if self._options.fail == "open":
+                return None
+            rate_refused(called, about[0].rule.shown, "unchecked")
+            raise RateLimitRefused(_unchecked(called, name, about[0].rule)) from None
+        if isinstance(admitted, Refusal):
+            rate_refused(called, admitted.limit.rule.shown, "limit")
+            raise RateLimitRefused(_refused(called, name, admitted))
+        return admitted
+
+
+async def _call(running: Running | None, context: MiddlewareContext[M], call_next: CallNext[M, R]) -> R:
+    if running is None:
+        return await call_next(context)
+    try:
+        return await call_next(context)
+    finally:
+        await running.end()
+
+
+def _rated(rules: Sequence[RateLimitRule]) -> list[_Rated]:
+    """The rules, ready to be asked. What two of them say alike, of the same tools, is asked once."""
+    from limits import RateLimitItemPerSecond  # not above: 80 ms that a server without rules need not pay
+
+    rated: list[_Rated] = []
+    said: set[tuple[str, Rate | int | None]] = set()
+    for rule in rules:
+        # The strategy too: each keeps its counts in another form.
+        named = "\x00".join((rule.name or "", rule.tool, rule.per, rule.strategy))
+        identity = hashlib.blake2b(named.encode(), digest_size=8).hexdigest()
+        rates = [rate for rate in dict.fromkeys(rule.rates) if (identity, rate) not in said]
+        at_once = None if (identity, rule.concurrent) in said else rule.concurrent
+        said.update((identity, limit) for limit in (*rates, rule.concurrent))
+        items = tuple(RateLimitItemPerSecond(rate.calls, rate.seconds) for rate in rates)
+        rated.append(_Rated(rule, identity, items, at_once))
+    return rated
+
+
+def _refused(called: Called, name: str, refusal: Refusal) -> RateLimitedError:
+    limit, ms = refusal.limit, wait_ms(refusal.wait_s)
+    if isinstance(limit, AtOnce):
+        message = f"Too many calls of '{shown(name)}' at the same time: {limit.calls} may run"
+        hint = f"Try again when one has ended, at the earliest in {math.ceil(ms / 1000)} s."
+    else:
+        window = _spoken(limit.item.get_expiry())
+        message = f"Rate limit exceeded for '{shown(name)}': {limit.item.amount} calls per {window}"
+        hint = f"Try again in {math.ceil(ms / 1000)} s, or do the same with fewer calls."
+    return RateLimitedError(
+        message,
+        tool_name=shown(name),
+        called=called,
+        details={"rule": limit.rule.shown},
+        retry_after_ms=ms,
+        hint=hint,
+    )
+
+
+def _unchecked(called: Called, name: str, rule: RateLimitRule) -> RateLimitedError:
+    return RateLimitedError(
+        f"The rate limit of '{shown(name)}' cannot be checked now, so the call was not made",
+        tool_name=shown(name),
+        called=called,
+        details={"rule": rule.shown},
+        retry_after_ms=wait_ms(PAUSE_S),
+        hint="Nothing is wrong with the call; try again later.",
+    )
+
+
+def _answer(tool: str, error: RateLimitedError) -> ToolResult:
+    """What a refused meta-tool answers: an envelope where it has one, else an error result."""
+    name = canonical(tool.strip().lower())
+    if name == "codecall:execute":
+        envelope = ExecutionResult(status=error.status, error=error).envelope()
+    elif name == "codecall:invoke":
+        envelope = invoke_error(error)
+    else:
+        return ToolResult(content=_error_text(error), is_error=True)
+    return ToolResult(content=msgspec.json.encode(envelope).decode(), structured_content=envelope)
+
+
+def _error_text(error: RateLimitedError) -> str:
+    return msgspec.json.encode(error.as_dict()).decode()
+
+
+def _spoken(seconds: int) -> str:
+    for unit, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds % unit == 0:
+            return name if seconds == unit else f"{seconds // unit} {name}s"
+    return "second" if seconds == 1 else f"{seconds} seconds"

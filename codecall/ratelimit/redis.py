@@ -1,0 +1,328 @@
+"""Counts in a Redis that all instances share: the storage of the `limits` library, and leases of running calls.
+
+A running call holds a lease in a sorted set for each limit on it, scored with the moment at which it expires by the
+clock of Redis. The instance renews the leases of its calls; those of an instance that died expire. Windows are cut by
+the clocks of the instances, as the library does it, so these must agree (NTP is near enough for windows of seconds).
+
+Keys are `{prefix}:rates:LIMITER/{rule}/{caller}/{calls}/{seconds}/second` and `{prefix}:rates:RUNNING/{rule}/{caller}`;
+rule and caller are hashes. A key expires with its window.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+from urllib.parse import urlsplit
+
+import anyio
+
+from codecall.errors import OptionsError
+from codecall.ratelimit.counting import Slot
+from codecall.ratelimit.rules import RateLimitOptions, Strategy
+
+if TYPE_CHECKING:
+    from limits.aio.storage import RedisStorage
+    from limits.aio.storage.redis.redispy import RedispyBridge
+    from redis.asyncio import Redis
+
+
+# ----------------------------------------------------------------------------------------------------
+# A service that may be away: asked within a time limit, left alone for a while after a failure, and logged once.
+
+logger = logging.getLogger("codecall")
+
+T = TypeVar("T")
+
+PAUSE_S: Final = 1.0
+"""Seconds between two attempts while a service is away: what a caller is told to wait, and how late it is noticed that
+the service is back."""
+
+LONGEST: Final = 10
+"""After so many time limits a request ends though others are answered."""
+
+_TICKS: Final = 4
+"""How often in one time limit it is looked for silence."""
+
+
+class AwayError(Exception):
+    """The service did not answer."""
+
+
+class Reached:
+    """Asks a service, from one event loop.
+
+    Args:
+        name: what log lines call it; no password.
+        timeout_s: seconds for which the service may be silent.
+        failures: exceptions, besides errors of the network, by which the service is away.
+        meanwhile: what the log says becomes of calls while it is away.
+    """
+
+    def __init__(self, name: str, timeout_s: float, failures: type[Exception], *, meanwhile: str) -> None:
+        self._name = name
+        self._timeout_s = timeout_s
+        self._failures = (failures, OSError)
+        self._meanwhile = meanwhile
+        self._away_since: float | None = None
+        self._next_attempt = 0.0
+        self._pending: dict[anyio.CancelScope, float] = {}
+        """When each request began."""
+        self._heard = 0.0
+        """When the service last answered, or could not be heard."""
+        self._listening: asyncio.Task[None] | None = None
+
+    async def ask(self, request: Callable[[], Awaitable[T]]) -> T:
+        """What `request` gives.
+
+        Raises:
+            AwayError: the service failed, or was silent for too long; or it did so less than `PAUSE_S` ago, and was not
+                asked.
+        """
+        now = time.monotonic()
+        if self._away_since is not None:
+            if now < self._next_attempt:
+                raise AwayError
+            self._next_attempt = now + PAUSE_S + self._timeout_s  # the other calls do not wait for this one
+        with anyio.CancelScope() as scope:
+            self._pending[scope] = now
+            if self._listening is None or self._listening.done():
+                self._listening = asyncio.create_task(self._listen(), context=contextvars.Context())
+            try:
+                answer = await request()
+            except self._failures as failure:
+                self._failed(f"{type(failure).__name__}: {failure}")
+                raise AwayError from None
+            finally:
+                del self._pending[scope]
+            self._answered()
+            return answer
+        self._failed(f"no answer for {self._timeout_s:g} s")
+        raise AwayError
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+        if self._listening is not None:
+            self._listening.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._listening
+
+    async def _listen(self) -> None:
+        """End the requests that wait in silence, as long as any wait."""
+        tick_s = self._timeout_s / _TICKS
+        while self._pending:
+            began = time.monotonic()
+            await anyio.sleep(tick_s)
+            now = time.monotonic()
+            if now - began > 1.5 * tick_s:  # the loop was busy: there may be answers that nobody has read
+                self._heard = now
+            silent = now - self._heard >= self._timeout_s
+            for scope, asked in self._pending.items():
+                waited_s = now - asked
+                if (silent and waited_s >= self._timeout_s) or waited_s >= LONGEST * self._timeout_s:
+                    scope.cancel()
+
+    def _failed(self, said: str) -> None:
+        now = time.monotonic()
+        self._next_attempt = now + PAUSE_S
+        if self._away_since is None:
+            self._away_since = now
+            logger.warning("%s is away (%s); %s", self._name, said, self._meanwhile)
+
+    def _answered(self) -> None:
+        self._heard = time.monotonic()
+        if self._away_since is not None:
+            away_s = self._heard - self._away_since
+            self._away_since = None
+            logger.warning("%s is back after %.1f s; limits hold again", self._name, away_s)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Counts in a Redis that all instances share: the storage of the `limits` library, and leases of running calls.
+
+
+MAX_AT_ONCE: Final = 64
+"""Calls that are counted at the same time, each on its connection; more wait, within their time limit."""
+
+RENEWED_AT_ONCE: Final = 500
+"""Keys that one request renews."""
+
+_UNDO: Final[dict[Strategy, str]] = {
+    "moving-window": "return redis.call('LPOP', KEYS[1])",
+    "fixed-window": "if tonumber(redis.call('GET', KEYS[1]) or 0) > 0 then return redis.call('DECR', KEYS[1]) end",
+    "sliding-window-counter": """
+        for _, key in ipairs(KEYS) do
+            if tonumber(redis.call('GET', key) or 0) > 0 then return redis.call('DECR', key) end
+        end""",
+}
+"""Take back the newest call under a key. They know how `limits` keeps calls, which `tests/calls/test_rates_redis.py`
+holds for the installed version."""
+
+_NOW: Final = "local t = redis.call('TIME'); local now = t[1] * 1000 + math.floor(t[2] / 1000); "
+
+_TAKE: Final = (
+    _NOW
+    + """
+    for i, key in ipairs(KEYS) do
+        redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
+        if redis.call('ZCARD', key) >= tonumber(ARGV[i + 2]) then return i end
+    end
+    for _, key in ipairs(KEYS) do
+        redis.call('ZADD', key, now + ARGV[2], ARGV[1])
+        redis.call('PEXPIRE', key, ARGV[2])
+    end
+    return 0"""
+)
+"""A lease (its name, its milliseconds, the limit of each key) under every key: 0, or the number of the key that is full
+and then under none."""
+
+_RENEW: Final = (
+    _NOW
+    + """
+    for i, key in ipairs(KEYS) do
+        redis.call('ZADD', key, 'XX', now + ARGV[1], ARGV[i + 1])
+        redis.call('PEXPIRE', key, ARGV[1])
+    end"""
+)
+"""XX: a lease that was given back in the meantime stays so."""
+
+_LEAVE: Final = "for _, key in ipairs(KEYS) do redis.call('ZREM', key, ARGV[1]) end"
+
+
+class _Script(Protocol):
+    def __call__(self, keys: Sequence[str], args: Sequence[str | int]) -> Awaitable[int | None]: ...
+
+
+def reached(options: RateLimitOptions) -> Reached:
+    """How the Redis of these options is asked.
+
+    Raises:
+        OptionsError: the client for Redis is not installed.
+    """
+    try:
+        from redis.exceptions import RedisError
+    except ImportError:
+        raise OptionsError(
+            "storage: the client for Redis is not installed", hint="pip install 'codecall[redis]'"
+        ) from None
+    address = urlsplit(options.storage)
+    place = f"{address.hostname or 'localhost'}:{address.port or 6379}" if address.netloc else address.path
+    meanwhile = "calls pass uncounted" if options.fail == "open" else "calls that rate rules are about are refused"
+    return Reached(
+        f"Redis at {place}", options.timeout_ms / 1000, RedisError, meanwhile=f"until it is back, {meanwhile}"
+    )
+
+
+class RedisStore:
+    """The counts in Redis, on connections of its own that belong to one event loop.
+
+    Args:
+        options: where, and for how long leases are.
+        service: asks Redis.
+    """
+
+    late_s = 0.5  # TTL gives whole seconds, rounded
+
+    def __init__(self, options: RateLimitOptions, service: Reached) -> None:
+        from limits.aio.storage import RedisStorage
+        from redis.asyncio.retry import Retry
+        from redis.backoff import NoBackoff
+
+        self._service = service
+        self._lease_ms = options.lease_s * 1000
+        self.storage: RedisStorage = RedisStorage(
+            f"async+{options.storage}",
+            implementation="redispy",
+            key_prefix=f"{options.prefix}:rates",
+            # `service` has the time limit; this one is per request, which says nothing while the loop is busy.
+            socket_timeout=LONGEST * options.timeout_ms / 1000,
+            socket_connect_timeout=LONGEST * options.timeout_ms / 1000,
+            # Trying again in silence takes seconds, and counts a call twice whose answer was lost.
+            retry=cast("bool", Retry(NoBackoff(), 0)),
+        )
+        bridge = cast("RedispyBridge", self.storage.bridge)
+        self._redis = cast("Redis", bridge.get_connection())
+        self._gate = anyio.Semaphore(MAX_AT_ONCE)
+        self._undo = {strategy: self._script(source) for strategy, source in _UNDO.items()}
+        self._take, self._renew, self._leave = map(self._script, (_TAKE, _RENEW, _LEAVE))
+        self._leases: dict[str, list[str]] = {}
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def ask(self, request: Callable[[], Awaitable[T]]) -> T:
+        """What `request`, made of this store's methods, gives within the time limit.
+
+        Raises:
+            AwayError: Redis is away.
+        """
+
+        async def in_turn() -> T:
+            async with self._gate:
+                return await request()
+
+        return await self._service.ask(in_turn)
+
+    async def undo(self, strategy: Strategy, key: str, /) -> None:
+        """See `Store.undo`."""
+        # A sliding window has two keys. This one may have become the one before since the call was counted.
+        keys = [f"{{{key}}}", f"{{{key}}}/-1"] if strategy == "sliding-window-counter" else [key]
+        await self._undo[strategy]([self._key(each) for each in keys], [])
+
+    async def take(self, slots: Sequence[Slot]) -> str | Slot:
+        """See `Store.take`."""
+        keys = [self._key(slot.key) for slot in slots]
+        lease = secrets.token_hex(8)
+        full = await self._take(keys, [lease, self._lease_ms, *(slot.limit for slot in slots)])
+        if full:
+            return slots[full - 1]
+        self._leases[lease] = keys
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._renew_leases(), context=contextvars.Context())
+        return lease
+
+    async def leave(self, lease: str) -> None:
+        """See `Store.leave`."""
+        keys = self._leases.pop(lease, None)
+        if keys:
+            await self._leave(keys, [lease])
+
+    def drop(self, lease: str) -> None:
+        """See `Store.drop`."""
+        self._leases.pop(lease, None)
+
+    async def end(self, lease: str) -> None:
+        """The same as `leave`, within the time limit. Where Redis is away the lease expires there."""
+        keys = self._leases.pop(lease, None)
+        if keys:
+            with contextlib.suppress(AwayError):
+                await self.ask(lambda: self._leave(keys, [lease]))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._renewing
+        await self._service.aclose()
+        await self._redis.aclose()
+
+    async def _renew_leases(self) -> None:
+        """Until no call runs any more: three times in the time of a lease."""
+        while self._leases:
+            await anyio.sleep(self._lease_ms / 3000)
+            held = [(key, lease) for lease, keys in self._leases.items() for key in keys]
+            for start in range(0, len(held), RENEWED_AT_ONCE):
+                some = held[start : start + RENEWED_AT_ONCE]
+                arguments = [self._lease_ms, *(lease for _, lease in some)]
+                with contextlib.suppress(AwayError):
+                    await self.ask(lambda: self._renew([key for key, _ in some], arguments))  # noqa: B023
+
+    def _key(self, key: str) -> str:
+        return self.storage.bridge.prefixed_key(key)
+
+    def _script(self, source: str) -> _Script:
+        return cast("_Script", self._redis.register_script(source))

@@ -1,0 +1,227 @@
+"""The rules of `RateLimitPlugin`: what one says, and what it is about.
+
+A rule for a URI holds under whatever spelling the resource is read: percent signs, a query and a fragment make no other
+resource of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, cast
+from urllib.parse import unquote, urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from codecall.errors import OptionsError
+from codecall.options import Options
+from codecall.patterns import MAX_GLOB_CHARS, Patterns
+from codecall.sandbox.agentscript.policy import is_meta_tool
+
+MAX_WINDOW_S: Final = 30 * 86_400
+"""Longest window of a rule, in seconds: 30 days, which is what `limits` calls a month."""
+
+MAX_CALLS: Final = 1_000_000
+"""Most calls a rule may allow per window."""
+
+Per: TypeAlias = Literal["caller", "session", "client", "subject", "tenant", "global"]
+"""Whom a rule counts for:
+
+    caller   the default: whoever calls, as the top of `calls/callers.py` says
+    session  the MCP session: fair shares for several sessions of one caller, no protection, because sessions are free
+    client   the client id of the token: the application, whoever uses it
+    subject  issuer and subject of the token: the user, whatever he uses
+    tenant   what the option `tenant` gives
+    global   everybody together
+
+A call that has no such thing counts for its caller.
+"""
+
+Strategy: TypeAlias = Literal["moving-window", "fixed-window", "sliding-window-counter"]
+"""How a rule counts; the strategies of the `limits` library, under its names:
+
+    moving-window           the default: exact, counted back from each call. Keeps a number for every call
+    fixed-window            one number, set back when the window ends: up to twice the limit around that moment
+    sliding-window-counter  two numbers; nearly the moving window, with the last window's calls taken as spread evenly
+"""
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_WINDOW: Final = re.compile(r"([0-9]{1,9})([smhd]?)")
+_CODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_GLOBBING: Final = re.compile(r"[*?\[]")
+_NO_WINDOW: Final = re.compile(r"(?:/|per)\s*0", re.IGNORECASE)
+
+
+class Rate(NamedTuple):
+    """So many calls in so many seconds."""
+
+    calls: int
+    seconds: int
+
+
+class RateLimitRule(Options):
+    """How often `tool` may be called, by one caller or by all; or how many calls may run at the same time; or both.
+
+    How often is said as `rate`, or as `limit` and `window`.
+    """
+
+    tool: str = Field(min_length=1, max_length=MAX_GLOB_CHARS)
+    """Name, URI or glob (`users:*`). Meta-tools are meant under either spelling, in any letter case."""
+    name: str | None = Field(default=None, pattern=r"^[^\x00-\x1f\x7f]+$", max_length=64)
+    """What a refusal calls the rule (`details.rule`); left out: its `tool`."""
+    rate: tuple[Rate, ...] = Field(default=(), max_length=16)
+    """As `limits` writes it: `10/minute`, `100 per 2 hours`; several in a list, or in one text separated by `;`."""
+    limit: int | None = Field(default=None, ge=1, le=MAX_CALLS, strict=True)
+    """Calls."""
+    window: int | None = Field(default=None, ge=1, le=MAX_WINDOW_S)
+    """Seconds; also as text: `30s`, `1m`, `1h`, `1d`."""
+    concurrent: int | None = Field(default=None, ge=1, le=100_000, strict=True)
+    """Calls that may run at the same time."""
+    per: Per = "caller"
+    """Whom the calls are counted for."""
+    strategy: Strategy = "moving-window"
+    """How `rate`, or `limit` and `window`, are counted."""
+
+    @field_validator("window", mode="before")
+    @classmethod
+    def _seconds(cls, window: object) -> object:
+        if isinstance(window, str) and (read := _WINDOW.fullmatch(window.strip().lower())):
+            return int(read[1]) * _UNITS[read[2] or "s"]
+        if window is None or (isinstance(window, int) and not isinstance(window, bool)):
+            return window
+        raise ValueError("seconds as a number are needed, or a text such as '30s', '1m', '1h' or '1d'")
+
+    @field_validator("rate", mode="before")
+    @classmethod
+    def _rates(cls, rate: object) -> object:
+        texts = [rate] if isinstance(rate, str) else list(cast("list[object]", rate)) if _is_list(rate) else []
+        if not texts:
+            raise ValueError("a text such as '10/minute' is needed, or a list of such")
+        return tuple(read for text in texts for read in _read_rates(text))
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.limit is None) != (self.window is None):
+            raise ValueError("limit and window belong together; as one text: rate='10/minute'")
+        if not self.rates and self.concurrent is None:
+            raise ValueError("says no limit: give rate, or limit and window, or concurrent")
+        return self
+
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """How often, in either form."""
+        return self.rate if self.limit is None or self.window is None else (*self.rate, Rate(self.limit, self.window))
+
+    @property
+    def shown(self) -> str:
+        """What a refusal calls the rule."""
+        return self.name or self.tool
+
+    def covers(self, tool: str) -> bool:
+        """Whether the rule is about the tool of that name."""
+        if not is_meta_tool(tool):
+            return self._pattern.cover(tool)
+        name = tool.strip().lower()
+        return any(map(self._meta_pattern.cover, (name, canonical(name), name.replace(":", "_"))))
+
+    def covers_resource(self, forms: Sequence[str]) -> bool:
+        """Whether the rule is about the resource of that URI, of which these are the `spellings`."""
+        return self.covers(forms[0]) or any(map(self._uri_pattern.cover, forms))
+
+    @cached_property
+    def _uri_pattern(self) -> Patterns:
+        # A `%2A` of the rule is the character, and no glob.
+        decoded = _CODED.sub(lambda coded: _GLOBBING.sub(r"[\g<0>]", unquote(coded[0])), self.tool)
+        return Patterns((self.tool, decoded))
+
+    @cached_property
+    def _pattern(self) -> Patterns:
+        return Patterns((self.tool,))
+
+    @cached_property
+    def _meta_pattern(self) -> Patterns:
+        return Patterns((self.tool.strip().lower(),))
+
+
+class RateLimitOptions(Options):
+    """Everything `RateLimitPlugin.init` takes."""
+
+    rules: tuple[RateLimitRule, ...] = Field(min_length=1, max_length=1_000, strict=False)
+    tenant: Any = None
+    """For rules with `per: "tenant"`: the name of a claim of the token, or a function, plain or async, that is given
+    FastMCP's `Context` (None outside of requests) and returns the tenant's name, or None where there is none."""
+    storage: str = Field(default="memory://", max_length=2_048)
+    """Where counts are kept: `memory://`, this process; or a Redis that all instances share, as `redis://`, `rediss://`
+    (TLS) or `redis+unix:///path`. Redis needs the extra `redis`."""
+    fail: Literal["open", "closed"] = "open"
+    """What becomes of calls while Redis does not answer: `open`, they pass uncounted; `closed`, they are refused."""
+    timeout_ms: int = Field(default=1_000, ge=10, le=10_000)
+    """Milliseconds for which Redis may be silent though it was asked; then it is away, and asked once a second."""
+    prefix: str = Field(default="codecall", pattern=r"^[\w.:-]{1,64}$")
+    """What keys in Redis begin with. Servers with the same prefix and equal rules count together."""
+    lease_s: int = Field(default=30, ge=1, le=3_600)
+    """Seconds after which calls of an instance that died no longer count as running; over Redis only."""
+
+    @field_validator("tenant")
+    @classmethod
+    def _names_tenants(cls, tenant: object) -> object:
+        if tenant is None or callable(tenant) or (isinstance(tenant, str) and tenant):
+            return tenant
+        raise ValueError("the name of a claim is needed, or a function")
+
+
+STORAGES: Final = ("memory", "redis", "rediss", "redis+unix")
+"""Schemes of `RateLimitOptions.storage`."""
+
+
+def check_options(options: RateLimitOptions) -> None:
+    """What no field can check by itself.
+
+    Raises:
+        OptionsError: a storage of another kind; a rule for tenants, where nothing names them.
+    """
+    scheme = urlsplit(options.storage).scheme
+    if scheme not in STORAGES:
+        # Nothing else of it is repeated: it may hold a password.
+        known = ", ".join(f"{name}://" for name in STORAGES)
+        raise OptionsError(f"storage: {scheme}:// is not known; known here: {known}")
+    for place, rule in enumerate(options.rules):
+        if rule.per == "tenant" and options.tenant is None:
+            raise OptionsError(
+                f"rules.{place}.per: nothing names tenants; give the option tenant: a claim or a function"
+            )
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _read_rates(text: object) -> list[Rate]:
+    from limits import parse_many  # not above: 80 ms that a server without rules need not pay
+
+    if not isinstance(text, str) or len(text) > 1_000 or _NO_WINDOW.search(text):
+        raise ValueError("a text such as '10/minute' is needed")
+    try:
+        items = parse_many(text)
+    except ValueError:
+        raise ValueError(f"{text!r:.80} is no rate; one is '10/minute', '5 per 2 hours', '2/second;100/day'") from None
+    rates = [Rate(item.amount, item.get_expiry()) for item in items]
+    if any(not 1 <= rate.calls <= MAX_CALLS or rate.seconds > MAX_WINDOW_S for rate in rates):
+        raise ValueError(f"1 to {MAX_CALLS:,} calls in at most 30 days can be counted")
+    return rates
+
+
+def spellings(uri: str) -> list[str]:
+    """What rules are compared with: `uri`, then its plain forms, the same for all URIs that FastMCP reads alike.
+
+    FastMCP leaves out the fragment, gives a template what `%` stands for, and a query only to one that names it.
+    """
+    bare = uri.partition("#")[0]
+    path = bare.partition("?")[0]
+    return list(dict.fromkeys((uri, bare, path, unquote(bare), unquote(path))))
+
+
+def canonical(meta_tool: str) -> str:
+    """The name of a meta-tool with its colon, of either spelling in lower case."""
+    return meta_tool.replace("codecall_", "codecall:", 1)

@@ -1,0 +1,200 @@
+"""What recordings and records of runs lose before they are written: credentials, by the patterns of the sanitizer, by
+the names they stand under, and by the environment of this process.
+
+A text that is JSON is masked as the data it holds, and stays JSON. Below a telling name (`api_keys: {prod: …}`) goes
+what looks like a credential; a JSON schema that stands there stays.
+
+Every credential has a mark of its own, `masked-credential-1`, so that what was the same stays the same: a script that
+is given a token by one tool and hands it to the next finds its call in the recording. The marks pass through URLs
+unchanged. Numbers and truth values under a telling name stay; so does what the patterns do not know.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import Final, cast
+
+from codecall.envelopes import MadeCall
+from codecall.redaction.patterns import (
+    CONNECTION,
+    CREDENTIAL,
+    PATTERNS,
+    Row,
+    is_secret_name,
+    is_telling,
+    secret_values,
+)
+
+MARK: Final = "masked-credential"
+"""What stands for a credential; a number follows."""
+
+_MARK = re.compile(rf"{MARK}-\d+")
+_ROWS = [
+    *(row for row in PATTERNS if CREDENTIAL in row.mark or CONNECTION in row.mark),
+    Row(
+        "bearer token of letters alone",
+        "remove_file_paths",
+        re.compile(r"\b(bearer[ ]+)(?!authenti|authoriz)[\w.~+/=-]{16,4096}", re.IGNORECASE),
+        rf"\1{CREDENTIAL}",
+        "Authorization header: Bearer abcdefghijklmnopqrst",
+        f"Authorization header: Bearer {CREDENTIAL}",
+    ),
+]
+_RELATED = re.compile(
+    r"(?:[\w-]{0,40}[_-])?(?:pass|passcode|sid|otp|jwt)s?|[\w-]{0,40}?session[_-]?(?:id|key)s?", re.IGNORECASE
+)
+"""Names of credentials that messages use for other things too."""
+_PLAIN_KEY = re.compile(r"[\w-]+")
+_NAMES: Final = ("name", "key", "header")
+"""Under which an object with a `value` says what that is: `{"name": "Authorization", "value": "…"}`."""
+
+_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+_COMPOSED: Final = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
+
+See = Callable[[str, str, bool], str]
+"""Given a text, its place, and whether it stands under a secret name: what stands in its place."""
+
+
+class Masker:
+    """Masks the credentials of one recording, or of one run.
+
+    Args:
+        names: Names, or globs, of further values to mask, in any letter case.
+        environment: Mask what this process's environment variables with secret names hold, too.
+    """
+
+    def __init__(self, names: Sequence[str] = (), *, environment: bool = True) -> None:
+        self._names = [name.casefold() for name in names]
+        self._numbers: dict[str, int] = {}
+        self._known = set(secret_values()) if environment else set[str]()
+        """Credentials that are masked wherever they stand."""
+
+    def learn(self, value: object) -> None:
+        """Take note of the credentials in JSON data, so that `mask` finds them elsewhere, too."""
+
+        def see(text: str, _place: str, secret: bool) -> str:
+            if secret and is_telling(text) and not _MARK.search(text):
+                self._known.add(text)
+            return text
+
+        self._walk(value, "", see)
+
+    def mask(self, value: object, place: str, places: list[str]) -> object:
+        """JSON data without credentials. Where there were some is added to `places`: paths that begin with `place`."""
+
+        def see(text: str, place: str, secret: bool) -> str:
+            masked = self._mark(text) if secret and text and not _MARK.fullmatch(text) else self._text(text)
+            if masked != text and place not in places:
+                places.append(place)
+            return masked
+
+        return self._walk(value, place, see)
+
+    def _walk(self, value: object, place: str, see: See, *, secret: bool = False, under: bool = False) -> object:
+        """`secret`: it stands under a secret name; `under`: further down, beneath one."""
+        if isinstance(value, str):
+            parsed = None if secret else _parsed(value)
+            if parsed is None:
+                return see(value, place, secret or (under and is_telling(value)))
+            within = self._walk(parsed, "", lambda text, _, hidden: see(text, place, hidden), under=under)
+            return value if within == parsed else json.dumps(within, ensure_ascii=False)
+        if isinstance(value, list):
+            items = cast("list[object]", value)
+            return [
+                self._walk(item, f"{place}[{index}]", see, secret=secret, under=under)
+                for index, item in enumerate(items)
+            ]
+        if isinstance(value, dict):
+            mapping = cast("dict[str, object]", value)
+            named = any(isinstance(name := mapping.get(key), str) and self._is_secret(name) for key in _NAMES)
+            under = (under or secret) and not _is_schema(mapping)
+            walked: dict[str, object] = {}
+            for key, item in mapping.items():
+                below = f"{place}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{place}[{key!r}]"
+                hidden = self._is_secret(key) or (named and key == "value")
+                walked[see(key, place, False)] = self._walk(item, below, see, secret=hidden, under=under)
+            return walked
+        return value
+
+    def _is_secret(self, name: str) -> bool:
+        known = is_secret_name(name) or is_secret_name(name.removesuffix("s")) or _RELATED.fullmatch(name) is not None
+        return known or any(fnmatchcase(name.casefold(), pattern) for pattern in self._names)
+
+    def _text(self, text: str) -> str:
+        for value in sorted(self._known, key=len, reverse=True):
+            if value in text:
+                text = text.replace(value, self._mark(value))
+        for row in _ROWS:
+            text = row.pattern.sub(lambda found, row=row: self._removed(found, row), text)
+        return text
+
+    def _removed(self, found: re.Match[str], row: Row) -> str:
+        if _MARK.search(found[0]):
+            return found[0]
+        before, mark, after = found.expand(row.mark).partition(CREDENTIAL)
+        if not mark:
+            return before.replace(CONNECTION, self._mark(found[0]))
+        secret = found[0].removeprefix(before).removesuffix(after)
+        # What is quoted stays quoted: the text may hold JSON.
+        quote = secret[0] if len(secret) > 1 and secret[0] == secret[-1] and secret[0] in "\"'" else ""
+        return f"{before}{quote}{self._mark(secret.strip(quote) if quote else secret)}{quote}{after}"
+
+    def _mark(self, secret: str) -> str:
+        return f"{MARK}-{self._numbers.setdefault(secret, len(self._numbers) + 1)}"
+
+
+def _parsed(text: str) -> list[object] | dict[str, object] | None:
+    """The list or object that `text` is the JSON of."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        parsed: object = json.loads(text, object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite)
+    except (ValueError, RecursionError):
+        return None
+    return cast("list[object] | dict[str, object]", parsed)
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object no key of which hides another.
+
+    Raises:
+        ValueError: one does.
+    """
+    told = dict(pairs)
+    if len(told) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return told
+
+
+def _finite(text: str) -> float:
+    """A number that JSON can hold.
+
+    Raises:
+        ValueError: it is none.
+    """
+    number = float(text)
+    if number - number:
+        raise ValueError("no number of JSON")
+    return number
+
+
+def _is_schema(value: dict[str, object]) -> bool:
+    """Whether an object says what a credential looks like."""
+    kind = value.get("type")
+    return (isinstance(kind, str) and kind in _TYPES) or not _COMPOSED.isdisjoint(value)
+
+
+def mask_inputs(calls: Sequence[MadeCall]) -> None:
+    """Mask what is shown of the inputs of calls: a credential that a script hands from one tool to the next need not be
+    seen by whoever reads its answer."""
+    masker = Masker()
+    for call in calls:
+        call.input = cast("str", masker.mask(call.input, "", []))
+
+
+def without_numbers(text: str) -> str:
+    """`text` with all marks alike: which credential was which depends on what was recorded with it."""
+    return _MARK.sub(MARK, text)

@@ -1,0 +1,217 @@
+"""Results that are too large for an answer: put away when a script ends, read by their owner later.
+
+A result has one owner, the caller whose script returned it (`calls/callers.py`). For anybody else there is no such
+result, as there is none that has expired. It is read in three ways: as the MCP resource that `results_resources.py`
+serves, page by page in the same place, and by `getResult(handle)` in the owner's later scripts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import Awaitable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
+
+import msgspec
+
+from codecall.catalog.inference.observer import MARK, schema_of
+from codecall.catalog.inference.shapes import outline
+from codecall.envelopes import JsonObject, LargeResult
+from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
+from codecall.jsonio.incremental import Parts, find_parts
+from codecall.options import Preset, ResultsOptions
+from codecall.quota import RESULT_OVERHEAD as OVERHEAD
+from codecall.quota import Room
+from codecall.results.query import Part, example, json_of, read_part
+from codecall.results.store import LONGER, Head, MemoryResults, ResultStore, StoreFailed, pages_of
+
+URI: Final = "codecall://results/"
+"""What the URIs of kept results begin with; the handle follows."""
+
+PREVIEW_CHARS: Final = 1_024
+"""Characters of a result that its answer shows."""
+
+MAX_MEMBERS_SHOWN: Final = 20
+"""Members of a result that its answer names."""
+
+_HANDLE: Final = re.compile(r"res_[0-9a-f]{40}")
+_MAX_HANDLE_CHARS: Final = 1_024
+
+T = TypeVar("T")
+
+_check = msgspec.json.Decoder(msgspec.Raw).decode
+
+logger = logging.getLogger("codecall")
+
+
+def max_kept_bytes(options: ResultsOptions, preset: Preset) -> int:
+    """Bytes a kept result may have: no more than a quarter of a script's heap, of which it has to be made."""
+    return min(options.max_bytes, preset.memory_mb * 1024 * 1024 // 4) if options.enabled else 0
+
+
+def handle_of(text: str) -> str | None:
+    """The handle in `text`, which may be its URI, as a server that mounts this one spells it too."""
+    if len(text) > _MAX_HANDLE_CHARS:
+        return None
+    last = text.rpartition("/")[2] if text.startswith("codecall://") else text
+    return last if _HANDLE.fullmatch(last) else None
+
+
+class Results:
+    """The kept results of all callers."""
+
+    def __init__(self, options: ResultsOptions) -> None:
+        self._ttl_s = options.ttl_s
+        self._store = ResultStore(MemoryResults() if options.store is None else options.store, options.ttl_s)
+        self._room = Room(options.max_total_bytes, options.max_caller_bytes)
+
+    async def keep(self, owner: str, text: str, size: int) -> LargeResult:
+        """Keep a JSON text of `size` bytes.
+
+        Raises:
+            LimitExceeded: there is no room for it, or the store does not take it.
+        """
+        entries = pages_of(len(text)) + 1
+        claim = self._room.take(owner, size + entries * OVERHEAD, self._ttl_s + LONGER)
+        handle = f"res_{secrets.token_hex(20)}"
+        written = 0
+
+        def wrote(count: int) -> None:
+            nonlocal written
+            written = count
+
+        try:
+            head = Head(size, len(text), await _parts(text))
+            expires = datetime.now(UTC) + timedelta(seconds=self._ttl_s)
+            await self._store.put(owner, handle, text, head, wrote)
+        except BaseException as failure:
+            self._room.give_back(claim, claim.size * written // entries)
+            if not isinstance(failure, StoreFailed):
+                raise
+            log_failure("take a result", failure)
+            raise LimitExceeded(
+                f"The result of {size} bytes is too large for an answer, and the store for such results failed",
+                code="OUTPUT_LIMIT",
+                hint="Return less: filter, aggregate, or select the fields that are needed; or try again later.",
+            ) from None
+        return _told(handle, text, head, expires)
+
+    async def head(self, owner: str, text: str) -> tuple[str, Head] | None:
+        """The handle that `text` is or ends with, and what is known of that result; None if this owner has none.
+
+        Raises:
+            StoreFailed: the store does not say.
+        """
+        handle = handle_of(text)
+        head = await self._store.head(owner, handle) if handle is not None else None
+        return (handle, head) if handle is not None and head is not None else None
+
+    async def text(self, owner: str, handle: str, head: Head, start: int = 0, end: int | None = None) -> str | None:
+        """The characters of a result from `start` to `end`; None if they have gone meanwhile.
+
+        Raises:
+            StoreFailed: the store does not say.
+        """
+        return await self._store.text(owner, handle, head, start, head.chars if end is None else end)
+
+
+class Vault:
+    """The kept results of one caller, as a script of theirs has them; a `sandbox.services.ResultVault`.
+
+    Args:
+        results: those of all.
+        owner: the caller.
+        max_value_bytes: bytes of JSON that a script takes at once.
+    """
+
+    def __init__(self, results: Results, owner: str, max_value_bytes: int) -> None:
+        self._results = results
+        self._owner = owner
+        self._max_value_bytes = max_value_bytes
+
+    async def keep(self, text: str, size: int) -> LargeResult:
+        """See `ResultVault.keep`."""
+        return await self._results.keep(self._owner, text, size)
+
+    async def fetch(self, handle: str, part: Mapping[str, object], *, max_bytes: int | None = None) -> str:
+        """See `ResultVault.fetch`."""
+        wanted = read_part(handle, part)
+        found = await _answered(handle, self._results.head(self._owner, handle))
+        if found is None:
+            raise _not_found(handle)
+        known, head = found
+
+        async def text(start: int, end: int) -> str:
+            got = await _answered(handle, self._results.text(self._owner, known, head, start, end))
+            if got is None:
+                raise _not_found(handle)
+            return got
+
+        json = await json_of(Part(handle, wanted), head, text, max_bytes or self._max_value_bytes)
+        try:
+            _check(json)
+        except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+            # Somebody else has written into the store.
+            raise _not_found(handle) from None
+        return json
+
+
+async def _answered(handle: str, request: Awaitable[T]) -> T:
+    try:
+        return await request
+    except StoreFailed as failure:
+        log_failure("give a result", failure)
+        message = "The store of kept results does not answer"
+        raise ToolCallError(message, tool_name=handle, called="result", hint="Try again later.") from None
+
+
+async def _parts(text: str) -> Parts:
+    looking = find_parts(text)
+    while True:
+        try:
+            next(looking)
+        except StopIteration as end:
+            return end.value
+        await asyncio.sleep(0)
+
+
+def _told(handle: str, text: str, head: Head, expires: datetime) -> LargeResult:
+    seen = outline(text, "")
+    shape = None if seen is None else schema_of(seen.shape, "", results=1, partial=seen.partial)
+    if shape is not None:
+        del shape[MARK]
+    left_out = head.chars - PREVIEW_CHARS
+    cut = f"…[the first {PREVIEW_CHARS} of {head.chars} characters]" if left_out > 0 else ""
+    return LargeResult(
+        handle=handle,
+        uri=URI + handle,
+        size=head.size,
+        pages=head.pages,
+        expires=expires.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        preview=text[:PREVIEW_CHARS] + cut,
+        shape=shape,
+        items=head.parts.items.count if head.parts.items else None,
+        members=_members(head.parts),
+        hint=f"Too large to show, so it is kept; preview and shape are of its beginning. {example(handle, head)}",
+    )
+
+
+def _members(parts: Parts) -> JsonObject | None:
+    if parts.members is None:
+        return None
+    shown: JsonObject = {}
+    for name, member in list(parts.members.items())[:MAX_MEMBERS_SHOWN]:
+        shown[name] = {"chars": member.end - member.start, **({"items": member.items.count} if member.items else {})}
+    return shown
+
+
+def _not_found(handle: str) -> ResultNotFoundError:
+    return ResultNotFoundError(f"Result '{handle:.100}' was not found", tool_name=handle, called="result")
+
+
+def log_failure(what: str, failure: StoreFailed) -> None:
+    """Say that the store did not do `what`."""
+    logger.warning("The store of large results did not %s: %s", what, type(failure.__cause__).__name__)

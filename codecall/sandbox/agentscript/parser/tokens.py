@@ -1,0 +1,263 @@
+# pyright: basic, reportMissingTypeStubs=false
+"""Reads the tokens of a script for the parser: where lines end, how deep brackets nest, what each token is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from esprima import parser
+from esprima.scanner import Scanner
+from esprima.token import Token
+
+from codecall.sandbox.agentscript.parser.unicode import (
+    ODD_SPACE,
+    UNSEEN_IN_CODE,
+    UNSEEN_IN_COMMENT,
+    code_point,
+    mixes_alphabets,
+    suspicious,
+)
+from codecall.sandbox.agentscript.policy import MAX_NESTING
+
+# ----------------------------------------------------------------------------------------------------
+# What the parser's scanner looks at while it reads: the text between two tokens, and the characters of a token.
+
+_MAX_SHOWN: Final = 60
+"""Most characters of a name that a message shows."""
+
+# Of the language's white space, that of ASCII: the engine, looking ahead for `async function`, overlooks the rest.
+# Lines end with \n (see prescan.py)
+_BETWEEN_TOKENS = re.compile(
+    r"(?:[\t\v\f\r\n ]++"
+    r"|//[^\n]*+"
+    r"|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
+)
+
+
+class Unsafe(NamedTuple):
+    """Something in the text that is refused."""
+
+    row: str
+    """Its row of `policy.SOURCE`."""
+    offset: int
+    """Into the parsed text."""
+    what: str
+    """What the text has there, in words for a message."""
+
+
+class UnsafeText(Exception):  # noqa: N818 - reads as the verdict it is
+    """The text has something that is refused: `found`, at least one."""
+
+    def __init__(self, found: list[Unsafe]) -> None:
+        super().__init__(found[0].what)
+        self.found = found
+
+
+def token_start(text: str, start: int, end: int) -> int:
+    """Where the next token begins: behind the white space and comments from `start` on, at most at `end`.
+
+    A comment without an end is left where it is.
+    """
+    between = _BETWEEN_TOKENS.match(text, start, end)
+    return start if between is None else between.end()
+
+
+def unsafe_between(text: str, start: int, end: int) -> Iterator[Unsafe]:
+    """What is refused in white space and comments."""
+    return _unseen(UNSEEN_IN_COMMENT, text, start, end)
+
+
+def unsafe_at(text: str, index: int, *, fresh_line: bool) -> Unsafe | None:
+    """What is refused at the start of a token: the engine takes it for a comment, or it shows nothing.
+
+    `fresh_line` says that only white space and comments stand before it on its line, comments over several lines
+    included.
+    """
+    character = text[index]
+    if character == "<" and text.startswith("<!--", index):
+        return Unsafe("HTML-like comment", index, "the HTML-like comment <!--")
+    if character == "-" and fresh_line and text.startswith("-->", index):
+        return Unsafe("HTML-like comment", index, "the HTML-like comment -->")
+    if ODD_SPACE.match(character):
+        return Unsafe("unusual white space", index, f"the unusual white space {code_point(character)}")
+    if UNSEEN_IN_CODE.match(character):
+        return Unsafe("invisible character", index, f"the invisible character {code_point(character)}")
+    return None
+
+
+def unsafe_token(text: str, start: int, end: int, *, is_name: bool) -> Iterator[Unsafe]:
+    """What is refused in a token that is neither a string nor a template."""
+    yield from _unseen(UNSEEN_IN_CODE, text, start, end)
+    name = text[start:end]
+    if is_name and mixes_alphabets(name):
+        yield Unsafe("mixed alphabets", start, f"a name of mixed alphabets: {name[:_MAX_SHOWN]}")
+
+
+def _unseen(unseen: re.Pattern[str], text: str, start: int, end: int) -> Iterator[Unsafe]:
+    for found in unseen.finditer(text, start, end):
+        yield Unsafe("invisible character", found.start(), f"the invisible character {code_point(found[0])}")
+
+
+# ----------------------------------------------------------------------------------------------------
+# The scanner of the scripts: esprima's, but that all text between two tokens is read by one rule.
+
+
+class _ExactScanner(Scanner):
+    """Esprima's scanner, but that what stands between tokens is read by one rule, and looked at; so are the tokens.
+    It remembers where names are written with escapes, and what a look ahead undoes."""
+
+    def __init__(self, text: str, handler: Any, begin: int) -> None:
+        super().__init__(text, handler)
+        self.begin = begin
+        """Where the script begins in the text."""
+        self.escapes: list[int] = []
+        self.found: list[Unsafe] = []
+        """What is refused although scanning can go on behind it."""
+        self.suspicious = suspicious(text)
+
+    def getComplexIdentifier(self):  # noqa: N802 - esprima's name, and so below
+        self.escapes.append(self.index)
+        return super().getComplexIdentifier()
+
+    def scanPrivateIdentifier(self):  # noqa: N802
+        # Esprima takes an escape right behind the # for the letters it is written with
+        if self.source.startswith("\\", self.index + 1):
+            self.escapes.append(self.index + 1)
+        return super().scanPrivateIdentifier()
+
+    def testRegExp(self, pattern, flags):  # noqa: N802
+        # Esprima's own asks Python's `re`, which knows other expressions; the engine judges them, before anything runs
+        del pattern, flags
+
+    def saveState(self):  # noqa: N802
+        # A look ahead that reads `{` pushes it; unless that is undone, a template around it ends in the wrong place
+        state: Any = super().saveState()
+        state.curlyStack = list(self.curlyStack)
+        return state
+
+    def restoreState(self, state):  # noqa: N802
+        super().restoreState(state)
+        self.curlyStack = state.curlyStack
+
+    def scanComments(self):  # noqa: N802
+        # Esprima's own knows HTML-like comments, by another rule than the engine's, and white space of older times
+        text, start = self.source, self.index
+        self.index = end = token_start(text, start, self.length)
+        lines = text.count("\n", start, end)
+        if lines:
+            self.lineNumber += lines
+            self.lineStart = text.rindex("\n", start, end) + 1
+        if self.suspicious:
+            self.found.extend(unsafe_between(text, start, end))
+        if text.startswith("/*", end):
+            self.index = self.length
+            self.throwUnexpectedToken()  # a comment without an end
+        unsafe = unsafe_at(text, end, fresh_line=lines > 0 or start == self.begin) if end < self.length else None
+        if unsafe is not None:
+            raise UnsafeText([*self.found, unsafe])
+        return ()
+
+    def look_at(self, token):
+        """Look at the characters of a token that is neither a string nor a template."""
+        if self.suspicious:
+            is_name = token.type in (Token.Identifier, Token.PrivateIdentifier)
+            self.found.extend(unsafe_token(self.source, token.start, token.end, is_name=is_name))
+
+
+def exact_scanner(text: str, handler: Any, begin: int) -> Any:
+    """A scanner of `text` that reports errors to `handler`. The script begins at `begin`.
+
+    Beyond esprima's, it has `found`, what it met that is refused; `escapes`, the offsets of names written with
+    escapes; and `look_at(token)`, for tokens that are neither strings nor templates. Scanning raises `UnsafeText`
+    where it cannot go on behind what is refused.
+    """
+    return _ExactScanner(text, handler, begin)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Reads the tokens of a script for the parser: where lines end, how deep brackets nest, what each token is made of.
+
+# Type checkers do not come to an end with what its methods give
+_Parser: Any = parser.Parser
+
+
+class TokenReader(_Parser):
+    """Esprima's parser, reading tokens exactly as the engine does."""
+
+    def __init__(self, text: str, begin: int) -> None:
+        self.nesting = 0
+        """Open brackets of all kinds, those before the script included."""
+        self.closed: int | None = None
+        """Where the script first closes what it did not open."""
+        self.async_arguments = 0
+        """Where the arguments begin that were last read as what may be parameters of an async arrow function."""
+        super().__init__("", options={"range": True, "classProperties": True})
+        self.context.strict = True
+        self.begin = begin
+        self.outside = text.count("{", 0, begin)
+        self.scanner: Any = exact_scanner(text, self.errorHandler, begin)
+        self.nextToken()
+        self.lastMarker = parser.Marker(self.scanner.index, self.scanner.lineNumber, self.scanner.index)
+
+    def nextToken(self):  # noqa: N802
+        """The next token, looked at, with brackets counted.
+
+        Esprima's own compares the lines of two tokens to tell where lines end; those of strings and templates are
+        where they end.
+        """
+        token, scanner, last, start = self.lookahead, self.scanner, self.lastMarker, self.startMarker
+        last.index, last.line = scanner.index, scanner.lineNumber
+        last.column = last.index - scanner.lineStart
+        scanner.scanComments()
+        start.index, start.line = scanner.index, scanner.lineNumber
+        start.column = start.index - scanner.lineStart
+        following = scanner.lex()
+        self.hasLineTerminator = last.line != start.line
+        kind = following.type
+        if kind is Token.Punctuator:
+            if following.value in ("(", "[", "{"):
+                self._open(following)
+            elif following.value in (")", "]", "}"):
+                self._close(following)
+        elif kind is Token.Template:
+            if following.head and not following.tail:
+                self._open(following)
+            elif following.tail and not following.head:
+                self._close(following)
+        elif kind is not Token.StringLiteral and kind is not Token.EOF:
+            if kind is Token.Identifier and scanner.isStrictModeReservedWord(following.value) and self.context.strict:
+                following.type = Token.Keyword
+            scanner.look_at(following)
+        self.lookahead = following
+        return token
+
+    def nextRegexToken(self):  # noqa: N802
+        """The regular expression that begins at the next token, looked at."""
+        token = super().nextRegexToken()
+        self.scanner.look_at(token)
+        return token
+
+    def _open(self, token):
+        self.nesting += 1
+        if self.nesting - self.outside > MAX_NESTING:
+            what = f"brackets nested deeper than {MAX_NESTING}"
+            # Of a template the bracket is its `${`
+            offset = token.end - 2 if token.type is Token.Template else token.start
+            raise UnsafeText([*self.scanner.found, Unsafe("bracket nesting", offset, what)])
+
+    def _close(self, token):
+        self.nesting -= 1
+        if self.closed is None and self.nesting < self.outside and self.begin <= token.start < self.scanner.length - 1:
+            self.closed = token.start
+
+    def _lex_ahead(self):
+        self.scanner.scanComments()
+        return self.scanner.lex()
+
+    def parseTemplateElement(self):  # noqa: N802
+        """Esprima scans again where a template does not go on; that would be another reading of the same text."""
+        if self.lookahead.type is not Token.Template:
+            self.throwUnexpectedToken(self.lookahead)
+        return super().parseTemplateElement()

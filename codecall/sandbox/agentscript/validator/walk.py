@@ -1,0 +1,292 @@
+"""The walk over a script's tree: every node, name and member against the policy, and the sites the realm will need.
+
+Iterative, one entry of a stack for each node, so that the depth of a tree does not matter. What is special about a
+type of node says its handler (`expressions.py`, `statements.py`); the rest is children. Names are judged at the end,
+when all declarations are known (`names.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias, cast
+
+from codecall.sandbox.agentscript.checked import CatchSite, DataSite, FunctionSite, LoopSite, Mark
+from codecall.sandbox.agentscript.parser.ast import Scope
+from codecall.sandbox.agentscript.parser.esprima import Node
+from codecall.sandbox.agentscript.parser.parse import PREFIX
+from codecall.sandbox.agentscript.policy import (
+    ERROR_KINDS,
+    MAX_REGEXES,
+    MAX_SCOPES,
+    MEMBERS,
+    NAMES_A_CALL,
+    NEVER_NAMES,
+    OPERATORS,
+    PROPERTY_KINDS,
+    SOURCE,
+    VARIANTS,
+    Row,
+)
+from codecall.sandbox.agentscript.ruleset import Vocabulary, member_hint, refused
+from codecall.sandbox.agentscript.validator.names import (
+    FindSpaces,
+    Judged,
+    NameUse,
+    Owners,
+    assigned,
+    declared,
+    judge,
+    never_name,
+    reserved,
+    spelled,
+)
+
+SHIFT: Final = len(PREFIX)
+"""Where the script begins in the parsed text."""
+
+_MAX_PATH: Final = 4
+"""Most names of a member's path that a message shows."""
+
+_WHAT: Final = {"DisallowedLoop": "Loop", "DisallowedMember": "Member"}
+
+
+class Walk:
+    """One walk over one script. `marks` and the sites are its result."""
+
+    def __init__(self, script: str, words: Vocabulary) -> None:
+        self.script = script
+        self.words = words
+        self.marks: list[Mark] = []
+        self.loops: list[LoopSite] = []
+        self.functions: list[FunctionSite] = []
+        self.catches: list[CatchSite] = []
+        self.data_sites: list[DataSite] = []
+        self.returns = False
+        """Whether there is a `return` at top level."""
+        self.regexes: list[int] = []
+        """Where regular expressions begin."""
+        self.calls: list[Node] = []
+        self.superclasses: list[tuple[Node, Scope]] = []
+        self.label_starts: dict[int, int] = {}
+        """Start of the outermost label of a statement, by the identity of the statement."""
+        self.uses: list[NameUse] = []
+        self.owners = Owners(SHIFT)
+        self.stack: list[tuple[Node, Scope]] = []
+
+    def run(
+        self,
+        statements: list[Node],
+        handlers: Mapping[str, Handler],
+        children: Mapping[str, tuple[str, ...]],
+        find: FindSpaces,
+    ) -> Judged:
+        """Walk the script's statements; gives the runtime names and the namespaces it uses."""
+        top = Scope()
+        stack = self.stack
+        stack.extend((statement, top) for statement in statements)
+        refused_nodes = self.words.refused_nodes
+        while stack:
+            node, scope = stack.pop()
+            kind: str = node.type
+            if scope.depth > MAX_SCOPES:
+                row = SOURCE["scope nesting"]
+                self.marks.append(Mark(node.range[0] - SHIFT, row.kind, "Script is nested too deeply", row.instead))
+                return Judged(frozenset(), {})
+            if kind in refused_nodes:
+                self.refuse_node(node, refused_nodes[kind])
+            handler = handlers.get(kind)
+            if handler is not None:
+                handler(self, node, scope)
+                continue
+            fields = children.get(kind)
+            if fields is None:
+                if kind not in refused_nodes:
+                    self.refuse(Row(kind, "refused"), node)
+                continue
+            for field in fields:
+                child: Node = getattr(node, field)
+                if isinstance(child, list):
+                    self.push_all(cast("list[Node | None]", child), scope)
+                elif child is not None:
+                    stack.append((child, scope))
+        self._judge_superclasses()
+        self._count_regexes()
+        return judge(self.uses, self.owners, self.words, self.marks, find)
+
+    # What handlers do with children
+
+    def push(self, node: Node | None, scope: Scope) -> None:
+        """Walk `node` in `scope`, later; None is no node."""
+        if node is not None:
+            self.stack.append((node, scope))
+
+    def push_all(self, nodes: list[Node | None], scope: Scope) -> None:
+        """Walk `nodes` in `scope`, later; holes are no nodes."""
+        for node in nodes:
+            if node is not None:
+                self.stack.append((node, scope))
+
+    def data(self, node: Node, *, tested: bool = False) -> None:
+        """The value of `node` is used as data here. A promise that is tested may be one that is kept for later; that of
+        `callTool` and its kin is a new one."""
+        called = node.callee.name if node.type == "CallExpression" and node.callee.type == "Identifier" else None
+        if not tested or called in NAMES_A_CALL:
+            self.data_sites.append(DataSite(node.range[0] - SHIFT, node.range[1] - SHIFT, tested))
+
+    def use(self, node: Node, scope: Scope, *, assigned: bool = False) -> None:
+        """An identifier stands for a value here."""
+        self.uses.append(NameUse(node.name, node.range[0] - SHIFT, scope, assigned))
+
+    # What handlers find
+
+    def refuse(self, row: Row, node: Node, name: str | None = None) -> None:
+        """Add the finding that `row` describes, at the start of `node`."""
+        message = refused(_WHAT.get(row.kind, "Syntax"), name or row.name)
+        self.marks.append(Mark(node.range[0] - SHIFT, row.kind, message, row.instead))
+
+    def refuse_node(self, node: Node, row: Row) -> None:
+        """Add the finding about a node of a type that is refused."""
+        if node.type == "MetaProperty" and node.meta.name == "import":
+            row = VARIANTS["import.meta"]
+        self.refuse(row, node)
+
+    def operator(self, node: Node) -> None:
+        """Look at the operator of `node`."""
+        if node.operator not in OPERATORS:
+            self.refuse(VARIANTS["operator"], node, node.operator)
+
+    def key(self, node: Node, *, computed: bool, scope: Scope) -> None:
+        """Look at the key of a property, method, field or pattern."""
+        if computed:
+            self.stack.append((node, scope))
+        text = spelled(node, computed=computed)
+        if text is not None and text in NEVER_NAMES:
+            self.marks.append(never_name(text, node.range[0] - SHIFT, "Member"))
+
+    def member(self, owner: str, text: str | None, node: Node) -> None:
+        """Look at member `text` of the built-in `owner`; None: computed. `node` is where to report."""
+        allowed = self.words.members.get(owner)
+        if allowed is None:
+            # Whoever may not use the owner hears that; what a function calls `arguments` is its own
+            row = MEMBERS.get(f"arguments.{text}") if owner == "arguments" else None
+            if row is not None:
+                self.refuse(row, node)
+        elif text is None:
+            self.refuse(VARIANTS["computed member"], node, f"{owner}[…]")
+        elif text not in allowed:
+            offset = node.range[0] - SHIFT
+            message = refused("Member", f"{owner}.{text}")
+            self.marks.append(Mark(offset, "DisallowedMember", message, member_hint(owner, text, self.words)))
+
+    def taken_apart(self, pattern: Node, value: Node | None) -> None:
+        """Look at a pattern that takes members out of a built-in: `const { floor } = Math`."""
+        if value is None or pattern.type != "ObjectPattern":
+            return
+        if any(item.type == "RestElement" for item in pattern.properties):
+            self.data(value)
+        if value.type != "Identifier":
+            return
+        for item in pattern.properties:
+            if item.type == "Property":
+                text = spelled(item.key, computed=item.computed)
+                self.member(value.name, text, item)
+                self.owners.add(value, text)
+
+    def label(self, node: Node) -> None:
+        """Look at the name of a label."""
+        row = reserved(node.name) or NEVER_NAMES.get(node.name)
+        if row is not None:
+            self.marks.append(Mark(node.range[0] - SHIFT, row.kind, refused("Identifier", node.name), row.instead))
+
+    def declare(self, pattern: Node, target: Scope, scope: Scope) -> None:
+        """Declare the names of a pattern in `target`; its defaults and computed keys are walked in `scope`."""
+        pending: list[Node] = [pattern]
+        while pending:
+            node = pending.pop()
+            if node.type == "Identifier":
+                name: str = node.name
+                target.names.add(name)
+                mark = declared(name, node.range[0] - SHIFT, self.words)
+                if mark is not None:
+                    self.marks.append(mark)
+            elif not self._open_pattern(node, pending, scope):
+                self.stack.append((node, scope))
+
+    def assign(self, pattern: Node, scope: Scope) -> None:
+        """Assign to a variable, a member or a pattern of them."""
+        pending: list[Node] = [pattern]
+        while pending:
+            node = pending.pop()
+            if node.type == "Identifier":
+                self.use(node, scope, assigned=True)
+            elif not self._open_pattern(node, pending, scope):
+                owner: Node = node.object if node.type == "MemberExpression" else None
+                if owner is not None and owner.type == "Identifier" and owner.name in self.words.members:
+                    self.marks.append(assigned(path(node) or f"{owner.name}[…]", node.range[0] - SHIFT))
+                self.stack.append((node, scope))
+
+    def _open_pattern(self, node: Node, pending: list[Node], scope: Scope) -> bool:
+        """Put the targets inside a pattern on `pending`; False when `node` is no pattern."""
+        match node.type:
+            case "ObjectPattern":
+                for item in node.properties:
+                    if item.type == "Property":
+                        self.key(item.key, computed=item.computed, scope=scope)
+                        if item.kind not in PROPERTY_KINDS:
+                            self.refuse(VARIANTS["property kind"], item)
+                        pending.append(item.value)
+                    else:
+                        pending.append(item)
+            case "ArrayPattern":
+                pending.extend(item for item in node.elements if item is not None)
+            case "AssignmentPattern":
+                self.taken_apart(node.left, node.right)
+                pending.append(node.left)
+                self.stack.append((node.right, scope))
+            case "RestElement":
+                pending.append(node.argument)
+            case _:
+                return False
+        return True
+
+    def _judge_superclasses(self) -> None:
+        """A class may extend a class of the script whose name nothing else is assigned to, or an error."""
+        if not self.superclasses:
+            return
+        changed = {(use.name, use.scope.home(use.name)) for use in self.uses if use.assigned}
+        for node, scope in self.superclasses:
+            name = node.name if node.type == "Identifier" else None
+            if name is None or not (name in ERROR_KINDS or self._is_class(name, scope.home(name), changed)):
+                self.refuse(VARIANTS["extends"], node, f"extends {name}" if name else "extends")
+
+    @staticmethod
+    def _is_class(name: str, home: Scope | None, changed: set[tuple[str, Scope | None]]) -> bool:
+        return home is not None and name in (home.classes or ()) and (name, home) not in changed
+
+    def _count_regexes(self) -> None:
+        if len(self.regexes) > MAX_REGEXES:
+            row = SOURCE["number of regular expressions"]
+            message = f"Script has more than {MAX_REGEXES} regular expressions"
+            self.marks.append(Mark(sorted(self.regexes)[MAX_REGEXES], row.kind, message, row.instead))
+
+
+Handler: TypeAlias = Callable[[Walk, Node, Scope], None]
+"""What is special about a type of node. It pushes the children that are to be walked."""
+
+
+def path(node: Node) -> str | None:
+    """A member's dotted path from a variable or `this`, for messages; None when it is not that simple."""
+    names: list[str] = []
+    while node.type == "MemberExpression" and len(names) < _MAX_PATH:
+        text = spelled(node.property, computed=node.computed)
+        if text is None:
+            return None
+        names.append(text)
+        node = node.object
+    if node.type == "ThisExpression":
+        names.append("this")
+    elif node.type == "Identifier":
+        names.append(node.name)
+    else:
+        return None
+    return ".".join(reversed(names))

@@ -1,0 +1,186 @@
+"""Calls of an enclave without a server: answered by Python callables."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, cast
+
+import anyio.to_thread
+import msgspec
+
+from codecall.errors import (
+    NOT_FOUND,
+    AccessDeniedError,
+    Called,
+    CodeCallError,
+    InvalidInputError,
+    SelfReferenceError,
+    ToolCallError,
+    ToolNotFoundError,
+)
+from codecall.namespaces import Lookup, Namespaces
+from codecall.options import SanitizationOptions
+from codecall.redaction.patterns import Turns
+from codecall.sandbox.agentscript.policy import is_meta_tool
+from codecall.schema.partial import Mistake
+from codecall.schema.validation import breaches, explain, problems
+
+ToolHandler = Callable[[str, dict[str, Any]], Any]
+"""Performs a script's tool calls, or renders its prompts: `(name, input) -> value`, sync or async. A sync one runs in a
+thread."""
+
+ResourceHandler = Callable[[str], Any]
+"""Reads a script's resources: `(uri) -> value`, sync or async. A sync one runs in a thread."""
+
+MAX_COMPARED = 200
+"""Names that one is compared with to find near ones, and characters of it: the time grows with both."""
+
+
+class HandlerBroker:
+    """Calls answered by Python callables.
+
+    Args:
+        handler: Performs the calls of tools. Without it there are no tools.
+        tools: What `getTool` sees, and then all that may be called.
+        allowed: Names, URIs or globs that may be asked for; None allows all.
+        sanitization: What error messages lose.
+        resource_handler: Reads resources. Without it there are none.
+        prompt_handler: Renders prompts. Without it there are none.
+    """
+
+    def __init__(
+        self,
+        handler: ToolHandler | None,
+        tools: Sequence[Mapping[str, Any]] | None,
+        allowed: Sequence[str] | None,
+        sanitization: SanitizationOptions,
+        *,
+        resource_handler: ResourceHandler | None = None,
+        prompt_handler: ToolHandler | None = None,
+    ) -> None:
+        self._handler = handler
+        self._read = resource_handler
+        self._render = prompt_handler
+        self._tools = None if tools is None else {str(tool["name"]): tool for tool in tools}
+        self._allowed = None if allowed is None else tuple(allowed)
+        self._sanitization = sanitization
+        self._turns = Turns()
+        self._spaces: Namespaces | None = None
+        self._lookup = Lookup(self._may_call, _near)
+
+    async def prepare(self) -> None:
+        """Nothing to read ahead."""
+
+    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:  # noqa: ARG002
+        """The tool handler's value as JSON text. See `ToolBroker.call`."""
+        known = self._tools is None or name in self._tools
+        return await self._answer("tool", self._handler if known else None, name, arguments)
+
+    async def read(self, uri: str, *, max_bytes: int | None = None) -> str:  # noqa: ARG002
+        """The resource handler's value as JSON text. See `ToolBroker.read`."""
+        return await self._answer("resource", self._read, uri)
+
+    async def prompt(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:  # noqa: ARG002
+        """The prompt handler's value as JSON text. See `ToolBroker.prompt`."""
+        return await self._answer("prompt", self._render, name, arguments)
+
+    async def describe(self, name: str) -> dict[str, object] | None:
+        """What `getTool` gives. See `ToolBroker.describe`."""
+        tool = None if self._tools is None else self._tools.get(name)
+        if tool is None or not self._may_call(name):
+            return None
+        return {key: tool.get(key) for key in ("name", "description", "inputSchema", "outputSchema")}
+
+    async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
+        """What the tool's `inputSchema` is sure to refuse. See `ToolBroker.foresee`."""
+        schema = None if self._tools is None else self._tools.get(name, {}).get("inputSchema")
+        if self._handler is None or not isinstance(schema, dict) or not self._may_call(name):
+            return None
+        plain = cast("dict[str, object]", schema)
+        if not (found := breaches(known, plain)):
+            return None
+        told, paths = problems(found, plain), tuple(item.path for item in found)
+        return Mistake(InvalidInputError.code, explain(name, told, plain), problems=tuple(told), paths=paths)
+
+    async def unreachable(self, name: str) -> Mistake | None:
+        """Why the handler would not be asked. See `ToolBroker.unreachable`."""
+        if (missing := self._lookup.missing(name)) is not None:
+            return Mistake(ToolNotFoundError.code, *missing)
+        if self._handler is None or (self._tools is not None and name not in self._tools):
+            return Mistake(ToolNotFoundError.code, f"Tool '{name}' was not found", self._meant(name))
+        if not self._may_call(name):
+            return Mistake(AccessDeniedError.code, f"Tool '{name}' is not among the allowed tools")
+        return None
+
+    def _meant(self, name: str) -> str | None:
+        """What a tool that is not there may have been meant for."""
+        if self._handler is None:
+            return "There are no tools here: whoever runs the script has given it no handler for them."
+        near = " or ".join(f"'{other}'" for other in _near(name, [*(self._tools or ())]) if self._may_call(other))
+        return f"Did you mean {near}?" if near else None
+
+    async def space(self, path: str) -> dict[str, object]:
+        """The namespaces of the listed tools; of tools that nobody has listed any. See `ToolBroker.space`."""
+        if self._tools is not None:
+            return self._lookup.space(await self._namespaces(self._tools), path)
+        return {"near": []} if self._handler is None else {"members": {}, "listed": False}
+
+    async def member(self, path: str, member: str) -> dict[str, object]:
+        """The listed tool, or else the name with a colon. See `ToolBroker.member`."""
+        if self._tools is None:
+            return {"tool": f"{path}:{member}" if path else member}
+        spaces = await self._namespaces(self._tools)
+        return self._lookup.member(spaces, path, member, exists=member in self._tools).told()
+
+    async def _namespaces(self, tools: Mapping[str, Mapping[str, Any]]) -> Namespaces:
+        if self._spaces is None:
+            named = [(name, str(tool.get("appId") or "")) for name, tool in tools.items()]
+            self._spaces = await anyio.to_thread.run_sync(Namespaces.of, named)
+        return self._spaces
+
+    async def _answer(
+        self, called: Called, handler: Callable[..., Any] | None, name: str, *arguments: dict[str, object]
+    ) -> str:
+        # What a caller's own scripts have left is behind no rule about names.
+        if called != "result" and is_meta_tool(name):
+            raise SelfReferenceError(name.strip())
+        label = f"{called.capitalize()} '{name}'"
+        if handler is None:
+            missing = self._lookup.missing(name) if called == "tool" else None
+            message, hint = missing or (f"{label} was not found", self._meant(name) if called == "tool" else None)
+            raise NOT_FOUND[called](message, tool_name=name, called=called, hint=hint)
+        if called != "result" and not self._may_call(name):
+            raise AccessDeniedError(f"{label} is not among the allowed tools", tool_name=name, called=called)
+        try:
+            if inspect.iscoroutinefunction(handler):
+                value: object = await handler(name, *arguments)
+            else:
+                value = await anyio.to_thread.run_sync(handler, name, *arguments, abandon_on_cancel=True)
+                if inspect.isawaitable(value):
+                    value = await value
+            return msgspec.json.encode(value).decode()
+        except ToolCallError as error:
+            failure = error
+        except CodeCallError as error:
+            failure = ToolCallError(error.message, tool_name=name, called=called, code=error.code)
+        except Exception as error:
+            # Whatever the handler raises is the tool's failure.
+            failure = ToolCallError(str(error) or type(error).__name__, tool_name=name, called=called)
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            # SystemExit and its like: a tool ends itself, not the server.
+            failure = ToolCallError(f"{label} ended with {type(error).__name__}", tool_name=name, called=called)
+        await self._turns.clean_error(failure, self._sanitization)
+        raise failure
+
+    def _may_call(self, name: str) -> bool:
+        return self._allowed is None or any(fnmatchcase(name, pattern) for pattern in self._allowed)
+
+
+def _near(name: str, names: Sequence[str]) -> list[str]:
+    return get_close_matches(name[:MAX_COMPARED], names[:MAX_COMPARED], n=3)

@@ -1,0 +1,375 @@
+"""What is wrong with a tool's input by its JSON Schema, said so that a model can mend it: each bad field, and the valid
+parameters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final, NamedTuple, cast
+
+from codecall.schema.partial import Gap, Partial, Path, Some
+
+# ----------------------------------------------------------------------------------------------------
+# What is wrong with a tool's input by its JSON Schema, said so that a model can mend it: each bad field, and the valid
+
+JsonObject = dict[str, object]
+
+MAX_FIELDS: Final = 20
+"""Bad fields one error names; it says how many more there are."""
+
+MAX_PARAMETERS: Final = 40
+"""Parameters the message lists; it says how many more there are."""
+
+MAX_CHOICES: Final = 12
+"""Values of one enumeration that are listed; it says how many more there are."""
+
+MAX_CHOICE_CHARS: Final = 60
+
+Problem = dict[str, str]
+"""One bad field: `field`, `message`, and `expected` where the schema says what."""
+
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int, float),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+"""What a decoded JSON value of each JSON Schema type is in Python."""
+
+
+def mismatches(arguments: Mapping[str, object], schema: JsonObject) -> list[Problem]:
+    """How `arguments` plainly disagree with `schema` at the top level: missing, unknown, of another type, not a choice.
+
+    A shallow check on purpose. It explains a failure that has happened; it never refuses a call.
+    """
+    properties = _object(schema.get("properties"))
+    required = schema.get("required")
+    names = cast("list[object]", required) if isinstance(required, list) else []
+    found = [(str(name), "Field required") for name in names if str(name) not in arguments]
+    if schema.get("additionalProperties") is False:
+        found += [(name, "Unknown parameter") for name in arguments if name not in properties]
+    for name, value in arguments.items():
+        field = resolve(_object(properties.get(name)), schema)
+        choices = _choices(field, schema)
+        if choices and value not in choices:
+            found.append((name, "Not one of the allowed values"))
+        elif not _has_type(value, field.get("type")):
+            found.append((name, "Wrong type"))
+    return with_rest([problem([name], message, schema) for name, message in found[:MAX_FIELDS]], len(found))
+
+
+def explain(name: str, problems: Sequence[Problem], schema: JsonObject) -> str:
+    """The message of INVALID_INPUT: each bad field, then the valid parameters."""
+    said = "; ".join(_sentence(problem) for problem in problems) or "the tool refused it"
+    return f"Invalid input for '{name}': {said}. {parameters(schema)}"
+
+
+def parameters(schema: JsonObject) -> str:
+    """The parameters of a tool in one line: `*` for required, types or the choices of enumerations in brackets."""
+    properties = _object(schema.get("properties"))
+    if not properties:
+        return "The tool takes no parameters."
+    required = schema.get("required")
+    needed = set(map(str, cast("list[object]", required))) if isinstance(required, list) else set[str]()
+    listed: list[str] = []
+    for name in list(properties)[:MAX_PARAMETERS]:
+        field = resolve(_object(properties[name]), schema)
+        choices = _choices(field, schema)
+        said = _written(choices, " | ") if choices else " | ".join(_types(field, schema))
+        mark = "*" if name in needed else ""
+        listed.append(f"{name}{mark} ({said})" if said else f"{name}{mark}")
+    rest = len(properties) - len(listed)
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"Valid parameters (* = required): {', '.join(listed)}{more}."
+
+
+def parameter_names(schema: JsonObject) -> list[str]:
+    """The names of a tool's parameters."""
+    return list(_object(schema.get("properties")))
+
+
+def _sentence(problem: Problem) -> str:
+    expected = problem.get("expected")
+    said = f"{problem['field']}: {problem['message']}"
+    return f"{said} (expected {expected})" if expected else said
+
+
+def with_rest(problems: list[Problem], total: int) -> list[Problem]:
+    """The problems told of `total`, with a last one for the rest."""
+    if total > len(problems):
+        problems.append({"field": "…", "message": f"and {total - len(problems)} more bad fields"})
+    return problems
+
+
+def problem(path: Sequence[str], message: str, schema: JsonObject) -> Problem:
+    """What is wrong with the field at `path`, and what `schema` expects there."""
+    told = {"field": ".".join(path) or "input", "message": message}
+    if near := _meant(path, schema):
+        told["message"] = f"{message}; did you mean '{near}'?"
+    expected = _expected(path, schema)
+    if expected:
+        told["expected"] = expected
+    return told
+
+
+def _meant(path: Sequence[str], schema: JsonObject) -> str | None:
+    """The parameter that one which does not exist is spelled like."""
+    known = _object(schema.get("properties"))
+    if len(path) != 1 or path[0] in known or len(path[0]) > MAX_CHOICE_CHARS:
+        return None
+    folded = {name.replace("_", "").casefold(): name for name in list(known)[:MAX_PARAMETERS]}
+    near = get_close_matches(path[0].replace("_", "").casefold(), folded, n=1, cutoff=0.75)
+    return folded[near[0]] if near else None
+
+
+def _expected(path: Sequence[str], schema: JsonObject) -> str:
+    """What the schema wants at `path`; empty when it does not say."""
+    if not path:
+        return ""
+    place = schema
+    for part in path:
+        place = resolve(place, schema)
+        known = _object(place.get("properties"))
+        below = known.get(part) if part in known else place.get("items") if part.isdigit() else None
+        if not isinstance(below, dict):
+            return ""
+        place = cast("JsonObject", below)
+    place = resolve(place, schema)
+    choices = _choices(place, schema)
+    if choices:
+        return f"one of {_written(choices, ', ')}"
+    named = _types(place, schema)
+    return " or ".join(named)
+
+
+def _types(field: JsonObject, schema: JsonObject) -> list[str]:
+    kind = field.get("type")
+    if isinstance(kind, str):
+        return [kind]
+    if isinstance(kind, list):
+        return [str(item) for item in cast("list[object]", kind)]
+    named = [name for item in _members(field, schema) if "anyOf" not in item for name in _types(item, schema)]
+    return list(dict.fromkeys(named))
+
+
+def _choices(field: JsonObject, schema: JsonObject) -> list[object]:
+    """All values that there are for a field; empty where there are others."""
+    if "const" in field:
+        return [field["const"]]
+    choices = field.get("enum")
+    if isinstance(choices, list):
+        return cast("list[object]", choices)
+    found: list[object] = []
+    for item in _members(field, schema):
+        nothing: list[object] = [None] if item.get("type") == "null" else []
+        some = nothing or ([] if "anyOf" in item else _choices(item, schema))
+        if not some:
+            return []
+        found += some
+    return found
+
+
+def _members(field: JsonObject, schema: JsonObject) -> list[JsonObject]:
+    """The alternatives of a field."""
+    either = field.get("anyOf")
+    items = cast("list[object]", either)[:MAX_CHOICES] if isinstance(either, list) else []
+    return [resolve(_object(item), schema) for item in items]
+
+
+def _written(choices: Sequence[object], between: str) -> str:
+    said = [_value(choice)[:MAX_CHOICE_CHARS] for choice in choices[:MAX_CHOICES]]
+    if len(choices) > MAX_CHOICES:
+        said.append(f"… {len(choices) - MAX_CHOICES} more")
+    return between.join(said)
+
+
+def _value(choice: object) -> str:
+    return repr(choice) if isinstance(choice, str) else json.dumps(choice, default=repr)
+
+
+def _has_type(value: object, kind: object) -> bool:
+    if not isinstance(kind, str) or kind not in _PYTHON_TYPES:
+        return True
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if kind == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _PYTHON_TYPES[kind])
+
+
+def resolve(field: JsonObject, schema: JsonObject) -> JsonObject:
+    """`field`, or what its `$ref` into the schema's own definitions names."""
+    reference = field.get("$ref")
+    if not isinstance(reference, str):
+        return field
+    place: object = schema
+    for part in reference.removeprefix("#/").split("/"):
+        place = _object(place).get(part)
+    return _object(place)
+
+
+def _object(value: object) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+# ----------------------------------------------------------------------------------------------------
+# What is sure to be wrong with an input, by the tool's JSON Schema alone, where not all of the input need be known.
+
+RULES: Final[dict[str, str]] = {
+    "missing": "a required parameter is left out that has no default, and there is no unknown one that it may be",
+    "unknown": "a member that the schema does not have, where `additionalProperties` is false",
+    "type": "an object or array for text, a number, a boolean or null; a number or boolean for an object or array",
+    "choice": "text or a number that is none of `enum`, nor is but for blanks and the case of letters",
+}
+"""What is sure to be wrong. `missing` is told of every tool, the others where the schema is the tool's own word."""
+
+MAX_STEPS: Final = 5_000
+"""Places in schemas that are looked at for one input; then nothing more is told."""
+
+_PLAIN: Final = frozenset(
+    {"$ref", "$defs", "definitions", "$schema", "$id", "$comment", "type", "enum", "const", "properties", "required",
+     "additionalProperties", "items", "anyOf", "title", "description", "default", "examples", "deprecated", "readOnly",
+     "writeOnly", "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
+     "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems"}
+)  # fmt: skip
+"""Keywords that leave the meaning of the others alone. A schema with any other is not looked at."""
+
+_SCALARS: Final = frozenset({"string", "number", "integer", "boolean", "null"})
+_TYPES: Final = _SCALARS | {"object", "array"}
+
+
+class Breach(NamedTuple):
+    """One thing that is wrong."""
+
+    path: Path
+    message: str
+
+
+class _EnoughError(Exception):
+    """`MAX_STEPS` have been taken."""
+
+
+def missing(known: Mapping[str, object], schema: JsonObject) -> list[Breach]:
+    """The required parameters that are left out of an input."""
+    properties = schema.get("properties")
+    if isinstance(known, Partial) or not schema.keys() <= _PLAIN or not isinstance(properties, dict):
+        return []
+    return list(_missing(known, schema, ())) if known.keys() <= cast("JsonObject", properties).keys() else []
+
+
+def breaches(known: Mapping[str, object], schema: JsonObject) -> list[Breach]:
+    """All that is sure to be wrong with an input."""
+    try:
+        return list(_Reader(schema).read(known, schema, ()))
+    except (_EnoughError, RecursionError):
+        return []
+
+
+def problems(found: Sequence[Breach], schema: JsonObject) -> list[Problem]:
+    """What was found, as an error tells it."""
+    told = [problem([str(part) for part in path], message, schema) for path, message in found[:MAX_FIELDS]]
+    return with_rest(told, len(found))
+
+
+class _Reader:
+    """Compares one input with one schema."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._left = MAX_STEPS
+
+    def read(self, value: object, schema: object, path: Path) -> Iterator[Breach]:
+        """What is wrong with `value`, which should fit `schema`."""
+        self._left -= 1
+        if self._left < 0:
+            raise _EnoughError
+        place = self._plain(schema)
+        if place is None or isinstance(value, Gap):
+            return
+        branches = place.get("anyOf")
+        if isinstance(branches, list):
+            every = [next(self.read(value, branch, path), None) for branch in cast("list[object]", branches)]
+            if every and None not in every:
+                yield Breach(path, "Fits none of the forms this may have")
+            return
+        if _is_wrong_type(value, place):
+            yield Breach(path, "Wrong type")
+        elif _is_no_choice(value, place):
+            yield Breach(path, "Not one of the allowed values")
+        elif isinstance(value, dict):
+            yield from self._members(cast("dict[str, object]", value), place, path)
+        elif isinstance(value, list):
+            for at, item in enumerate(cast("list[object]", value)):
+                yield from self.read(item, place.get("items"), path if isinstance(value, Some) else (*path, at))
+
+    def _members(self, value: Mapping[str, object], place: JsonObject, path: Path) -> Iterator[Breach]:
+        properties = _properties(place)
+        if not isinstance(value, Partial):
+            yield from _missing(value, place, path)
+        for key, member in value.items():
+            if key in properties:
+                yield from self.read(member, properties[key], (*path, key))
+            elif place.get("additionalProperties") is False and member is not Gap.PERHAPS:
+                yield Breach((*path, key), "Unknown parameter")
+
+    def _plain(self, schema: object) -> JsonObject | None:
+        """`schema` without `$ref`; None where it is more than this can read."""
+        place = cast("JsonObject", schema) if isinstance(schema, dict) else None
+        for _ in range(10):
+            if place is None or not place.keys() <= _PLAIN:
+                return None
+            if "$ref" not in place:
+                return place
+            place = resolve(place, self._root) if str(place["$ref"]).startswith("#/") else None
+        return None
+
+
+def _missing(value: Mapping[str, object], place: JsonObject, path: Path) -> Iterator[Breach]:
+    properties = _properties(place)
+    required = place.get("required")
+    closed = place.get("additionalProperties") is False
+    strange = any(key not in properties for key in value)
+    if not isinstance(required, list) or (strange and not closed):
+        return
+    for name in cast("list[object]", required):
+        if isinstance(name, str) and name not in value and not _has_default(properties.get(name)):
+            yield Breach((*path, name), "Field required")
+
+
+def _properties(place: JsonObject) -> JsonObject:
+    properties = place.get("properties")
+    return cast("JsonObject", properties) if isinstance(properties, dict) else {}
+
+
+def _has_default(field: object) -> bool:
+    return isinstance(field, dict) and "default" in field
+
+
+def _is_wrong_type(value: object, place: JsonObject) -> bool:
+    said = place.get("type")
+    kinds = set(map(str, cast("list[object]", said))) if isinstance(said, list) else {str(said)}
+    if not kinds or not kinds <= _TYPES:
+        return False
+    if isinstance(value, (dict, list)):
+        return kinds <= _SCALARS
+    return isinstance(value, (bool, int, float)) and kinds.isdisjoint(_SCALARS)
+
+
+def _is_no_choice(value: object, place: JsonObject) -> bool:
+    choices = place.get("enum", [place["const"]] if "const" in place else None)
+    said = _folded(value)
+    if said is None or not isinstance(choices, list):
+        return False
+    allowed = {_folded(choice) for choice in cast("list[object]", choices) if choice is not None}
+    return None not in allowed and said not in allowed
+
+
+def _folded(value: object) -> str | None:
+    """Text and numbers as a lenient tool may compare them; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    return f"{value:g}" if not isinstance(value, str) else value.strip().casefold()

@@ -1,0 +1,400 @@
+"""One call of a meta-tool, as OpenTelemetry is told of it.
+
+Spans and metrics hold names, sizes, times and codes: never a script, an input, a value or a message. A name is told
+only once a call has reached what it names, since until then it is a text of the script's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from opentelemetry import context as otel_context
+from opentelemetry.trace import INVALID_SPAN, Span, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.util.types import AttributeValue
+
+from codecall.envelopes import ExecutionResult, MadeCall
+from codecall.errors import Called, CodeCallError
+from codecall.telemetry import metrics as listening
+from codecall.telemetry import semconv as names
+from codecall.telemetry.metrics import Meters, Pools, observe
+from codecall.telemetry.semconv import error_type
+from codecall.telemetry.tokens import Definition, characters_of, tokens, utf8_size
+
+# ----------------------------------------------------------------------------------------------------
+# One call of a meta-tool, as OpenTelemetry is told of it.
+
+Operation = Literal["search", "describe", "invoke", "execute"]
+Reached = Collection[tuple[Called, str]]
+"""What calls have got to: kinds and names of things that exist."""
+
+_SPAN_OF: Final[dict[Called, str]] = {
+    "tool": names.EXECUTE_TOOL,
+    "resource": names.READ_RESOURCE,
+    "prompt": names.GET_PROMPT,
+    "result": names.GET_RESULT,
+}
+_NAMED: Final[dict[Called, str]] = {"tool": names.TOOL, "prompt": names.PROMPT}
+"""URIs are no names: there is no end to them, and templates put arguments into them."""
+
+_CURRENT: ContextVar[Request | None] = ContextVar("codecall_request", default=None)
+
+
+class Request:
+    """A call of a meta-tool, from its arguments to its answer. To be entered once, in the task that answers it.
+
+    Args:
+        operation: Which meta-tool.
+        meters: Where measurements go, if anybody reads them.
+        tracer: What makes spans, if anybody sees them.
+    """
+
+    def __init__(self, operation: Operation, meters: Meters | None, tracer: Tracer | None) -> None:
+        self.operation: Operation = operation
+        self.meters = meters
+        self.span: Span = INVALID_SPAN
+        self.status = "error"
+        """Until there is an answer."""
+        self.code: str | None = None
+        """`error.type`, once there is one."""
+        self.kept_characters = 0
+        """Of the values that calls of a script gave it."""
+        self._tracer = tracer
+        self._began = 0.0
+        self._tokens: tuple[Token[Request | None], Token[otel_context.Context] | None] | None = None
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """What makes spans below this one's; None if it is not recorded."""
+        return self._tracer if self.span.is_recording() else None
+
+    def __enter__(self) -> Self:
+        self._began = time.perf_counter()
+        attached: Token[otel_context.Context] | None = None
+        if self._tracer is not None:
+            self.span = self._tracer.start_span(f"codecall.{self.operation}")
+            attached = otel_context.attach(set_span_in_context(self.span))
+        self._tokens = _CURRENT.set(self), attached
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.status = "error" if isinstance(error, Exception) else "cancelled"
+            self.code = error_type(error.code) if isinstance(error, CodeCallError) else type(error).__name__
+        if self._tokens is not None:
+            current, attached = self._tokens
+            _CURRENT.reset(current)
+            if attached is not None:
+                otel_context.detach(attached)
+        if self.meters is not None:
+            took = time.perf_counter() - self._began
+            kind_of = {names.OPERATION: self.operation, names.STATUS: self.status}
+            self.meters.request_duration.record(took, kind_of)
+        end(self.span, self.code, {names.STATUS: self.status})
+
+    def answered(self, body: dict[str, Any] | None, text: str) -> None:
+        """There is an answer: its structured content, and its text. None: a task goes back into its queue."""
+        if body is None:
+            self.status = "cancelled"
+            return
+        self.status = str(body.get("status", "ok"))
+        failure: object = body.get("error")
+        if isinstance(failure, dict):
+            self.code = error_type(failure.get("code"))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        size = utf8_size(text)
+        searches = self.operation in ("search", "describe")
+        if self.meters is not None:
+            self.meters.io.add(size, {names.DIRECTION: "answers"})
+            if searches:
+                self.meters.tokens_spent.add(tokens(len(text)))
+            elif self.kept_characters > len(text):
+                saved = tokens(self.kept_characters - len(text))
+                self.meters.tokens_saved.add(saved, {names.SAVING: "results"})
+        if self.span.is_recording():
+            self.span.set_attribute(names.ANSWER_SIZE, size)
+            if searches:
+                self.span.set_attribute(names.FOUND, len(body.get("tools", ())))
+
+    def calling(self, made: MadeCall, reached: Reached, input_size: int | None = None) -> Callable[[int], None]:
+        """A call starts; what is returned is told its end, and the bytes of its value, in the same task. What happens
+        between the two is below its span."""
+        span: Span = INVALID_SPAN
+        attached: Token[otel_context.Context] | None = None
+        if (tracer := self.tracer) is not None:
+            told: dict[str, AttributeValue] = {names.CALL_NUMBER: made.number, names.CALL_KIND: made.called}
+            if made.called == "tool":
+                told[names.GEN_AI_OPERATION] = names.EXECUTE_TOOL
+            if input_size is not None:
+                told[names.INPUT_SIZE] = input_size
+            span = tracer.start_span(_SPAN_OF[made.called], attributes=told)
+            attached = otel_context.attach(set_span_in_context(span))
+        began = time.perf_counter()
+
+        def ended(output_size: int) -> None:
+            took = time.perf_counter() - began
+            if attached is not None:
+                otel_context.detach(attached)
+            outcome = "reused" if made.reused else made.outcome
+            code = error_type(made.code)
+            known = made.called in _NAMED and (made.called, made.name) in reached
+            if self.meters is not None:
+                kind = {names.CALL_KIND: made.called, names.CALL_OUTCOME: outcome}
+                self.meters.tool_time.record(took, kind)
+                counted = {**kind, names.OPERATION: self.operation, **_error(code)}
+                if made.called == "tool" and known:
+                    counted[names.TOOL] = made.name
+                self.meters.tool_calls.add(1, counted)
+            last: dict[str, AttributeValue] = {names.CALL_OUTCOME: outcome, names.OUTPUT_SIZE: output_size}
+            if known:
+                span.update_name(f"{_SPAN_OF[made.called]} {made.name}")
+                last[_NAMED[made.called]] = made.name
+            end(span, code, last)
+
+        return ended
+
+
+def current() -> Request | None:
+    """The request that is being answered, if anybody listens."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def invoking(tool: str, reached: Reached) -> Generator[Callable[[str], None]]:
+    """Around the one call of `codecall:invoke`; what it gives is told the value, as JSON text."""
+    request = current()
+    if request is None:
+        yield lambda _value: None
+        return
+    made = MadeCall(1, "tool", tool)
+    ended = request.calling(made, reached)
+    received = 0
+
+    def got(value: str) -> None:
+        nonlocal received
+        made.end()
+        received = utf8_size(value)
+
+    made.start()
+    try:
+        yield got
+    except CodeCallError as error:
+        made.end(error.code)
+        raise
+    finally:
+        ended(received)
+
+
+def end(span: Span, code: str | None, told: dict[str, AttributeValue], at: int | None = None) -> None:
+    """End a span; what failed is marked by its code, without a message, which may hold anything."""
+    if span.is_recording():
+        if code is not None:
+            told[names.ERROR] = code
+            span.set_status(Status(StatusCode.ERROR))
+        if told:
+            span.set_attributes(told)
+    span.end(at)
+
+
+def _error(code: str | None) -> dict[str, str]:
+    return {} if code is None else {names.ERROR: code}
+
+
+# ----------------------------------------------------------------------------------------------------
+# One run of a script, as OpenTelemetry is told of it.
+
+_REFUSED = ("syntax_error", "illegal_access")
+
+
+class WatchedRun:
+    """Sees one run: a `RunWatch`.
+
+    The spans of its stages are made when each has ended, with the times they had: a run that waits for nothing and a
+    script that is refused have none.
+
+    Args:
+        request: The request it belongs to.
+        reached: What its calls have got to, so far.
+        run_id: Names it.
+        preset: Its limits, by name.
+        script: What is run.
+        context_size: Bytes of its `context`.
+        dry_run: Whether it is only looked at.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        reached: Reached,
+        *,
+        run_id: str,
+        preset: str,
+        script: str,
+        context_size: int,
+        dry_run: bool,
+    ) -> None:
+        self._request = request
+        self._reached = reached
+        self._dry_run = dry_run
+        self._waited_from = time.time_ns()
+        self._ran_from = 0
+        self._validated = 0
+        self._checked = False
+        self._to_tools = 0
+        self._from_tools = 0
+        script_size = utf8_size(script)
+        self._script_bytes = script_size + context_size
+        if request.span.is_recording():
+            request.span.set_attributes(
+                {
+                    names.RUN_ID: run_id,
+                    names.PRESET: preset,
+                    names.DRY_RUN: dry_run,
+                    names.SCRIPT_SIZE: script_size,
+                }
+            )
+
+    def waiting(self) -> None:
+        """See `RunWatch.waiting`."""
+        self._waited_from = time.time_ns()
+
+    def running(self) -> None:
+        """See `RunWatch.running`."""
+        self._ran_from = self._validated = time.time_ns()
+        self._queued(self._ran_from, None)
+
+    def checked(self, validation_ms: float) -> None:
+        """See `RunWatch.checked`."""
+        self._checked = True
+        self._validated = self._ran_from + round(validation_ms * 1_000_000)
+        self._stage(names.VALIDATE, self._ran_from, self._validated, None)
+
+    def said(self, lines: Sequence[str]) -> None:
+        """See `RunWatch.said`."""
+
+    def calling(self, made: MadeCall, text: str) -> Callable[[str | None], None]:
+        """See `RunWatch.calling`."""
+        sent = utf8_size(text)
+        self._to_tools += sent
+        ended = self._request.calling(made, self._reached, sent)
+
+        def told(value: str | None) -> None:
+            received = 0 if value is None else utf8_size(value)
+            self._from_tools += received
+            self._request.kept_characters += len(value or "")
+            ended(received)
+
+        return told
+
+    def ended(self, result: ExecutionResult) -> None:
+        """See `RunWatch.ended`."""
+        code = error_type(result.error.code) if result.error is not None else None
+        self._end(result.status, code)
+        meters = self._request.meters
+        if meters is not None and self._ran_from and not self._dry_run and not self._refused(result.status):
+            meters.script_time.record(result.stats.script_ms / 1000, {names.STATUS: result.status})
+        span = self._request.span
+        if span.is_recording():
+            span.set_attributes(
+                {
+                    names.SCRIPT_DURATION: result.stats.script_ms / 1000,
+                    names.STEPS: result.stats.steps,
+                    names.CALLS: len(result.calls),
+                }
+            )
+
+    def cancelled(self) -> None:
+        """See `RunWatch.cancelled`."""
+        self._end("cancelled", None)
+
+    def _end(self, status: str, code: str | None) -> None:
+        now = time.time_ns()
+        if not self._ran_from:
+            self._queued(now, code)
+        elif self._refused(status):
+            self._stage(names.VALIDATE, self._ran_from, now, code)
+        elif not self._dry_run:
+            self._stage(names.RUN, self._validated, now, code)
+        if (meters := self._request.meters) is not None:
+            ended: dict[str, str | bool] = {names.STATUS: status, names.DRY_RUN: self._dry_run}
+            meters.executions.add(1, ended if code is None else {**ended, names.ERROR: code})
+            self._count(meters)
+
+    def _refused(self, status: str) -> bool:
+        """Whether nothing ran. One that has passed may be ended for what it calls, under the same status."""
+        return status in _REFUSED and not self._checked
+
+    def _count(self, meters: Meters) -> None:
+        directions = {"scripts": self._script_bytes, "to_tools": self._to_tools, "from_tools": self._from_tools}
+        for direction, size in directions.items():
+            if size:
+                meters.io.add(size, {names.DIRECTION: direction})
+
+    def _queued(self, until: int, code: str | None) -> None:
+        self._stage(names.QUEUE, self._waited_from, until, code)
+        if (meters := self._request.meters) is not None:
+            meters.queue_time.record((until - self._waited_from) / 1e9, {} if code is None else {names.ERROR: code})
+
+    def _stage(self, name: str, start: int, until: int, code: str | None) -> None:
+        tracer: Tracer | None = self._request.tracer
+        if tracer is not None:
+            end(tracer.start_span(name, start_time=start), code, {}, max(start, until))
+
+
+# ----------------------------------------------------------------------------------------------------
+# What one plugin tells OpenTelemetry, and what rate rules do.
+
+WorkerEnding = Literal["recycled", "killed", "died", "replaced", "closed"]
+
+
+class Telemetry:
+    """What a plugin tells OpenTelemetry.
+
+    Args:
+        enabled: False: nothing.
+    """
+
+    def __init__(self, *, enabled: bool) -> None:
+        self._enabled = enabled
+        self._own: int | None = None
+
+    def observe(self, source: Pools) -> None:
+        """Let the gauges tell of these pools, for as long as `source` lives."""
+        if self._enabled:
+            observe(source)
+            _ = listening.meters()
+
+    def request(self, operation: Operation) -> Request | None:
+        """What is to be entered around the answer to a request; None where nobody listens."""
+        meters = listening.meters() if self._enabled else None
+        tracer = listening.tracer() if self._enabled else None
+        if meters is None and tracer is None and current() is None:
+            return None
+        # Where nobody listens to this one, a request whose tool calls it still must not be taken for it.
+        return Request(operation, meters, tracer)
+
+    def worker_ended(self, ending: WorkerEnding) -> None:
+        """A worker process has ended, or is being ended."""
+        if self._enabled and (meters := listening.meters()) is not None:
+            meters.workers_ended.add(1, {names.WORKER_ENDING: ending})
+
+    def listed(self, tools: Sequence[Definition], shown: int, own: Sequence[Definition]) -> None:
+        """A client was listed `shown` of these tools, and CodeCall's `own`."""
+        if not self._enabled or (meters := listening.meters()) is None:
+            return
+        if self._own is None:
+            self._own = characters_of(own)
+        hidden = characters_of(tools) * (len(tools) - shown) // max(1, len(tools))
+        if hidden > self._own:
+            meters.tokens_saved.add(tokens(hidden - self._own), {names.SAVING: "definitions"})
+
+
+def rate_refused(called: Called, rule: str, reason: Literal["limit", "unchecked"]) -> None:
+    """A rate rule has refused a call."""
+    if (meters := listening.meters()) is not None:
+        meters.refusals.add(1, {names.CALL_KIND: called, names.RULE: rule, names.REASON: reason})

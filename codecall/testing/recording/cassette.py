@@ -1,0 +1,265 @@
+"""Recordings: the calls of a script and what they were answered, as a file that people review and tests replay.
+
+    {
+      "codecall": "recording",
+      "version": 1,
+      "calls": [
+        {"tool": "users_list", "input": {"limit": 2}, "value": [{"id": 1}, {"id": 2}]},
+        {"tool": "users_get", "input": {"id": 9}, "error": {"code": "NOT_FOUND", "message": "No user 9"}},
+        {"tool": "login", "input": {}, "value": {"token": "masked-credential-1"}, "masked": ["value.token"]},
+        {"resource": "crm://rates", "value": {"eur": 1}},
+        {"prompt": "greeting", "input": {"name": "Ann"}, "value": {"messages": []}}
+      ],
+      "lookups": [
+        {"getTool": "users_list", "value": {"name": "users_list"}},
+        {"namespace": "users", "value": {"members": {"list": "users_list"}}},
+        {"namespace": "users", "member": "list", "value": {"tool": "users_list"}}
+      ]
+    }
+
+Calls stand in the order in which they were made; recorded again, those that are the same keep their places. `masked`
+says where credentials were. A value that fits into a line is written in one, so that a change is a changed line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, cast, get_args
+
+from codecall.redaction.masking import Masker, without_numbers
+
+JsonObject = dict[str, object]
+
+Kind = Literal["tool", "resource", "prompt", "getTool", "space", "member"]
+"""What was asked for: a call, or a lookup (`getTool`, a namespace, a member of one)."""
+
+VERSION: Final = 1
+"""Of the format. A reader refuses others."""
+
+_CALLS: Final = ("tool", "resource", "prompt")
+_WIDTH: Final = 120
+"""Longest line of a file that holds more than one plain value, in characters."""
+_ENTRY: Final = 4
+"""How far entries are indented; what is around them is never written in one line."""
+
+
+class RecordingFileError(ValueError):
+    """A file is no recording. The message begins with the file."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One call or lookup, and how it ended."""
+
+    kind: Kind
+    name: str
+    """The tool's or the prompt's name, the resource's URI, or the namespace."""
+    input: JsonObject = field(default_factory=dict[str, object])
+    """What the script gave; of a member `{"member": name}`."""
+    value: object = None
+    """What the script got, as JSON data."""
+    error: JsonObject | None = None
+    """How it failed instead: `code`, `message`, and where there are some `details`, `hint`, `retryAfterMs`."""
+    masked: list[str] = field(default_factory=list[str])
+    """Where credentials were, in `input`, `value` and `error`."""
+    ended: bool = True
+    """Whether there was an answer."""
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is a call, not a lookup."""
+        return self.kind in _CALLS
+
+    def key(self) -> str:
+        """What tells it from others: the same for the same request."""
+        return json.dumps([self.kind, self.name, self.input], sort_keys=True)
+
+    def as_dict(self) -> JsonObject:
+        """As it stands in the file."""
+        match self.kind:
+            case "space":
+                told: JsonObject = {"namespace": self.name}
+            case "member":
+                told = {"namespace": self.name, **self.input}
+            case "tool" | "prompt":
+                told = {self.kind: self.name, "input": self.input}
+            case "resource" | "getTool":
+                told = {self.kind: self.name}
+        told.update({"value": self.value} if self.error is None else {"error": self.error})
+        return told | {"masked": self.masked} if self.masked else told
+
+    @classmethod
+    def read(cls, told: Mapping[str, object]) -> Entry:
+        """The entry that `as_dict` wrote.
+
+        Raises:
+            ValueError: it did not.
+        """
+        if "namespace" in told:
+            member = told.get("member")
+            kind, name = ("space", told["namespace"]) if member is None else ("member", told["namespace"])
+            given: object = {} if member is None else {"member": member}
+        else:
+            kinds = [kind for kind in get_args(Kind) if kind in told]
+            if len(kinds) != 1:
+                raise ValueError("an entry is of a tool, a resource, a prompt, getTool, or a namespace")
+            kind, name, given = kinds[0], told[kinds[0]], told.get("input", {})
+        if not isinstance(name, str) or not isinstance(given, dict) or ("value" in told) == ("error" in told):
+            raise ValueError(f"{kind} {name!r}: a name, an object as input, and either a value or an error are needed")
+        error = told.get("error")
+        if "error" in told and not (isinstance(error, dict) and {"code", "message"} <= error.keys()):
+            raise ValueError(f"{kind} {name!r}: an error has a code and a message")
+        masked = cast("list[str]", told.get("masked", []))
+        return cls(
+            cast("Kind", kind),
+            name,
+            cast("JsonObject", given),
+            told.get("value"),
+            cast("JsonObject | None", error),
+            masked,
+        )
+
+
+def read_recording(path: str | os.PathLike[str]) -> list[Entry]:
+    """The entries of the file at `path`.
+
+    Raises:
+        RecordingFileError: it is not a recording of this version.
+        OSError: it cannot be read.
+    """
+    name = os.fspath(path)
+    try:
+        told: object = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as failure:
+        raise RecordingFileError(f"{name}: not JSON: {failure}") from None
+    document = cast("JsonObject", told) if isinstance(told, dict) else {}
+    if document.get("codecall") != "recording":
+        raise RecordingFileError(f'{name}: not a recording: `"codecall": "recording"` is missing')
+    if document.get("version") != VERSION:
+        raise RecordingFileError(
+            f"{name}: a recording of version {document.get('version')!r}; this CodeCall reads version {VERSION}"
+        )
+    entries: list[Entry] = []
+    for part in ("calls", "lookups"):
+        items = document.get(part, [])
+        for number, item in enumerate(cast("list[object]", items if isinstance(items, list) else [items]), 1):
+            try:
+                entries.append(Entry.read(cast("JsonObject", item if isinstance(item, dict) else {})))
+            except ValueError as failure:
+                raise RecordingFileError(f"{name}: {part}, number {number}: {failure}") from None
+    return entries
+
+
+def recorded_text(entries: Iterable[Entry], earlier: Sequence[Entry] = (), names: Sequence[str] = ()) -> str:
+    """The file that holds `entries`, without their credentials.
+
+    Args:
+        entries: What was recorded; what got no answer is left out.
+        earlier: An earlier recording: what is the same keeps its place.
+        names: Names, or globs, of further values to mask.
+    """
+    ended = [entry for entry in entries if entry.ended]
+    masker = Masker(names)
+    for entry in ended:
+        masker.learn([entry.input, entry.value, entry.error])
+    masked = _in_order([_masked(entry, masker) for entry in ended], earlier)
+    document: JsonObject = {
+        "codecall": "recording",
+        "version": VERSION,
+        "calls": [entry.as_dict() for entry in masked if entry.is_call],
+    }
+    lookups = sorted((entry for entry in masked if not entry.is_call), key=Entry.key)
+    if lookups:
+        document["lookups"] = [entry.as_dict() for entry in lookups]
+    return f"{pretty(document)}\n"
+
+
+def _masked(entry: Entry, masker: Masker) -> Entry:
+    places = list(entry.masked)
+    name = cast("str", masker.mask(entry.name, entry.kind, places))
+    given = cast("JsonObject", masker.mask(entry.input, "input", places))
+    value = masker.mask(entry.value, "value", places)
+    error = cast("JsonObject | None", masker.mask(entry.error, "error", places))
+    return Entry(entry.kind, name, given, value, error, places)
+
+
+def _in_order(entries: list[Entry], earlier: Sequence[Entry]) -> list[Entry]:
+    """`entries`, of which those that `earlier` has too stand in its order: concurrent calls come in any."""
+    places: dict[str, deque[int]] = defaultdict(deque)
+    for place, entry in enumerate(earlier):
+        places[entry.key()].append(place)
+    known = [places[key].popleft() if places[key := entry.key()] else None for entry in entries]
+    ordered = iter(sorted((place, index) for index, place in enumerate(known) if place is not None))
+    return [entry if place is None else entries[next(ordered)[1]] for entry, place in zip(entries, known, strict=True)]
+
+
+def pretty(value: object, indent: int = 0) -> str:
+    """JSON text: what fits into a line stands in one."""
+    plain = json.dumps(value, ensure_ascii=False)
+    if (indent >= _ENTRY and len(plain) + indent <= _WIDTH) or not isinstance(value, (dict, list)) or not value:
+        return plain
+    inner, outer = " " * (indent + 2), " " * indent
+    if isinstance(value, list):
+        items = [f"{inner}{pretty(item, indent + 2)}" for item in cast("list[object]", value)]
+        return "[\n" + ",\n".join(items) + f"\n{outer}]"
+    mapping = cast("JsonObject", value)
+    items = [
+        f"{inner}{json.dumps(key, ensure_ascii=False)}: {pretty(item, indent + 2)}" for key, item in mapping.items()
+    ]
+    return "{\n" + ",\n".join(items) + f"\n{outer}}}"
+
+
+class Replay:
+    """Finds the answers to the calls of a script in a recording, each of which is given once.
+
+    A call is answered by the first recorded one of the same kind, name and input that has not been used. What is masked
+    in a recording fits every credential.
+
+    Args:
+        entries: The recording.
+        names: Names, or globs, of further values that were masked.
+        ordered: Whether calls must be made in the order of the recording.
+    """
+
+    def __init__(self, entries: Sequence[Entry], *, names: Sequence[str] = (), ordered: bool = False) -> None:
+        self._names = names
+        self._ordered = ordered
+        self._left = [(entry.key(), without_numbers(entry.key()), entry) for entry in entries]
+        self._used: list[Entry] = []
+
+    def take(self, made: Entry) -> Entry | None:
+        """The recorded answer to `made`; None when there is none, or another call is due."""
+        key = made.key()
+        found = next((index for index, (exactly, _, _) in enumerate(self._left) if exactly == key), None)
+        if found is None:
+            key = self._without_credentials(made)
+            found = next((index for index, (_, roughly, _) in enumerate(self._left) if roughly == key), None)
+        if found is None or (made.is_call and self._ordered and self._left[found][2] is not self.next_call()):
+            return None
+        entry = self._left.pop(found)[2]
+        self._used.append(entry)
+        return entry
+
+    def _without_credentials(self, made: Entry) -> str:
+        masker = Masker(self._names)
+        name = cast("str", masker.mask(made.name, "", []))
+        return without_numbers(Entry(made.kind, name, cast("JsonObject", masker.mask(made.input, "", []))).key())
+
+    def next_call(self) -> Entry | None:
+        """The first recorded call that has not been made."""
+        return next((entry for _, _, entry in self._left if entry.is_call), None)
+
+    @property
+    def left(self) -> list[Entry]:
+        """What was recorded and has not been asked for, in the order of the recording."""
+        return [entry for _, _, entry in self._left]
+
+    @property
+    def used(self) -> list[Entry]:
+        """What has been asked for, in the order in which it was."""
+        return list(self._used)

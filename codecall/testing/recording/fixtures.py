@@ -1,0 +1,268 @@
+"""The part of the pytest plugin that records and replays: fixture `recording`, `--codecall-record`, `codecall_server`.
+
+Nothing is written without `--codecall-record`, nothing where `CI` is set, and nothing by a test that fails. What
+records or replays is imported by the first test that does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from codecall.testing.recording.cassette import Entry, Replay
+    from codecall.testing.runner import ScriptEnclave
+    from codecall.testing.stubs.stubs import Stubs
+
+_MARKER: Final = "codecall"
+
+_tape = pytest.StashKey["Tape"]()
+_written = pytest.StashKey[dict[Path, "Written"]]()
+
+
+@dataclass(slots=True)
+class Tape:
+    """A recording in use by one test. The fixture `recording` gives it."""
+
+    path: Path
+    """The file."""
+    name: str
+    """What messages call it: its path below the root."""
+    recording: bool
+    """Whether the test records; else it replays."""
+    entries: list[Entry] = field(default_factory=list["Entry"])
+    """What was recorded so far."""
+    replay: Replay | None = None
+    """What is replayed."""
+    names: Sequence[str] = ()
+    """Names of further values to mask."""
+    ordered: bool = False
+    """Whether calls must be made in the order of the recording."""
+
+
+class Written(NamedTuple):
+    """A recording that this session has made."""
+
+    said: str
+    """What is told of it at the end."""
+    test: str
+    """Which test made it."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the command line and of the configuration file."""
+    group = parser.getgroup("codecall", "CodeCall: tests of AgentScript")
+    group.addoption(
+        "--codecall-record",
+        action="store_true",
+        help="run scripts against the server `codecall_server` and write what their tests record",
+    )
+    parser.addini(
+        "codecall_server",
+        "the server that recordings are made with: `package.module:name` of a FastMCP server or of a function that "
+        "makes one, a URL, or the path of a server script or of a JSON file that configures MCP servers",
+        default="",
+    )
+    parser.addini(
+        "codecall_mask",
+        "names, or globs, of values that recordings mask besides passwords, tokens and their like",
+        type="args",
+        default=[],
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to record where nobody would review it."""
+    if config.getoption("codecall_record") and os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        raise pytest.UsageError(
+            "--codecall-record: the environment says CI, and recordings are made by people who review them. "
+            "Unset CI to record all the same"
+        )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`@pytest.mark.codecall(recording="…")` uses the fixture."""
+    for item in items:
+        if isinstance(item, pytest.Function) and _marked(item) is not None:
+            item.fixturenames.append("codecall_marked_recording")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that passed is recorded, or fails for what it no longer asks for."""
+    outcome = yield
+    tape = item.stash.get(_tape, None)
+    if tape is None:
+        return outcome
+    if tape.recording:
+        _write(tape, item)
+    elif tape.replay is not None and tape.replay.left:
+        from codecall.testing.recording.brokers import missing
+
+        pytest.fail(f"{tape.name} is stale\n{missing(tape.replay.left)}\n{_again(item)}", pytrace=False)
+    return outcome
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what was recorded."""
+    if (written := config.stash.get(_written, None)) is not None:
+        terminalreporter.section("recordings")
+        for made in written.values():
+            terminalreporter.line(made.said)
+
+
+@pytest.fixture
+def codecall_server(request: pytest.FixtureRequest) -> object:
+    """The server that recordings are made with: whatever `fastmcp.Client` takes. From the configuration; override this
+    fixture to make one. Asked for only while recording."""
+    named: str = request.config.getini("codecall_server")
+    if not named:
+        pytest.fail(
+            "--codecall-record: which server? Name it in the configuration of pytest, `codecall_server`, as "
+            "package.module:name or a URL; or define a fixture `codecall_server`",
+            pytrace=False,
+        )
+    return _server(named, request.config.rootpath, "codecall_server")
+
+
+@pytest.fixture
+def recording(
+    request: pytest.FixtureRequest, codecall_enclave: ScriptEnclave, tool_stub: Stubs
+) -> Generator[Callable[..., Tape]]:
+    """Answer the calls of scripts of this test from a recording: `recording("fixtures/report.json")`.
+
+    The path is relative to the test file. `pytest --codecall-record` makes the recording, or makes it anew. Stubs come
+    first: what has one is neither recorded nor replayed.
+
+    Args:
+        path: The file.
+        server: Records with this server instead of `codecall_server`; a text as there, or the server itself.
+        ordered: Let calls be made only in the order of the recording. By default each is answered whenever it is made.
+        mask: Names, or globs, of further values to mask.
+    """
+    opened: list[Callable[[], object]] = []
+
+    def use(
+        path: str | os.PathLike[str], *, server: object = None, ordered: bool = False, mask: Sequence[str] = ()
+    ) -> Tape:
+        __tracebackhide__ = True
+        if tool_stub.behind is not None:
+            pytest.fail("a test has one recording, or one `tool_stub.behind`")
+        file = request.path.parent / path
+        shown = file.relative_to(request.config.rootpath).as_posix() if _below(file, request.config.rootpath) else file
+        names = (*mask, *request.config.getini("codecall_mask"))
+        records = bool(request.config.getoption("codecall_record"))
+        tape = Tape(file, str(shown), records, names=names, ordered=ordered)
+        request.node.stash[_tape] = tape
+        if records:
+            from codecall.testing.recording.brokers import RecordingBroker
+            from codecall.testing.recording.live import LiveServer
+
+            target = request.getfixturevalue("codecall_server") if server is None else server
+            if isinstance(server, str):
+                target = _server(server, request.config.rootpath, "recording(server=…)")
+            live = LiveServer(target, codecall_enclave.preset, partial(tool_stub.ledger.note, "recording"))
+            opened.append(lambda: codecall_enclave.run_in_loop(live.close))
+            tool_stub.behind = RecordingBroker(live, tape.entries)
+        else:
+            tool_stub.behind = _replaying(tape, tool_stub, request.node)
+        return tape
+
+    yield use
+    for close in opened:
+        close()
+
+
+@pytest.fixture
+def codecall_marked_recording(request: pytest.FixtureRequest, recording: Callable[..., Tape]) -> Tape:
+    """The recording that the marker of this test names."""
+    path = _marked(request.node)
+    if not isinstance(path, (str, os.PathLike)):
+        pytest.fail(f"@pytest.mark.{_MARKER}: recording is a path, got {path!r}", pytrace=False)
+    return recording(path)
+
+
+def _replaying(tape: Tape, tool_stub: Stubs, item: pytest.Item) -> Any:
+    """A broker that answers from the recording."""
+    __tracebackhide__ = True
+    from codecall.testing.recording.brokers import ReplayBroker, surplus
+    from codecall.testing.recording.cassette import RecordingFileError, Replay, read_recording
+
+    entries: list[Entry] = []
+    wrong = ""
+    try:
+        entries = read_recording(tape.path)
+    except FileNotFoundError:
+        wrong = f"there is no recording {tape.name}\n{_again(item, 'Make it')}"
+    except RecordingFileError as failure:
+        wrong = f"{failure}\n{_again(item)}"
+    if wrong:  # told here, where nothing else is being handled of which pytest would tell
+        pytest.fail(wrong, pytrace=False)
+    replay = tape.replay = Replay(entries, names=tape.names, ordered=tape.ordered)
+
+    def note(made: Entry) -> None:
+        text = surplus(made, replay, ordered=tape.ordered)
+        tool_stub.ledger.note("recording", f"{tape.name} does not have this call\n{text}", _again(item))
+
+    return ReplayBroker(replay, note)
+
+
+def _write(tape: Tape, item: pytest.Item) -> None:
+    """Write what a test recorded.
+
+    Two tests may share a file if they make the same calls.
+    """
+    from codecall.testing.recording.cassette import RecordingFileError, read_recording, recorded_text
+
+    try:
+        earlier = read_recording(tape.path)
+        before = tape.path.read_text(encoding="utf-8")
+    except (OSError, RecordingFileError):
+        earlier, before = [], None
+    text = recorded_text(tape.entries, () if tape.ordered else earlier, tape.names)
+    written = item.config.stash.setdefault(_written, {})
+    if (other := written.get(tape.path)) is not None:
+        if before != text:
+            pytest.fail(
+                f"{tape.name} was recorded by {other.test} with other calls: give each test a file of its own",
+                pytrace=False,
+            )
+        return
+    tape.path.parent.mkdir(parents=True, exist_ok=True)
+    tape.path.write_text(text, encoding="utf-8", newline="\n")
+    calls = sum(entry.is_call for entry in tape.entries if entry.ended)
+    masked = text.count('"masked": [')
+    how = "as it was" if text == before else "changed: review it" if before is not None else "new: review it"
+    hidden = f", credentials masked in {masked}" if masked else ""
+    written[tape.path] = Written(f"{tape.name}: {calls} call{'s' * (calls != 1)}{hidden}; {how}", item.nodeid)
+
+
+def _again(item: pytest.Item, what: str = "Make it anew") -> str:
+    return f"  {what}: pytest --codecall-record {item.nodeid}"
+
+
+def _marked(item: pytest.Item) -> object:
+    """The recording that the nearest marker names that names one."""
+    return next((mark.kwargs["recording"] for mark in item.iter_markers(_MARKER) if "recording" in mark.kwargs), None)
+
+
+def _below(path: Path, root: Path) -> bool:
+    return path.resolve().is_relative_to(root.resolve())
+
+
+def _server(named: str, root: Path, where: str) -> object:
+    """The server that a text names; `where` is where it stands."""
+    __tracebackhide__ = True
+    from codecall.testing.servers import ServerNameError, named_server
+
+    try:
+        return named_server(named, root)
+    except ServerNameError as failure:
+        why = str(failure)
+    return pytest.fail(f"{where}: {why}", pytrace=False)

@@ -1,0 +1,204 @@
+"""A live server as scripts see it: CodeCall's own broker, in a request to that server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar, cast
+
+from fastmcp import Client, FastMCP
+from fastmcp.prompts import PromptResult
+from fastmcp.server import create_proxy
+from fastmcp.server.context import Context
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+
+from codecall.calls.broker import Broker
+from codecall.catalog.cache.cache import Catalogues
+from codecall.catalog.components import offers_of
+from codecall.catalog.view import CatalogView
+from codecall.catalog.visibility import Reach
+from codecall.meta_tools.execute import max_value_bytes
+from codecall.options import PluginOptions, Preset
+from codecall.plugin import CodeCallPlugin
+from codecall.schema.partial import Mistake
+
+T = TypeVar("T")
+
+_REQUEST: Final = "codecall:record"
+"""The prompt that a client asks for; the middleware answers, and no server knows it."""
+
+
+class LiveServerError(RuntimeError):
+    """The server to record cannot be used."""
+
+
+class LiveServer:
+    """Performs the calls of scripts on a server.
+
+    The server is opened by the first call and stays open until `close`, in a task of its own; every call is made within
+    one request to it, as the calls of a script are.
+
+    Args:
+        target: What `fastmcp.Client` takes: a FastMCP server, a URL, a transport, the configuration of MCP servers, the
+            path of a script. A server in this process keeps its own CodeCall plugin, if it has one.
+        preset: Limits of one call.
+        failed: Told, once, why the server cannot be opened.
+    """
+
+    def __init__(self, target: object, preset: Preset, failed: Callable[[str], None] | None = None) -> None:
+        self._target = target
+        self._preset = preset
+        self._failed = failed or _nobody
+        self._serving: asyncio.Task[None] | None = None
+        self._opened: asyncio.Future[tuple[Broker, contextvars.Context]] | None = None
+        self._stop = asyncio.Event()
+
+    async def close(self) -> None:
+        """Close the server, if it was opened."""
+        self._stop.set()
+        if self._serving is not None:
+            await self._serving
+
+    async def prepare(self) -> None:
+        """See `ToolBroker.prepare`."""
+        await self._within(lambda broker: broker.prepare())
+
+    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
+        """See `ToolBroker.call`."""
+        return await self._within(lambda broker: broker.call(name, arguments, max_bytes=max_bytes))
+
+    async def read(self, uri: str, *, max_bytes: int | None = None) -> str:
+        """See `ToolBroker.read`."""
+        return await self._within(lambda broker: broker.read(uri, max_bytes=max_bytes))
+
+    async def prompt(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
+        """See `ToolBroker.prompt`."""
+        return await self._within(lambda broker: broker.prompt(name, arguments, max_bytes=max_bytes))
+
+    async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
+        """See `ToolBroker.foresee`."""
+        return await self._within(lambda broker: broker.foresee(name, known))
+
+    async def unreachable(self, name: str) -> Mistake | None:
+        """See `ToolBroker.unreachable`."""
+        return await self._within(lambda broker: broker.unreachable(name))
+
+    async def describe(self, name: str) -> dict[str, object] | None:
+        """See `ToolBroker.describe`."""
+        return await self._within(lambda broker: broker.describe(name))
+
+    async def space(self, path: str) -> dict[str, object]:
+        """See `ToolBroker.space`."""
+        return await self._within(lambda broker: broker.space(path))
+
+    async def member(self, path: str, member: str) -> dict[str, object]:
+        """See `ToolBroker.member`."""
+        return await self._within(lambda broker: broker.member(path, member))
+
+    async def _within(self, work: Callable[[Broker], Awaitable[T]]) -> T:
+        """What `work` gives, done within the request."""
+        if self._opened is None:
+            self._opened = asyncio.get_running_loop().create_future()
+            self._serving = asyncio.create_task(self._serve(self._opened))
+        broker, context = await asyncio.shield(self._opened)
+
+        async def done() -> T:
+            return await work(broker)
+
+        return await asyncio.create_task(done(), context=context.copy())
+
+    async def _serve(self, opened: asyncio.Future[tuple[Broker, contextvars.Context]]) -> None:
+        """Hold a request to the server open until told to stop."""
+
+        async def hold(context: Context) -> None:
+            try:
+                opened.set_result((await _broker(context, self._preset), contextvars.copy_context()))
+            except Exception as failure:
+                # The server's middleware would make something else of it.
+                self._fail(opened, failure)
+            else:
+                await self._stop.wait()
+
+        holder = _Holder(hold)
+        try:
+            async with _server(self._target) as server:
+                server.middleware.append(holder)
+                try:
+                    async with Client(server) as client:
+                        await client.get_prompt(_REQUEST)
+                finally:
+                    server.middleware.remove(holder)
+        except Exception as failure:
+            if opened.done():
+                raise
+            error = LiveServerError(
+                f"the server to record, {self._target!r:.200}, cannot be opened: {type(failure).__name__}: {failure}"
+            )
+            error.__cause__ = failure
+            self._fail(opened, error)
+
+    def _fail(self, opened: asyncio.Future[tuple[Broker, contextvars.Context]], failure: Exception) -> None:
+        opened.set_exception(failure)
+        self._failed(str(failure))
+
+
+def _nobody(failure: str) -> None:
+    """Nobody wants to know."""
+
+
+class _Holder(Middleware):
+    """Answers one request itself, however long that takes."""
+
+    def __init__(self, hold: Callable[[Context], Awaitable[None]]) -> None:
+        self._hold = hold
+
+    async def on_get_prompt(self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]) -> Any:
+        """Hold the request that is ours; every other goes on."""
+        if context.message.name != _REQUEST or context.fastmcp_context is None:
+            return await call_next(context)
+        await self._hold(context.fastmcp_context)
+        return PromptResult([])
+
+
+@asynccontextmanager
+async def _server(target: object) -> AsyncGenerator[FastMCP[Any]]:
+    """The server itself if it is in this process; else one that passes everything on, over one connection."""
+    if isinstance(target, FastMCP):
+        yield target
+        return
+    client = cast("Client[Any]", target if isinstance(target, Client) else Client(cast("Any", target)))
+    async with client:
+        yield create_proxy(client, name="recorded")
+
+
+async def _broker(context: Context, preset: Preset) -> Broker:
+    """The broker that `codecall:execute` would use for this request.
+
+    Raises:
+        LiveServerError: the server shows CodeCall's tools instead of its own.
+    """
+    server = context.fastmcp
+    plugin = next((transform for transform in server.transforms if isinstance(transform, CodeCallPlugin)), None)
+    options = PluginOptions.build() if plugin is None else plugin.options
+    if plugin is None:
+        names = {tool.name for tool in await server.list_tools()}
+        if not names.isdisjoint({"codecall:execute", "codecall_execute"}):
+            raise LiveServerError(
+                "the server to record shows CodeCall's tools instead of its own: record against the server without "
+                "CodeCall, or give the FastMCP object itself"
+            )
+        reach = Reach(options)
+        view = CatalogView(server, server.list_tools, reach, Catalogues(reach).of(server))
+    else:
+        view = plugin.view(context)
+    return Broker(
+        context,
+        view,
+        allowed_tools=None,
+        tool_call_timeout_ms=preset.tool_call_timeout_ms,
+        max_value_bytes=max_value_bytes(preset),
+        sanitization=options.sanitization,
+        offers=offers_of(context, options),
+    )

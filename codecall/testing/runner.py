@@ -1,0 +1,228 @@
+"""Running scripts in tests: the enclave of a test, and scripts in files."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, TypedDict, TypeVar, Unpack
+
+import pytest
+from anyio.from_thread import BlockingPortal
+
+from codecall.options import OptionsError, Preset
+from codecall.sandbox.callbacks import ToolHandler
+from codecall.sandbox.interfaces import Services, ToolBroker
+from codecall.testing import coverage_data
+from codecall.testing.calls import Calls, short
+from codecall.testing.event_loop import Choice, Job, Sandboxes
+from codecall.testing.report import Problem, refuse_unknown, told
+from codecall.testing.results import ScriptResult
+from codecall.testing.stubs.broker import StubbedResults, StubBroker
+from codecall.testing.stubs.stubs import Stubs
+
+__tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a script comes from."""
+
+    name: str = "<script>"
+    """What messages call it."""
+    path: Path | None = None
+    """Its file."""
+    first_line: int = 1
+    """The line of the file with which it begins."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What one run of a script takes besides the script."""
+
+    context: Mapping[str, Any] | None
+    """`codecallContext`; JSON data."""
+    allowed_tools: Sequence[str] | None
+    """Names or globs the script may call; None allows all."""
+    config: Mapping[str, object] | None
+    """Preset values to replace for this run."""
+    tool_handler: ToolHandler | None
+    """`(name, input) -> value`, sync or async: answers calls of tools that have no stub."""
+    broker: ToolBroker | None
+    """Answers all calls instead of the stubs; its calls are not recorded."""
+
+
+_OPTIONS: Final = tuple(RunOptions.__annotations__)
+
+_UNSEEN: Final = (
+    "  Look at `result.code` if this is expected, or at `result.value` if it is not\n"
+    "  Or allow it: tool_stub.allow_failure(), or @pytest.mark.codecall(allow_failure=True)"
+)
+
+
+def _meant(options: RunOptions) -> dict[str, str]:
+    """Where what is no option belongs: limits to `config`, else what the script reads to `context`."""
+    places = {name: "config" if name in Preset.model_fields else "context" for name in options}
+    plain = dict[str, object](options)
+    near = {name for name in plain if get_close_matches(name, _OPTIONS, n=1)}
+    return {name: f"{place}={short({name: plain[name]})}" for name, place in places.items() if name not in near}
+
+
+class ScriptEnclave:
+    """Runs scripts against the stubs of a test. The fixture `codecall_enclave` is one.
+
+    Args:
+        sandboxes: The workers of the session.
+        choice: The limits.
+        stubs: What answers calls.
+
+    Raises:
+        OptionsError: unknown preset, unknown limit, or a value of the wrong type or out of range.
+    """
+
+    def __init__(self, sandboxes: Sandboxes, choice: Choice, stubs: Stubs) -> None:
+        self._sandboxes = sandboxes
+        self._enclave, self._preset = sandboxes.enclave(choice)
+        self._stubs = stubs
+        self.results: list[ScriptResult] = []
+        """How the scripts of the test ended so far."""
+        self._given: list[ScriptResult] = []
+
+    @property
+    def preset(self) -> Preset:
+        """The limits scripts run under."""
+        return self._preset
+
+    def run(self, script: str, *, origin: Origin | None = None, **options: Unpack[RunOptions]) -> ScriptResult:
+        """Run one script and wait for its end. For tests that are plain functions; works in coroutines, too.
+
+        Args:
+            script: AgentScript source.
+            origin: Where it comes from.
+            **options: `context`, `allowed_tools`, `config`, `tool_handler`, `broker`; see `RunOptions`.
+
+        Raises:
+            OptionsError: `config` is wrong.
+            TypeError: `context` is not JSON data; an option is unknown.
+        """
+        return self._judged(self.attempt(script, origin=origin, **options))
+
+    async def execute(
+        self, script: str, *, origin: Origin | None = None, **options: Unpack[RunOptions]
+    ) -> ScriptResult:
+        """What `run` does, for tests that are coroutines: their event loop goes on meanwhile.
+
+        Callables of the test that are coroutine functions run in the event loop of the test.
+        """
+        job, origin = self._job(script, origin, options)
+        return self._judged(self._noted(await self._sandboxes.meanwhile(job), origin))
+
+    def attempt(self, script: str, *, origin: Origin | None = None, **options: Unpack[RunOptions]) -> ScriptResult:
+        """What `run` does, without failing the test for what the script called."""
+        job, origin = self._job(script, origin, options)
+        return self._noted(self._sandboxes.wait(job), origin)
+
+    def overlooked(self) -> list[Problem]:
+        """What fails the test: scripts that failed and were given to it, and it did not ask how they ended."""
+        if "failed" in self._stubs.ledger.allowed:
+            return []
+        return [
+            Problem(
+                "failed", f"{result.name} failed, and the test did not look at its result\n{result.report()}", _UNSEEN
+            )
+            for result in self._given
+            if result.overlooked
+        ]
+
+    def run_in_loop(self, function: Callable[..., Awaitable[T]], *args: object) -> T:
+        """Await `function(*args)` on the event loop of the workers, and wait for it."""
+        return self._sandboxes.portal.call(function, *args)
+
+    def _job(self, script: str, origin: Origin | None, options: RunOptions) -> tuple[Job[ScriptResult], Origin]:
+        """What is to be done on the event loop of the workers.
+
+        Raises:
+            OptionsError: `config` is wrong.
+            TypeError: an option is unknown.
+        """
+        refuse_unknown("run", options, _OPTIONS, _meant(options))
+        config = options.get("config")
+        try:
+            preset = self._preset.replaced(config) if config else self._preset
+        except OptionsError as error:
+            raise OptionsError(error.message.replace("vm.", "config.")) from None
+        origin = origin or Origin()
+        stubs = self._stubs
+        covered = origin.path is not None and coverage_data.wanted(origin.path)
+
+        async def job(callers: BlockingPortal | None) -> ScriptResult:
+            stub_broker = StubBroker(
+                stubs,
+                origin.name,
+                options.get("allowed_tools"),
+                preset.tool_call_timeout_ms,
+                callers=callers,
+                handler=options.get("tool_handler"),
+            )
+            broker = options.get("broker") or stub_broker
+            result = await self._enclave.run(
+                script,
+                broker,
+                context=options.get("context"),
+                preset=preset,
+                coverage=covered,
+                services=Services(results=StubbedResults(stub_broker)),
+            )
+            return ScriptResult(result, name=origin.name, source=script, calls=Calls(tuple(stub_broker.made)))
+
+        return job, origin
+
+    def _noted(self, result: ScriptResult, origin: Origin) -> ScriptResult:
+        self.results.append(result)
+        if origin.path is not None and result.lines:
+            coverage_data.add_lines(origin.path, result.lines, origin.first_line)
+        return result
+
+    def _judged(self, result: ScriptResult) -> ScriptResult:
+        """The result, unless the test has failed by what the script called."""
+        problems = self._stubs.ledger.untold()
+        cause = next((problem.cause for problem in problems if problem.cause is not None), None)
+        if cause is not None:
+            raise cause
+        if problems:
+            pytest.fail(f"{told(problems)}\n\n{result.report()}")
+        self._given.append(result)
+        return result
+
+
+class Script:
+    """A script in a file, to be run against the stubs of a test. The fixture `script` makes them.
+
+    Args:
+        path: The file.
+        name: What messages call it.
+        enclave: What runs it.
+    """
+
+    def __init__(self, path: Path, name: str, enclave: ScriptEnclave) -> None:
+        self.path = path
+        """The file."""
+        self.name = name
+        """What messages call it: its path below the root of the tests."""
+        self.source = path.read_bytes().decode("utf-8")
+        """Its text."""
+        self._enclave = enclave
+        self._origin = Origin(name, path)
+
+    def run(self, **options: Unpack[RunOptions]) -> ScriptResult:
+        """Run it and wait for its end: `run(context={"limit": 5})`; see `ScriptEnclave.run`."""
+        return self._enclave.run(self.source, origin=self._origin, **options)
+
+    async def execute(self, **options: Unpack[RunOptions]) -> ScriptResult:
+        """Run it in a test that is a coroutine; see `ScriptEnclave.execute`."""
+        return await self._enclave.execute(self.source, origin=self._origin, **options)
+
+    def __repr__(self) -> str:
+        return f"<script {self.name}>"

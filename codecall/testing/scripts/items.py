@@ -1,0 +1,146 @@
+"""Programs of script files as tests: `pytest users.script.js` runs each, without any Python."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+
+from codecall.errors import NOT_FOUND, Location
+from codecall.options import OptionsError, Preset
+from codecall.sandbox.agentscript.checked import Finding
+from codecall.testing.event_loop import Choice
+from codecall.testing.plugin import chosen_preset, sandboxes_of, shown_path
+from codecall.testing.report import IN_FILES, Wrong, told
+from codecall.testing.results import location_of, namespace_lines, outcome_lines, place_lines
+from codecall.testing.runner import Origin, ScriptEnclave
+from codecall.testing.scripts.parser import ScriptFileError, read_programs
+from codecall.testing.scripts.programs import Failure, Program, ProgramStub, Refusal, findings_mismatch, mismatch
+from codecall.testing.stubs.stubs import Stubs
+
+_ALLOWED: Final[dict[Wrong, set[str]]] = {
+    "undeclared": {error.code for error in NOT_FOUND.values()},
+    "invalid_input": {"INVALID_INPUT"},
+}
+"""Which problems are none where a program says that it ends with one of these codes."""
+
+
+class ProgramFailed(Exception):  # noqa: N818 - named for what happened
+    """A program did not end as it says. The message is the whole report."""
+
+
+class ScriptFile(pytest.File):
+    """A script file; its programs are its tests."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One item a program."""
+        name = shown_path(self.path, self.config.rootpath)
+        try:
+            programs = read_programs(self.path)
+        except ScriptFileError as error:
+            raise self.CollectError(f"{name}:{error.line}: {error.problem}") from None
+        item: Any = ScriptItem
+        for program in programs:
+            named = replace(program, path=name)
+            yield cast("ScriptItem", item.from_parent(self, name=program.title, program=named))
+
+
+class ScriptItem(pytest.Item):
+    """One program of a script file.
+
+    Args:
+        program: The program.
+    """
+
+    def __init__(self, *, program: Program, **rest: Any) -> None:
+        cast("Any", super()).__init__(**rest)
+        self.program = program
+        """The program it runs."""
+
+    def runtest(self) -> None:
+        """Run the program and compare its end with what it says.
+
+        Raises:
+            ProgramFailed: it ended otherwise, or something is wrong with its stubs.
+        """
+        report = run_program(self.program, self.path, self.config)
+        if report is not None:
+            raise ProgramFailed(report)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The report alone: a traceback would be one of this module."""
+        if isinstance(excinfo.value, (ProgramFailed, OptionsError)):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Where the program stands."""
+        return self.path, self.program.line - 1, self.name
+
+
+def run_program(program: Program, path: Path, config: pytest.Config) -> str | None:
+    """Run `program` of the file at `path`: why its test fails, for a person to read; None when it does not."""
+    sandboxes = sandboxes_of(config)
+    stubs = Stubs(lambda: sandboxes.portal, IN_FILES)
+    _declare(stubs, program)
+    enclave = ScriptEnclave(sandboxes, Choice(program.preset or chosen_preset(config)), stubs)
+    origin = Origin(program.path, path, program.line + 1)
+    result = enclave.attempt(program.source, origin=origin, context=program.context, allowed_tools=program.allowed)
+    wrong = mismatch(program, result.execution)
+    if isinstance(program.outcome, Refusal):
+        wrong = findings_mismatch(program, _findings(program.source, enclave.preset)) or wrong
+    # Of a program that ended otherwise, that it did not come to all of its calls says nothing.
+    problems = [problem for problem in stubs.failures() if wrong is None or problem.kind != "unused"]
+    if wrong is None and not problems:
+        return None
+    lines = [wrong] if wrong else [f"{program.path}:{program.line}: {program.title}"]
+    if problems:
+        lines += [f"  {line}" for line in told(problems).split("\n")]
+    location = location_of(result.error) if result.error else None
+    if result.error is not None and location is not None:
+        # As a line of the file: that of the program means nothing to an editor
+        place = Location(program.line + location.line, location.column)
+        lines += place_lines(place, program.path, "\n" * program.line + program.source)
+        lines += namespace_lines(result.error, program.source)
+    lines += outcome_lines(result.execution, result.calls)
+    return "\n".join(lines)
+
+
+def _declare(stubs: Stubs, program: Program) -> None:
+    """Declare what `program` says answers its calls."""
+
+    def key(stub: ProgramStub) -> tuple[object, ...]:
+        return stub.kind, stub.name, repr(stub.when), stub.optional
+
+    often = Counter(map(key, program.stubs))
+    declare = {"tool": stubs, "resource": stubs.resource, "prompt": stubs.prompt, "result": stubs.result}
+    for stub in program.stubs:
+        answer = {"returns": stub.value} if stub.failure is None else {"raises": stub.failure}
+        settings: dict[str, Any] = {**answer, "optional": stub.optional}
+        if often[key(stub)] > 1:
+            settings["times"] = 1
+        if stub.kind != "resource":
+            settings["when"] = stub.when
+        declare[stub.kind](stub.name, **settings).place = f"{Path(program.path).name}:{stub.line}"
+    if isinstance(program.outcome, Failure):
+        stubs.ledger.allowed |= {kind for kind, codes in _ALLOWED.items() if program.outcome.code in codes}
+
+
+def _findings(source: str, preset: Preset) -> list[Finding]:
+    """Everything the guard has against a script; the worker tells the first only."""
+    from codecall.sandbox.agentscript.policy import Rules
+    from codecall.sandbox.agentscript.validate import (
+        Refused,  # the parser, for programs that are refused
+        read,
+    )
+
+    try:
+        read(source, Rules.of(preset))
+    except Refused as refused:
+        return refused.findings
+    return []

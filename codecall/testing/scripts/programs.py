@@ -1,0 +1,214 @@
+"""Programs that state how they end, and the comparison with how they did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias, cast
+
+from codecall.envelopes import ExecutionResult
+from codecall.errors import Called, IllegalAccess, ScriptRefused
+from codecall.sandbox.agentscript.checked import Finding
+
+_MAX_SHOWN: Final = 500
+"""Most characters of a value that a mismatch shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedFinding:
+    """A finding that a program must have."""
+
+    line: int
+    """From 1, in the program."""
+    label: str
+    """The finding's kind, or its code."""
+    text: str
+    """What its message begins with; empty fits all."""
+
+    def told(self, above: int) -> str:
+        """For a person: its line in a file with `above` lines above the program, and the rest."""
+        return f"line {above + self.line}: {self.label} {self.text}".rstrip()
+
+    def __str__(self) -> str:
+        return self.told(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The program is refused before it runs, for exactly these findings."""
+
+    findings: tuple[ExpectedFinding, ...]
+    """At least one, by line."""
+
+    def told(self, above: int) -> str:
+        """For a person; with the lines of a file in which `above` lines are above the program."""
+        return "refused; " + "; ".join(finding.told(above) for finding in self.findings)
+
+    def __str__(self) -> str:
+        return self.told(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The program ends `ok` with this value."""
+
+    value: object
+    """JSON data."""
+
+    def __str__(self) -> str:
+        return f"ok with {_shown(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The program fails while it runs."""
+
+    code: str
+    """The error's code."""
+    text: str
+    """What its message contains; empty fits all."""
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.text}".rstrip()
+
+
+Outcome: TypeAlias = Refusal | Value | Failure
+"""How a program says that it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStub:
+    """What answers a call of a program."""
+
+    kind: Called
+    """`tool`, `resource`, `prompt` or `result`."""
+    name: str
+    """Its name or URI."""
+    line: int
+    """Where it is declared in the file, from 1."""
+    when: dict[str, object] | None = None
+    """What of the input it answers; None: all."""
+    value: object = None
+    """JSON data: what it gives."""
+    failure: str | dict[str, object] | None = None
+    """What it fails with instead: one of CodeCall's codes, a text, or `{"code", "message"}`."""
+    optional: bool = False
+    """Whether it may go unused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program of a script file."""
+
+    path: str
+    """The file, as it was named."""
+    line: int
+    """Where its separator stands in the file, from 1. Line n of the program is line `line + n` of the file."""
+    title: str
+    """Unique in the file."""
+    source: str
+    """The text to run: everything between two separators but the blank lines at its end."""
+    outcome: Outcome | None
+    """How it says that it ends; None: `ok`, with any value."""
+    preset: str | None = None
+    """The preset it asks for."""
+    hint: str | None = None
+    """A note for readers."""
+    context: dict[str, object] | None = None
+    """Its `codecallContext`."""
+    allowed: tuple[str, ...] | None = None
+    """Names and globs that it may call; None: all."""
+    stubs: tuple[ProgramStub, ...] = ()
+    """What answers its calls, those declared for the whole file last."""
+
+
+def mismatch(program: Program, result: ExecutionResult) -> str | None:
+    """How `result` differs from what `program` states, in words for a person; None when it does not. Lines are those of
+    the file.
+
+    Of a refusal the result tells the first finding; `findings_mismatch` compares all of them.
+    """
+    if _fits(program.outcome, result):
+        return None
+    error = result.error
+    if error is None:
+        ended = f"ok with {_shown(result.value)}"
+    else:
+        location = error.location if isinstance(error, ScriptRefused) else None
+        place = f"line {program.line + location.line}: " if location else ""
+        kind = f"{error.kind} " if isinstance(error, IllegalAccess) else ""
+        ended = f"{result.status}; {place}{error.code} {kind}{error.message}"
+    outcome = program.outcome
+    expected = outcome.told(program.line) if isinstance(outcome, Refusal) else outcome or "ok"
+    return _report(program, [f"expected: {expected}", f"ended:    {ended}"])
+
+
+def findings_mismatch(program: Program, findings: Sequence[Finding]) -> str | None:
+    """How the guard's `findings` differ from those `program` states: missing or unexpected ones; None when they do not.
+
+    A program that states no refusal must have none.
+    """
+    missing: list[ExpectedFinding] = []
+    unexpected = list(findings)
+    expected = program.outcome.findings if isinstance(program.outcome, Refusal) else ()
+    # The longest texts choose first: a short one fits more
+    for item in sorted(expected, key=lambda item: -len(item.text)):
+        found = next((finding for finding in unexpected if _is(item, finding)), None)
+        if found is None:
+            missing.append(item)
+        else:
+            unexpected.remove(found)
+    above = program.line
+    lines = [f"missing:    {item.told(above)}" for item in sorted(missing, key=lambda item: item.line)]
+    lines += [f"unexpected: line {above + item.line}: {item.kind or item.code} {item.message}" for item in unexpected]
+    return _report(program, lines) if lines else None
+
+
+def _report(program: Program, lines: list[str]) -> str:
+    return "\n".join([f"{program.path}:{program.line}: {program.title}", *(f"  {line}" for line in lines)])
+
+
+def _is(expected: ExpectedFinding, finding: Finding) -> bool:
+    return (
+        finding.line == expected.line
+        and expected.label in (finding.kind, finding.code)
+        and finding.message.startswith(expected.text)
+    )
+
+
+def _fits(outcome: Outcome | None, result: ExecutionResult) -> bool:
+    error = result.error
+    match outcome:
+        case None:
+            return error is None
+        case Value(value):
+            return error is None and _same(value, result.value)
+        case Failure(code, text):
+            return error is not None and error.code == code and text in error.message
+        case Refusal(findings):
+            if not isinstance(error, ScriptRefused) or error.location is None:
+                return False
+            line = error.location.line
+            labels = (error.code, error.kind if isinstance(error, IllegalAccess) else None)
+            return line == min(item.line for item in findings) and any(
+                item.line == line and item.label in labels and error.message.startswith(item.text) for item in findings
+            )
+
+
+def _same(expected: object, value: object) -> bool:
+    """Whether two JSON values are the same: `true` is not 1, the order of keys does not count."""
+    if isinstance(expected, dict) and isinstance(value, dict):
+        left, right = cast("dict[str, object]", expected), cast("dict[str, object]", value)
+        return left.keys() == right.keys() and all(_same(item, right[key]) for key, item in left.items())
+    if isinstance(expected, list) and isinstance(value, list):
+        mine, other = cast("list[object]", expected), cast("list[object]", value)
+        return len(mine) == len(other) and all(map(_same, mine, other))
+    return isinstance(expected, bool) == isinstance(value, bool) and expected == value
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    if len(text) <= _MAX_SHOWN:
+        return text
+    return f"{text[:_MAX_SHOWN]}… ({len(text)} characters)"

@@ -1,0 +1,359 @@
+"""What a stub answers: a value, a failure, or what a callable or a sequence gives."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sized
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, TypeGuard, cast
+
+import anyio.to_thread
+import pytest
+from anyio.from_thread import BlockingPortal
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from codecall.errors import (
+    AccessDeniedError,
+    Called,
+    InputRequiredError,
+    InvalidInputError,
+    PromptNotFoundError,
+    RateLimitedError,
+    ResourceNotFoundError,
+    ResultNotFoundError,
+    TaskStartedError,
+    ToolCallError,
+    ToolNotFoundError,
+    ToolTimeoutError,
+)
+from codecall.testing.calls import Call, Calls, short
+from codecall.testing.event_loop import elsewhere
+from codecall.testing.report import IN_TESTS, Wording
+
+# ----------------------------------------------------------------------------------------------------
+# The failures a stub can have by name: CodeCall's own codes of failed calls, and what each says.
+
+CODES: Final[dict[str, tuple[type[ToolCallError], str]]] = {
+    "TOOL_EXECUTION_ERROR": (ToolCallError, "{0} failed"),
+    "TOOL_NOT_FOUND": (ToolNotFoundError, "{0} was not found"),
+    "RESOURCE_NOT_FOUND": (ResourceNotFoundError, "{0} was not found"),
+    "PROMPT_NOT_FOUND": (PromptNotFoundError, "{0} was not found"),
+    "RESULT_NOT_FOUND": (ResultNotFoundError, "{0} was not found"),
+    "ACCESS_DENIED": (AccessDeniedError, "{0} is not among the allowed tools"),
+    "INVALID_INPUT": (InvalidInputError, "{0} refused its input"),
+    "TOOL_TIMEOUT": (ToolTimeoutError, "{0} did not answer in time"),
+    "INPUT_REQUIRED": (InputRequiredError, "{0} asks for input that a script cannot give"),
+    "TASK_STARTED": (TaskStartedError, "{0} started a background task instead of answering"),
+    "RATE_LIMIT": (RateLimitedError, "{0} is called too often"),
+}
+"""By code: the error a call ends with, and its message, with what was called filled in."""
+
+
+# ----------------------------------------------------------------------------------------------------
+# What a stub answers: a value, a failure, or what a callable or a sequence gives.
+
+__tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
+
+Raises = str | BaseException | type[BaseException] | Mapping[str, object]
+"""A failure: a code of CodeCall's, a text, an exception, or `{"code", "message", "details", "retryAfterMs"}`."""
+
+SideEffect = Callable[[Any], Any] | Iterable[Any]
+"""A callable that gets the input, sync or async; or the answers in turn, an exception among them being raised."""
+
+Answer = Callable[[object, BlockingPortal | None], Awaitable[object]]
+"""Answers one call: given its input, and the event loop of the test if that has one, it gives JSON data or raises."""
+
+_CODE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
+
+_MAX_SAID: Final = 200
+"""Most characters that a report shows of an exception."""
+
+_BETWEEN = ("codecall", "anyio", "asyncio", "concurrent", "threading")
+"""Modules between a test and its own callable, which its traceback leaves out."""
+
+
+class TestFailed(Exception):  # noqa: N818 - named for what happened
+    """A callable of the test failed as a test fails, by an assertion or `pytest.fail`: not the failure of a tool. The
+    cause is what it raised."""
+
+    __test__ = False
+
+
+class Exhausted(Exception):  # noqa: N818 - named for what happened
+    """A sequence of answers has no further one."""
+
+
+def label(kind: Called, name: str) -> str:
+    """What was called, as messages name it."""
+    return f"{kind.capitalize()} '{name}'"
+
+
+def json_data(value: object, what: str) -> object:
+    """`value` as the JSON data a script would get; models, dataclasses and dates as FastMCP writes them.
+
+    Raises:
+        TypeError: it has no JSON form.
+    """
+    try:
+        return cast("object", to_jsonable_python(value, by_alias=True, inf_nan_mode="null"))
+    except (PydanticSerializationError, ValueError, RecursionError) as failure:
+        raise TypeError(f"{what}: JSON data is needed: {failure}") from None
+
+
+def returning(value: object) -> Answer:
+    """The same JSON data every time."""
+
+    async def answer(_given: object, _callers: BlockingPortal | None) -> object:
+        return value
+
+    return answer
+
+
+def raising(kind: Called, name: str, failure: Raises) -> Answer:
+    """The same failure every time.
+
+    Raises:
+        TypeError, ValueError: `failure` is none.
+    """
+    make = failure_of(kind, name, failure)
+
+    async def answer(_given: object, _callers: BlockingPortal | None) -> object:
+        raise make()
+
+    return answer
+
+
+def giving(kind: Called, name: str, effect: SideEffect) -> tuple[Answer, int | None]:
+    """What `effect` gives; and how many answers it has, if that is known.
+
+    Raises:
+        TypeError: `effect` is neither callable nor iterable.
+        ValueError: it is an empty list.
+    """
+    if callable(effect):
+        return _calling(kind, name, effect), None
+    given = cast("object", effect)
+    if isinstance(given, (str, bytes, dict)) or not isinstance(given, Iterable):
+        got = type(cast("object", given)).__name__
+        raise TypeError(f"side_effect: a callable or a list of answers is needed, got {got}")
+    items = cast("Iterable[object]", given)
+    count = len(items) if isinstance(items, Sized) else None
+    if count == 0:
+        raise ValueError("side_effect: the list of answers is empty")
+    return _in_turn(kind, name, iter(items)), count
+
+
+def as_value(kind: Called, name: str, value: object) -> object:
+    """What a script gets for `value`. A prompt given as text is one message of the user."""
+    if kind == "prompt" and isinstance(value, str):
+        return {"description": None, "messages": [{"role": "user", "content": value}]}
+    return json_data(value, label(kind, name))
+
+
+def failure_of(kind: Called, name: str, failure: Raises) -> Callable[[], BaseException]:
+    """What makes the exception that `failure` means.
+
+    Raises:
+        TypeError, ValueError: `failure` is none.
+    """
+    named = label(kind, name)
+    if _is_exception(failure):
+        return lambda: failure if isinstance(failure, BaseException) else failure()
+    if isinstance(failure, Mapping):
+        own = {key: failure[key] for key in ("code", "message") if isinstance(failure.get(key), str)}
+        unknown = failure.keys() - {"code", "message", "details", "retryAfterMs"}
+        if len(own) != 2 or unknown:
+            raise ValueError("raises: a mapping has `code` and `message`, and may have `details` and `retryAfterMs`")
+        kind_of_error = CODES.get(str(own["code"]), (ToolCallError, ""))[0]
+        return lambda: kind_of_error(
+            str(own["message"]),
+            tool_name=name,
+            called=kind,
+            code=str(own["code"]),
+            details=failure.get("details"),
+            retry_after_ms=cast("int | None", failure.get("retryAfterMs")),
+        )
+    if not isinstance(failure, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"raises: a code, a text, an exception or a mapping is needed, got {type(failure).__name__}")
+    if failure in CODES:
+        error, text = CODES[failure]
+        return lambda: error(text.format(named), tool_name=name, called=kind)
+    if _CODE.fullmatch(failure):
+        raise ValueError(
+            f"raises: {failure!r} is no code of CodeCall's; it has {', '.join(CODES)}. "
+            f'A code of the tool\'s own is written raises={{"code": {failure!r}, "message": "…"}}'
+        )
+    return lambda: ToolCallError(failure, tool_name=name, called=kind)
+
+
+def _in_turn(kind: Called, name: str, answers: Iterator[object]) -> Answer:
+    async def answer(_given: object, _callers: BlockingPortal | None) -> object:
+        try:
+            item = next(answers)
+        except StopIteration:
+            raise Exhausted from None
+        if _is_exception(item):
+            raise item
+        return as_value(kind, name, item)
+
+    return answer
+
+
+def _calling(kind: Called, name: str, effect: Callable[[Any], Any]) -> Answer:
+    async def answer(given: object, callers: BlockingPortal | None) -> object:
+        try:
+            if inspect.iscoroutinefunction(effect):
+                value: object = await _awaited(effect(given), callers)
+            else:
+                value = await anyio.to_thread.run_sync(effect, given, abandon_on_cancel=True)
+                if inspect.isawaitable(value):
+                    value = await _awaited(value, callers)
+        except (AssertionError, pytest.fail.Exception, pytest.skip.Exception) as failure:
+            raise TestFailed from own(failure)
+        return as_value(kind, name, value)
+
+    return answer
+
+
+def own(failure: BaseException) -> BaseException:
+    """`failure` with the part of its traceback that is in the test's own code."""
+    trace = failure.__traceback__
+    while trace is not None and str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+        trace = trace.tb_next
+    return failure.with_traceback(trace)
+
+
+def told_by(failure: Exception) -> str | None:
+    """What a function of the test raised, and where in its file; None where there is no function of the test."""
+    between, place, file = True, "", ""
+    for frame, line in traceback.walk_tb(failure.__traceback__):
+        between = between and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN
+        if not between and file in ("", frame.f_code.co_filename):
+            file = frame.f_code.co_filename
+            place = f"{Path(file).name}:{line}"
+    said = f"{type(failure).__name__}: {failure}"
+    shown = said if len(said) <= _MAX_SAID else f"{said[:_MAX_SAID]}…"
+    return f"{shown} at {place}" if place else None
+
+
+def _is_exception(item: object) -> TypeGuard[BaseException | type[BaseException]]:
+    return isinstance(item, BaseException) or (isinstance(item, type) and issubclass(item, BaseException))
+
+
+async def _awaited(value: Awaitable[object], callers: BlockingPortal | None) -> object:
+    """The end of `value`, awaited in the event loop of the test if there is one: what the test shares with it (events,
+    locks, clients) belongs to that loop."""
+    if callers is None:
+        return await value
+
+    async def finish() -> object:
+        return await value
+
+    return await elsewhere(callers, finish)
+
+
+# ----------------------------------------------------------------------------------------------------
+# One stub: what it stands for, which calls it answers, and whether it was used as often as it says.
+
+
+When = dict[str, Any] | Callable[[dict[str, Any]], object]
+"""Which calls a stub answers: those whose input has these keys with these values, or for which this is true."""
+
+
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
+class Stub:
+    """One declared tool, resource or prompt. Made by `tool_stub(...)` and its like."""
+
+    kind: Called
+    """`tool`, `resource`, `prompt` or `result`."""
+    name: str
+    """Its name or URI; for a resource perhaps a glob."""
+    answer: Answer
+    """What answers its calls."""
+    fixed: tuple[object] | None = None
+    """The value of each answer, if it is always the same."""
+    delay_ms: float = 0
+    """Milliseconds before each answer."""
+    when: When | None = None
+    """Which calls it answers; None: all of its name."""
+    times: int | None = None
+    """How many calls it answers; None: any number, at least one."""
+    optional: bool = False
+    """Whether fewer calls are fine, none included."""
+    check_output: bool = True
+    """Whether its answers must fit the tool's output schema."""
+    wording: Wording = IN_TESTS
+    """The words of the place where it was declared."""
+    place: str = ""
+    """That place: file and line."""
+    answered: list[Call] = field(default_factory=list[Call])
+    """The calls it answered, as they came."""
+
+    @property
+    def calls(self) -> Calls:
+        """The calls it answered."""
+        return Calls(tuple(self.answered))
+
+    def assert_called_once_with(self, arguments: dict[str, object] | None = None, /, **named: object) -> None:
+        """Fail unless it answered exactly one call, with that input: `({"limit": 5})` or `(limit=5)`.
+
+        Raises:
+            AssertionError: it answered none, several, or another.
+        """
+        self.calls.assert_called_once_with(arguments, **named)
+
+    def stands_for(self, kind: Called, name: str) -> bool:
+        """Whether it is a stub of that name at all, whatever the input."""
+        return self.kind == kind and (self.name == name or (kind == "resource" and fnmatchcase(name, self.name)))
+
+    def takes(self, given: dict[str, Any]) -> bool:
+        """Whether it answers calls with that input.
+
+        Raises:
+            Exception: what the test's own callable raised.
+        """
+        if self.when is None:
+            return True
+        if callable(self.when):
+            return bool(self.when(given))
+        return all(key in given and _equal(value, given[key]) for key, value in self.when.items())
+
+    @property
+    def spent(self) -> bool:
+        """Whether it has answered as many calls as it may."""
+        return self.times is not None and len(self.answered) >= self.times
+
+    def shortfall(self) -> str | None:
+        """How it was used too rarely, in words; None when it was not."""
+        made = len(self.answered)
+        if self.optional or (made > 0 and (self.times is None or made >= self.times)):
+            return None
+        used = f"called {made} of {self.times} times" if made else "never called"
+        return f"{self!r} was {used} (declared at {self.place})"
+
+    def __repr__(self) -> str:
+        text = self.wording.stub.format(kind=self.kind, name=self.name)
+        if self.wording is not IN_TESTS:
+            return text if self.when is None else f"{text} {short(self.when)} -> …"
+        if self.when is None:
+            return f"{text})"
+        return f"{text}, when={self.when!r})" if callable(self.when) else f"{text}, when={short(self.when)})"
+
+
+def caller() -> str:
+    """Where the code stands that uses this package: file and line."""
+    frame = inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("codecall.testing"):
+        frame = frame.f_back
+    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _equal(expected: object, given: object) -> bool:
+    """Python's equality, with which `unittest.mock.ANY` works; but True is not 1."""
+    if isinstance(expected, (bool, int, float)) and isinstance(expected, bool) != isinstance(given, bool):
+        return False
+    return expected == given

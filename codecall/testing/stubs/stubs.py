@@ -1,0 +1,297 @@
+"""`tool_stub`: the stubs of one test, and what is declared of its tools.
+
+Strict by default. A call for which there is no stub, input that the declared schema refuses, and a stub that is not
+used each fail the test; the message says how to allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from codecall.errors import Called
+from codecall.testing.calls import Calls
+from codecall.testing.report import IN_TESTS, Ledger, Problem, Wording, listed, naming
+from codecall.testing.stubs.answers import Raises, SideEffect, Stub, When, as_value, caller, giving, raising, returning
+from codecall.testing.stubs.schemas import Declared, DeclaredTool, sentence
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+    from fastmcp import FastMCP
+
+    from codecall.sandbox.interfaces import ToolBroker
+
+__tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
+
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_NOTHING: Final = _Nothing()
+
+
+class Stubs:
+    """The stubs of one test. The fixture `tool_stub` is one.
+
+    Of several stubs that fit a call, one with `when` goes before one without, a required one before an optional one,
+    and otherwise the one declared first that may still answer.
+
+    Args:
+        portal: Gives the event loop on which a server is asked for its tools.
+        wording: The words of messages.
+    """
+
+    def __init__(self, portal: Callable[[], BlockingPortal], wording: Wording = IN_TESTS) -> None:
+        self._portal = portal
+        self.wording = wording
+        """The words of messages."""
+        self.stubs: list[Stub] = []
+        """As they were declared."""
+        self.declared = Declared()
+        """What is known of tools."""
+        self.ledger = Ledger()
+        """What happened."""
+        self.behind: ToolBroker | None = None
+        """What answers calls that have no stub; None: such a call fails the test."""
+
+    @naming("tool_stub")
+    def __call__(
+        self,
+        name: str,
+        *,
+        returns: object = _NOTHING,
+        raises: Raises | None = None,
+        side_effect: SideEffect | None = None,
+        delay_ms: float = 0,
+        when: When | None = None,
+        times: int | None = None,
+        optional: bool = False,
+        input_schema: Mapping[str, object] | None = None,
+        output_schema: Mapping[str, object] | Literal[False] | None = None,
+        description: str | None = None,
+    ) -> Stub:
+        """Declare a tool that scripts of this test may call.
+
+        Args:
+            name: The tool's name.
+            returns: What it gives: JSON data, or models, dataclasses and dates, which become JSON data. Default null.
+            raises: How it fails instead: one of CodeCall's codes (`"TOOL_TIMEOUT"`), a text, an exception, or
+                `{"code": "CARD_DECLINED", "message": "…"}` for an error of the tool's own.
+            side_effect: A callable that gets the input and gives the value or raises, sync or async; or a list of
+                answers given in turn, where an exception is raised. A list has to be used up.
+            delay_ms: Milliseconds before it answers. Beyond the preset's `tool_call_timeout_ms` it ends as a real
+                tool would: TOOL_TIMEOUT.
+            when: Answer only calls whose input has these keys with these values, or for which this callable is true.
+            times: Answer exactly so many calls. Default: any number, at least one.
+            optional: Do not mind if it is called less often, or never.
+            input_schema: JSON Schema that the input must fit; `getTool` shows it.
+            output_schema: JSON Schema that the answers must fit. False: do not check them, whatever was declared.
+            description: What `getTool` shows.
+
+        Raises:
+            TypeError: more than one of `returns`, `raises` and `side_effect`; an answer that is not JSON data.
+            ValueError: the answer does not fit the output schema; the server given to `from_server` has no such tool.
+        """
+        self.declared.require(name)
+        if input_schema is not None or output_schema or description is not None:
+            self.declared.add(DeclaredTool(name, description, input_schema, output_schema or None))
+        return self._add(
+            "tool",
+            name,
+            (returns, raises, side_effect),
+            delay_ms=delay_ms,
+            when=when,
+            times=times,
+            optional=optional,
+            check_output=output_schema is not False,
+        )
+
+    @naming("resource_stub")
+    def resource(
+        self,
+        uri: str,
+        *,
+        returns: object = _NOTHING,
+        raises: Raises | None = None,
+        side_effect: SideEffect | None = None,
+        delay_ms: float = 0,
+        times: int | None = None,
+        optional: bool = False,
+    ) -> Stub:
+        """Declare a resource that scripts may read with `readResource(uri)`; `uri` may be a glob (`users://*`).
+
+        A callable gets the URI. For the rest see `tool_stub`.
+        """
+        answers = (returns, raises, side_effect)
+        return self._add("resource", uri, answers, delay_ms=delay_ms, times=times, optional=optional)
+
+    @naming("prompt_stub")
+    def prompt(
+        self,
+        name: str,
+        *,
+        returns: object = _NOTHING,
+        raises: Raises | None = None,
+        side_effect: SideEffect | None = None,
+        delay_ms: float = 0,
+        when: When | None = None,
+        times: int | None = None,
+        optional: bool = False,
+    ) -> Stub:
+        """Declare a prompt that scripts may render with `getPrompt(name, args)`.
+
+        It gives `{"description", "messages": [{"role", "content"}]}`; a text stands for one message of the user. For
+        the rest see `tool_stub`.
+        """
+        answers = (returns, raises, side_effect)
+        return self._add("prompt", name, answers, delay_ms=delay_ms, when=when, times=times, optional=optional)
+
+    @naming("result_stub")
+    def result(
+        self,
+        handle: str,
+        *,
+        returns: object = _NOTHING,
+        raises: Raises | None = None,
+        side_effect: SideEffect | None = None,
+        delay_ms: float = 0,
+        when: When | None = None,
+        times: int | None = None,
+        optional: bool = False,
+    ) -> Stub:
+        """Declare a result of an earlier script, which scripts may read with `getResult(handle, part)`.
+
+        It gives what is declared, whatever part of it the script asks for; `when` tells parts apart. For the rest see
+        `tool_stub`.
+        """
+        answers = (returns, raises, side_effect)
+        return self._add("result", handle, answers, delay_ms=delay_ms, when=when, times=times, optional=optional)
+
+    def declare(self, tools: Sequence[Mapping[str, object]]) -> None:
+        """Declare the schemas of tools: mappings with `name`, `description`, `inputSchema`, `outputSchema`.
+
+        Scripts see them with `getTool`; input and answers of stubs are checked with them. A call still needs a stub.
+
+        Raises:
+            ValueError: a schema is none; a stub's answer does not fit it.
+        """
+        for tool in tools:
+            self.declared.add(DeclaredTool.read(tool))
+        self._check(self.stubs)
+
+    def from_server(self, server: FastMCP[Any]) -> None:
+        """Declare all tools of a FastMCP server, as its scripts would see them; see `declare`.
+
+        A stub of a tool that the server does not have is refused from then on.
+
+        Raises:
+            ValueError: a stub is of a tool that the server does not have, or its answer does not fit.
+        """
+        from codecall.testing.servers import tools_of  # FastMCP is needed only here
+
+        self.declared.of_server(server.name, self._portal().call(tools_of, server))
+        for stub in self.stubs:
+            if stub.kind == "tool":
+                self.declared.require(stub.name)
+        self._check(self.stubs)
+
+    def allow_unused(self) -> None:
+        """Let stubs be unused in this test; `optional=True` does so for one stub."""
+        self.ledger.allowed.add("unused")
+
+    def allow_undeclared(self) -> None:
+        """Let scripts of this test call what has no stub; they get TOOL_NOT_FOUND."""
+        self.ledger.allowed.add("undeclared")
+
+    def allow_invalid_input(self) -> None:
+        """Let scripts of this test give input that the declared schema refuses; they get INVALID_INPUT."""
+        self.ledger.allowed.add("invalid_input")
+
+    def allow_failure(self) -> None:
+        """Let scripts of this test fail without anybody looking at how they ended."""
+        self.ledger.allowed.add("failed")
+
+    @property
+    def calls(self) -> Calls:
+        """Every call the scripts of this test have made so far, those that failed included."""
+        return self.ledger.calls
+
+    def failures(self) -> list[Problem]:
+        """What fails the test, now that it has ended: unused stubs come last."""
+        missed = [(stub, said) for stub in self.stubs if (said := stub.shortfall()) is not None]
+        unused = [Problem("unused", said, self._advice(stub)) for stub, said in missed]
+        return [*self.ledger.failures(), *(unused if "unused" not in self.ledger.allowed else ())]
+
+    def choose(self, kind: Called, name: str, given: dict[str, Any]) -> tuple[Stub | None, list[Stub]]:
+        """The stub that answers such a call, if there is one, and all of that name."""
+        named = [stub for stub in self.stubs if stub.stands_for(kind, name)]
+        fitting = [stub for stub in named if not stub.spent and stub.takes(given)]
+        return min(fitting, key=lambda stub: (stub.when is None, stub.optional), default=None), named
+
+    def described(self) -> list[dict[str, object]]:
+        """What `getTool` sees: every tool that has a stub or was declared."""
+        names = dict.fromkeys([*(stub.name for stub in self.stubs if stub.kind == "tool"), *self.declared.names])
+        return [self.declared.describe(name) for name in names]
+
+    def _add(
+        self,
+        kind: Called,
+        name: str,
+        answers: tuple[object, Raises | None, SideEffect | None],
+        *,
+        times: int | None,
+        **settings: Any,
+    ) -> Stub:
+        returns, raises, effect = answers
+        what = f"{kind}_stub({name!r})"
+        if (returns is not _NOTHING) + (raises is not None) + (effect is not None) > 1:
+            raise TypeError(f"{what}: give one of returns, raises and side_effect")
+        if times is not None and times < 1:
+            raise ValueError(f"{what}: times is 1 or more, got {times}")
+        if not (settings.get("when") is None or isinstance(settings["when"], dict) or callable(settings["when"])):
+            raise TypeError(f"{what}: when is a dictionary or a callable, got {settings['when']!r}")
+        known: int | None = None
+        fixed: tuple[object] | None = None
+        if effect is not None:
+            answer, known = giving(kind, name, effect)
+        elif raises is not None:
+            answer = raising(kind, name, raises)
+        else:
+            fixed = (as_value(kind, name, None if returns is _NOTHING else returns),)
+            answer = returning(fixed[0])
+        stub = Stub(
+            kind=kind,
+            name=name,
+            answer=answer,
+            fixed=fixed,
+            times=known if times is None else times,
+            wording=self.wording,
+            place=caller(),
+            **settings,
+        )
+        self._check([stub])
+        self.stubs.append(stub)
+        return stub
+
+    def _check(self, stubs: Sequence[Stub]) -> None:
+        """Refuse stubs whose answer their tool could not give."""
+        for stub in stubs:
+            if stub.kind != "tool" or stub.fixed is None or not stub.check_output:
+                continue
+            if problems := self.declared.output_problems(stub.name, stub.fixed[0]):
+                raise ValueError(
+                    f"{stub!r}: what it returns does not fit the output schema of the tool: {sentence(problems)}. "
+                    "output_schema=False leaves answers unchecked"
+                )
+
+    def _advice(self, stub: Stub) -> str:
+        """What became of the calls instead, and how to allow it."""
+        made = list(dict.fromkeys(self.calls.names))
+        lines = [f"  The scripts called: {listed(made) or 'nothing'}"]
+        others = [other for other in self.stubs if other is not stub and other.stands_for(stub.kind, stub.name)]
+        if not stub.answered and any(other.answered for other in others):
+            lines.append(f"  Another stub of that name answered: {self.wording.apart}")
+        lines.append(f"  If that is fine: {self.wording.unused}")
+        return "\n".join(lines).replace("{kind}", stub.kind).replace("{name}", stub.name)

@@ -1,0 +1,297 @@
+"""From the fields of a run's events to its trace. Records are read from files: nothing in them is believed to be of the
+type it should be, and what is not is as if it were missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+# ----------------------------------------------------------------------------------------------------
+# One run as data: what a page shows of it. Times are milliseconds since the run began, lines and columns from 1.
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """JSON data, or what is known of it where the record has none."""
+
+    data: object = None
+    """Without credentials, and within bounds: what is missing has a mark that says so."""
+    known: bool = False
+    """Whether there is `data`."""
+    chars: int | None = None
+    """Characters of all of it as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracedCall:
+    """One call that the script made."""
+
+    number: int
+    """Counts from 1."""
+    called: str
+    """`tool`, `resource`, `prompt` or `result`."""
+    name: str
+    start_ms: float | None = None
+    end_ms: float | None = None
+    """None of a call that was given up."""
+    outcome: str = "ok"
+    """`ok`, `error`, `unfinished` or `not_started`."""
+    code: str | None = None
+    """Of the error."""
+    line: int | None = None
+    """Where in the script it was made."""
+    column: int | None = None
+    reused: bool = False
+    """Answered from the record of an earlier run."""
+    input: Value = Value()
+    result: Value = Value()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One line of the console."""
+
+    text: str
+    at_ms: float | None = None
+    """When the server heard of it; it was said between the call before and then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a run used, and how much of it was allowed."""
+
+    name: str
+    unit: str
+    """`ms`, `bytes`, or nothing for what is counted."""
+    used: float | None
+    """None where nobody measured it."""
+    allowed: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a run failed."""
+
+    code: str
+    message: str | None = None
+    """None where the record has no texts."""
+    hint: str | None = None
+    name: str | None = None
+    """What it concerns: the name of the thrown error, or of the tool."""
+    line: int | None = None
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One run of a script."""
+
+    run_id: str
+    when: float | None = None
+    """When it began, in Unix time; None where the record has no beginning."""
+    caller: str = ""
+    """A hash."""
+    preset: str | None = None
+    status: str = "unfinished"
+    """As in the envelope, or `cancelled`; `unfinished` while it runs, and where the record ends before the run."""
+    script: str | None = None
+    """Without credentials; None where the record has only its hash."""
+    script_sha256: str | None = None
+    script_chars: int | None = None
+    duration_ms: float | None = None
+    queue_ms: float | None = None
+    """How long it waited for a worker, from its beginning."""
+    validation_ms: float | None = None
+    """How long the script was checked after that."""
+    calls: tuple[TracedCall, ...] = ()
+    """By number."""
+    console: tuple[Said, ...] = ()
+    result: Value = Value()
+    result_kept: bool = False
+    """Whether the result was too large for the answer, and kept for later."""
+    error: Problem | None = None
+    warnings: tuple[str, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    dry_run: bool = False
+    resumed_from: str | None = None
+    notes: tuple[str, ...] = ()
+    """What there is no record of, and why."""
+
+
+# ----------------------------------------------------------------------------------------------------
+# From the fields of a run's events to its trace. Records are read from files: nothing in them is believed to be of the
+
+Fields = Mapping[str, object]
+_NONE: Final[Fields] = {}
+
+_LIMITS: Final = (
+    ("Tool calls", "", "tool_calls", "max_tool_calls"),
+    ("Script time", "ms", "script_ms", "max_script_ms"),
+    ("Run time", "ms", "run_ms", "max_run_ms"),
+    ("Steps", "", "steps", "max_steps"),
+    ("Result", "bytes", "returned_bytes", "max_returned_bytes"),
+)
+
+NO_START: Final = "The record has no beginning of this run: its script, preset and time are not known."
+NO_END: Final = "The record has no end of this run: it was still running, or the process was killed."
+NO_SCRIPT: Final = "The record has no script, since the option include_arguments was off; only its hash and size."
+NO_INPUTS: Final = "The record has no inputs of calls, since the option include_arguments was off."
+NO_RESULTS: Final = (
+    "The record has no values, console lines and error messages, since the option include_results was off."
+)
+NO_TIMES: Final = "The record does not say when calls began: it was written by an older version."
+
+
+@dataclass(slots=True)
+class Parts:
+    """What is known of one run, in the fields of its events."""
+
+    run_id: str
+    caller: str = ""
+    when: float | None = None
+    start: Fields | None = None
+    calls: list[Fields] = field(default_factory=list[Fields])
+    end: Fields | None = None
+    notes: list[str] = field(default_factory=list[str])
+
+
+def build(parts: Parts) -> Trace:
+    """The trace of a run."""
+    start, end = parts.start or _NONE, parts.end or _NONE
+    calls = sorted((_call(fields) for fields in parts.calls), key=lambda call: call.number)
+    return Trace(
+        run_id=parts.run_id,
+        when=parts.when,
+        caller=parts.caller,
+        preset=_text(start, "preset"),
+        status=_text(end, "status") or "unfinished",
+        script=_text(start, "script"),
+        script_sha256=_text(start, "script_sha256"),
+        script_chars=_whole(start, "script_chars"),
+        duration_ms=_number(end, "duration_ms"),
+        queue_ms=_number(end, "queue_ms"),
+        validation_ms=_number(end, "validation_ms"),
+        calls=tuple(calls),
+        console=tuple(_console(end.get("console"))),
+        result=_value(end, "result", _whole(end, "returned_bytes")),
+        result_kept=end.get("result_bytes") is not None,
+        error=_problem(end),
+        warnings=tuple(item for item in _items(end.get("warnings")) if isinstance(item, str)),
+        limits=_limits(end),
+        dry_run=start.get("dry_run") is True,
+        resumed_from=_text(start, "resumed_from"),
+        notes=(*_missing(parts, calls), *parts.notes),
+    )
+
+
+def _missing(parts: Parts, calls: Sequence[TracedCall]) -> Iterable[str]:
+    if parts.start is None:
+        yield NO_START
+    elif "script" not in parts.start:
+        yield NO_SCRIPT
+    if parts.end is None:
+        yield NO_END
+    if calls and not any("input" in fields for fields in parts.calls):
+        yield NO_INPUTS
+    if parts.end is not None and parts.end.get("status") != "cancelled" and "console" not in parts.end:
+        yield NO_RESULTS
+    if any("start_ms" not in fields for fields in parts.calls):
+        yield NO_TIMES
+
+
+def _call(fields: Fields) -> TracedCall:
+    start_ms, took_ms = _number(fields, "start_ms"), _number(fields, "duration_ms")
+    return TracedCall(
+        number=_whole(fields, "number") or 0,
+        called=_text(fields, "called") or "tool",
+        name=_text(fields, "name") or "",
+        start_ms=start_ms,
+        end_ms=start_ms + took_ms if start_ms is not None and took_ms is not None else None,
+        outcome=_text(fields, "outcome") or "unfinished",
+        code=_text(fields, "code"),
+        line=_whole(fields, "line"),
+        column=_whole(fields, "column"),
+        reused=fields.get("reused") is True,
+        input=_value(fields, "input", _whole(fields, "input_chars")),
+        result=_value(fields, "result", _whole(fields, "result_chars")),
+    )
+
+
+def _value(fields: Fields, name: str, chars: int | None) -> Value:
+    if name not in fields:
+        return Value(chars=chars)
+    data = fields[name]
+    mark = _mark(data)
+    if mark is not None:
+        return Value(chars=mark if chars is None else chars)
+    return Value(data, known=True, chars=chars)
+
+
+def _mark(data: object) -> int | None:
+    """How many characters there were, of a value that only has a mark for it."""
+    if not isinstance(data, Mapping) or list(cast("Fields", data)) != ["__truncated"]:
+        return None
+    told = cast("Fields", data)["__truncated"]
+    return _whole(cast("Fields", told), "characters") if isinstance(told, Mapping) else None
+
+
+def _console(lines: object) -> Iterable[Said]:
+    for line in _items(lines):
+        match line:
+            case [int() | float() as at_ms, str() as text] if math.isfinite(at_ms):
+                yield Said(text, float(at_ms))
+            case {"__truncated": {"items": int() as left_out}}:
+                yield Said(f"…[{left_out} more lines are not in the record]")
+            case _:
+                pass
+
+
+def _problem(end: Fields) -> Problem | None:
+    told = end.get("error")
+    error = cast("Fields", told) if isinstance(told, Mapping) else _NONE
+    code = _text(error, "code") or _text(end, "code")
+    if code is None:
+        return None
+    subject = next(
+        (name for key in ("toolName", "resource", "prompt", "result", "name") if (name := _text(error, key))), None
+    )
+    return Problem(
+        code,
+        _text(error, "message"),
+        _text(error, "hint"),
+        subject,
+        _whole(end, "line"),
+        _whole(end, "column"),
+    )
+
+
+def _limits(end: Fields) -> tuple[Limit, ...]:
+    told = [Limit(name, unit, _number(end, used), _number(end, most)) for name, unit, used, most in _LIMITS]
+    memory_mb = _number(end, "max_memory_mb")
+    if memory_mb is not None:
+        told.append(Limit("Memory", "bytes", None, memory_mb * 1024 * 1024))
+    return tuple(limit for limit in told if limit.used is not None or limit.allowed is not None)
+
+
+def _items(value: object) -> Sequence[object]:
+    return cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+
+
+def _text(fields: Fields, name: str) -> str | None:
+    value = fields.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _number(fields: Fields, name: str) -> float | None:
+    """A number from 0 to 2^53."""
+    value = fields.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2**53:
+        return None
+    return float(value)
+
+
+def _whole(fields: Fields, name: str) -> int | None:
+    number = _number(fields, name)
+    return None if number is None else int(number)
