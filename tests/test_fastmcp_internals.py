@@ -1,0 +1,78 @@
+"""Every private name of a dependency that the code reads, by file: what a new release of FastMCP or MCP may break."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent / "codecall"
+
+INTERNALS: dict[str, set[str]] = {}
+"""At most one file a folder; each says at its top what it reads, and why."""
+
+OUR_OWN = {"_asdict", "_exit", "_MISSING"}
+"""Underscored names that are public: of named tuples and `os`."""
+
+DUNDERS = {"__closure__", "__code__", "__defaults__", "__globals__"}
+
+
+def trees() -> dict[str, ast.Module]:
+    """The parsed files of the package, by path in it."""
+    return {
+        file.relative_to(PACKAGE).as_posix(): ast.parse(file.read_text(encoding="utf-8"))
+        for file in sorted(PACKAGE.rglob("*.py"))
+    }
+
+
+def names_of_ours(tree: ast.Module) -> Iterator[str]:
+    """Names that a file of ours defines: functions, classes, variables and attributes of `self`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case _:
+                pass
+
+
+def private(name: str) -> bool:
+    """Whether a name is private by convention, or of the kind that opens a function up."""
+    return name in DUNDERS or (name.startswith("_") and not name.startswith("__"))
+
+
+def names_read(tree: ast.Module) -> Iterator[str]:
+    """Private names that a file reads of an object or module, by attribute, by `getattr` or by import."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) if private(name):
+                yield name
+            case ast.Call(
+                func=ast.Name(id="getattr" | "hasattr" | "setattr" | "attrgetter"),
+                args=[*_, ast.Constant(value=str(name))] | [_, ast.Constant(value=str(name)), *_],
+            ) if private(name):
+                yield name
+            case ast.ImportFrom(module=str(module), names=aliases) if module.partition(".")[0] in MCP:
+                yield from (alias.name for alias in aliases if private(alias.name))
+                yield from (part for part in module.split(".") if private(part))
+            case _:
+                pass
+
+
+MCP = {"fastmcp", "fastmcp_tasks", "mcp", "mcp_types"}
+
+
+def test_each_private_name_of_a_dependency_is_listed():
+    files = trees()
+    ours = OUR_OWN.union(*map(names_of_ours, files.values()))
+    found = {path: {*names_read(tree)} - ours for path, tree in files.items()}
+    assert {path: names for path, names in found.items() if names} == INTERNALS
+
+
+def test_one_file_of_a_folder_at_most_reads_them():
+    folders = Counter(str(Path(path).parent) for path in INTERNALS)
+    assert [folder for folder, files in folders.items() if files > 1] == []
