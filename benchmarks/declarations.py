@@ -79,7 +79,7 @@ def load(folder: Path) -> list[Definition]:
 
 
 def entry_of(tool: Definition) -> CatalogEntry:
-    """A tool as the catalogue has it."""
+    """A tool as the catalog has it."""
     return CatalogEntry(
         name=tool["name"],
         app_id=tool["server"],
@@ -110,7 +110,7 @@ def compiled(tools: Sequence[Definition]) -> dict[str, float]:
 
 async def answers(tools: Sequence[Definition]) -> list[Texts]:
     """What a client gets of each tool."""
-    server: FastMCP[object] = FastMCP("catalogue")
+    server: FastMCP[object] = FastMCP("catalog")
     for tool in tools:
         hints = ToolAnnotations.model_validate(tool["annotations"]) if tool.get("annotations") else None
         server.add_tool(

@@ -161,7 +161,7 @@ def measure(servers: int, tools: int, starts: int, calls: int, settle_s: float) 
             shutil.rmtree(folder / "c", ignore_errors=True)
             start(gateway, "`codecall serve`, nothing known")
             start(gateway, "`codecall serve`, from a warm cache")
-            start(gateway, "`codecall serve`, catalogues known, another kind of client", modern=True)
+            start(gateway, "`codecall serve`, catalogs known, another kind of client", modern=True)
             start(gateway, "`codecall serve`, from a warm cache, without a handshake", modern=True)
             start(proxy, proxy.name)
         running = [(side, Program(side.command)) for side in (direct, gateway, plain, proxy)]

@@ -31,14 +31,14 @@ from typing_extensions import TypedDict
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.shop import build
-from codecall.catalog.search.index import WARMING
+from codecall.catalog.search.index import LOADER_THREAD
 
 LIMIT_MS = 20.0
 """Longest time CodeCall may hold the event loop, from the project's goals."""
 SAMPLE_SECONDS = 0.001
 """How long the meter sleeps between two looks at the clock."""
 MANY_TOOLS = 5_000
-"""Tools of the server whose catalogue is indexed."""
+"""Tools of the server whose catalog is indexed."""
 SCRIPT_BYTES = 60_000
 """Length of the long script; 64 KiB is the most the validator accepts."""
 START, FIRST, LATER = range(3)
@@ -102,7 +102,7 @@ def serve(tools: int, *, codecall: bool) -> None:
     async def lag_ready() -> bool:
         """Wait until what the server loads in the background when it starts is there."""
         for thread in threading.enumerate():
-            if thread.name == WARMING:
+            if thread.name == LOADER_THREAD:
                 await asyncio.to_thread(thread.join)
         return True
 

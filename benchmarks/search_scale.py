@@ -3,7 +3,7 @@
     python benchmarks/search_scale.py [--tools 100 1000 10000] [--data FILE] [--rounds 60] [--quick] [--json] [--check]
 
 A client asks the server through FastMCP's in-memory transport, so a query costs what a caller waits for: the protocol,
-the caller's own view of the catalogue, the search and the answer. Each size, on each side, has a process of its own.
+the caller's own view of the catalog, the search and the answer. Each size, on each side, has a process of its own.
 
 - CodeCall: `CodeCallPlugin.init()` with its defaults.
 - FastMCP: `BM25SearchTransform()` with its defaults; its meta-tool is called `search_tools`.
@@ -14,7 +14,7 @@ words of descriptions.
 
 - built: from the first search until the tool that was added last is found.
 - median, p99: one query after the other, milliseconds. CPU: processor time of a query, all threads.
-- view: what the median has of the caller's catalogue view. Only CodeCall has one.
+- view: what the median has of the caller's catalog view. Only CodeCall has one.
 - stood still: the longest time another task of the server's event loop had to wait, while the index was built and
   while it was searched. In this process the client counts too.
 - memory: growth of the process while the index is built, megabytes; the tools themselves are there before.
@@ -168,9 +168,9 @@ def marked(number: int, *, name: str = "last") -> Tool:
 class Side:
     """One of the two servers, and how it is asked."""
 
-    def __init__(self, name: str, catalogue: list[Tool]) -> None:
+    def __init__(self, name: str, catalog: list[Tool]) -> None:
         self.server: FastMCP = FastMCP(name)
-        for tool in catalogue:
+        for tool in catalog:
             self.server.add_tool(tool)
         self.plugin: CodeCallPlugin | None = None
         if name == "codecall":
@@ -237,13 +237,13 @@ async def timed(work: Callable[[], Awaitable[object]]) -> float:
 
 async def measure(name: str, size: int, rounds: int, data: Path | None) -> dict[str, Any]:
     """Everything about one side and one size."""
-    catalogue = tools(size, data)
+    catalog = tools(size, data)
     chance = random.Random(11)
-    queries = [" ".join(tool.description.split()[:8]) or tool.name for tool in chance.choices(catalogue[:-1], k=rounds)]
-    few = Side(name, catalogue[:10])
+    queries = [" ".join(tool.description.split()[:8]) or tool.name for tool in chance.choices(catalog[:-1], k=rounds)]
+    few = Side(name, catalog[:10])
     async with Client(few.server) as client:
         await few.search(client, "warm up")  # what is loaded once is no part of an index
-    side = Side(name, catalogue)
+    side = Side(name, catalog)
     row: dict[str, Any] = {"side": name, "tools": size}
     async with Client(side.server) as client:
         gc.collect()
@@ -270,7 +270,7 @@ async def measure(name: str, size: int, rounds: int, data: Path | None) -> dict[
 
 
 async def view(side: Side, rounds: int) -> float | None:
-    """Median milliseconds of the caller's catalogue view."""
+    """Median milliseconds of the caller's catalog view."""
     plugin = side.plugin
     if plugin is None:
         return None
@@ -349,7 +349,7 @@ def missed(rows: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     """Run what the arguments ask for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tools", type=int, nargs="+", help="sizes of the catalogue, each at least 20")
+    parser.add_argument("--tools", type=int, nargs="+", help="sizes of the catalog, each at least 20")
     parser.add_argument("--data", type=Path, help="JSON lines with tool definitions, instead of made ones")
     parser.add_argument("--rounds", type=int, help="queries for each figure, at least 5")
     parser.add_argument("--quick", action="store_true", help="100 and 1,000 tools, few rounds")

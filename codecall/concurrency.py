@@ -18,11 +18,11 @@ _LEFT_BEHIND: Final[set[asyncio.Task[Any]]] = set()
 """What nobody waits for any more, until it ends."""
 
 
-class CancelledItself(RuntimeError):  # noqa: N818 - named for what happened
+class WorkCancelledError(RuntimeError):
     """Work that somebody waited for let through the end of something of its own."""
 
 
-async def ended(task: asyncio.Task[Any], seconds: float) -> None:
+async def wait_for_task(task: asyncio.Task[Any], seconds: float) -> None:
     """Wait for `task`, so long at most: `asyncio.wait` for one task, at half the price."""
     loop = asyncio.get_running_loop()
     waiting: asyncio.Future[None] = loop.create_future()
@@ -40,7 +40,7 @@ async def ended(task: asyncio.Task[Any], seconds: float) -> None:
         task.remove_done_callback(wake)
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+async def with_timeout(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     """What `work` gives. Work that does not even let itself be cancelled is not waited for.
 
     Raises:
@@ -49,19 +49,19 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     """
     task = asyncio.ensure_future(work)
     try:
-        await ended(task, seconds)
+        await wait_for_task(task, seconds)
     except asyncio.CancelledError:
-        leave(task)
+        abandon(task)
         raise
     if not task.done():
-        leave(task)
+        abandon(task)
         raise TimeoutError(f"no answer within {seconds:g} s")
     if task.cancelled():
-        raise CancelledItself("it cancelled itself")
+        raise WorkCancelledError("it cancelled itself")
     return task.result()
 
 
-async def in_own_thread(seconds: float, work: Callable[[], T]) -> T:
+async def run_in_daemon_thread(seconds: float, work: Callable[[], T]) -> T:
     """What `work` gives, in a thread of its own: those of asyncio and anyio may all be taken by tools that hang.
 
     Raises:
@@ -96,7 +96,7 @@ async def in_own_thread(seconds: float, work: Callable[[], T]) -> T:
     return done.result()
 
 
-def leave(task: asyncio.Task[Any]) -> None:
+def abandon(task: asyncio.Task[Any]) -> None:
     """Cancel `task`, and wait for it no longer: it is kept until it ends, and how it ends is nobody's business."""
     task.cancel()
     _LEFT_BEHIND.add(task)
@@ -116,7 +116,7 @@ CHUNK = 200
 """Tools worked on before other tasks of the event loop get their turn: about 2 ms."""
 
 
-async def unhurried(items: Iterable[T]) -> AsyncGenerator[T]:
+async def iterate_cooperatively(items: Iterable[T]) -> AsyncGenerator[T]:
     """`items`, letting other tasks of the event loop run after every `CHUNK` of them."""
     for index, item in enumerate(items, 1):
         yield item
@@ -136,7 +136,7 @@ _usual = 0
 
 
 @contextmanager
-def full_collections_later() -> Generator[None]:
+def defer_full_collections() -> Generator[None]:
     """Let the interpreter start no full collection by itself inside; the young generations are collected as ever.
 
     Holds for the whole process, from any number of threads at once, and ends with the last of them. Thresholds that
@@ -159,13 +159,13 @@ def full_collections_later() -> Generator[None]:
                 gc.set_threshold(youngest, middle, _usual)
 
 
-def keep_out_of_collections(load: Callable[[], object]) -> None:
+def load_and_freeze(load: Callable[[], object]) -> None:
     """Run `load`, then keep what the process holds out of all later collections: modules, tools, scikit-learn.
 
     They stay as long as the process, and without them a full collection takes a few milliseconds. Objects still go
     when nothing refers to them; only cycles among those of this moment are never found any more, so what can be lost is
     bounded by what there is now. `gc.unfreeze()` undoes it.
     """
-    with full_collections_later():
+    with defer_full_collections():
         load()
         gc.freeze()

@@ -8,26 +8,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from codecall.errors import Called, CodeCallError, Status
+from codecall.errors import CallKind, CodeCallError, Status
 
 # ----------------------------------------------------------------------------------------------------
 # The calls that a script made, and how an envelope tells them.
 
 JsonObject = dict[str, object]
 
-MAX_INPUT_SHOWN: Final = 200
+MAX_INPUT_CHARS: Final = 200
 """Characters of a call's input in the list of calls of a failed run."""
 
-MAX_INPUT_KEPT: Final = 2 * MAX_INPUT_SHOWN
+MAX_STORED_INPUT_CHARS: Final = 2 * MAX_INPUT_CHARS
 """Characters that are kept for it: in them credentials are looked for, so that half of one is not shown."""
 
-MAX_TOLD: Final = 100
+MAX_LISTED_CALLS: Final = 100
 """Calls that such a list tells one by one; of the others it tells how many there were."""
 
-MANY: Final = 20
+MAX_FULL_INPUTS: Final = 20
 """Calls beyond which less of their input is shown."""
 
-FEW_CHARS: Final = 80
+SHORT_INPUT_CHARS: Final = 80
 """Characters of each input then."""
 
 CallOutcome = Literal["ok", "error", "unfinished", "not_started"]
@@ -35,16 +35,16 @@ CallOutcome = Literal["ok", "error", "unfinished", "not_started"]
 
 
 @dataclass(slots=True)
-class MadeCall:
+class CallRecord:
     """One call that a script made. Changes while the script runs, and no more after."""
 
     number: int
     """Counts from 1 within the script, whatever is called."""
-    called: Called
+    called: CallKind
     name: str
     """The tool's or the prompt's name, or the URI of a resource."""
     input: str = "{}"
-    """The beginning of its input, as JSON text; `MAX_INPUT_KEPT` characters."""
+    """The beginning of its input, as JSON text; `MAX_STORED_INPUT_CHARS` characters."""
     input_chars: int = 2
     """Characters of all of its input."""
     started: float | None = None
@@ -96,7 +96,7 @@ class MadeCall:
         """Which it is: its number, and what it called."""
         return {"number": self.number, self.called if self.called != "tool" else "toolName": self.name}
 
-    def as_dict(self, input_chars: int = MAX_INPUT_SHOWN) -> JsonObject:
+    def as_dict(self, input_chars: int = MAX_INPUT_CHARS) -> JsonObject:
         """Its entry in `calls` of an envelope, with so many characters of its input."""
         told: JsonObject = {**self.named(), "outcome": self.outcome}
         if self.code is not None:
@@ -113,34 +113,34 @@ class MadeCall:
         return told
 
 
-def shown_of(calls: Sequence[MadeCall]) -> list[MadeCall]:
+def select_calls(calls: Sequence[CallRecord]) -> list[CallRecord]:
     """Those that are told one by one, by their numbers: those that failed or were given up, then the latest that went
     well, up to `MAX_TOLD`."""
-    if len(calls) <= MAX_TOLD:
+    if len(calls) <= MAX_LISTED_CALLS:
         return list(calls)
     urgency = {"error": 0, "unfinished": 0, "ok": 1, "not_started": 2}
     ranked = sorted(calls, key=lambda call: (urgency[call.outcome], -call.number))
-    return sorted(ranked[:MAX_TOLD], key=lambda call: call.number)
+    return sorted(ranked[:MAX_LISTED_CALLS], key=lambda call: call.number)
 
 
-def told(calls: Sequence[MadeCall]) -> JsonObject:
+def calls_body(calls: Sequence[CallRecord]) -> JsonObject:
     """`calls` of the envelope of a run that failed, and `callsLeftOut` where there are more than `MAX_TOLD`."""
-    shown = shown_of(calls)
+    shown = select_calls(calls)
     numbers = {call.number for call in shown}
     left_out = [call for call in calls if call.number not in numbers]
-    input_chars = MAX_INPUT_SHOWN if len(shown) <= MANY else FEW_CHARS
+    input_chars = MAX_INPUT_CHARS if len(shown) <= MAX_FULL_INPUTS else SHORT_INPUT_CHARS
     body: JsonObject = {"calls": [call.as_dict(input_chars) for call in shown]}
     if left_out:
         body["callsLeftOut"] = dict(Counter(call.outcome for call in left_out))
     return body
 
 
-def resumed(run_id: str, calls: Sequence[MadeCall]) -> JsonObject:
-    """`resumed` of the envelope of a run that took up another: which, and which calls were not made again."""
+def resumed_body(run_id: str, calls: Sequence[CallRecord]) -> JsonObject:
+    """`resumed_body` of the envelope of a run that took up another: which, and which calls were not made again."""
     reused = [call for call in calls if call.reused]
-    body: JsonObject = {"from": run_id, "calls": [call.named() for call in reused[:MAX_TOLD]]}
-    if len(reused) > MAX_TOLD:
-        body["callsLeftOut"] = len(reused) - MAX_TOLD
+    body: JsonObject = {"from": run_id, "calls": [call.named() for call in reused[:MAX_LISTED_CALLS]]}
+    if len(reused) > MAX_LISTED_CALLS:
+        body["callsLeftOut"] = len(reused) - MAX_LISTED_CALLS
     return body
 
 
@@ -235,7 +235,7 @@ class ExecutionResult:
     """Names the run in records and for `resumeFrom`; empty for scripts that no server runs."""
     resumed_from: str = ""
     """Names the run that this one took up."""
-    calls: tuple[MadeCall, ...] = ()
+    calls: tuple[CallRecord, ...] = ()
     """The calls it made, in order. In the envelope of a run that failed."""
     large: LargeResult | None = None
     """Where the result is kept that is too large to be `value`, which is None then."""
@@ -266,13 +266,13 @@ class ExecutionResult:
         if self.warnings:
             body["warnings"] = list(self.warnings)
         if self.error is not None and self.calls:
-            body.update(told(self.calls))
+            body.update(calls_body(self.calls))
         if ran:
             body["stats"] = self.stats.as_dict()
         if self.run_id:
             body["runId"] = self.run_id
         if self.resumed_from:
-            body["resumed"] = resumed(self.resumed_from, self.calls)
+            body["resumed"] = resumed_body(self.resumed_from, self.calls)
         return body
 
 

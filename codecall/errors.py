@@ -53,7 +53,7 @@ from codecall.sandbox.agentscript.policy import FindingKind
 Status = Literal["ok", "syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]
 Source = Literal["script", "worker", "limit", "tool"]
 
-Called = Literal["tool", "resource", "prompt", "result"]
+CallKind = Literal["tool", "resource", "prompt", "result"]
 """What a script asks a server for: `callTool`, `readResource`, `getPrompt`, `getResult`."""
 
 LimitCode = Literal[
@@ -233,14 +233,14 @@ class ToolCallError(CodeCallError):
         *,
         tool_name: str,
         code: str | None = None,
-        called: Called = "tool",
+        called: CallKind = "tool",
         details: object = None,
         hint: str | None = None,
         retry_after_ms: int | None = None,
     ) -> None:
         super().__init__(message, code=code, hint=hint)
         self.tool_name = tool_name
-        self.called: Called = called
+        self.called: CallKind = called
         self.details = details
         self.retry_after_ms = retry_after_ms
 
@@ -277,7 +277,7 @@ class ResultNotFoundError(ToolCallError):
     code = "RESULT_NOT_FOUND"
 
 
-NOT_FOUND: Final[dict[Called, type[ToolCallError]]] = {
+NOT_FOUND: Final[dict[CallKind, type[ToolCallError]]] = {
     "tool": ToolNotFoundError,
     "resource": ResourceNotFoundError,
     "prompt": PromptNotFoundError,
@@ -427,7 +427,7 @@ MAX_HINT: Final = 800
 _AGAIN = "Send the script again"
 _SERVER = "the script is not to blame"
 
-ADVICE: Final[Mapping[str, str]] = MappingProxyType(
+DEFAULT_HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "SYNTAX_ERROR": "Mend the line shown; a script is JavaScript or TypeScript, the body of an async function.",
         "VALIDATION_ERROR": (
@@ -484,12 +484,16 @@ ADVICE: Final[Mapping[str, str]] = MappingProxyType(
 """By code. A code of a tool's own has the advice of TOOL_EXECUTION_ERROR."""
 
 
-def advise(error: CodeCallError, calls: str = "") -> None:
+def add_default_hint(error: CodeCallError, calls: str = "") -> None:
     """Give `error` a hint if it has none, add what the script's `calls` came to, and see to it that it is not too long.
 
     Doing it twice changes nothing more, without `calls`.
     """
-    hint = error.hint or ADVICE.get(error.code) or (ADVICE["TOOL_EXECUTION_ERROR"] if error.source == "tool" else "")
+    hint = (
+        error.hint
+        or DEFAULT_HINTS.get(error.code)
+        or (DEFAULT_HINTS["TOOL_EXECUTION_ERROR"] if error.source == "tool" else "")
+    )
     room = MAX_HINT - len(calls) - 1 if calls else MAX_HINT
     error.hint = " ".join(filter(None, (_cut(hint, room), calls))) or None
 

@@ -25,14 +25,14 @@ def is_unexpected(failure: Exception) -> bool:
     return not isinstance(failure, (*_MEANT_FOR_CLIENTS, ValidationError))
 
 
-def told(failure: Exception, sanitization: SanitizationOptions) -> str:
+def client_message(failure: Exception, sanitization: SanitizationOptions) -> str:
     """What a client may read of `failure`: its cleaned text if that was meant for clients, else only its type."""
     text = clean_text(str(failure), sanitization) if isinstance(failure, _MEANT_FOR_CLIENTS) else ""
     return text or f"the server failed ({type(failure).__name__})"
 
 
-def log_unexpected(doing: str, failure: Exception) -> None:
+def log_unexpected(activity: str, failure: Exception) -> None:
     """Log a bug: what was being done, the type of the exception and the frames it passed."""
     if is_unexpected(failure):
         frames = "".join(traceback.format_tb(failure.__traceback__))
-        logger.error("%s failed with %s\n%s", doing, type(failure).__name__, frames)
+        logger.error("%s failed with %s\n%s", activity, type(failure).__name__, frames)

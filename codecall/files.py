@@ -13,7 +13,7 @@ from pathlib import Path
 # Files that only this user writes: caches, which are believed when they are read again, and configurations that nobody
 
 
-def make_folders(folder: Path) -> None:
+def make_private_folders(folder: Path) -> None:
     """Make `folder`, and those above it that are missing, for their owner alone.
 
     Raises:
@@ -24,7 +24,7 @@ def make_folders(folder: Path) -> None:
             each.mkdir(mode=0o700, exist_ok=True)
 
 
-def refuse_what_others_left(path: Path, status: os.stat_result) -> None:
+def check_found_file(path: Path, status: os.stat_result) -> None:
     """Refuse a file that was found, and not named, and that is not this user's or the system's own. Where each user has
     a group for themselves alone, that group may write to it, as new files there let it.
 
@@ -53,7 +53,7 @@ def _alone_in_group(status: os.stat_result) -> bool:
     return group.gr_name == owner.pw_name and {*group.gr_mem} <= {owner.pw_name}
 
 
-def refuse_what_others_write(path: Path, status: os.stat_result) -> None:
+def check_private_file(path: Path, status: os.stat_result) -> None:
     """Refuse a file or folder that somebody else could have written to.
 
     Raises:
@@ -71,7 +71,7 @@ def refuse_what_others_write(path: Path, status: os.stat_result) -> None:
 # Pages as files: whole or not at all, and for their owner only.
 
 
-def write_page(path: str | os.PathLike[str], page: str) -> None:
+def write_private_file(path: str | os.PathLike[str], text: str) -> None:
     """Write a page, in place of what has that name; readable by its owner only.
 
     Raises:
@@ -81,7 +81,7 @@ def write_page(path: str | os.PathLike[str], page: str) -> None:
     handle, name = tempfile.mkstemp(prefix=".trace-", suffix=".part", dir=target.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(page)
+            file.write(text)
         os.replace(name, target)  # noqa: PTH105 - beside mkstemp, which gives a name
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -46,7 +46,7 @@ _SUBMITTER: ContextVar[str | None] = ContextVar("codecall_submitter", default=No
 
 
 @contextmanager
-def counted_as(caller: str) -> Generator[None]:
+def as_submitter(caller: str) -> Generator[None]:
     """What is called inside counts for the caller of that key, unless it has a token: the caller of a background task
     is not there while it runs."""
     reset = _SUBMITTER.set(caller)
@@ -61,7 +61,7 @@ def client_key(context: Context | None) -> str:
     return _hashed(_client(context))
 
 
-async def key_of(per: Per, context: Context | None, tenant: Tenant | None) -> str:
+async def rate_limit_key(per: Per, context: Context | None, tenant: Tenant | None) -> str:
     """Whom a call counts for under a rule with that `per`; a hash.
 
     Args:

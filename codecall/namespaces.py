@@ -66,7 +66,7 @@ class _Space:
     """By member, as a script writes it."""
 
 
-def written(text: str) -> str:
+def javascript_name(text: str) -> str:
     """`text` as a JavaScript name: other characters are `_`."""
     name = _NO_NAME.sub("_", text)
     return f"_{name}" if name[:1].isdigit() else name
@@ -77,9 +77,9 @@ def _readable(member: str) -> bool:
     return member not in NEVER_MEMBERS
 
 
-def path_of(text: str) -> str:
+def namespace_path(text: str) -> str:
     """The path to what is called `text`: its parts as JavaScript names, with dots between them."""
-    return ".".join(written(part) for part in _SPLIT.split(text))
+    return ".".join(javascript_name(part) for part in _SPLIT.split(text))
 
 
 class Namespaces:
@@ -90,7 +90,7 @@ class Namespaces:
         self._names: list[str] = []
 
     @classmethod
-    def of(cls, tools: Iterable[tuple[str, str]]) -> Namespaces:
+    def from_tools(cls, tools: Iterable[tuple[str, str]]) -> Namespaces:
         """The namespaces of tools given as name and app."""
         made = cls()
         for name, app_id in tools:
@@ -103,13 +103,13 @@ class Namespaces:
             return
         self._names.append(name)
         for before, separator, member in _divided(name, app_id):
-            path = path_of(before)
+            path = namespace_path(before)
             if path.partition(".")[0].casefold() == "codecall":
                 continue
             space = self._spaces.setdefault(path, _Space())
             tool = _Tool(SEPARATORS.index(separator), name)
             space.own.setdefault(member, []).append(tool)
-            space.written.setdefault(written(member), []).append(tool)
+            space.written.setdefault(javascript_name(member), []).append(tool)
 
     def __contains__(self, path: str) -> bool:
         return path in self._spaces
@@ -118,7 +118,7 @@ class Namespaces:
         """The namespaces that are in no other, in the order in which they came."""
         return [path for path in self._spaces if "." not in path]
 
-    def beginning(self, word: str) -> Iterator[str]:
+    def tools_with_prefix(self, word: str) -> Iterator[str]:
         """The tools whose names begin with `word` and a separator, in the order in which they came."""
         heads = tuple(f"{word}{separator}" for separator in SEPARATORS)
         return (name for name in self._names if name.startswith(heads))
@@ -131,8 +131,8 @@ class Namespaces:
 
     def _told(self, path: str, member: str) -> str:
         """How a message writes a member: by way of the namespaces inside, where there are any."""
-        inner = path_of(member)
-        return inner if f"{path}.{inner}".rpartition(".")[0] in self._spaces else written(member)
+        inner = namespace_path(member)
+        return inner if f"{path}.{inner}".rpartition(".")[0] in self._spaces else javascript_name(member)
 
     def resolve(self, path: str, member: str, permits: Permits) -> str | Ambiguous | None:
         """The name of the tool that `path.member` stands for; None when there is none.
@@ -167,29 +167,29 @@ class Namespaces:
         return table
 
 
-class Found(NamedTuple):
+class NamespaceMember(NamedTuple):
     """What a member of a namespace is. One of the three is set."""
 
     tool: str = ""
     """The name of a tool."""
-    space: str = ""
+    namespace: str = ""
     """The path of a namespace inside."""
     missing: str = ""
-    """A name that no tool has. A call under it fails, and `Lookup.missing` says why."""
+    """A name that no tool has. A call under it fails, and `NamespaceLookup.missing` says why."""
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """What `ToolBroker.member` answers."""
         return {key: value for key, value in self._asdict().items() if value}
 
 
-class Missing(NamedTuple):
+class MissingMember(NamedTuple):
     """Why a call under a name fails that a namespace gave out."""
 
     message: str
     hint: str | None
 
 
-class Lookup:
+class NamespaceLookup:
     """What one script finds in namespaces.
 
     Args:
@@ -201,43 +201,43 @@ class Lookup:
     def __init__(
         self,
         permits: Permits,
-        near: Callable[[str, Sequence[str]], list[str]],
-        shown: Callable[[str], str] = str,
+        suggest: Callable[[str, Sequence[str]], list[str]],
+        display: Callable[[str], str] = str,
     ) -> None:
         self._permits = permits
-        self._near = near
-        self._shown = shown
-        self._missing: dict[str, Missing] = {}
+        self._near = suggest
+        self._shown = display
+        self._missing: dict[str, MissingMember] = {}
 
-    def space(self, spaces: Namespaces, path: str) -> dict[str, object]:
+    def namespace(self, spaces: Namespaces, path: str) -> dict[str, object]:
         """What `ToolBroker.space` answers."""
         if path in spaces:
             return {"members": spaces.table(path, self._permits)}
-        tools = [name for name in islice(spaces.beginning(path), MAX_CANDIDATES) if self._permits(name)]
+        tools = [name for name in islice(spaces.tools_with_prefix(path), MAX_CANDIDATES) if self._permits(name)]
         return {"near": self._near(path, spaces.roots()), "tools": tools[:1]}
 
-    def member(self, spaces: Namespaces, path: str, member: str, *, exists: bool = False) -> Found:
+    def member(self, spaces: Namespaces, path: str, member: str, *, exists: bool = False) -> NamespaceMember:
         """What `path.member` is. A member of the empty path is a tool of that very name, if that `exists`."""
-        inside = f"{path}.{path_of(member)}" if path else path_of(member)
+        inside = f"{path}.{namespace_path(member)}" if path else namespace_path(member)
         if not path:
             if exists:
-                return Found(tool=member)
-            return Found(space=inside) if inside in spaces else Found(missing=member)
+                return NamespaceMember(tool=member)
+            return NamespaceMember(namespace=inside) if inside in spaces else NamespaceMember(missing=member)
         tool = spaces.resolve(path, member, self._permits)
         if isinstance(tool, str):
-            return Found(tool=tool)
+            return NamespaceMember(tool=tool)
         if inside in spaces:
-            return Found(space=inside)
+            return NamespaceMember(namespace=inside)
         name = f"{path}.{member}"
         if name not in self._missing and len(self._missing) < MAX_MISSING:
             self._missing[name] = self._lacks(spaces, path, member) if tool is None else self._may_be(name, tool)
-        return Found(missing=name)
+        return NamespaceMember(missing=name)
 
-    def missing(self, name: str) -> Missing | None:
+    def missing(self, name: str) -> MissingMember | None:
         """Why a call under `name` fails, if that is a name a namespace gave out for a tool it does not have."""
         return self._missing.get(name)
 
-    def _lacks(self, spaces: Namespaces, path: str, member: str) -> Missing:
+    def _lacks(self, spaces: Namespaces, path: str, member: str) -> MissingMember:
         members = spaces.members(path)
         near = [name for name in self._near(member, members) if self._callable(spaces, path, name)]
         first = [name for name in members[:MAX_TABLE] if name not in near]
@@ -249,7 +249,7 @@ class Lookup:
             rest = f" and {more} more" if more else ""
             message += f"; it has: {', '.join(map(self._shown, listed))}{rest}"
         hint = f"Did you mean {self._shown(path)}.{self._shown(near[0])}?" if near else None
-        return Missing(message, hint)
+        return MissingMember(message, hint)
 
     def _callable(self, spaces: Namespaces, path: str, member: str) -> bool:
         """Whether a member, as a message writes it, leads to a tool that may be called."""
@@ -257,10 +257,10 @@ class Lookup:
         tool = spaces.resolve(inner, last, self._permits)
         return isinstance(tool, str) and self._permits(tool)
 
-    def _may_be(self, name: str, found: Ambiguous) -> Missing:
+    def _may_be(self, name: str, found: Ambiguous) -> MissingMember:
         listed = ", ".join(f"'{self._shown(tool)}'" for tool in found.tools[:MAX_LISTED])
         hint = f"Call the one you mean by its own name: tools['{self._shown(found.tools[0])}'](…)."
-        return Missing(f"{self._shown(name)} may be any of the tools {listed}", hint)
+        return MissingMember(f"{self._shown(name)} may be any of the tools {listed}", hint)
 
 
 def _divided(name: str, app_id: str) -> Iterator[tuple[str, str, str]]:

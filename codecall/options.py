@@ -43,17 +43,17 @@ class Options(BaseModel):
         return tuple(cls.model_fields)
 
     @classmethod
-    def read(cls, values: Mapping[str, object], *, where: str, shown: bool = True) -> Self:
-        """Validate `values`; raises `OptionsError` naming each bad field under `where`. `shown=False` keeps what was
-        given out of the message: it may be a secret."""
-        refuse_two_spellings(cls, values, where)
+    def read(cls, values: Mapping[str, object], *, where: str, show_values: bool = True) -> Self:
+        """Validate `values`; raises `OptionsError` naming each bad field under `where`. `show_values=False` keeps
+        what was given out of the message: it may be a secret."""
+        reject_double_spelling(cls, values, where)
         try:
             return cls.model_validate(dict(values))
         except ValidationError as failure:
-            raise OptionsError(_explain(cls, failure, where, shown)) from None
+            raise OptionsError(_explain(cls, failure, where, show_values)) from None
 
 
-def refuse_two_spellings(model: type[Options], values: Mapping[str, object], where: str) -> None:
+def reject_double_spelling(model: type[Options], values: Mapping[str, object], where: str) -> None:
     """Refuse an option given in both its spellings; which one counts would be a matter of chance."""
     for name in model.model_fields:
         if name in values and to_camel(name) in values and name != to_camel(name):
@@ -129,15 +129,16 @@ class AuditOptions(Options):
     """Record the value of each call and of the script, its console and the texts of errors, with secrets masked, too;
     without it their sizes."""
     watchers: Annotated[tuple[Callable[[Any], Any], ...], Field(strict=False)] = ()
-    """Each is called with what is known of a run before it begins (`Recorded`) and gives a `RunWatch`, which sees all
-    of the run as it is, nothing masked, on the event loop: `codecall.traces.TraceRecorder`."""
+    """Each is called with what is known of a run before it begins (`RunDetails`) and gives a `RunObserver`, which
+    sees all of the run as it is, nothing masked, on the event loop: `codecall.traces.TraceRecorder`."""
 
 
 class ResumeOptions(Options):
     """What `resumeFrom` needs: where the completed calls of runs are kept, and for how long."""
 
     store: KeyValueStore
-    """A store as FastMCP takes them, such as `RedisStore(url=…)`; shared by all instances that clients may reach."""
+    """A store as FastMCP takes them, such as `RedisCounterStore(url=…)`; shared by all instances that clients may
+    reach."""
     ttl_s: int = Field(default=3_600, ge=1, le=30 * 86_400)
     """Seconds a run can be taken up after its end."""
     max_value_chars: int = Field(default=256 * 1024, ge=1, le=16 * 1024 * 1024)
@@ -155,8 +156,8 @@ class ResultsOptions(Options):
     enabled: bool = True
     """False: such a result fails with OUTPUT_LIMIT."""
     store: KeyValueStore | None = None
-    """Where they are kept: a store as FastMCP takes them, such as `RedisStore(url=…)`; shared by all instances that
-    clients may reach. None: in the memory of this process."""
+    """Where they are kept: a store as FastMCP takes them, such as `RedisCounterStore(url=…)`; shared by all
+    instances that clients may reach. None: in the memory of this process."""
     ttl_s: int = Field(default=900, ge=1, le=30 * 86_400)
     """Seconds a result is kept."""
     max_bytes: int = Field(default=32 * 1024 * 1024, ge=1_024, le=48 * 1024 * 1024)
@@ -274,7 +275,7 @@ class Preset(Options):
         Raises:
             OptionsError: unknown field, wrong type, or out of range.
         """
-        refuse_two_spellings(Preset, overrides, "vm")
+        reject_double_spelling(Preset, overrides, "vm")
         aliases = {to_camel(field): field for field in Preset.model_fields}
         merged = self.model_dump() | {aliases.get(key, key): value for key, value in overrides.items()}
         return Preset.read(merged, where="vm")

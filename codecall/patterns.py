@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.errors import Called
+from codecall.errors import CallKind
 from codecall.redaction.patterns import well_formed
 
 MAX_NAME_CHARS: Final = 256
@@ -27,7 +27,7 @@ MAX_URI_CHARS: Final = 1_024
 MAX_GLOB_CHARS: Final = 256
 """Longest glob a call or a rule may give."""
 
-MAX_SHOWN_NAME: Final = 128
+MAX_DISPLAY_NAME: Final = 128
 """Characters of a name that a message repeats."""
 
 _TOKENS: Final = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)
@@ -89,7 +89,7 @@ class Patterns:
         self._exact = frozenset(patterns)
         self._globs = [_taken_apart(pattern) for pattern in self._exact if is_glob(pattern)]
 
-    def cover(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         """Whether `name` is one of the patterns, or fits one that is a glob."""
         return name in self._exact or any(_fits(name, glob) for glob in self._globs)
 
@@ -99,25 +99,25 @@ def is_glob(pattern: str) -> bool:
     return _SPECIAL.search(pattern) is not None
 
 
-def called(entry: CatalogEntry) -> Called:
+def call_kind(entry: CatalogEntry) -> CallKind:
     """What a script asks for with this entry: what comes of a template is a resource to it."""
     return "resource" if entry.kind == "template" else entry.kind
 
 
-def label(entry: CatalogEntry) -> str:
+def entry_label(entry: CatalogEntry) -> str:
     """How a message names it: `Tool 'users:list'`."""
-    return f"{called(entry).capitalize()} '{entry.name}'"
+    return f"{call_kind(entry).capitalize()} '{entry.name}'"
 
 
-def shown(name: str) -> str:
+def display_name(name: str) -> str:
     """`name` as a message repeats it: a script may ask for a name of any length, and of any characters.
 
     Line ends, controls and characters nobody sees are written as escapes, so that no name breaks out of its message.
     """
-    text = well_formed(name[:MAX_SHOWN_NAME])
+    text = well_formed(name[:MAX_DISPLAY_NAME])
     if not text.isprintable():
         text = "".join(char if char.isprintable() else _escaped(char) for char in text)
-    rest = len(name) - MAX_SHOWN_NAME
+    rest = len(name) - MAX_DISPLAY_NAME
     return f"{text}…[truncated {rest} characters]" if rest > 0 else text
 
 

@@ -25,29 +25,29 @@ from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 
 from codecall.audit.recorder import Audit
-from codecall.catalog.apps import Apps, Server
+from codecall.catalog.apps import AppResolver, FastMCPServer
 from codecall.catalog.cache.fingerprint import look_up
-from codecall.catalog.cache.middleware import inlines, reads_beneath
-from codecall.catalog.inference.observer import Observations
-from codecall.catalog.search.models import settled
+from codecall.catalog.cache.middleware import can_bypass, dereferences_schemas
+from codecall.catalog.inference.observer import OutputObserver
+from codecall.catalog.search.models import resolve_strategy
 from codecall.catalog.view import CatalogView
-from codecall.concurrency import unhurried
+from codecall.concurrency import iterate_cooperatively
 from codecall.errors import OptionsError
-from codecall.meta_tools.base import Flushing, MetaTool, Wiring
+from codecall.meta_tools.base import LifespanFlush, MetaTool, Runtime
 from codecall.meta_tools.execute import ExecuteTool
-from codecall.meta_tools.runtime import Wired, changed_options, enclaves_of, library
+from codecall.meta_tools.runtime import ToolSet, changed_options, create_enclave_pool, create_search_index
 from codecall.options import PluginOptions, ShutdownOptions
 from codecall.results.resources import ResultResources
-from codecall.results.service import Results
-from codecall.server.lifespan import EnclaveLifetime
-from codecall.server.shutdown import in_time
+from codecall.results.service import ResultService
+from codecall.server.lifespan import EnclaveLifespan
+from codecall.server.shutdown import within_grace
 from codecall.telemetry.spans import Telemetry
 
 logger = logging.getLogger("codecall")
 
 P = ParamSpec("P")
-_CATALOGUE = ("get_tool_catalog", "list_tools")
-"""What of FastMCP's transform reads a server's catalogue."""
+_CATALOG = ("get_tool_catalog", "list_tools")
+"""What of FastMCP's transform reads a server's catalog."""
 
 ServerT = TypeVar("ServerT", bound="FastMCP[object]")
 
@@ -70,19 +70,19 @@ class CodeCallPlugin(CatalogTransform):
     def __init__(self, options: PluginOptions) -> None:
         super().__init__()
         self._reloading = asyncio.Lock()
-        self._lifetime = EnclaveLifetime(self._at_sigterm if options.shutdown.on_sigterm else None)
+        self._lifetime = EnclaveLifespan(self._at_sigterm if options.shutdown.on_sigterm else None)
         telemetry = Telemetry(enabled=options.telemetry)
         telemetry.observe(self._lifetime)
         observed = options.observed_output
-        observations = Observations(observed) if observed.enabled else None
+        observations = OutputObserver(observed) if observed.enabled else None
         audit = Audit(options.audit)
-        self._flushing = Flushing(audit, *([observations] if observations is not None and observed.store else []))
-        results = Results(options.results) if options.results.enabled else None
+        self._flushing = LifespanFlush(audit, *([observations] if observations is not None and observed.store else []))
+        results = ResultService(options.results) if options.results.enabled else None
         self._results = ResultResources(results) if results is not None else None
-        enclaves = enclaves_of(options, self._lifetime, telemetry)
-        index = library(options.embedding)
-        self._now = Wired.of(
-            Wiring(options, self.view, self._wiring, enclaves, index, telemetry, audit, observations, results)
+        enclaves = create_enclave_pool(options, self._lifetime, telemetry)
+        index = create_search_index(options.embedding)
+        self._now = ToolSet.from_runtime(
+            Runtime(options, self.view, self._wiring, enclaves, index, telemetry, audit, observations, results)
         )
 
     @classmethod
@@ -100,12 +100,12 @@ class CodeCallPlugin(CatalogTransform):
                 search is to use a model, and it or its libraries are not installed; the hint says what to install.
         """
         built = PluginOptions.build(vm=vm, **options)
-        return cls(built.model_copy(update={"embedding": settled(built.embedding)}))
+        return cls(built.model_copy(update={"embedding": resolve_strategy(built.embedding)}))
 
     @property
     def options(self) -> PluginOptions:
         """What is in force now."""
-        return self._now.wiring.options
+        return self._now.runtime.options
 
     @property
     def meta_tools(self) -> tuple[Tool, ...]:
@@ -132,9 +132,9 @@ class CodeCallPlugin(CatalogTransform):
         """
         async with self._reloading:
             old = self._now
-            new = await old.changed(self._lifetime, changed_options(old.wiring.options, vm, options))
+            new = await old.with_options(self._lifetime, changed_options(old.runtime.options, vm, options))
             self._now = new
-            await self._lifetime.retire(old.wiring.enclaves)
+            await self._lifetime.retire(old.runtime.enclaves)
 
     async def drain(self, grace_s: float | None = None) -> int:
         """Let no script begin any more on any server of this plugin, and wait for those that run. It lasts until the
@@ -155,10 +155,10 @@ class CodeCallPlugin(CatalogTransform):
         return ended
 
     async def _at_sigterm(self) -> bool:
-        scripts, grace_s = self._lifetime.scripts, self.options.shutdown.grace_s
+        scripts, grace_s = self._lifetime.running_scripts, self.options.shutdown.grace_s
         if scripts:
             logger.warning("SIGTERM: no new scripts; those in progress (%d) have %g s to end", scripts, grace_s)
-        if ended := await in_time(grace_s, self.drain()):
+        if ended := await within_grace(grace_s, self.drain()):
             logger.warning("SIGTERM: scripts that had not ended in time: %d", ended)
         return scripts > 0
 
@@ -197,21 +197,21 @@ class CodeCallPlugin(CatalogTransform):
 
         return create
 
-    def _wiring(self) -> Wiring:
-        return self._now.wiring
+    def _wiring(self) -> Runtime:
+        return self._now.runtime
 
     async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """What clients list: the meta-tools, and the tools that the mode or their metadata shows."""
         server, now = _server(), self._now
         if server is None:
             # FastMCP walks the transforms once when a server's lifespan begins: time to get ready.
-            now.wiring.index.warm()
+            now.runtime.index.start_loading()
             # First: what is opened later ends before, and scripts that it ends are in the record, too.
             await self._flushing.start_with_lifespan()
-            await self._lifetime.start_with_lifespan(now.wiring.enclaves)
+            await self._lifetime.start_with_lifespan(now.runtime.enclaves)
         shown = await self._shown(tools, server)
         if server is not None:
-            now.wiring.telemetry.listed(tools, len(shown), now.tools)
+            now.runtime.telemetry.record_listing(tools, len(shown), now.tools)
         return [*now.tools, *shown]
 
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
@@ -220,9 +220,9 @@ class CodeCallPlugin(CatalogTransform):
         if tool is None:
             return await look_up(name, call_next, version)
         if self.options.tasks and isinstance(tool, ExecuteTool):
-            from codecall.meta_tools.tasks import note_submitter  # loaded with its tool
+            from codecall.meta_tools.tasks import record_submitter  # loaded with its tool
 
-            await note_submitter()
+            await record_submitter()
         return tool
 
     async def transform_resource_templates(self, templates: Sequence[ResourceTemplate]) -> Sequence[ResourceTemplate]:
@@ -233,41 +233,41 @@ class CodeCallPlugin(CatalogTransform):
         self, uri: str, call_next: GetResourceTemplateNext, *, version: VersionSpec | None = None
     ) -> ResourceTemplate | None:
         """The one of a kept result of this caller; every other as it is."""
-        ours = await self._results.template(uri) if self._results is not None else None
+        ours = await self._results.find_template(uri) if self._results is not None else None
         return ours or await call_next(uri, version=version)
 
-    async def _shown(self, tools: Sequence[Tool], server: Server | None) -> list[Tool]:
-        reach, own = self._now.reach, self._now.by_name
-        apps = await Apps.read(server) if server is not None and reach.by_app else None
-        app_of: Callable[[Tool], str] | None = (lambda tool: apps.of(tool).app_id) if apps is not None else None
+    async def _shown(self, tools: Sequence[Tool], server: FastMCPServer | None) -> list[Tool]:
+        reach, own = self._now.visibility, self._now.by_name
+        apps = await AppResolver.from_server(server) if server is not None and reach.depends_on_app else None
+        app_of: Callable[[Tool], str] | None = (lambda tool: apps.origin(tool).app_id) if apps is not None else None
         shown: list[Tool] = []
-        async for tool in unhurried(tools):
+        async for tool in iterate_cooperatively(tools):
             if isinstance(tool, MetaTool):  # a second plugin's; or a mounted server's, which may be a task of this one
                 if server is not None and self in server.transforms and _plugins(server) != [self]:
                     raise _two_plugins(server)
                 continue
-            if reach.shows(tool, app_of) and tool.name not in own:
+            if reach.is_shown(tool, app_of) and tool.name not in own:
                 shown.append(tool)
         return shown
 
     def view(self, context: Context) -> CatalogView:
         """The tools of the caller of this request."""
-        server = cast("Server", context.fastmcp)
+        server = cast("FastMCPServer", context.fastmcp)
         if _plugins(server) != [self]:
             raise _two_plugins(server)
         now = self._now
-        beneath = reads_beneath(server.middleware)
+        beneath = can_bypass(server.middleware)
         read = functools.partial(self.get_tool_catalog, context, run_middleware=not beneath)
-        # A subclass that reads or passes on the catalogue in a way of its own is asked in every request.
-        usual = all(getattr(type(self), name) is getattr(CatalogTransform, name) for name in _CATALOGUE)
+        # A subclass that reads or passes on the catalog in a way of its own is asked in every request.
+        usual = all(getattr(type(self), name) is getattr(CatalogTransform, name) for name in _CATALOG)
         return CatalogView(
             server,
             read,
-            now.reach,
-            now.catalogues.of(server),
-            own=self if beneath and usual else None,
-            inline=inlines(server.middleware),
-            library=now.wiring.index,
+            now.visibility,
+            now.catalogs.for_server(server),
+            plugin_transform=self if beneath and usual else None,
+            dereference=dereferences_schemas(server.middleware),
+            index=now.runtime.index,
         )
 
     def _installed(self, server: ServerT, factory: Callable[..., object]) -> ServerT:
@@ -277,19 +277,19 @@ class CodeCallPlugin(CatalogTransform):
         return self.install(server)
 
 
-def _server() -> Server | None:
+def _server() -> FastMCPServer | None:
     """The server whose request this is; None outside of requests."""
     try:
-        return cast("Server", get_context().fastmcp)
+        return cast("FastMCPServer", get_context().fastmcp)
     except RuntimeError:
         return None
 
 
-def _plugins(server: Server) -> list[CodeCallPlugin]:
+def _plugins(server: FastMCPServer) -> list[CodeCallPlugin]:
     return [transform for transform in server.transforms if isinstance(transform, CodeCallPlugin)]
 
 
-def _two_plugins(server: Server | None) -> OptionsError:
+def _two_plugins(server: FastMCPServer | None) -> OptionsError:
     name = repr(server.name) if server is not None else "of this request"
     return OptionsError(
         f"Server {name} must have exactly one CodeCall plugin, as a transform of the server itself",

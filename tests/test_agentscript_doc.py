@@ -12,7 +12,7 @@ import pytest
 
 from codecall.options import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript import policy
-from codecall.sandbox.agentscript.diagnosis.hints import NO_ERROR, REMEDIES
+from codecall.sandbox.agentscript.diagnosis.hints import HINT_RULES, NOT_AN_ERROR_HINT
 from codecall.sandbox.agentscript.policy import ERROR_KINDS, RUNTIME_NAMES, Row, Rules
 from tests.printing import Printers, print_into, printed_in, table, words
 
@@ -99,8 +99,8 @@ def texts() -> str:
 
 
 def remedies() -> str:
-    rows = [(row.cause, row.hint.format_map(_Names())) for row in REMEDIES]
-    return table(("what went wrong", "hint"), [*rows, ("what was thrown is no error", NO_ERROR)])
+    rows = [(row.name, row.hint.format_map(_Names())) for row in HINT_RULES]
+    return table(("what went wrong", "hint"), [*rows, ("what was thrown is no error", NOT_AN_ERROR_HINT)])
 
 
 class _Names(dict[str, str]):

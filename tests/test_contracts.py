@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from codecall.schema.partial import Gap, Partial, Some
-from codecall.schema.validation import MAX_STEPS, RULES, breaches, missing, problems
+from codecall.schema.partial import PartialArray, PartialObject, Unknown
+from codecall.schema.validation import MAX_STEPS, RULES, find_missing, find_violations, violation_problems
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -29,7 +29,7 @@ SCHEMA: dict[str, Any] = {
 WRONG: list[tuple[str, dict[str, object], list[tuple[str, str]]]] = [
     ("missing", {}, [("id", "Field required")]),
     ("unknown", {"id": 1, "idd": 2}, [("idd", "Unknown parameter")]),
-    ("unknown", {"id": 1, "idd": Gap.PRESENT}, [("idd", "Unknown parameter")]),
+    ("unknown", {"id": 1, "idd": Unknown.PRESENT}, [("idd", "Unknown parameter")]),
     ("type", {"id": {}}, [("id", "Wrong type")]),
     ("type", {"id": []}, [("id", "Wrong type")]),
     ("type", {"id": 1, "tags": 5}, [("tags", "Wrong type")]),
@@ -46,7 +46,7 @@ WRONG: list[tuple[str, dict[str, object], list[tuple[str, str]]]] = [
 @pytest.mark.parametrize(("rule", "given", "said"), WRONG, ids=[str(given) for _, given, _ in WRONG])
 def test_what_is_wrong(rule: str, given: dict[str, object], said: list[tuple[str, str]]) -> None:
     assert rule in RULES
-    assert [(".".join(map(str, path)), message) for path, message in breaches(given, SCHEMA)] == said
+    assert [(".".join(map(str, path)), message) for path, message in find_violations(given, SCHEMA)] == said
 
 
 def test_every_rule_has_an_example() -> None:
@@ -58,15 +58,15 @@ OPEN: list[dict[str, object]] = [
     {"id": "5"},
     {"id": None},
     {"id": True},
-    {"id": Gap.PERHAPS},
-    {"id": 1, "idd": Gap.PERHAPS},
-    Partial(),
-    Partial(stage="won"),
+    {"id": Unknown.MAYBE_ABSENT},
+    {"id": 1, "idd": Unknown.MAYBE_ABSENT},
+    PartialObject(),
+    PartialObject(stage="won"),
     {"id": 1, "stage": " WON "},
     {"id": 1, "tags": '["a"]'},
     {"id": 1, "tags": {"0": "a"}},
-    {"id": 1, "tags": Some([Gap.PRESENT])},
-    {"id": 1, "filter": Partial()},
+    {"id": 1, "tags": PartialArray([Unknown.PRESENT])},
+    {"id": 1, "filter": PartialObject()},
     {"id": 1, "filter": []},
     {"id": 1, "level": "2.5"},
     {"id": 1, "level": 1},
@@ -77,21 +77,21 @@ OPEN: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("given", OPEN, ids=str)
 def test_what_may_be_right(given: dict[str, object]) -> None:
-    assert breaches(given, SCHEMA) == []
+    assert find_violations(given, SCHEMA) == []
 
 
 def test_an_unknown_parameter_may_be_the_missing_one() -> None:
     schema = {**SCHEMA, "additionalProperties": True}
-    assert breaches({"idd": 1}, schema) == []
-    assert missing({"idd": 1}, SCHEMA) == []
-    assert [path for path, _ in missing({"stage": "lost"}, SCHEMA)] == [("id",)]
-    assert missing({}, {**SCHEMA, "allOf": []}) == []
-    assert missing(Partial(), SCHEMA) == []
-    assert missing({}, {"required": ["a"]}) == []
+    assert find_violations({"idd": 1}, schema) == []
+    assert find_missing({"idd": 1}, SCHEMA) == []
+    assert [path for path, _ in find_missing({"stage": "lost"}, SCHEMA)] == [("id",)]
+    assert find_missing({}, {**SCHEMA, "allOf": []}) == []
+    assert find_missing(PartialObject(), SCHEMA) == []
+    assert find_missing({}, {"required": ["a"]}) == []
 
 
 def test_a_problem_says_what_is_expected() -> None:
-    assert problems(breaches({"stage": "lost"}, SCHEMA), SCHEMA) == [
+    assert violation_problems(find_violations({"stage": "lost"}, SCHEMA), SCHEMA) == [
         {"field": "id", "message": "Field required", "expected": "integer"},
         {"field": "stage", "message": "Not one of the allowed values", "expected": "one of 'open', 'won'"},
     ]
@@ -110,10 +110,10 @@ def test_a_problem_says_what_is_expected() -> None:
     ],
 )
 def test_schemas_without_sense_say_nothing(schema: dict[str, Any]) -> None:
-    assert breaches({"a": [{}] * 10}, schema) == []
+    assert find_violations({"a": [{}] * 10}, schema) == []
 
 
 def test_only_so_much_is_looked_at() -> None:
     schema = {"properties": {"a": {"items": {"type": "string"}}}}
-    assert breaches({"a": [{}] * 10}, schema)
-    assert breaches({"a": [{}] * MAX_STEPS}, schema) == []
+    assert find_violations({"a": [{}] * 10}, schema)
+    assert find_violations({"a": [{}] * MAX_STEPS}, schema) == []

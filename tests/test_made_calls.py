@@ -14,7 +14,14 @@ import pytest
 from fastmcp import Client, FastMCP
 
 from codecall import CodeCallPlugin, Enclave
-from codecall.envelopes import EXECUTE_SCHEMA, FEW_CHARS, MAX_INPUT_KEPT, MAX_TOLD, MadeCall, told
+from codecall.envelopes import (
+    EXECUTE_SCHEMA,
+    MAX_LISTED_CALLS,
+    MAX_STORED_INPUT_CHARS,
+    SHORT_INPUT_CHARS,
+    CallRecord,
+    calls_body,
+)
 
 Answer = dict[str, Any]
 SECRET = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
@@ -120,8 +127,8 @@ async def test_calls_of_an_enclave_without_a_server_are_told_too():
 Outcome = Literal["ok", "error", "unfinished", "not_started"]
 
 
-def made(number: int, outcome: Outcome, text: str = "x" * 300) -> MadeCall:
-    call = MadeCall(number, "tool", "t" * 256, text[:MAX_INPUT_KEPT], len(text))
+def made(number: int, outcome: Outcome, text: str = "x" * 300) -> CallRecord:
+    call = CallRecord(number, "tool", "t" * 256, text[:MAX_STORED_INPUT_CHARS], len(text))
     if outcome != "not_started":
         call.start()
     if outcome in ("ok", "error"):
@@ -132,17 +139,17 @@ def made(number: int, outcome: Outcome, text: str = "x" * 300) -> MadeCall:
 def test_a_long_list_is_bounded_and_says_what_is_not_in_it():
     outcomes: list[Outcome] = ["error" if number == 3 else "ok" for number in range(1, 901)]
     outcomes += ["unfinished"] * 20 + ["not_started"] * 80
-    body = told([made(number, outcome) for number, outcome in enumerate(outcomes, 1)])
+    body = calls_body([made(number, outcome) for number, outcome in enumerate(outcomes, 1)])
     calls = body["calls"]
-    assert len(calls) == MAX_TOLD
+    assert len(calls) == MAX_LISTED_CALLS
     # Those that need looking at, and the latest that went well.
     assert [call["number"] for call in calls] == [3, *range(822, 921)]
     assert body["callsLeftOut"] == {"ok": 820, "not_started": 80}
-    assert calls[0]["input"] == "x" * FEW_CHARS + f"…[{300 - FEW_CHARS} more characters]"
+    assert calls[0]["input"] == "x" * SHORT_INPUT_CHARS + f"…[{300 - SHORT_INPUT_CHARS} more characters]"
     assert len(json.dumps(body)) < 60_000
 
 
 def test_a_short_list_is_whole():
-    body = told([made(number, "ok") for number in range(1, 4)])
+    body = calls_body([made(number, "ok") for number in range(1, 4)])
     assert "callsLeftOut" not in body
     assert [len(call["input"]) for call in body["calls"]] == [len("x" * 200 + "…[100 more characters]")] * 3

@@ -15,11 +15,11 @@ from codecall.namespaces import (
     MAX_NAME_CHARS,
     MAX_TABLE,
     Ambiguous,
-    Found,
-    Lookup,
+    NamespaceLookup,
+    NamespaceMember,
     Namespaces,
-    path_of,
-    written,
+    javascript_name,
+    namespace_path,
 )
 from codecall.sandbox.agentscript.policy import NEVER_MEMBERS
 
@@ -35,7 +35,7 @@ def near(name: str, names: object) -> list[str]:
 
 
 def of(*names: str, app: str = "") -> Namespaces:
-    return Namespaces.of((name, app) for name in names)
+    return Namespaces.from_tools((name, app) for name in names)
 
 
 @pytest.mark.parametrize(
@@ -137,32 +137,32 @@ def test_names_the_engine_reads_are_no_members() -> None:
 
 
 def test_a_missing_member_is_explained() -> None:
-    lookup = Lookup(anything, near)
+    lookup = NamespaceLookup(anything, near)
     spaces = of("users:get", "users:create", "users:list")
-    assert lookup.member(spaces, "users", "list") == Found(tool="users:list")
-    assert lookup.member(spaces, "users", "lst") == Found(missing="users.lst")
+    assert lookup.member(spaces, "users", "list") == NamespaceMember(tool="users:list")
+    assert lookup.member(spaces, "users", "lst") == NamespaceMember(missing="users.lst")
     missing = lookup.missing("users.lst")
     assert missing == ("users has no tool 'lst'; it has: get, create, list", None)
-    assert lookup.member(spaces, "users", "lister").told() == {"missing": "users.lister"}
+    assert lookup.member(spaces, "users", "lister").as_dict() == {"missing": "users.lister"}
     missing = lookup.missing("users.lister")
     assert missing == ("users has no tool 'lister'; it has: list, get, create", "Did you mean users.list?")
     assert lookup.missing("users.other") is None
 
 
 def test_only_what_may_be_called_is_told() -> None:
-    lookup = Lookup(lambda name: name.endswith("open"), near)
+    lookup = NamespaceLookup(lambda name: name.endswith("open"), near)
     spaces = of("u:shut", "u:open", "u:part.open", "u:part.shut")
     lookup.member(spaces, "u", "shot")
     missing = lookup.missing("u.shot")
     assert missing is not None
     assert missing.message == "u has no tool 'shot'; it has: open, part.open"
-    closed = Lookup(lambda name: False, near)
+    closed = NamespaceLookup(lambda name: False, near)
     closed.member(spaces, "u", "shot")
     assert closed.missing("u.shot") == ("u has no tool 'shot'", None)
 
 
 def test_long_lists_say_how_many_more_there_are() -> None:
-    lookup = Lookup(anything, near)
+    lookup = NamespaceLookup(anything, near)
     lookup.member(of(*(f"u:m{n}" for n in range(500))), "u", "x")
     missing = lookup.missing("u.x")
     assert missing is not None
@@ -170,35 +170,37 @@ def test_long_lists_say_how_many_more_there_are() -> None:
 
 
 def test_few_missing_members_are_explained() -> None:
-    lookup = Lookup(anything, near)
+    lookup = NamespaceLookup(anything, near)
     spaces = of("u:list")
     for n in range(1000):
-        assert lookup.member(spaces, "u", f"x{n}") == Found(missing=f"u.x{n}")
+        assert lookup.member(spaces, "u", f"x{n}") == NamespaceMember(missing=f"u.x{n}")
     assert lookup.missing(f"u.x{MAX_MISSING - 1}") is not None
     assert lookup.missing(f"u.x{MAX_MISSING}") is None
 
 
 def test_the_table_of_all_tools() -> None:
-    lookup = Lookup(anything, near)
+    lookup = NamespaceLookup(anything, near)
     spaces = of("users:list", "github/issues/create")
-    assert lookup.member(spaces, "", "users:list", exists=True) == Found(tool="users:list")
-    assert lookup.member(spaces, "", "users") == Found(space="users")
-    assert lookup.member(spaces, "", "github/issues") == Found(space="github.issues")
-    assert lookup.member(spaces, "github", "issues") == Found(space="github.issues")
-    assert lookup.member(spaces, "", "nobody") == Found(missing="nobody")
+    assert lookup.member(spaces, "", "users:list", exists=True) == NamespaceMember(tool="users:list")
+    assert lookup.member(spaces, "", "users") == NamespaceMember(namespace="users")
+    assert lookup.member(spaces, "", "github/issues") == NamespaceMember(namespace="github.issues")
+    assert lookup.member(spaces, "github", "issues") == NamespaceMember(namespace="github.issues")
+    assert lookup.member(spaces, "", "nobody") == NamespaceMember(missing="nobody")
     assert lookup.missing("nobody") is None
 
 
 def test_what_is_no_namespace_names_those_it_may_be() -> None:
-    lookup = Lookup(lambda name: name != "github_secret", near)
-    spaces = Namespaces.of([("users:list", ""), ("github_secret", ""), ("github_create", ""), ("github_more", "")])
-    assert lookup.space(spaces, "usr") == {"near": ["users"], "tools": []}
-    assert lookup.space(spaces, "github") == {"near": [], "tools": ["github_create"]}
-    assert lookup.space(spaces, "users") == {"members": {"list": "users:list"}}
+    lookup = NamespaceLookup(lambda name: name != "github_secret", near)
+    spaces = Namespaces.from_tools(
+        [("users:list", ""), ("github_secret", ""), ("github_create", ""), ("github_more", "")]
+    )
+    assert lookup.namespace(spaces, "usr") == {"near": ["users"], "tools": []}
+    assert lookup.namespace(spaces, "github") == {"near": [], "tools": ["github_create"]}
+    assert lookup.namespace(spaces, "users") == {"members": {"list": "users:list"}}
 
 
 def test_messages_show_names_as_they_are_told_to() -> None:
-    lookup = Lookup(anything, near, lambda text: text.replace("\n", "\\n"))
+    lookup = NamespaceLookup(anything, near, lambda text: text.replace("\n", "\\n"))
     lookup.member(of("u:a\nb"), "u", "a\nc")
     assert "\n" not in str(lookup.missing("u.a\nc"))
 
@@ -209,13 +211,13 @@ names = st.text(st.sampled_from("ab1:./-_$é \n'"), max_size=12)
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(names, st.sampled_from(["", "a", "ab", "a-b"])), max_size=6), names, names)
 def test_whatever_is_found_is_a_tool(tools: list[tuple[str, str]], path: str, member: str) -> None:
-    spaces = Namespaces.of(tools)
-    lookup = Lookup(anything, near)
+    spaces = Namespaces.from_tools(tools)
+    lookup = NamespaceLookup(anything, near)
     known = {name for name, _ in tools}
     found = lookup.member(spaces, path, member, exists=not path and member in known)
-    assert sum(map(bool, found)) == 1 or found == Found() == Found(missing=member)
+    assert sum(map(bool, found)) == 1 or found == NamespaceMember() == NamespaceMember(missing=member)
     assert not found.tool or found.tool in known
-    assert not found.space or found.space in spaces
+    assert not found.namespace or found.namespace in spaces
     for root in spaces.roots():
         assert all(tool in known for tool in spaces.table(root, anything).values())
         for name in spaces.members(root):
@@ -225,13 +227,13 @@ def test_whatever_is_found_is_a_tool(tools: list[tuple[str, str]], path: str, me
 
 @given(st.text(max_size=20))
 def test_written_names_are_stable(text: str) -> None:
-    assert written(written(text)) == written(text)
-    assert path_of(path_of(text)) == path_of(text)
+    assert javascript_name(javascript_name(text)) == javascript_name(text)
+    assert namespace_path(namespace_path(text)) == namespace_path(text)
 
 
 def test_many_tools_take_little_time() -> None:
     tools = [(f"app{n % 100}_thing{n}_list", f"app{n % 100}") for n in range(10_000)]
     began = time.process_time()
-    spaces = Namespaces.of(tools)
+    spaces = Namespaces.from_tools(tools)
     assert len(spaces.roots()) == 100
     assert time.process_time() - began < 1

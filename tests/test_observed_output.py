@@ -355,7 +355,7 @@ def test_the_page_on_security_says_the_bounds():
     for said in (
         f"first {beginnings.MAX_CHARS // 1024} KiB",
         f"longer than {fieldnames.MAX_NAME_CHARS} characters",
-        f"more than {outlines.MAX_NAMES}",
-        f"kept there for {observed_store.KEPT_DAYS} days",
+        f"more than {outlines.MAX_FIELDS}",
+        f"kept there for {observed_store.TTL_DAYS} days",
     ):
         assert said in section

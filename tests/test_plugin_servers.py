@@ -331,7 +331,7 @@ async def test_authorization_over_http_never_widens(token: str, expected: tuple[
             assert "wipe" not in str(described.get("suggestions"))
 
 
-async def test_two_callers_of_one_server_share_no_catalogue() -> None:
+async def test_two_callers_of_one_server_share_no_catalog() -> None:
     server = guarded()
     async with asgi_client(server, auth="admin") as admin:
         assert set(await overview(admin)) == {"public", "wipe", "sub_inner"}

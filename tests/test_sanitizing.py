@@ -23,7 +23,7 @@ from codecall.redaction.patterns import (
     MAX_TEXT_CHARS,
     PATTERNS,
     STACK,
-    Row,
+    RedactionRule,
     clean_error,
     clean_text,
     clean_value,
@@ -35,21 +35,21 @@ OFF = SanitizationOptions(remove_stack_traces=False, remove_file_paths=False)
 
 
 @pytest.mark.parametrize("row", PATTERNS, ids=lambda row: row.name)
-def test_each_row_does_what_its_example_says(row: Row) -> None:
-    assert clean_text(row.example, ON) == row.cleaned
+def test_each_row_does_what_its_example_says(row: RedactionRule) -> None:
+    assert clean_text(row.example, ON) == row.expected
 
 
 @pytest.mark.parametrize("row", PATTERNS, ids=lambda row: row.name)
-def test_each_row_is_what_removes_its_example(row: Row) -> None:
+def test_each_row_is_what_removes_its_example(row: RedactionRule) -> None:
     assert row.pattern.search(row.example)
 
 
 @pytest.mark.parametrize("row", PATTERNS, ids=lambda row: row.name)
-def test_each_row_obeys_its_switch(row: Row) -> None:
+def test_each_row_obeys_its_switch(row: RedactionRule) -> None:
     assert clean_text(row.example, OFF) == row.example
-    others = {"remove_stack_traces": True, "remove_file_paths": True, row.switch: False}
+    others = {"remove_stack_traces": True, "remove_file_paths": True, row.option: False}
     assert (
-        row.pattern.search(clean_text(row.example, SanitizationOptions(**others))) or row.switch == "remove_file_paths"
+        row.pattern.search(clean_text(row.example, SanitizationOptions(**others))) or row.option == "remove_file_paths"
     )
 
 
@@ -209,7 +209,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("row", PATTERNS, ids=lambda row: row.name)
-def test_each_pattern_takes_linear_time(row: Row) -> None:
+def test_each_pattern_takes_linear_time(row: RedactionRule) -> None:
     """No repetition of a hostile piece, alone or in a pair, makes one row take longer than 100 ms."""
     for first in HOSTILE:
         for second in (first, "a", "/", " "):
@@ -300,10 +300,10 @@ def test_what_is_clean_by_some_rules_is_not_by_others() -> None:
 
 
 @pytest.mark.parametrize("row", PATTERNS, ids=lambda row: row.name)
-def test_a_text_that_has_lost_something_is_not_kept(row: Row) -> None:
+def test_a_text_that_has_lost_something_is_not_kept(row: RedactionRule) -> None:
     sanitizing._CLEAN.clear()
     for _ in range(2):
-        assert clean_text(row.example, ON) == row.cleaned
+        assert clean_text(row.example, ON) == row.expected
         assert not kept(row.example)
 
 

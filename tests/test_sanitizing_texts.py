@@ -13,7 +13,15 @@ import json
 import pytest
 
 from codecall.options import SanitizationOptions
-from codecall.redaction.patterns import CREDENTIAL, ENVIRONMENT, MODULE, PATTERNS, Row, clean_text, clean_value
+from codecall.redaction.patterns import (
+    CREDENTIAL,
+    ENVIRONMENT,
+    MODULE,
+    PATTERNS,
+    RedactionRule,
+    clean_text,
+    clean_value,
+)
 
 ON = SanitizationOptions()
 OFF = SanitizationOptions(remove_stack_traces=False, remove_file_paths=False)
@@ -804,10 +812,10 @@ UNSEEN = ["\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u202e", "\x1b[31m"
 
 @pytest.mark.parametrize("row", PATTERNS, ids=lambda row: row.name)
 @pytest.mark.parametrize("unseen", UNSEEN, ids=ascii)
-def test_what_nobody_sees_hides_nothing(row: Row, unseen: str) -> None:
+def test_what_nobody_sees_hides_nothing(row: RedactionRule, unseen: str) -> None:
     for step in (1, 3):
         hidden = unseen.join(row.example[at : at + step] for at in range(0, len(row.example), step))
-        assert clean_text(hidden, ON) == row.cleaned
+        assert clean_text(hidden, ON) == row.expected
 
 
 def test_what_nobody_sees_stays_where_there_is_nothing_to_hide() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from codecall.catalog.uris import MAX_STEPS
+from codecall.catalog.uris import MAX_MATCH_STEPS
 from codecall.meta_tools.execute import MAX_CONTEXT_BYTES
 from codecall.options import PRESET_NAMES, ResultsOptions, load_preset
 from codecall.redaction.patterns import MAX_TEXT_CHARS, PATTERNS
@@ -145,7 +145,7 @@ def bounds() -> str:
         ),
         (
             "pieces a frame may arrive in",
-            f"{pipe.FEWEST_PIECES}, and one more for each {pipe.SMALLEST_PIECE} bytes of it",
+            f"{pipe.MIN_FRAGMENTS}, and one more for each {pipe.MIN_FRAGMENT_BYTES} bytes of it",
             "`MESSAGE_FLOOD`",
         ),
         ("tool calls in one frame", f"{wire.MAX_CALLS_PER_FRAME:,}", "`TOO_MANY_PENDING_CALLS`"),
@@ -156,7 +156,7 @@ def bounds() -> str:
             "no new turn, no new call",
         ),
         ("questions about tools", f"{questions.MAX_QUESTIONS:,}", "`MESSAGE_FLOOD`"),
-        ("namespaces a script uses", questions.MAX_SPACES, "`MESSAGE_FLOOD`"),
+        ("namespaces a script uses", questions.MAX_NAMESPACES, "`MESSAGE_FLOOD`"),
         ("time a worker may leave a message unread", f"{pipe.UNREAD_MS:,} ms", "`WORKER_TIMEOUT`"),
         (
             "name of a tool or a prompt",
@@ -170,7 +170,7 @@ def bounds() -> str:
         ),
         (
             "comparing a URI with templates",
-            f"{MAX_STEPS:,} steps for all of the server's together, about 2 ms",
+            f"{MAX_MATCH_STEPS:,} steps for all of the server's together, about 2 ms",
             "`RESOURCE_NOT_FOUND`",
         ),
         ("one error text", f"{MAX_TEXT_CHARS:,} characters", "cut, with a mark that says by how much"),
@@ -182,7 +182,7 @@ def removed() -> str:
     rows: list[tuple[str, str, str]] = []
     for row in PATTERNS:
         marks = list(dict.fromkeys(re.findall(r"\[[a-z][a-z ]+\]", row.mark)))
-        rows.append((row.name, words(marks) or "nothing", f"`{row.switch}`"))
+        rows.append((row.name, words(marks) or "nothing", f"`{row.option}`"))
     return table(("what error texts lose", "stands in its place", "option"), rows)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Turns:
+class LoopTurns:
     """Counts them."""
 
     count = 0
@@ -20,9 +20,9 @@ class Turns:
 
 
 @contextmanager
-def turns_of_others() -> Iterator[Turns]:
+def count_loop_turns() -> Iterator[LoopTurns]:
     """Within this somebody else takes every turn there is."""
-    turns = Turns()
+    turns = LoopTurns()
     task = asyncio.create_task(turns.take())
     try:
         yield turns

@@ -9,7 +9,7 @@ from typing import Any
 
 from codecall.envelopes import ExecutionResult
 from codecall.namespaces import Namespaces
-from codecall.sandbox.agentscript.validator.names import Space
+from codecall.sandbox.agentscript.validator.names import NamespaceInfo
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.worker import jail, syscalls
 
@@ -18,7 +18,7 @@ TOOLS = ("echo", "users:list", "fail", "secret:read", "big", "hostile")
 ALLOWED = (*(name for name in TOOLS if name != "secret:read"), "data://open/*", "hello")
 """What the attack may call, read and get."""
 
-SPACES = Namespaces.of((name, "") for name in TOOLS)
+SPACES = Namespaces.from_tools((name, "") for name in TOOLS)
 
 USERS = [
     {"id": "u1", "name": "Ada", "role": "owner"},
@@ -75,9 +75,9 @@ class Canaries:
         assert result.value == 6, result.error
 
 
-def find_spaces(names: Sequence[str]) -> dict[str, Space]:
+def find_spaces(names: Sequence[str]) -> dict[str, NamespaceInfo]:
     """What the guard hears of the server's namespaces."""
-    return {name: Space(members={} if name in SPACES else None) for name in names}
+    return {name: NamespaceInfo(members={} if name in SPACES else None) for name in names}
 
 
 async def attacked(

@@ -19,7 +19,7 @@ from codecall.errors import LimitExceeded, ScriptRefused, ScriptTimeoutError, Wo
 from codecall.options import PRESET_ENVIRONMENT_VARIABLE, PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript.checked import Finding
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import Refused, read
+from codecall.sandbox.agentscript.validate import InvalidScript, validate_script
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import Failure, Program, Refusal, ScriptFileError, findings_mismatch, mismatch, read_programs
 from tests_security.attacking import Canaries, attacked, find_spaces
@@ -67,8 +67,8 @@ def is_honest(program: Program) -> bool:
 
 def findings(program: Program, preset: str) -> list[Finding]:
     try:
-        read(program.source, Rules.of(load_preset(preset)), spaces=find_spaces)
-    except Refused as refused:
+        validate_script(program.source, Rules.from_limits(load_preset(preset)), find_namespaces=find_spaces)
+    except InvalidScript as refused:
         return refused.findings
     return []
 

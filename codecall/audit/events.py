@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from codecall.audit.values import named, recorded
-from codecall.envelopes import ExecutionResult, MadeCall, Stats
+from codecall.audit.values import call_subject, redact_value
+from codecall.envelopes import CallRecord, ExecutionResult, Stats
 from codecall.errors import CodeCallError, IllegalAccess
 from codecall.jsonio.decode import sha256
 from codecall.options import Preset
@@ -33,7 +33,7 @@ EventName = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class TraceContext:
     """Where an event belongs in OpenTelemetry."""
 
     trace_id: int
@@ -54,7 +54,7 @@ class AuditEvent:
     """Whose run it is: a hash, the same for the same caller."""
     fields: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """What else there is to say: JSON data, by names in snake_case. None stands for what is not known."""
-    trace: Trace | None = None
+    trace: TraceContext | None = None
     """The span it happened in."""
     held: int = field(default=0, repr=False, compare=False)
     """Characters that it keeps in memory, about; not part of what is told."""
@@ -95,7 +95,7 @@ Fields = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RunDetails:
     """What is known of a run before it begins."""
 
     run_id: str
@@ -110,7 +110,7 @@ class Recorded:
     resume_from: str | None = None
 
 
-def start_fields(run: Recorded, script: str | None) -> Fields:
+def start_fields(run: RunDetails, script: str | None) -> Fields:
     """What is told of a run that begins. `script`: its text without credentials; None: only its hash is told."""
     told: Fields = {
         "script_sha256": sha256(run.script),
@@ -126,7 +126,7 @@ def start_fields(run: Recorded, script: str | None) -> Fields:
     return told
 
 
-def call_fields(made: MadeCall, began: float | None, *, whole: bool) -> Fields:
+def call_fields(made: CallRecord, began: float | None, *, full_uri: bool) -> Fields:
     """What is told of a call, but for its input and its value.
 
     Args:
@@ -137,7 +137,7 @@ def call_fields(made: MadeCall, began: float | None, *, whole: bool) -> Fields:
     started = made.started
     return {
         "number": made.number,
-        **named(made, whole=whole),
+        **call_subject(made, full_uri=full_uri),
         "input_chars": made.input_chars,
         "outcome": made.outcome,
         "code": made.code,
@@ -165,7 +165,7 @@ def end_fields(
     result: ExecutionResult,
     preset: Preset,
     console: Sequence[tuple[float, str]] | None,
-    keep: Callable[[object], object] = recorded,
+    keep: Callable[[object], object] = redact_value,
 ) -> Fields:
     """What is told of a run that has ended with a result.
 
@@ -183,7 +183,7 @@ def end_fields(
         "calls_failed": sum(call.outcome == "error" for call in result.calls),
         "calls_reused": sum(call.reused for call in result.calls),
         "result_bytes": large.size if large is not None else None,
-        **used(result.stats, preset),
+        **usage_fields(result.stats, preset),
         "returned_bytes": returned_bytes(result),
         "max_returned_bytes": preset.max_result_bytes,
         "max_memory_mb": preset.memory_mb,
@@ -197,7 +197,7 @@ def end_fields(
     return told
 
 
-def used(stats: Stats, preset: Preset) -> Fields:
+def usage_fields(stats: Stats, preset: Preset) -> Fields:
     """What a run used, and of how much."""
     return {
         "script_ms": round(stats.script_ms, 3),

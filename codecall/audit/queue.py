@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from codecall.audit.events import AuditEvent
-from codecall.concurrency import in_own_thread, within
+from codecall.concurrency import run_in_daemon_thread, with_timeout
 
 logger = logging.getLogger("codecall")
 
@@ -49,7 +49,7 @@ COMPLAINT_SECONDS: Final = 60.0
 """The log says of each sink at most so often that it loses events."""
 
 
-class Losses:
+class DropCounter:
     """What one sink has missed.
 
     Args:
@@ -74,19 +74,19 @@ class Losses:
             self._complained = now
         logger.error("audit: %s has missed %d events so far (%s)", self.name, self.count, why)
 
-    def event(self) -> tuple[AuditEvent, int] | None:
+    def unreported_event(self) -> tuple[AuditEvent, int] | None:
         """What tells the sink of those it has not been told of, and how many those are in all."""
         missing = self.count - self._told
         if not missing:
             return None
         return AuditEvent("codecall.audit.lost", time.time(), fields={"events": missing}), self.count
 
-    def told(self, count: int) -> None:
+    def mark_reported(self, count: int) -> None:
         """The sink has been told of so many in all."""
         self._told = count
 
 
-class Belt(Generic[T]):
+class QueueWorker(Generic[T]):
     """A queue that a thread of its own works off; the thread ends when there is nothing to do.
 
     Args:
@@ -141,16 +141,16 @@ class Belt(Generic[T]):
                     return not (self._queue or self._busy)
         return True
 
-    async def flushed(self, seconds: float) -> int:
+    async def flush_async(self, seconds: float) -> int:
         """`flush` on the event loop, though all threads of asyncio be taken; how many things are left."""
         try:
-            await in_own_thread(seconds + 1, lambda: self.flush(seconds))
+            await run_in_daemon_thread(seconds + 1, lambda: self.flush(seconds))
         except (TimeoutError, RuntimeError) as failure:
             logger.warning("audit: cannot wait for what is still to be written (%s)", failure)
-        return self.waiting
+        return self.pending
 
     @property
-    def waiting(self) -> int:
+    def pending(self) -> int:
         """Things that have not been carried yet."""
         return len(self._queue) + self._busy
 
@@ -176,13 +176,13 @@ class Belt(Generic[T]):
             return (item,)
 
 
-class ThreadLane:
+class ThreadSinkQueue:
     """The way to a plain sink."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self.losses = Losses(_name(sink))
-        self._belt = Belt[AuditEvent](f"codecall audit: {self.losses.name}", self._carry, self.losses.add)
+        self.drops = DropCounter(_name(sink))
+        self._belt = QueueWorker[AuditEvent](f"codecall audit: {self.drops.name}", self._carry, self.drops.add)
 
     def put(self, event: AuditEvent, _loop: asyncio.AbstractEventLoop) -> None:
         """Tell the sink when its turn comes."""
@@ -190,12 +190,12 @@ class ThreadLane:
 
     async def flush(self, seconds: float) -> int:
         """Wait until the sink has been told of all, for so long at most; of how many it has not."""
-        return await self._belt.flushed(seconds)
+        return await self._belt.flush_async(seconds)
 
     def _carry(self, event: AuditEvent) -> None:
-        if (missing := self.losses.event()) is not None:
+        if (missing := self.drops.unreported_event()) is not None:
             self._tell(missing[0])
-            self.losses.told(missing[1])
+            self.drops.mark_reported(missing[1])
         self._tell(event)
 
     def _tell(self, event: AuditEvent) -> None:
@@ -214,12 +214,12 @@ class _Queue:
         """Characters of them."""
 
 
-class TaskLane:
+class TaskSinkQueue:
     """The way to an async sink: a task on the event loop of the run."""
 
     def __init__(self, sink: Callable[[AuditEvent], Awaitable[object]]) -> None:
         self._sink = sink
-        self.losses = Losses(_name(sink))
+        self.drops = DropCounter(_name(sink))
         self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
         self._tasks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = WeakKeyDictionary()
 
@@ -228,10 +228,10 @@ class TaskLane:
         try:
             loop.call_soon_threadsafe(self._put, event, loop, context=contextvars.Context())
         except RuntimeError:
-            self.losses.add(1, "the event loop has ended")
+            self.drops.add(1, "the event loop has ended")
 
     async def flush(self, seconds: float) -> int:
-        """As of `ThreadLane`, for this event loop."""
+        """As of `ThreadSinkQueue`, for this event loop."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(0)  # what other threads have put is in the queue then
         task = self._tasks.get(loop)
@@ -242,7 +242,7 @@ class TaskLane:
     def _put(self, event: AuditEvent, loop: asyncio.AbstractEventLoop) -> None:
         queue = self._queues.setdefault(loop, _Queue())
         if len(queue.events) >= MAX_QUEUED or queue.held + event.held > MAX_HELD:
-            self.losses.add(1, f"{len(queue.events):,} are waiting, {queue.held:,} characters")
+            self.drops.add(1, f"{len(queue.events):,} are waiting, {queue.held:,} characters")
             return
         queue.events.append(event)
         queue.held += event.held
@@ -255,14 +255,14 @@ class TaskLane:
             event = queue.events.popleft()
             queue.held -= event.held
             try:
-                if (missing := self.losses.event()) is not None:
-                    await within(ASYNC_SECONDS, self._told(missing[0]))
-                    self.losses.told(missing[1])
-                await within(ASYNC_SECONDS, self._told(event))
+                if (missing := self.drops.unreported_event()) is not None:
+                    await with_timeout(ASYNC_SECONDS, self._told(missing[0]))
+                    self.drops.mark_reported(missing[1])
+                await with_timeout(ASYNC_SECONDS, self._told(event))
             except Exception as failure:
-                self.losses.add(1, _said(failure))
+                self.drops.add(1, _said(failure))
             except asyncio.CancelledError:
-                self.losses.add(1 + len(queue.events), "the event loop has ended")
+                self.drops.add(1 + len(queue.events), "the event loop has ended")
                 queue.events.clear()
                 queue.held = 0
                 raise
@@ -271,12 +271,12 @@ class TaskLane:
         await self._sink(event)
 
 
-def lane(sink: Sink) -> ThreadLane | TaskLane:
+def sink_queue(sink: Sink) -> ThreadSinkQueue | TaskSinkQueue:
     """The way to that sink."""
     call = getattr(sink, "__call__", None)  # noqa: B004 - the method, to see whether it is async
     if inspect.iscoroutinefunction(sink) or inspect.iscoroutinefunction(call):
-        return TaskLane(sink)  # pyright: ignore[reportArgumentType] - that is what was just seen
-    return ThreadLane(sink)
+        return TaskSinkQueue(sink)  # pyright: ignore[reportArgumentType] - that is what was just seen
+    return ThreadSinkQueue(sink)
 
 
 def _said(failure: BaseException) -> str:
@@ -287,7 +287,7 @@ def _name(sink: object) -> str:
     return getattr(sink, "__name__", None) or type(sink).__name__
 
 
-_BELTS: Final[WeakSet[Belt[Any]]] = WeakSet()
+_BELTS: Final[WeakSet[QueueWorker[Any]]] = WeakSet()
 
 
 @atexit.register
@@ -297,4 +297,4 @@ def _at_exit() -> None:
     # Twice: what makes events out of notes puts them on the belts of the sinks.
     for belt in [*_BELTS, *_BELTS]:
         if not belt.flush(max(0.0, ends - time.monotonic())):
-            logger.error("audit: %d events were not written when the process ended", belt.waiting)
+            logger.error("audit: %d events were not written when the process ended", belt.pending)

@@ -20,20 +20,20 @@ from codecall.audit.events import (
     AuditEvent,
     EventName,
     Fields,
-    Recorded,
-    Trace,
+    RunDetails,
+    TraceContext,
     call_fields,
     end_fields,
     refusal_fields,
     start_fields,
 )
-from codecall.audit.queue import FLUSH_SECONDS, Belt, Losses, Sink, lane
+from codecall.audit.queue import FLUSH_SECONDS, DropCounter, QueueWorker, Sink, sink_queue
 from codecall.audit.sinks import LoggingSink
-from codecall.audit.values import chars_of, named, recorded_json, recorded_script
-from codecall.envelopes import ExecutionResult, MadeCall
-from codecall.jsonio.decode import digest
+from codecall.audit.values import call_subject, estimate_chars, redact_json, redact_script
+from codecall.envelopes import CallRecord, ExecutionResult
+from codecall.jsonio.decode import canonical_digest
 from codecall.options import AuditOptions
-from codecall.sandbox.interfaces import Ending
+from codecall.sandbox.interfaces import OnCallEnd
 
 logger = logging.getLogger("codecall")
 
@@ -59,7 +59,7 @@ class _Note(NamedTuple):
     time: float
     run_id: str
     caller: str
-    trace: Trace | None
+    trace: TraceContext | None
     fields: Make
     loop: asyncio.AbstractEventLoop
 
@@ -74,20 +74,20 @@ class Audit:
     def __init__(self, options: AuditOptions) -> None:
         self.options = options
         sinks: tuple[Sink, ...] = (LoggingSink(),) if options.sinks is None else options.sinks
-        self._sinks = [(sink, lane(sink)) for sink in sinks]
-        self._losses = Losses("the record of runs")
+        self._sinks = [(sink, sink_queue(sink)) for sink in sinks]
+        self._losses = DropCounter("the record of runs")
         self._used = False
-        self._notes = Belt[_Note]("codecall audit", self._carry, self._losses.add)
+        self._notes = QueueWorker[_Note]("codecall audit", self._carry, self._losses.add)
 
     @property
-    def wanted(self) -> bool:
+    def enabled(self) -> bool:
         """Whether any sink would take an event."""
         return any(getattr(sink, "enabled", True) for sink, _ in self._sinks)
 
     @property
-    def lost(self) -> int:
+    def dropped(self) -> int:
         """Events so far that did not reach a sink, of all sinks."""
-        return self._losses.count + sum(lane.losses.count for _, lane in self._sinks)
+        return self._losses.count + sum(lane.drops.count for _, lane in self._sinks)
 
     def note(self, name: EventName, run_id: str, caller: str, fields: Make, held: int = 0) -> None:
         """Something happened, in the task in which it did.
@@ -103,16 +103,16 @@ class Audit:
         note = _Note(name, time.time(), run_id, caller, _trace(), fields, asyncio.get_running_loop())
         self._notes.put(note, held)
 
-    def invoked(self, caller: str, made: MadeCall, text: str, value: str | None) -> None:
+    def record_invoke(self, caller: str, made: CallRecord, text: str, value: str | None) -> None:
         """A call of `codecall:invoke` has ended; its input and its value, unless it failed, as JSON."""
-        self.called("invoke", f"invoke_{secrets.token_urlsafe(16)}", caller, made, (text, value))
+        self.record_call("invoke", f"invoke_{secrets.token_urlsafe(16)}", caller, made, (text, value))
 
-    def called(
+    def record_call(
         self,
         verb: Verb,
         run_id: str,
         caller: str,
-        made: MadeCall,
+        made: CallRecord,
         texts: tuple[str, str | None],
         *,
         began: float | None = None,
@@ -122,26 +122,31 @@ class Audit:
         options = self.options
 
         def fields() -> Fields:
-            told = call_fields(made, began, whole=options.include_arguments)
-            told["input_sha256"] = digest(text)
+            told = call_fields(made, began, full_uri=options.include_arguments)
+            told["input_sha256"] = canonical_digest(text)
             if options.include_arguments:
-                told["input"] = recorded_json(text)
+                told["input"] = redact_json(text)
             if value is not None:
-                told["result"] = recorded_json(value)
+                told["result"] = redact_json(value)
             return told
 
         ended, blocked = _CALLS[verb]
         self.note(ended, run_id, caller, fields, len(text) + len(value or ""))
         if made.code in BLOCKED_CALLS:
             whole = options.include_arguments
-            self.note(blocked, run_id, caller, lambda: {"what": "call", **named(made, whole=whole), "code": made.code})
+            self.note(
+                blocked,
+                run_id,
+                caller,
+                lambda: {"what": "call", **call_subject(made, full_uri=whole), "code": made.code},
+            )
 
     async def flush(self) -> None:
         """Wait until the sinks have been told of all; for `FLUSH_SECONDS` at most, and what is missing is logged."""
         if not self._used:
             return
         ends = time.monotonic() + FLUSH_SECONDS
-        await self._notes.flushed(FLUSH_SECONDS)
+        await self._notes.flush_async(FLUSH_SECONDS)
         for sink, way in self._sinks:
             try:
                 missing = await way.flush(max(0.0, ends - time.monotonic()))
@@ -152,21 +157,21 @@ class Audit:
 
     def _carry(self, note: _Note) -> None:
         fields = MappingProxyType(dict(note.fields()))
-        event = AuditEvent(note.name, note.time, note.run_id, note.caller, fields, note.trace, chars_of(fields))
+        event = AuditEvent(note.name, note.time, note.run_id, note.caller, fields, note.trace, estimate_chars(fields))
         for sink, way in self._sinks:
             if getattr(sink, "enabled", True):
                 way.put(event, note.loop)
 
 
 class RunRecord:
-    """Takes notes of one run; a `RunWatch`.
+    """Takes notes of one run; a `RunObserver`.
 
     Args:
         audit: where they go.
         run: the run.
     """
 
-    def __init__(self, audit: Audit, run: Recorded) -> None:
+    def __init__(self, audit: Audit, run: RunDetails) -> None:
         self._audit = audit
         self._run = run
         self._began = time.perf_counter()
@@ -174,41 +179,43 @@ class RunRecord:
         self._validation_ms: float | None = None
         self._console: list[tuple[float, str]] = []
 
-    def waiting(self) -> None:
-        """See `RunWatch.waiting`."""
+    def on_queued(self) -> None:
+        """See `RunObserver.waiting`."""
         self._began = time.perf_counter()
         run, whole = self._run, self._audit.options.include_arguments
-        self._note("codecall.execute.start", lambda: start_fields(run, recorded_script(run.script) if whole else None))
+        self._note("codecall.execute.start", lambda: start_fields(run, redact_script(run.script) if whole else None))
 
-    def running(self) -> None:
-        """See `RunWatch.running`."""
+    def on_started(self) -> None:
+        """See `RunObserver.running`."""
         self._queue_ms = _ms_since(self._began)
 
-    def checked(self, validation_ms: float) -> None:
-        """See `RunWatch.checked`."""
+    def on_validated(self, validation_ms: float) -> None:
+        """See `RunObserver.checked`."""
         self._validation_ms = round(validation_ms, 3)
 
-    def said(self, lines: Sequence[str]) -> None:
-        """See `RunWatch.said`. What scripts say is a value like others."""
+    def on_console(self, lines: Sequence[str]) -> None:
+        """See `RunObserver.said`. What scripts say is a value like others."""
         if self._audit.options.include_results:
             at_ms = _ms_since(self._began)
             self._console.extend((at_ms, line) for line in lines)
 
-    def calling(self, made: MadeCall, text: str) -> Ending | None:
-        """See `RunWatch.calling`."""
+    def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:
+        """See `RunObserver.calling`."""
         audit, run = self._audit, self._run
-        return lambda value: audit.called("execute", run.run_id, run.caller, made, (text, value), began=self._began)
+        return lambda value: audit.record_call(
+            "execute", run.run_id, run.caller, record, (input_json, value), began=self._began
+        )
 
-    def ended(self, result: ExecutionResult) -> None:
-        """See `RunWatch.ended`."""
+    def on_finished(self, result: ExecutionResult) -> None:
+        """See `RunObserver.ended`."""
         if result.status in REFUSED:
             self._note("codecall.execute.blocked", lambda: refusal_fields(result))
         ending, preset = self._ending(result.status), self._run.preset
         console = self._console if self._audit.options.include_results else None
         self._note("codecall.execute.complete", lambda: ending | end_fields(result, preset, console))
 
-    def cancelled(self) -> None:
-        """See `RunWatch.cancelled`."""
+    def on_cancelled(self) -> None:
+        """See `RunObserver.cancelled`."""
         ending = self._ending("cancelled")
         self._note("codecall.execute.complete", lambda: ending)
 
@@ -228,6 +235,6 @@ def _ms_since(began: float) -> float:
     return round((time.perf_counter() - began) * 1000, 3)
 
 
-def _trace() -> Trace | None:
+def _trace() -> TraceContext | None:
     span = get_current_span().get_span_context()
-    return Trace(span.trace_id, span.span_id, span.trace_flags) if span.is_valid else None
+    return TraceContext(span.trace_id, span.span_id, span.trace_flags) if span.is_valid else None

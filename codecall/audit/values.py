@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from codecall.envelopes import MadeCall
+from codecall.envelopes import CallRecord
 from codecall.jsonio.decode import MAX_SORTED, read_json, sha256
 from codecall.redaction.masking import Masker
 from codecall.redaction.patterns import CREDENTIAL, MAX_DEPTH, MAX_NODES, MAX_VALUE_CHARS
@@ -36,7 +36,7 @@ _KEY = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY.*?(?:-----END [A-Z ]{0,30
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ValueBounds:
     """How much of one value is kept."""
 
     read: int = MAX_READ
@@ -49,21 +49,21 @@ class Bounds:
     """Characters of one text."""
 
 
-RECORD: Final = Bounds()
+RECORD: Final = ValueBounds()
 """Of values in records."""
 
 
-def recorded_json(text: str, bounds: Bounds = RECORD, masker: Masker | None = None) -> object:
+def redact_json(text: str, bounds: ValueBounds = RECORD, masker: Masker | None = None) -> object:
     """The data of JSON text, for a record. `masker`: of the whole run, where that has one."""
     if len(text) > bounds.read:
         return {"__truncated": {"characters": len(text)}}
     try:
-        return recorded(read_json(text), bounds, masker)
+        return redact_value(read_json(text), bounds, masker)
     except (ValueError, RecursionError):
         return {"__unreadable": {"characters": len(text)}}
 
 
-def recorded(data: object, bounds: Bounds = RECORD, masker: Masker | None = None) -> object:
+def redact_value(data: object, bounds: ValueBounds = RECORD, masker: Masker | None = None) -> object:
     """JSON data for a record. What is too deep, too long or too much is a mark that says so."""
     bounded = _Left(bounds).cut(data, 0)
     masker = masker or Masker()
@@ -71,24 +71,24 @@ def recorded(data: object, bounds: Bounds = RECORD, masker: Masker | None = None
     return masker.mask(bounded, "", [])
 
 
-def recorded_script(script: str, masker: Masker | None = None) -> str:
+def redact_script(script: str, masker: Masker | None = None) -> str:
     """A script for a record, whole."""
     known = masker or Masker()
     return "".join(cast("str", known.mask(part, "", [])) for part in _parts(_KEY.sub(CREDENTIAL, script)))
 
 
-def named(made: MadeCall, *, whole: bool) -> dict[str, object]:
+def call_subject(made: CallRecord, *, full_uri: bool) -> dict[str, object]:
     """What a call called, for a record; of a resource's URI unless `whole` only what comes before the query."""
     name = made.name
     if made.called == "resource":
-        found = None if whole else _QUERY.search(name)
-        name = cast("str", recorded(name if found is None else name[: found.start()]))
+        found = None if full_uri else _QUERY.search(name)
+        name = cast("str", redact_value(name if found is None else name[: found.start()]))
         if found is not None:
             name += f"?sha256={sha256(made.name)}"
     return {"called": made.called, "name": name}
 
 
-def chars_of(fields: Mapping[str, object]) -> int:
+def estimate_chars(fields: Mapping[str, object]) -> int:
     """Characters that the fields of an event keep in memory, about."""
     chars = 0
     left = [*fields.values()]
@@ -144,7 +144,7 @@ def _is_seam(text: str, end: int, masker: Masker) -> bool:
 class _Left:
     """What is left of the bounds of one value."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ValueBounds) -> None:
         self._nodes = bounds.nodes
         self._chars = bounds.chars
         self._longest = bounds.text

@@ -1,8 +1,8 @@
 """Whether a tool, a resource or a prompt may be asked for.
 
-BY_NAME and BY_CATALOGUE are the whole policy, in the order in which it is asked. The rules of BY_NAME look at the name
+BY_NAME and BY_CATALOG are the whole policy, in the order in which it is asked. The rules of BY_NAME look at the name
 alone, so that their answer is the same whether or not such a thing exists. Only a name that passes them is looked up;
-BY_CATALOGUE says what follows from what the caller can see. Nothing here widens what FastMCP shows the caller: view and
+BY_CATALOG says what follows from what the caller can see. Nothing here widens what FastMCP shows the caller: view and
 offers are FastMCP's own listings for that caller.
 """
 
@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final, Literal, NamedTuple, Protocol
 
 from codecall.catalog.entries import CatalogEntry, JsonObject, Kind
-from codecall.catalog.uris import Hidden, Readable
+from codecall.catalog.uris import HiddenComponent, ResolvedUri
 from codecall.catalog.visibility import is_reserved
-from codecall.errors import NOT_FOUND, AccessDeniedError, Called, CodeCallError, SelfReferenceError, ToolNotFoundError
-from codecall.namespaces import Lookup, Namespaces
-from codecall.patterns import MAX_NAME_CHARS, MAX_URI_CHARS, Patterns, shown
+from codecall.errors import NOT_FOUND, AccessDeniedError, CallKind, CodeCallError, SelfReferenceError, ToolNotFoundError
+from codecall.namespaces import NamespaceLookup, Namespaces
+from codecall.patterns import MAX_NAME_CHARS, MAX_URI_CHARS, Patterns, display_name
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
 # ----------------------------------------------------------------------------------------------------
@@ -27,14 +27,14 @@ MAX_LISTED_NAMES: Final = 10
 """Names a hint lists before it says how many more there are."""
 
 
-class View(Protocol):
-    """What the rules and the broker ask of the catalogue; `catalog.view.CatalogView` is one."""
+class ToolLookup(Protocol):
+    """What the rules and the broker ask of the catalog; `catalog.view.CatalogView` is one."""
 
     async def find(self, name: str) -> CatalogEntry | None:
         """The tool of exactly that name, if this caller and CodeCall may use it."""
         ...
 
-    async def reached(self, name: str) -> object:
+    async def server_tool(self, name: str) -> object:
         """The tool that a call of that name reaches, FastMCP's own; None where the server has to be asked."""
         ...
 
@@ -42,7 +42,7 @@ class View(Protocol):
         """Whether this caller can see a tool of that name, usable by CodeCall or not."""
         ...
 
-    async def near(self, name: str) -> list[str]:
+    async def suggest(self, name: str) -> list[str]:
         """Names like this one among the usable tools, best first."""
         ...
 
@@ -55,137 +55,137 @@ class View(Protocol):
         ...
 
 
-class Offered(Protocol):
-    """What the rules ask of the rest of the catalogue; `catalog.offers.Offers` is one."""
+class ComponentLookup(Protocol):
+    """What the rules ask of the rest of the catalog; `catalog.offers.ComponentView` is one."""
 
-    async def resolve(self, uri: str) -> Readable | Hidden | None:
+    async def resolve(self, uri: str) -> ResolvedUri | HiddenComponent | None:
         """What `uri` stands for: a listed resource, or one of a listed template."""
         ...
 
-    async def find(self, kind: Kind, name: str) -> CatalogEntry | Hidden | None:
-        """The one of exactly that name; `Hidden` if the caller sees it and CodeCall may not use it."""
+    async def find(self, kind: Kind, name: str) -> CatalogEntry | HiddenComponent | None:
+        """The one of exactly that name; `HiddenComponent` if the caller sees it and CodeCall may not use it."""
         ...
 
-    async def near(self, name: str, kinds: Collection[Kind]) -> list[str]:
+    async def suggest(self, name: str, kinds: Collection[Kind]) -> list[str]:
         """Names like this one among those of these kinds that may be used, best first."""
         ...
 
 
-class Asked(NamedTuple):
+class AccessRequest(NamedTuple):
     """What a script asks for."""
 
-    called: Called
+    called: CallKind
     name: str
 
     @property
     def label(self) -> str:
         """How a message names it."""
-        return f"{self.called.capitalize()} '{shown(self.name)}'"
+        return f"{self.called.capitalize()} '{display_name(self.name)}'"
 
 
-class Allowed(NamedTuple):
+class AllowedTools(NamedTuple):
     """`allowedTools`, as it was given and as names are compared with it."""
 
-    given: tuple[str, ...]
+    entries: tuple[str, ...]
     patterns: Patterns
 
 
-class Rule(NamedTuple):
+class AccessRule(NamedTuple):
     """One reason to refuse a name before it is looked up."""
 
-    what: str
-    applies: Callable[[Asked, Allowed | None], bool]
+    description: str
+    applies: Callable[[AccessRequest, AllowedTools | None], bool]
     """Of what is asked for and `allowedTools`."""
-    refuse: Callable[[Asked, Allowed | None], CodeCallError]
+    refuse: Callable[[AccessRequest, AllowedTools | None], CodeCallError]
 
 
 def _listed(names: Sequence[str]) -> str:
-    text = ", ".join(shown(name) for name in names[:MAX_LISTED_NAMES])
+    text = ", ".join(display_name(name) for name in names[:MAX_LISTED_NAMES])
     more = len(names) - MAX_LISTED_NAMES
     return f"{text} and {more} more" if more > 0 else text
 
 
-def _too_long(asked: Asked, _allowed: Allowed | None) -> CodeCallError:
+def _too_long(asked: AccessRequest, _allowed: AllowedTools | None) -> CodeCallError:
     name = "URI" if asked.called == "resource" else "name"
     return NOT_FOUND[asked.called](
         f"{asked.label} was not found",
-        tool_name=shown(asked.name),
+        tool_name=display_name(asked.name),
         called=asked.called,
         hint=f"No {asked.called} has a {name} of {len(asked.name)} characters; {_longest(asked)} are the most.",
     )
 
 
-def _self_reference(asked: Asked, _allowed: Allowed | None) -> CodeCallError:
-    return SelfReferenceError(shown(asked.name))
+def _self_reference(asked: AccessRequest, _allowed: AllowedTools | None) -> CodeCallError:
+    return SelfReferenceError(display_name(asked.name))
 
 
-def _denied(asked: Asked, why: str, hint: str) -> CodeCallError:
-    return AccessDeniedError(f"{asked.label} {why}", tool_name=shown(asked.name), called=asked.called, hint=hint)
+def _denied(asked: AccessRequest, why: str, hint: str) -> CodeCallError:
+    return AccessDeniedError(f"{asked.label} {why}", tool_name=display_name(asked.name), called=asked.called, hint=hint)
 
 
-def _reserved(asked: Asked, _allowed: Allowed | None) -> CodeCallError:
+def _reserved(asked: AccessRequest, _allowed: AllowedTools | None) -> CodeCallError:
     hint = "Names that begin with system:, internal: or __ cannot be called through CodeCall."
     return _denied(asked, "is reserved", hint)
 
 
-def _outside(asked: Asked, allowed: Allowed | None) -> CodeCallError:
-    given = allowed.given if allowed else ()
+def _outside(asked: AccessRequest, allowed: AllowedTools | None) -> CodeCallError:
+    given = allowed.entries if allowed else ()
     nothing = f"allowedTools is empty: no {asked.called} may be called here."
     return _denied(asked, "is not in allowedTools", f"Allowed here: {_listed(given)}." if given else nothing)
 
 
-def _longest(asked: Asked) -> int:
+def _longest(asked: AccessRequest) -> int:
     return MAX_URI_CHARS if asked.called == "resource" else MAX_NAME_CHARS
 
 
-def _is_too_long(asked: Asked, _allowed: Allowed | None) -> bool:
+def _is_too_long(asked: AccessRequest, _allowed: AllowedTools | None) -> bool:
     return len(asked.name) > _longest(asked)
 
 
-def _is_meta(asked: Asked, _allowed: Allowed | None) -> bool:
+def _is_meta(asked: AccessRequest, _allowed: AllowedTools | None) -> bool:
     return is_meta_tool(asked.name)
 
 
-def _is_reserved(asked: Asked, _allowed: Allowed | None) -> bool:
+def _is_reserved(asked: AccessRequest, _allowed: AllowedTools | None) -> bool:
     return is_reserved(asked.name)
 
 
-def _is_outside(asked: Asked, allowed: Allowed | None) -> bool:
-    return allowed is not None and not allowed.patterns.cover(asked.name)
+def _is_outside(asked: AccessRequest, allowed: AllowedTools | None) -> bool:
+    return allowed is not None and not allowed.patterns.matches(asked.name)
 
 
-BY_NAME: Final[tuple[Rule, ...]] = (
+BY_NAME: Final[tuple[AccessRule, ...]] = (
     # First: the others read the whole name.
-    Rule("longer than MAX_NAME_CHARS, a URI than MAX_URI_CHARS", _is_too_long, _too_long),
-    Rule("a CodeCall meta-tool", _is_meta, _self_reference),
-    Rule("system:*, internal:*, __* in any letter case", _is_reserved, _reserved),
-    Rule("outside allowedTools", _is_outside, _outside),
+    AccessRule("longer than MAX_NAME_CHARS, a URI than MAX_URI_CHARS", _is_too_long, _too_long),
+    AccessRule("a CodeCall meta-tool", _is_meta, _self_reference),
+    AccessRule("system:*, internal:*, __* in any letter case", _is_reserved, _reserved),
+    AccessRule("outside allowedTools", _is_outside, _outside),
 )
 """Asked of every name, in this order; the first rule that applies refuses it."""
 
 
-def _out_of_reach(asked: Asked, _near: Sequence[str]) -> CodeCallError:
+def _out_of_reach(asked: AccessRequest, _near: Sequence[str]) -> CodeCallError:
     hint = f"The server's operator has not enabled it for CodeCall; use another {asked.called}."
     return _denied(asked, "is not available to CodeCall", hint)
 
 
-def _unknown(asked: Asked, near: Sequence[str]) -> CodeCallError:
-    names = " or ".join(f"'{shown(candidate)}'" for candidate in near)
+def _unknown(asked: AccessRequest, near: Sequence[str]) -> CodeCallError:
+    names = " or ".join(f"'{display_name(candidate)}'" for candidate in near)
     return NOT_FOUND[asked.called](
         f"{asked.label} was not found",
-        tool_name=shown(asked.name),
+        tool_name=display_name(asked.name),
         called=asked.called,
         hint=f"Did you mean {names}?" if names else f"codecall:search finds {asked.called}s by what they do.",
     )
 
 
-BY_CATALOGUE: Final[dict[Literal["visible", "absent"], Callable[[Asked, Sequence[str]], CodeCallError]]] = {
+BY_CATALOG: Final[dict[Literal["visible", "absent"], Callable[[AccessRequest, Sequence[str]], CodeCallError]]] = {
     "visible": _out_of_reach,  # FastMCP shows it to this caller; mode, app_ids or include_tools keep CodeCall out
     "absent": _unknown,  # not there, or not for this caller: never told apart
 }
 """What a name gets that passes BY_NAME and still is nothing this caller and CodeCall may use."""
 
-_ALIKE: Final[dict[Called, tuple[Kind, ...]]] = {"resource": ("resource", "template"), "prompt": ("prompt",)}
+_ALIKE: Final[dict[CallKind, tuple[Kind, ...]]] = {"resource": ("resource", "template"), "prompt": ("prompt",)}
 """Where names are looked for that somebody may have meant."""
 
 
@@ -199,16 +199,18 @@ class AccessPolicy:
         offers: what else this caller can see; without it there is nothing else.
     """
 
-    def __init__(self, view: View, allowed_tools: Sequence[str] | None, offers: Offered | None = None) -> None:
+    def __init__(
+        self, view: ToolLookup, allowed_tools: Sequence[str] | None, components: ComponentLookup | None = None
+    ) -> None:
         self._view = view
-        self._offers = offers
-        self._allowed = None if allowed_tools is None else Allowed(tuple(allowed_tools), Patterns(allowed_tools))
+        self._offers = components
+        self._allowed = None if allowed_tools is None else AllowedTools(tuple(allowed_tools), Patterns(allowed_tools))
         self._templates = frozenset(name for name in allowed_tools or () if "{" in name)
         """What of `allowed_tools` may be the name of a template: what fits it is looked up before it is refused."""
 
     async def prepare(self) -> None:
         """Have the view read its listing, which it keeps, where any name could pass the rules."""
-        if self._allowed is None or self._allowed.given:
+        if self._allowed is None or self._allowed.entries:
             await self._view.exists("")
 
     async def admit(self, name: str, *, suggest: bool = True) -> CatalogEntry:
@@ -223,14 +225,14 @@ class AccessPolicy:
             AccessDeniedError: reserved, outside `allowed_tools`, or out of CodeCall's reach.
             ToolNotFoundError: no such tool, not visible to this caller, or a name no tool can have.
         """
-        asked = Asked("tool", name)
+        asked = AccessRequest("tool", name)
         self._check(asked)
         entry = await self._view.find(name)
         if entry is not None:
             return entry
         if await self._view.exists(name):
-            raise BY_CATALOGUE["visible"](asked, ())
-        raise await self.not_found("tool", name) if suggest else BY_CATALOGUE["absent"](asked, ())
+            raise BY_CATALOG["visible"](asked, ())
+        raise await self.not_found("tool", name) if suggest else BY_CATALOG["absent"](asked, ())
 
     async def admit_prompt(self, name: str) -> CatalogEntry:
         """The prompt of that name.
@@ -238,65 +240,65 @@ class AccessPolicy:
         Raises:
             CodeCallError: as for `admit`; `PromptNotFoundError` when there is none.
         """
-        asked = Asked("prompt", name)
+        asked = AccessRequest("prompt", name)
         self._check(asked)
         found = await self._offers.find("prompt", name) if self._offers else None
         if found is None:
             raise await self.not_found("prompt", name)
-        if isinstance(found, Hidden):
-            raise BY_CATALOGUE["visible"](asked, ())
+        if isinstance(found, HiddenComponent):
+            raise BY_CATALOG["visible"](asked, ())
         return found
 
-    async def admit_resource(self, uri: str) -> Readable:
+    async def admit_resource(self, uri: str) -> ResolvedUri:
         """What `uri` stands for, and how it is read.
 
         Raises:
             CodeCallError: as for `admit`; `ResourceNotFoundError` when there is none.
         """
-        asked = Asked("resource", uri)
+        asked = AccessRequest("resource", uri)
         if not self._templates:
             self._check(asked)
         self._check(asked, outside=False)
         found = await self._offers.resolve(uri) if self._offers else None
-        by_template = isinstance(found, Readable) and found.entry.name in self._templates
+        by_template = isinstance(found, ResolvedUri) and found.entry.name in self._templates
         if not by_template:
             self._check(asked)
         if found is None:
             raise await self.not_found("resource", uri)
-        if isinstance(found, Hidden):
-            raise BY_CATALOGUE["visible"](asked, ())
-        self._check(Asked("resource", found.uri), outside=not by_template)
+        if isinstance(found, HiddenComponent):
+            raise BY_CATALOG["visible"](asked, ())
+        self._check(AccessRequest("resource", found.uri), outside=not by_template)
         return found
 
-    async def not_found(self, called: Called, name: str) -> CodeCallError:
+    async def not_found(self, called: CallKind, name: str) -> CodeCallError:
         """The error for a name there is nothing of, with the nearest names that may be asked for."""
         if called == "tool":
-            near = await self._view.near(name)
+            near = await self._view.suggest(name)
         else:
-            near = await self._offers.near(name, _ALIKE[called]) if self._offers else []
-        usable = [candidate for candidate in near if self._refusal(Asked(called, candidate)) is None]
-        return BY_CATALOGUE["absent"](Asked(called, name), usable)
+            near = await self._offers.suggest(name, _ALIKE[called]) if self._offers else []
+        usable = [candidate for candidate in near if self._refusal(AccessRequest(called, candidate)) is None]
+        return BY_CATALOG["absent"](AccessRequest(called, name), usable)
 
     def permits(self, name: str) -> bool:
         """Whether nothing is against a tool of that name, as far as the name goes."""
-        return self._refusal(Asked("tool", name)) is None
+        return self._refusal(AccessRequest("tool", name)) is None
 
-    async def usable(self, name: str) -> tuple[CatalogEntry, object] | None:
+    async def find_usable(self, name: str) -> tuple[CatalogEntry, object] | None:
         """The tool of that name, and what the view says it reaches; None for every name that `admit` refuses."""
         entry = await self._view.find(name) if self.permits(name) else None
-        return None if entry is None else (entry, await self._view.reached(name))
+        return None if entry is None else (entry, await self._view.server_tool(name))
 
     async def describe(self, name: str) -> JsonObject | None:
         """What `getTool(name)` sees; None for every name that `admit` refuses."""
-        return None if self._refusal(Asked("tool", name)) is not None else await self._view.describe(name)
+        return None if self._refusal(AccessRequest("tool", name)) is not None else await self._view.describe(name)
 
-    def _check(self, asked: Asked, *, outside: bool = True) -> None:
+    def _check(self, asked: AccessRequest, *, outside: bool = True) -> None:
         """Raise what refuses it by name; unless `outside`, whatever `allowedTools` says."""
         refusal = self._refusal(asked, outside=outside)
         if refusal is not None:
             raise refusal
 
-    def _refusal(self, asked: Asked, *, outside: bool = True) -> CodeCallError | None:
+    def _refusal(self, asked: AccessRequest, *, outside: bool = True) -> CodeCallError | None:
         allowed = self._allowed if outside else None
         for rule in BY_NAME:
             if rule.applies(asked, allowed):
@@ -308,7 +310,7 @@ class AccessPolicy:
 # What a script finds in namespaces: the tools that its caller may call, and none else.
 
 
-class Spaces:
+class RequestNamespaces:
     """The namespaces of one request.
 
     Args:
@@ -316,15 +318,15 @@ class Spaces:
         access: which of them may be called.
     """
 
-    def __init__(self, view: View, access: AccessPolicy) -> None:
+    def __init__(self, view: ToolLookup, access: AccessPolicy) -> None:
         self._view = view
-        self._lookup = Lookup(access.permits, _near, shown)
+        self._lookup = NamespaceLookup(access.permits, _near, display_name)
 
     async def space(self, path: str) -> dict[str, object]:
         """Whether there is a namespace. See `ToolBroker.space`."""
         spaces = await self._view.namespaces()
         # Globs are compared with up to a thousand names.
-        return await asyncio.to_thread(self._lookup.space, spaces, path)
+        return await asyncio.to_thread(self._lookup.namespace, spaces, path)
 
     async def member(self, path: str, member: str) -> dict[str, object]:
         """What `path.member` is. See `ToolBroker.member`."""
@@ -333,18 +335,18 @@ class Spaces:
             return {"tool": member}
         spaces = await self._view.namespaces()
         found = await asyncio.to_thread(self._lookup.member, spaces, path, member)
-        return found.told()
+        return found.as_dict()
 
-    def missing(self, name: str) -> CodeCallError | None:
+    def missing_tool_error(self, name: str) -> CodeCallError | None:
         """The error for a name that a namespace gave out for a tool it does not have."""
         found = self._lookup.missing(name)
         if found is None:
             return None
         hint = found.hint or "codecall:search finds tools by what they do."
-        return ToolNotFoundError(found.message, tool_name=shown(name), hint=hint)
+        return ToolNotFoundError(found.message, tool_name=display_name(name), hint=hint)
 
 
 def _near(name: str, names: Sequence[str]) -> list[str]:
-    from codecall.catalog.suggestions import near_names  # loaded when a name is wrong
+    from codecall.catalog.suggestions import similar_names  # loaded when a name is wrong
 
-    return near_names(name, names)
+    return similar_names(name, names)

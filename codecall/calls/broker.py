@@ -23,18 +23,18 @@ from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.versions import VersionSpec
 from mcp import MCPError
 
-from codecall.calls.access import AccessPolicy, Offered, Spaces, View
+from codecall.calls.access import AccessPolicy, ComponentLookup, RequestNamespaces, ToolLookup
 from codecall.calls.conversion import ValueTooLarge, is_wrapped, looks_wrapped, prompt_json, resource_json, to_json
-from codecall.calls.failures import ASKS, Failures, too_large
-from codecall.calls.preflight import Foreseeing
+from codecall.calls.failures import INPUT_REQUIRED_RESULTS, FailureTranslator, too_large_error
+from codecall.calls.preflight import CallPreflight
 from codecall.catalog.entries import CatalogEntry, JsonObject
-from codecall.concurrency import ended, leave
-from codecall.errors import Called, CodeCallError, ToolCallError, ToolTimeoutError
+from codecall.concurrency import abandon, wait_for_task
+from codecall.errors import CallKind, CodeCallError, ToolCallError, ToolTimeoutError
 from codecall.fastmcp_errors import log_unexpected
 from codecall.options import SanitizationOptions
-from codecall.patterns import called, label, shown
-from codecall.redaction.patterns import MAX_QUICK_CHARS, Turns
-from codecall.schema.partial import Mistake
+from codecall.patterns import call_kind, display_name, entry_label
+from codecall.redaction.patterns import MAX_QUICK_CHARS, ThreadedCleaner
+from codecall.schema.partial import PreflightError
 
 if TYPE_CHECKING:
     from fastmcp import Context
@@ -74,14 +74,14 @@ def check_nesting(entry: CatalogEntry) -> None:
     """
     if _nesting.get() >= MAX_NESTING:
         raise ToolCallError(
-            f"{label(entry)} was not called: scripts and tools call one another more than {MAX_NESTING} deep",
+            f"{entry_label(entry)} was not called: scripts and tools call one another more than {MAX_NESTING} deep",
             tool_name=entry.name,
-            called=called(entry),
+            called=call_kind(entry),
             hint="A tool that this script calls runs scripts itself; call what they do directly.",
         )
 
 
-async def perform(request: Coroutine[Any, Any, T], entry: CatalogEntry, timeout_ms: int) -> T:
+async def request_with_timeout(request: Coroutine[Any, Any, T], entry: CatalogEntry, timeout_ms: int) -> T:
     """The server's answer to `request`, which is about `entry`, within `timeout_ms` milliseconds.
 
     Raises:
@@ -94,21 +94,21 @@ async def perform(request: Coroutine[Any, Any, T], entry: CatalogEntry, timeout_
     within.run(_nesting.set, _nesting.get() + 1)
     task = asyncio.create_task(_contained(request), context=within)
     try:
-        await ended(task, timeout_ms / 1000)
+        await wait_for_task(task, timeout_ms / 1000)
     except asyncio.CancelledError:
         await _stop(task, entry.name)
         raise
     if not task.done():
         await _stop(task, entry.name)
         raise ToolTimeoutError(
-            f"{label(entry)} did not answer within {timeout_ms}ms",
+            f"{entry_label(entry)} did not answer within {timeout_ms}ms",
             tool_name=entry.name,
-            called=called(entry),
+            called=call_kind(entry),
             hint="It may still have taken effect. Ask it for less work per call, or make fewer calls at once.",
         )
     if task.cancelled():
-        message = f"{label(entry)} was cancelled before it answered"
-        raise ToolCallError(message, tool_name=entry.name, called=called(entry))
+        message = f"{entry_label(entry)} was cancelled before it answered"
+        raise ToolCallError(message, tool_name=entry.name, called=call_kind(entry))
     return task.result()
 
 
@@ -129,7 +129,7 @@ async def _contained(request: Coroutine[Any, Any, T]) -> T:
 
 async def _stop(task: asyncio.Task[Any], name: str) -> None:
     """Cancel `task` and wait briefly for its clean-up; a tool that does not let go is left behind, and logged."""
-    leave(task)
+    abandon(task)
     with anyio.CancelScope(shield=True):
         await asyncio.wait({task}, timeout=STOP_GRACE_S)
     if not task.done():
@@ -157,26 +157,26 @@ class Broker:
     def __init__(
         self,
         context: Context,
-        view: View,
+        view: ToolLookup,
         *,
         allowed_tools: Sequence[str] | None,
         tool_call_timeout_ms: int,
         max_value_bytes: int,
         sanitization: SanitizationOptions,
-        offers: Offered | None = None,
-        saw: Callable[[CatalogEntry, str], None] | None = None,
+        components: ComponentLookup | None = None,
+        on_result: Callable[[CatalogEntry, str], None] | None = None,
     ) -> None:
         self._server = context.fastmcp
-        self._access = AccessPolicy(view, allowed_tools, offers)
-        self._spaces = Spaces(view, self._access)
+        self._access = AccessPolicy(view, allowed_tools, components)
+        self._spaces = RequestNamespaces(view, self._access)
         self._timeout_ms = tool_call_timeout_ms
         self._max_value_bytes = max_value_bytes
-        self._failures = Failures(sanitization)
-        self._foreseeing = Foreseeing(self._server, self._access, self._failures)
-        self._turns = Turns()
+        self._failures = FailureTranslator(sanitization)
+        self._foreseeing = CallPreflight(self._server, self._access, self._failures)
+        self._turns = ThreadedCleaner()
         self._wraps: dict[str, bool] = {}
-        self._saw = saw
-        self.reached: set[tuple[Called, str]] = set()
+        self._saw = on_result
+        self.used_components: set[tuple[CallKind, str]] = set()
         """What calls have got to: kinds and names of tools and prompts that this caller may use."""
 
     async def prepare(self) -> None:
@@ -221,7 +221,7 @@ class Broker:
         """
         return await self._named("tool", name, self._access.describe(name))
 
-    async def admit(self, asked: Called, name: str) -> None:
+    async def admit(self, asked: CallKind, name: str) -> None:
         """Check that such a call may be made, and make none; raises what making it would."""
         if asked == "resource":
             await self._named(asked, name, self._access.admit_resource(name))
@@ -230,25 +230,25 @@ class Broker:
         else:
             await self._named("tool", name, self._access.admit(name))
 
-    async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
+    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
         """What is sure to be wrong with a call. See `ToolBroker.foresee`.
 
         Raises:
             ToolCallError: the server could not be asked.
         """
-        return await self._named("tool", name, self._foreseeing.foresee(name, known))
+        return await self._named("tool", name, self._foreseeing.preflight(name, arguments))
 
-    async def unreachable(self, name: str) -> Mistake | None:
+    async def check_reachable(self, name: str) -> PreflightError | None:
         """Why no call of that name would reach a tool. See `ToolBroker.unreachable`.
 
         Raises:
             ToolCallError: the server could not be asked.
         """
-        if (missing := self._spaces.missing(name)) is not None:
-            return Mistake(missing.code, missing.message, missing.hint)
-        return await self._named("tool", name, self._foreseeing.unreachable(name))
+        if (missing := self._spaces.missing_tool_error(name)) is not None:
+            return PreflightError(missing.code, missing.message, missing.hint)
+        return await self._named("tool", name, self._foreseeing.check_reachable(name))
 
-    async def space(self, path: str) -> JsonObject:
+    async def namespace(self, path: str) -> JsonObject:
         """Whether there is a namespace, and its first members. See `ToolBroker.space`.
 
         Raises:
@@ -271,15 +271,15 @@ class Broker:
         except CodeCallError:
             raise
         except Exception as failure:
-            log_unexpected(f"looking up {asked} {shown(name)!r}", failure)
-            entry = CatalogEntry(shown(name), app_id="", description="", input_schema={}, kind=asked)
-            raise await self._turns.of(self._failures.of_lookup, failure, entry) from None
+            log_unexpected(f"looking up {asked} {display_name(name)!r}", failure)
+            entry = CatalogEntry(display_name(name), app_id="", description="", input_schema={}, kind=asked)
+            raise await self._turns.run(self._failures.from_lookup, failure, entry) from None
 
     async def _call(self, name: str, arguments: dict[str, object], longest: int) -> str:
-        if (missing := self._spaces.missing(name)) is not None:
+        if (missing := self._spaces.missing_tool_error(name)) is not None:
             raise missing
         entry = await self._access.admit(name)
-        self.reached.add(("tool", name))
+        self.used_components.add(("tool", name))
         check_nesting(entry)
         # The version that was shown is the one that is called: left open, FastMCP looks for another where the highest
         # is disabled, and finds the listing in which this plugin hides the tools.
@@ -301,7 +301,7 @@ class Broker:
 
     async def _prompt(self, name: str, arguments: dict[str, object], longest: int) -> str:
         entry = await self._access.admit_prompt(name)
-        self.reached.add(("prompt", name))
+        self.used_components.add(("prompt", name))
         check_nesting(entry)
         texts = {key: value if isinstance(value, str) else _json(value) for key, value in arguments.items()}
         request = self._server.render_prompt(entry.name, texts, version=_version(entry.version))
@@ -313,34 +313,34 @@ class Broker:
         try:
             return await value
         except ValueTooLarge as failure:
-            raise too_large(entry, failure.size, longest) from None
+            raise too_large_error(entry, failure.size, longest) from None
         except ValueError:
             raise ToolCallError(
-                f"{label(entry)} returned a value that cannot be sent as JSON",
+                f"{entry_label(entry)} returned a value that cannot be sent as JSON",
                 tool_name=entry.name,
-                called=called(entry),
+                called=call_kind(entry),
                 hint="It is nested too deeply, or holds what JSON has no form for; ask the tool for less.",
             ) from None
 
     async def _result(self, request: Coroutine[Any, Any, T], entry: CatalogEntry, arguments: Mapping[str, object]) -> T:
         """FastMCP's result when it is a success."""
         try:
-            result = await perform(request, entry, self._timeout_ms)
+            result = await request_with_timeout(request, entry, self._timeout_ms)
         except CodeCallError:
             raise
         except Exception as failure:
             if isinstance(failure, ToolExit):
                 log_unexpected(f"calling {entry.kind} {entry.name!r}", failure)
-                message = f"{label(entry)} ended with {failure.kind}"
-                raise ToolCallError(message, tool_name=entry.name, called=called(entry)) from None
+                message = f"{entry_label(entry)} ended with {failure.kind}"
+                raise ToolCallError(message, tool_name=entry.name, called=call_kind(entry)) from None
             error = await self._error(failure, entry, arguments)
             if error is None:
-                raise await self._access.not_found(called(entry), entry.name) from None
+                raise await self._access.not_found(call_kind(entry), entry.name) from None
             log_unexpected(f"calling {entry.kind} {entry.name!r}", failure)
             raise error from None
         if _is_plain_success(result):
             return result
-        refused = await self._turns.of(self._failures.of_result, result, entry, arguments)
+        refused = await self._turns.run(self._failures.from_result, result, entry, arguments)
         if refused is not None:
             raise refused
         return result
@@ -350,8 +350,8 @@ class Broker:
     ) -> ToolCallError | None:
         """The error for what a call raised. Naming one takes long when a hostile tool has seen to it."""
         if isinstance(failure, MCPError) or len(str(failure)) > MAX_QUICK_CHARS:
-            return await self._turns.of(self._failures.of_exception, failure, entry, arguments)
-        return self._failures.of_exception(failure, entry, arguments)
+            return await self._turns.run(self._failures.from_exception, failure, entry, arguments)
+        return self._failures.from_exception(failure, entry, arguments)
 
     async def _declares_wrapper(self, name: str) -> bool:
         """Whether the tool's schema says that its results are wrapped, as servers do whose results carry no mark."""
@@ -372,4 +372,6 @@ def _json(value: object) -> str:
 
 def _is_plain_success(returned: object) -> bool:
     """Whether it is an ordinary tool's result, as nearly all are. Middleware may make anything of one."""
-    return isinstance(returned, ToolResult) and not isinstance(returned, ASKS) and not returned.is_error
+    return (
+        isinstance(returned, ToolResult) and not isinstance(returned, INPUT_REQUIRED_RESULTS) and not returned.is_error
+    )

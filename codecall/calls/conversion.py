@@ -56,7 +56,7 @@ _type_of: Final = cast("Callable[[object], type]", type)
 """`type`; of what is unknown, the type checker takes that for something else."""
 
 
-class Result(Protocol):
+class McpToolResult(Protocol):
     """The part of FastMCP's ToolResult that is read here."""
 
     content: list[ContentBlock]
@@ -72,19 +72,19 @@ class ValueTooLarge(Exception):  # noqa: N818 - internal signal, named for what 
         self.size = size
 
 
-def is_wrapped(result: Result) -> bool:
+def is_wrapped(result: McpToolResult) -> bool:
     """Whether FastMCP marked the structured content as its `{"result": x}` wrapper around what is no object."""
     mark: object = (result.meta or {}).get("fastmcp")
     return isinstance(mark, Mapping) and bool(cast("Mapping[str, object]", mark).get("wrap_result"))
 
 
-def looks_wrapped(result: Result) -> bool:
+def looks_wrapped(result: McpToolResult) -> bool:
     """Whether the structured content has the wrapper's shape without the mark: only the tool's schema can tell."""
     content = result.structured_content
     return content is not None and content.keys() == {"result"} and not is_wrapped(result)
 
 
-async def to_json(result: Result, *, wrapped: bool, max_bytes: int) -> str:
+async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int) -> str:
     """The value of a successful result as JSON text.
 
     Args:
@@ -104,11 +104,11 @@ async def to_json(result: Result, *, wrapped: bool, max_bytes: int) -> str:
     if not content:
         return "null"
     if len(content) > 1 or not isinstance(content[0], TextContent):
-        return await encode([as_block(block) for block in content], max_bytes)
+        return await encode([block_to_json(block) for block in content], max_bytes)
     text = content[0].text
     if len(text) > max_bytes:
         raise ValueTooLarge(_bytes(text))
-    return bounded(text, max_bytes) if is_json(text) else await encode(text, max_bytes)
+    return check_size(text, max_bytes) if is_json(text) else await encode(text, max_bytes)
 
 
 async def encode(value: object, max_bytes: int) -> str:
@@ -118,7 +118,7 @@ async def encode(value: object, max_bytes: int) -> str:
         ValueTooLarge: more than `max_bytes`.
         ValueError: not JSON, or nested too deeply.
     """
-    if exceeds(value, PIECE_CHARS):
+    if exceeds_chars(value, PIECE_CHARS):
         return await anyio.to_thread.run_sync(_encode, value, max_bytes, _pieces)
     return _encode(value, max_bytes, _whole)
 
@@ -151,7 +151,7 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def bounded(text: str, max_bytes: int) -> str:
+def check_size(text: str, max_bytes: int) -> str:
     """`text`, which is JSON, if it has no more than `max_bytes`.
 
     Raises:
@@ -163,7 +163,7 @@ def bounded(text: str, max_bytes: int) -> str:
     return text
 
 
-def as_block(block: ContentBlock) -> JsonObject:
+def block_to_json(block: ContentBlock) -> JsonObject:
     """A content block as a script sees it."""
     if isinstance(block, TextContent):
         return {"type": "text", "text": block.text}
@@ -193,7 +193,7 @@ def decoded_size(base64: str) -> int:
     return max(0, (characters - padding) * 3 // 4)
 
 
-def exceeds(value: object, limit: int) -> bool:
+def exceeds_chars(value: object, limit: int) -> bool:
     """Whether `value` is larger than about `limit` characters of JSON; stops counting as soon as it is."""
     left = limit - _NODE_CHARS
     waiting: list[Iterable[Any]] = [(value,)]
@@ -233,7 +233,7 @@ def _encode(value: object, max_bytes: int, taken_apart: Callable[[object], Itera
             raise ValueTooLarge(size)
         return b"".join(pieces).decode()
     except UnicodeEncodeError:
-        return bounded(json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":")), max_bytes)
+        return check_size(json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":")), max_bytes)
     except (TypeError, OverflowError, RecursionError, msgspec.MsgspecError) as failure:
         raise ValueError(type(failure).__name__) from failure
 
@@ -245,7 +245,7 @@ def _whole(value: object) -> tuple[bytes]:
 
 def _pieces(value: object, depth: int = 0) -> Iterator[bytes]:
     """The JSON of `value`: large containers item by item down to `_SPLIT_DEPTH`, anything else in one piece."""
-    if depth == _SPLIT_DEPTH or not exceeds(value, PIECE_CHARS):
+    if depth == _SPLIT_DEPTH or not exceeds_chars(value, PIECE_CHARS):
         yield msgspec.json.encode(value)
     elif isinstance(value, Mapping):
         before = b"{"
@@ -269,7 +269,7 @@ def _pieces(value: object, depth: int = 0) -> Iterator[bytes]:
 
 def _items(items: Sequence[object], depth: int) -> Iterator[Iterator[bytes]]:
     """The items of an array without its brackets: all at once, or one by one when that is too much."""
-    if exceeds(items, PIECE_CHARS):
+    if exceeds_chars(items, PIECE_CHARS):
         yield from (_pieces(item, depth + 1) for item in items)
     else:
         yield iter((msgspec.json.encode(items)[1:-1],))
@@ -289,7 +289,7 @@ def _finite(value: object) -> object:
 # ----------------------------------------------------------------------------------------------------
 # From the contents of a resource, or the messages of a prompt, to the JSON text of the value a script sees.
 
-MANY: Final = 200
+MAX_INLINE_CONTENTS: Final = 200
 """Contents or messages from which on they are put together in a thread: some 2 ms."""
 
 _SAYS_NOTHING: Final = "text/plain"
@@ -316,8 +316,8 @@ async def resource_json(result: ResourceResult, uri: str, max_bytes: int) -> str
     only = contents[0]
     if len(contents) == 1 and isinstance(only.content, str):
         text = only.content
-        return bounded(text, max_bytes) if _holds_json(text, only.mime_type) else await encode(text, max_bytes)
-    if size > PIECE_CHARS or len(contents) > MANY:
+        return check_size(text, max_bytes) if _holds_json(text, only.mime_type) else await encode(text, max_bytes)
+    if size > PIECE_CHARS or len(contents) > MAX_INLINE_CONTENTS:
         value = await anyio.to_thread.run_sync(_value, contents, uri)
     else:
         value = _value(contents, uri)
@@ -331,7 +331,7 @@ async def prompt_json(result: PromptResult, max_bytes: int) -> str:
         ValueTooLarge: it would have more than `max_bytes`.
         ValueError: not JSON.
     """
-    many = len(result.messages) > MANY
+    many = len(result.messages) > MAX_INLINE_CONTENTS
     messages = await anyio.to_thread.run_sync(_messages, result) if many else _messages(result)
     return await encode({"description": result.description, "messages": messages}, max_bytes)
 
@@ -340,7 +340,9 @@ def _messages(result: PromptResult) -> list[JsonObject]:
     return [
         {
             "role": message.role,
-            "content": message.content.text if isinstance(message.content, TextContent) else as_block(message.content),
+            "content": message.content.text
+            if isinstance(message.content, TextContent)
+            else block_to_json(message.content),
         }
         for message in result.messages
     ]

@@ -1,7 +1,7 @@
 """From every outcome of a call that is not a success to its named error: by type and code, never by message text.
 
 OF_EXCEPTION lists what FastMCP's `call_tool`, `read_resource` and `render_prompt` raise, most special first;
-`of_result` reads what they return. A tool may name its own error by failing with a JSON object that has `code` and
+`from_result` reads what they return. A tool may name its own error by failing with a JSON object that has `code` and
 `message`; those are kept as they are.
 """
 
@@ -53,21 +53,21 @@ from codecall.errors import (
     ToolCallError,
     ToolTimeoutError,
 )
-from codecall.fastmcp_errors import told
+from codecall.fastmcp_errors import client_message
 from codecall.jsonio.decode import read_json
 from codecall.options import SanitizationOptions
-from codecall.patterns import called, label
+from codecall.patterns import call_kind, entry_label
 from codecall.ratelimit.middleware import RateLimitRefused
 from codecall.redaction.patterns import clean_text, clean_value, well_formed
 from codecall.schema.validation import (
     MAX_FIELDS,
     Problem,
-    explain,
-    mismatches,
+    add_overflow_note,
+    describe_parameters,
+    invalid_input_message,
+    make_problem,
     parameter_names,
-    parameters,
-    problem,
-    with_rest,
+    shallow_problems,
 )
 
 # ----------------------------------------------------------------------------------------------------
@@ -76,13 +76,13 @@ from codecall.schema.validation import (
 MAX_QUESTIONS: Final = 20
 """Questions of one result that are told."""
 
-Asks = InputRequiredToolResult | InputRequiredResourceResult | InputRequiredPromptResult
+InputRequired = InputRequiredToolResult | InputRequiredResourceResult | InputRequiredPromptResult
 """What FastMCP's `call_tool`, `read_resource` and `render_prompt` return when they need more input (SEP-2322)."""
 
-ASKS: Final = (InputRequiredToolResult, InputRequiredResourceResult, InputRequiredPromptResult)
+INPUT_REQUIRED_RESULTS: Final = (InputRequiredToolResult, InputRequiredResourceResult, InputRequiredPromptResult)
 
 
-def questions(result: Asks) -> list[dict[str, str]]:
+def input_questions(result: InputRequired) -> list[dict[str, str]]:
     """What is asked, by the names under which answers would be given."""
     requests = result.input_required.input_requests or {}
     return [
@@ -99,7 +99,7 @@ def _question(request: object) -> dict[str, str]:
     return {}
 
 
-def asked_somebody(failure: BaseException) -> bool:
+def raised_by_elicit(failure: BaseException) -> bool:
     """Whether `failure`, or what it was raised from, was raised within FastMCP's `Context.elicit`.
 
     FastMCP has no exception type for it: on 2026-07-28 connections it raises a plain ToolError, on older ones the
@@ -139,14 +139,14 @@ _NARROWING: Final = (
 """Parameter names by which tools let callers ask for less."""
 
 
-def too_large(entry: CatalogEntry, size: int, longest: int) -> ToolCallError:
+def too_large_error(entry: CatalogEntry, size: int, longest: int) -> ToolCallError:
     """The error of a call whose value has `size` bytes, where `longest` may be."""
     narrowing = [name for name in parameter_names(entry.input_schema) if name.lower() in _NARROWING]
     advice = f" with {', '.join(narrowing)}" if narrowing else ": fewer rows, fewer fields, or a narrower question"
     return ToolCallError(
-        f"{label(entry)} returned {size} bytes; one value may have {longest}",
+        f"{entry_label(entry)} returned {size} bytes; one value may have {longest}",
         tool_name=entry.name,
-        called=called(entry),
+        called=call_kind(entry),
         code="MESSAGE_TOO_LARGE",
         details={"bytes": size, "maxBytes": longest},
         hint=f"Ask for less{advice}.",
@@ -161,7 +161,7 @@ MAX_READ_ERRORS: Final = 1_000
 """Errors of one refusal that are read one by one, which takes pydantic about 1 ms."""
 
 
-def problems_of(failure: PydanticValidationError, schema: JsonObject) -> list[Problem]:
+def problems_from_pydantic(failure: PydanticValidationError, schema: JsonObject) -> list[Problem]:
     """The fields a tool's argument validation refused, in its order: `MAX_FIELDS` and one for the rest.
 
     A refusal of more than `MAX_READ_ERRORS` is only counted: pydantic cannot give the first few errors alone, and
@@ -171,8 +171,8 @@ def problems_of(failure: PydanticValidationError, schema: JsonObject) -> list[Pr
     if count > MAX_READ_ERRORS:
         return [{"field": "input", "message": f"{count:,} values are not valid"}]
     errors = failure.errors(include_url=False, include_context=False, include_input=False)
-    problems = [problem([str(part) for part in item["loc"]], item["msg"], schema) for item in errors[:MAX_FIELDS]]
-    return with_rest(problems, len(errors))
+    problems = [make_problem([str(part) for part in item["loc"]], item["msg"], schema) for item in errors[:MAX_FIELDS]]
+    return add_overflow_note(problems, len(errors))
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ _PREFIXES: Final = ("Error calling tool ", "Error reading resource ", "Error ren
 """What FastMCP puts before the text of what was raised."""
 
 
-class Failures:
+class FailureTranslator:
     """Names the failures of calls; messages and details leave it sanitized and bounded.
 
     Args:
@@ -210,45 +210,47 @@ class Failures:
     def __init__(self, sanitization: SanitizationOptions) -> None:
         self._sanitization = sanitization
 
-    def of_exception(
+    def from_exception(
         self, failure: Exception, entry: CatalogEntry, arguments: Mapping[str, object] | None = None
     ) -> ToolCallError | None:
         """The error for what FastMCP raised; None when it says that there is no such thing."""
         if isinstance(failure, (NotFoundError, DisabledError)):
             return None
-        if isinstance(failure, PromptError) and (problems := mismatches(arguments or {}, entry.input_schema)):
-            message = explain(entry.name, problems, entry.input_schema)
+        if isinstance(failure, PromptError) and (problems := shallow_problems(arguments or {}, entry.input_schema)):
+            message = invalid_input_message(entry.name, problems, entry.input_schema)
             return self._error(entry, message, InvalidInputError, details=problems)
-        for kind, name_it in OF_EXCEPTION:
+        for kind, name_it in BY_EXCEPTION_TYPE:
             if isinstance(failure, kind):
                 return name_it(self, failure, entry)
-        return self._error(entry, f"{label(entry)} failed inside the server ({type(failure).__name__})")
+        return self._error(entry, f"{entry_label(entry)} failed inside the server ({type(failure).__name__})")
 
-    def of_result(self, result: object, entry: CatalogEntry, arguments: Mapping[str, object]) -> ToolCallError | None:
+    def from_result(self, result: object, entry: CatalogEntry, arguments: Mapping[str, object]) -> ToolCallError | None:
         """The error a returned result stands for; None when it is a success."""
-        if not isinstance(result, _RESULTS[called(entry)]):
+        if not isinstance(result, _RESULTS[call_kind(entry)]):
             return self._no_result(result, entry)
-        if isinstance(result, ASKS):
+        if isinstance(result, INPUT_REQUIRED_RESULTS):
             return self._asks(result, entry)
         if not isinstance(result, ToolResult) or not result.is_error:
             return None
         text = "\n".join(block.text for block in result.content if isinstance(block, TextContent) and block.text)
         own = _own_error(result.structured_content) or _own_error(_json_object(text))
         if own is None:
-            problems = mismatches(arguments, entry.input_schema)
+            problems = shallow_problems(arguments, entry.input_schema)
             if problems:
                 said = f" The tool said: {text}" if text else ""
-                message = f"{explain(entry.name, problems, entry.input_schema)}{said}"
+                message = f"{invalid_input_message(entry.name, problems, entry.input_schema)}{said}"
                 return self._error(entry, message, InvalidInputError, details=problems)
         return self._told(entry, text, own)
 
-    def of_lookup(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
+    def from_lookup(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
         """The error for what the server raised while it was asked about what `entry` names, before any call."""
         if isinstance(failure, (AuthorizationError, MCPError, ToolError)):
-            named = self.of_exception(failure, entry)
+            named = self.from_exception(failure, entry)
             if named is not None:
                 return named
-        return self._error(entry, f"{label(entry)} could not be looked up: {told(failure, self._sanitization)}")
+        return self._error(
+            entry, f"{entry_label(entry)} could not be looked up: {client_message(failure, self._sanitization)}"
+        )
 
     def refused_by_rate(self, failure: RateLimitRefused, entry: CatalogEntry) -> ToolCallError:
         """One of our rate rules."""
@@ -264,11 +266,11 @@ class Failures:
 
     def rate_limited(self, _failure: Exception, entry: CatalogEntry) -> ToolCallError:
         """FastMCP's own rate-limit middleware, which does not say when to try again."""
-        return self._error(entry, f"{label(entry)} is called too often", RateLimitedError)
+        return self._error(entry, f"{entry_label(entry)} is called too often", RateLimitedError)
 
     def denied(self, failure: AuthorizationError, entry: CatalogEntry) -> ToolCallError:
         """FastMCP's authorization, asked anew at the call."""
-        message = f"You may not {_DO[called(entry)]} '{entry.name}'"
+        message = f"You may not {_DO[call_kind(entry)]} '{entry.name}'"
         scopes = failure.required_scopes if isinstance(failure, InsufficientScopeError) else None
         details = {"requiredScopes": scopes} if scopes else None
         return self._error(entry, message, AccessDeniedError, details=details)
@@ -277,15 +279,15 @@ class Failures:
         """The tool's argument validation."""
         cause = failure if isinstance(failure, PydanticValidationError) else failure.__cause__
         if not isinstance(cause, PydanticValidationError):
-            message = f"{failure} {parameters(entry.input_schema)}"
+            message = f"{failure} {describe_parameters(entry.input_schema)}"
             return self._error(entry, message, InvalidInputError)
-        problems = problems_of(cause, entry.input_schema)
-        message = explain(entry.name, problems, entry.input_schema)
+        problems = problems_from_pydantic(cause, entry.input_schema)
+        message = invalid_input_message(entry.name, problems, entry.input_schema)
         return self._error(entry, message, InvalidInputError, details=problems)
 
-    def foreseen(self, problems: Sequence[Problem], entry: CatalogEntry) -> ToolCallError:
+    def from_preflight(self, problems: Sequence[Problem], entry: CatalogEntry) -> ToolCallError:
         """The same, found out beforehand."""
-        message = explain(entry.name, problems, entry.input_schema)
+        message = invalid_input_message(entry.name, problems, entry.input_schema)
         return self._error(entry, message, InvalidInputError, details=list(problems))
 
     def protocol(self, failure: MCPError, entry: CatalogEntry) -> ToolCallError:
@@ -304,10 +306,10 @@ class Failures:
 
     def failed(self, failure: ToolError | ResourceError | PromptError, entry: CatalogEntry) -> ToolCallError:
         """What the tool raised, or what reads the resource or makes the prompt, as FastMCP passes it on."""
-        if asked_somebody(failure):
+        if raised_by_elicit(failure):
             return self._error(
                 entry,
-                f"{label(entry)} asks a person for input, which this client cannot give to a script",
+                f"{entry_label(entry)} asks a person for input, which this client cannot give to a script",
                 InputRequiredError,
                 hint=_ASKS_PERSON,
             )
@@ -327,20 +329,20 @@ class Failures:
         task = _mapping(data.get("task")) or data
         task_id = task.get("taskId")
         if not isinstance(task_id, str):
-            return self._error(entry, f"{label(entry)} answered with {type(result).__name__}, which has no value")
+            return self._error(entry, f"{entry_label(entry)} answered with {type(result).__name__}, which has no value")
         return self._error(
             entry,
-            f"{label(entry)} started a background task instead of answering",
+            f"{entry_label(entry)} started a background task instead of answering",
             TaskStartedError,
             details={key: task[key] for key in ("taskId", "status", "pollInterval") if task.get(key) is not None},
             hint="Its result is not available to this script; a client that supports tasks can ask for it.",
         )
 
-    def _asks(self, result: Asks, entry: CatalogEntry) -> ToolCallError:
-        asked = questions(result)
+    def _asks(self, result: InputRequired, entry: CatalogEntry) -> ToolCallError:
+        asked = input_questions(result)
         return self._error(
             entry,
-            f"{label(entry)} asks for input that a script cannot give",
+            f"{entry_label(entry)} asks for input that a script cannot give",
             InputRequiredError,
             details={"requests": asked} if asked else None,
             hint=_ASKS_PERSON,
@@ -348,7 +350,7 @@ class Failures:
 
     def _told(self, entry: CatalogEntry, text: str, own: JsonObject | None) -> ToolCallError:
         if own is None:
-            return self._error(entry, text.strip() or f"{label(entry)} failed without a message")
+            return self._error(entry, text.strip() or f"{entry_label(entry)} failed without a message")
         retry = own.get("retryAfterMs")
         code = str(own["code"])
         return self._error(
@@ -374,7 +376,7 @@ class Failures:
         return kind(
             clean_text(message, self._sanitization),
             tool_name=entry.name,
-            called=called(entry),
+            called=call_kind(entry),
             code=code,
             details=None if details is None else self._details(details),
             hint=hint,
@@ -390,15 +392,15 @@ class Failures:
         return cleaned if size <= MAX_DETAILS_BYTES else {"__truncated": {"bytes": size}}
 
 
-OF_EXCEPTION: Final[tuple[tuple[type[Exception], Callable[..., ToolCallError]], ...]] = (
-    (RateLimitRefused, Failures.refused_by_rate),
-    (AuthorizationError, Failures.denied),
-    (ValidationError, Failures.invalid),
-    (PydanticValidationError, Failures.invalid),
-    (MCPError, Failures.protocol),
-    (ToolError, Failures.failed),
-    (ResourceError, Failures.failed),
-    (PromptError, Failures.failed),
+BY_EXCEPTION_TYPE: Final[tuple[tuple[type[Exception], Callable[..., ToolCallError]], ...]] = (
+    (RateLimitRefused, FailureTranslator.refused_by_rate),
+    (AuthorizationError, FailureTranslator.denied),
+    (ValidationError, FailureTranslator.invalid),
+    (PydanticValidationError, FailureTranslator.invalid),
+    (MCPError, FailureTranslator.protocol),
+    (ToolError, FailureTranslator.failed),
+    (ResourceError, FailureTranslator.failed),
+    (PromptError, FailureTranslator.failed),
 )
 """What FastMCP raises, and who names it; the first row whose type fits."""
 

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from pydantic_core import SchemaError, SchemaValidator, ValidationError
 from pydantic_core.core_schema import ValidationInfo
 
-from codecall.schema.partial import Gap, Partial, Some, has_gaps
+from codecall.schema.partial import PartialArray, PartialObject, Unknown, has_unknowns
 
 # ----------------------------------------------------------------------------------------------------
 # Validators of pydantic's that let pass what is not known of an input, and count what they do.
@@ -95,19 +95,19 @@ def wrapped(function: Callable[[Any, Handler, ValidationInfo], object], schema: 
 def past_gaps(value: object, handler: Handler, info: ValidationInfo) -> object:
     """Anything: a gap fits."""
     _steps(info).take()
-    return value if isinstance(value, Gap) else handler(value)
+    return value if isinstance(value, Unknown) else handler(value)
 
 
 def past_lists(value: object, handler: Handler, info: ValidationInfo) -> object:
     """A list or tuple, of which it must be known how many items there are."""
     _steps(info).take()
-    return value if isinstance(value, Some) else handler(value)
+    return value if isinstance(value, PartialArray) else handler(value)
 
 
 def past_sets(value: object, handler: Handler, info: ValidationInfo) -> object:
     """A set, of which all must be known: with gaps in it, nobody can say which items are the same."""
     _steps(info).take(_size(value))
-    return value if has_gaps(value) else handler(value)
+    return value if has_unknowns(value) else handler(value)
 
 
 def past_mappings(value: object, handler: Handler, info: ValidationInfo) -> object:
@@ -121,9 +121,9 @@ def past_object(names: Mapping[str, bool], value: object, handler: Handler, info
     _steps(info).take(len(names) + _members(value))
     if isinstance(value, dict):
         members = cast("Mapping[str, object]", value)
-        sure = {key: item for key, item in members.items() if key in names or item is not Gap.PERHAPS}
-        rest = dict.fromkeys((name for name, required in names.items() if required), Gap.PERHAPS)
-        value = {**rest, **sure} if isinstance(value, Partial) else sure
+        sure = {key: item for key, item in members.items() if key in names or item is not Unknown.MAYBE_ABSENT}
+        rest = dict.fromkeys((name for name, required in names.items() if required), Unknown.MAYBE_ABSENT)
+        value = {**rest, **sure} if isinstance(value, PartialObject) else sure
     return handler(value)
 
 
@@ -131,7 +131,7 @@ def _is_uncertain(value: object) -> bool:
     if not isinstance(value, dict):
         return False
     members = cast("dict[str, object]", value).values()
-    return isinstance(value, Partial) or any(isinstance(member, Gap) for member in members)
+    return isinstance(value, PartialObject) or any(isinstance(member, Unknown) for member in members)
 
 
 def _steps(info: ValidationInfo) -> Steps:
@@ -270,7 +270,7 @@ class _Loosening:
 
     def default(self, schema: Node) -> Node:
         """A value that may be left out. The default itself is not looked at."""
-        loose: Node = {"type": "default", "schema": self.node(schema["schema"]), "default": Gap.PERHAPS}
+        loose: Node = {"type": "default", "schema": self.node(schema["schema"]), "default": Unknown.MAYBE_ABSENT}
         if "on_error" in schema:
             loose["on_error"] = schema["on_error"]
         return loose

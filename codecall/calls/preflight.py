@@ -30,19 +30,19 @@ from fastmcp.utilities.versions import VersionSpec
 from pydantic_core import SchemaValidator
 
 from codecall.calls.access import AccessPolicy
-from codecall.calls.failures import MAX_READ_ERRORS, Failures, problems_of
+from codecall.calls.failures import MAX_READ_ERRORS, FailureTranslator, problems_from_pydantic
 from codecall.calls.partial_validation import MAX_STEPS, Steps, loosened, refusal
 from codecall.catalog.entries import CatalogEntry
 from codecall.errors import CodeCallError, ToolNotFoundError
 from codecall.ratelimit.middleware import RateLimitPlugin
-from codecall.redaction.patterns import MAX_QUICK_CHARS, Turns
-from codecall.schema.partial import Mistake, Path
-from codecall.schema.validation import MAX_FIELDS, Problem, missing, problems
+from codecall.redaction.patterns import MAX_QUICK_CHARS, ThreadedCleaner
+from codecall.schema.partial import JsonPath, PreflightError
+from codecall.schema.validation import MAX_FIELDS, Problem, find_missing, violation_problems
 
-MAX_STEPS_IN_ALL: Final = 4 * MAX_STEPS
+MAX_STEPS_PER_SCRIPT: Final = 4 * MAX_STEPS
 """Steps for all calls of one script, about 20 ms. Of a call for which none are left nothing is certain."""
 
-MAX_SUGGESTED: Final = 10
+MAX_SUGGESTIONS: Final = 10
 """Names of one script that lead nowhere for which names like them are looked for: 5 ms each, of 4,000 tools."""
 
 MAX_MOUNTS: Final = 20
@@ -54,13 +54,13 @@ _HOOKS: Final = ("__call__", "_dispatch_handler", "on_message", "on_request", "o
 _OWN: Final = "fastmcp.server.middleware."
 """Where FastMCP's own middleware is: it passes on what it was given, refuses it, or repeats an answer it has seen."""
 
-Judge = Callable[[Mapping[str, object], CatalogEntry, Steps], "tuple[Sequence[Problem], Sequence[Path]] | None"]
+Judge = Callable[[Mapping[str, object], CatalogEntry, Steps], "tuple[Sequence[Problem], Sequence[JsonPath]] | None"]
 """What is certain of an input of one tool, found in so many steps: the problems, and where in the input they are."""
 
 T = TypeVar("T")
 
 
-class Foreseeing:
+class CallPreflight:
     """Looks at the calls of one request beforehand.
 
     Args:
@@ -69,18 +69,18 @@ class Foreseeing:
         failures: names what is found.
     """
 
-    def __init__(self, server: FastMCP[Any], access: AccessPolicy, failures: Failures) -> None:
+    def __init__(self, server: FastMCP[Any], access: AccessPolicy, failures: FailureTranslator) -> None:
         self._server = server
         self._access = access
         self._failures = failures
-        self._turns = Turns()
+        self._turns = ThreadedCleaner()
         self._judges: dict[str, Judge | None] = {}
-        self._steps = MAX_STEPS_IN_ALL
+        self._steps = MAX_STEPS_PER_SCRIPT
         self._suggested = 0
 
-    async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
+    async def preflight(self, name: str, known: Mapping[str, object]) -> PreflightError | None:
         """See `ToolBroker.foresee`."""
-        usable = await self._access.usable(name)
+        usable = await self._access.find_usable(name)
         if usable is None:
             return None
         entry, tool = usable
@@ -97,18 +97,20 @@ class Foreseeing:
         told, paths = found
         long = sum(len(item["field"]) for item in told) > MAX_QUICK_CHARS
         error = (
-            await self._turns.of(self._failures.foreseen, told, entry) if long else self._failures.foreseen(told, entry)
+            await self._turns.run(self._failures.from_preflight, told, entry)
+            if long
+            else self._failures.from_preflight(told, entry)
         )
         cleaned = cast("list[Problem]", error.details) if isinstance(error.details, list) else []
-        return Mistake(error.code, error.message, error.hint, tuple(cleaned), tuple(paths))
+        return PreflightError(error.code, error.message, error.hint, tuple(cleaned), tuple(paths))
 
-    async def unreachable(self, name: str) -> Mistake | None:
+    async def check_reachable(self, name: str) -> PreflightError | None:
         """See `ToolBroker.unreachable`."""
         try:
-            await self._access.admit(name, suggest=self._suggested < MAX_SUGGESTED)
+            await self._access.admit(name, suggest=self._suggested < MAX_SUGGESTIONS)
         except CodeCallError as error:
             self._suggested += isinstance(error, ToolNotFoundError)
-            return Mistake(error.code, error.message, error.hint)
+            return PreflightError(error.code, error.message, error.hint)
         return None
 
 
@@ -139,13 +141,13 @@ def _of_function(tool: FunctionTool, *, strict: bool) -> Judge | None:
 
     def judge(
         known: Mapping[str, object], entry: CatalogEntry, steps: Steps
-    ) -> tuple[Sequence[Problem], Sequence[Path]] | None:
+    ) -> tuple[Sequence[Problem], Sequence[JsonPath]] | None:
         error = None if validator is None else refusal(validator, known, steps)
         if error is None:
             return None
         few = error.error_count() <= MAX_READ_ERRORS
         errors = error.errors(include_url=False, include_context=False, include_input=False) if few else []
-        return problems_of(error, entry.input_schema), [item["loc"] for item in errors[:MAX_FIELDS]]
+        return problems_from_pydantic(error, entry.input_schema), [item["loc"] for item in errors[:MAX_FIELDS]]
 
     return judge
 
@@ -159,9 +161,9 @@ def _validator(function: Callable[..., Any], strict: bool) -> SchemaValidator | 
 
 def _by_contract(
     known: Mapping[str, object], entry: CatalogEntry, _steps: Steps
-) -> tuple[Sequence[Problem], Sequence[Path]] | None:
-    found = missing(known, entry.input_schema)
-    return (problems(found, entry.input_schema), [item.path for item in found]) if found else None
+) -> tuple[Sequence[Problem], Sequence[JsonPath]] | None:
+    found = find_missing(known, entry.input_schema)
+    return (violation_problems(found, entry.input_schema), [item.path for item in found]) if found else None
 
 
 def _passes_on(server: FastMCP[Any]) -> bool:

@@ -29,7 +29,7 @@ from fastmcp.server.transforms import Namespace, Transform
 from fastmcp.tools import Tool
 from fastmcp.tools.tool_transform import TransformedTool
 
-Server = FastMCP[object]
+FastMCPServer = FastMCP[object]
 
 Component = Tool | Resource | ResourceTemplate | Prompt
 """What a server may list."""
@@ -44,7 +44,7 @@ _ORIGINALS = {
 keeps these private; test_apps holds us to the names."""
 
 
-class Mount(NamedTuple):
+class MountedProvider(NamedTuple):
     """One provider of a server."""
 
     provider: Provider
@@ -56,23 +56,25 @@ class Mount(NamedTuple):
     """What the paths of its resources' URIs begin with."""
 
 
-class Origin(NamedTuple):
+class ComponentOrigin(NamedTuple):
     """Where a tool, a resource or a prompt comes from."""
 
     app_id: str
     """Its app, as long as its metadata names no other."""
-    own_name: str
+    unprefixed_name: str
     """Its name there, without what mounting put before it."""
 
 
-class Apps:
+class AppResolver:
     """The apps of what one server lists, as its providers are at this moment."""
 
-    def __init__(self, server: Server, mounts: Sequence[Mount], own: frozenset[tuple[str, str]]) -> None:
+    def __init__(
+        self, server: FastMCPServer, mounts: Sequence[MountedProvider], own: frozenset[tuple[str, str]]
+    ) -> None:
         self._server_name = server.name
         self._own = own
-        self._by_server: dict[int, list[Mount]] = {}
-        self._by_prefix: list[Mount] = []
+        self._by_server: dict[int, list[MountedProvider]] = {}
+        self._by_prefix: list[MountedProvider] = []
         for mount in mounts:
             if isinstance(mount.provider, FastMCPProvider):
                 self._by_server.setdefault(id(mount.provider.server), []).append(mount)
@@ -81,7 +83,7 @@ class Apps:
         self._by_prefix.sort(key=lambda mount: len(mount.prefix), reverse=True)
 
     @classmethod
-    async def read(cls, server: Server) -> Apps:
+    async def from_server(cls, server: FastMCPServer) -> AppResolver:
         """The apps of `server`; what is its own is listed only where a name could mislead."""
         outer = _namespaces(server.transforms)
         mounts = [mount for provider in server.providers for mount in _mounts(provider, outer)]
@@ -95,7 +97,7 @@ class Apps:
             own = frozenset[tuple[str, str]]()
         return cls(server, mounts, own)
 
-    def of(self, component: Component) -> Origin:
+    def origin(self, component: Component) -> ComponentOrigin:
         """Where something that is listed comes from."""
         prefixed = _prefixed(component)
         found = _mounted(component)
@@ -104,14 +106,16 @@ class Apps:
             mounts = self._by_server.get(id(owner), ())
             for mount in mounts:
                 if mount.namespace and _is_of(component, mount):
-                    return Origin(mount.namespace, own_name)
+                    return ComponentOrigin(mount.namespace, own_name)
             # A renamed tool no longer shows its prefix; with one mount there is no doubt.
-            return Origin(mounts[0].namespace if len(mounts) == 1 and mounts[0].namespace else owner.name, own_name)
+            return ComponentOrigin(
+                mounts[0].namespace if len(mounts) == 1 and mounts[0].namespace else owner.name, own_name
+            )
         if (component.KEY_PREFIX, prefixed) not in self._own:
             for mount in self._by_prefix:
                 if _is_of(component, mount):
-                    return Origin(mount.namespace, prefixed[len(mount.prefix) :])
-        return Origin(self._server_name, component.name)
+                    return ComponentOrigin(mount.namespace, prefixed[len(mount.prefix) :])
+        return ComponentOrigin(self._server_name, component.name)
 
 
 def _prefixed(component: Component) -> str:
@@ -126,19 +130,19 @@ def _path(component: Resource | ResourceTemplate) -> str:
     return uri.partition("://")[2]
 
 
-def _is_of(component: Component, mount: Mount) -> bool:
+def _is_of(component: Component, mount: MountedProvider) -> bool:
     """Whether it is named as this mount names things. Of URIs whole segments count: `x://a/b/c` is not of `a_b`."""
     if isinstance(component, (Tool, Prompt)):
         return component.name.startswith(mount.prefix)
     return _path(component).startswith(mount.path)
 
 
-def _mounted(component: Component) -> tuple[Server, str] | None:
+def _mounted(component: Component) -> tuple[FastMCPServer, str] | None:
     """The mounted server a component comes from and its name there; None for one of any other kind."""
     while isinstance(component, TransformedTool):
         component = component.parent_tool
     original = next((name for kind, name in _ORIGINALS.items() if isinstance(component, kind)), None)
-    server = cast("Server | None", getattr(component, "_server", None)) if original else None
+    server = cast("FastMCPServer | None", getattr(component, "_server", None)) if original else None
     return None if server is None else (server, str(getattr(component, original or "", None) or component.name))
 
 
@@ -149,7 +153,7 @@ def _namespaces(transforms: Sequence[Transform]) -> list[str]:
     return found[::-1]
 
 
-def _mounts(provider: Provider, outer: list[str], inside: tuple[str, ...] = ()) -> Iterator[Mount]:
+def _mounts(provider: Provider, outer: list[str], inside: tuple[str, ...] = ()) -> Iterator[MountedProvider]:
     namespaces = (*inside, *_namespaces(provider.transforms))
     inner = cast("Provider | None", getattr(provider, "_inner", None))
     if inner is not None:
@@ -160,4 +164,4 @@ def _mounts(provider: Provider, outer: list[str], inside: tuple[str, ...] = ()) 
     else:
         every = (*outer, *namespaces)
         prefix, path = ("".join(f"{part}{mark}" for part in every) for mark in "_/")
-        yield Mount(provider, "_".join(namespaces), prefix, path)
+        yield MountedProvider(provider, "_".join(namespaces), prefix, path)

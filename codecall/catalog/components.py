@@ -3,8 +3,9 @@
     offers = offers_of(context, options)
     await offers.entries({"resource", "prompt"})
 
-An `Offers` belongs to one request. Each kind is read from FastMCP's own listing for the caller, with its middleware,
-when it is first asked for, and never again. What a host keeps from the model stays out: pages of apps (`ui:`), and what
+A `ComponentView` belongs to one request. Each kind is read from FastMCP's own listing for the caller, with its
+middleware, when it is first asked for, and never again. What a host keeps from the model stays out: pages of apps
+(`ui:`), and what
 declares another audience. Of the rest CodeCall may use what the mode, `app_ids` and `include_tools` leave it, by the
 same rules as for tools.
 """
@@ -25,15 +26,24 @@ from fastmcp.resources import Resource, ResourceTemplate
 from fastmcp.utilities.mime import UI_MIME_TYPE
 from fastmcp.utilities.versions import dedupe_with_versions
 
-from codecall.catalog.apps import Apps, Server
+from codecall.catalog.apps import AppResolver, FastMCPServer
 from codecall.catalog.entries import CatalogEntry, Example, JsonObject, Kind
-from codecall.catalog.uris import HIDDEN, Component, Held, Hidden, Readable, for_apps, held, resolve
-from codecall.catalog.visibility import Reach, is_reserved
-from codecall.concurrency import CHUNK, unhurried
+from codecall.catalog.uris import (
+    HIDDEN,
+    DeclaredUris,
+    HiddenComponent,
+    ResolvedUri,
+    UriComponent,
+    declared_uris,
+    is_app_page,
+    resolve_uri,
+)
+from codecall.catalog.visibility import VisibilityPolicy, is_reserved
+from codecall.concurrency import CHUNK, iterate_cooperatively
 from codecall.options import PluginOptions
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
-KINDS: Final[tuple[Kind, ...]] = ("resource", "template", "prompt")
+COMPONENT_KINDS: Final[tuple[Kind, ...]] = ("resource", "template", "prompt")
 """The kinds of entries here, in the order in which they are listed."""
 
 _VARIABLE: Final = re.compile(r"\{(\??)([^{}]+)\}")
@@ -42,7 +52,7 @@ _known: WeakValueDictionary[tuple[Kind, str, str], CatalogEntry] = WeakValueDict
 """By kind, app and name, the entries that somebody keeps; an equal one is used again, as in `catalog/view.py`."""
 
 
-class Offers:
+class ComponentView:
     """What one caller may use of a server in one request, tools aside.
 
     Args:
@@ -50,60 +60,62 @@ class Offers:
         reach: what of it CodeCall may use.
     """
 
-    def __init__(self, server: Server, reach: Reach) -> None:
+    def __init__(self, server: FastMCPServer, visibility: VisibilityPolicy) -> None:
         self._server = server
-        self._reach = reach
+        self._reach = visibility
         self._reading = asyncio.Lock()
-        self._apps: Apps | None = None
-        self._listed: dict[Kind, dict[str, Component]] = {}
-        self._held: Held | None = None
+        self._apps: AppResolver | None = None
+        self._listed: dict[Kind, dict[str, UriComponent]] = {}
+        self._held: DeclaredUris | None = None
         self._entries: dict[tuple[Kind, str], CatalogEntry | None] = {}
 
     async def entries(self, kinds: Collection[Kind]) -> list[CatalogEntry]:
         """All of these kinds that this caller and CodeCall may use: by kind as in `KINDS`, then in FastMCP's order."""
         found: list[CatalogEntry] = []
-        for kind in KINDS:
+        for kind in COMPONENT_KINDS:
             if kind in kinds:
-                listed = await self.listed(kind)
-                found += [entry async for name in unhurried(listed) if (entry := self._entry(kind, name, listed))]
+                listed = await self.list_components(kind)
+                found += [
+                    entry async for name in iterate_cooperatively(listed) if (entry := self._entry(kind, name, listed))
+                ]
         return found
 
-    async def find(self, kind: Kind, name: str) -> CatalogEntry | Hidden | None:
+    async def find(self, kind: Kind, name: str) -> CatalogEntry | HiddenComponent | None:
         """The one of exactly that URI, URI template or name; None for what this caller does not see."""
-        listed = await self.listed(kind)
+        listed = await self.list_components(kind)
         return (self._entry(kind, name, listed) or HIDDEN) if name in listed else None
 
-    async def near(self, name: str, kinds: Collection[Kind] = KINDS) -> list[str]:
+    async def suggest(self, name: str, kinds: Collection[Kind] = COMPONENT_KINDS) -> list[str]:
         """Up to three names that look like `name`, among those of these kinds that may be used; best first."""
         names = [entry.name for entry in await self.entries(kinds)]
         if len(names) <= CHUNK:
             return _near(name, names)
         return await asyncio.to_thread(_near, name, names)
 
-    async def resolve(self, uri: str) -> Readable | Hidden | None:
+    async def resolve(self, uri: str) -> ResolvedUri | HiddenComponent | None:
         """What FastMCP would read at `uri`, if this caller sees it in a listing; `catalog/uris.py` says how."""
-        return await resolve(uri, self._server, self)
+        return await resolve_uri(uri, self._server, self)
 
-    async def listed(self, kind: Kind) -> Mapping[str, Component]:
+    async def list_components(self, kind: Kind) -> Mapping[str, UriComponent]:
         """What FastMCP lists of that kind for this caller, by name; without what hosts keep from models."""
         if kind not in self._listed:
             async with self._reading:
                 if kind not in self._listed:
                     if self._apps is None:
-                        self._apps = await Apps.read(self._server)
+                        self._apps = await AppResolver.from_server(self._server)
                     components = dedupe_with_versions(await self._read(kind), _name)
                     self._listed[kind] = {_name(item): item for item in components if _for_models(item)}
         return self._listed[kind]
 
-    async def held(self) -> Held:
+    async def declared_uris(self) -> DeclaredUris:
         """All that the server has a URI for, whether or not this caller sees it."""
         if self._held is None:
             async with self._reading:
                 if self._held is None:
-                    self._held = await held(self._server)
+                    self._held = await declared_uris(self._server)
         return self._held
 
-    async def _read(self, kind: Kind) -> Sequence[Component]:
+    async def _read(self, kind: Kind) -> Sequence[UriComponent]:
         match kind:
             case "resource":
                 return await self._server.list_resources()
@@ -114,7 +126,7 @@ class Offers:
             case "tool":
                 return ()
 
-    def _entry(self, kind: Kind, name: str, listed: Mapping[str, Component]) -> CatalogEntry | None:
+    def _entry(self, kind: Kind, name: str, listed: Mapping[str, UriComponent]) -> CatalogEntry | None:
         key = kind, name
         if key not in self._entries:
             component = listed.get(name)
@@ -123,12 +135,12 @@ class Offers:
             self._entries[key] = self._usable(kind, component)
         return self._entries[key]
 
-    def _usable(self, kind: Kind, component: Component) -> CatalogEntry | None:
+    def _usable(self, kind: Kind, component: UriComponent) -> CatalogEntry | None:
         name = _name(component)
         metadata = self._reach.metadata(name, component.meta)
-        origin = self._apps.of(component) if self._apps else None
+        origin = self._apps.origin(component) if self._apps else None
         app_id = metadata.app_id or (origin.app_id if origin else self._server.name)
-        own = (component.name, origin.own_name if origin else name)
+        own = (component.name, origin.unprefixed_name if origin else name)
         if any(map(is_reserved, own)) or is_meta_tool(name):
             return None
         if not (self._reach.allows(name, metadata, app_id) and self._reach.includes(component, name)):
@@ -167,28 +179,28 @@ class _Same:
 
 
 @lru_cache(maxsize=64)
-def _reach_of(options: _Same) -> Reach:
-    return Reach(options.options)
+def _reach_of(options: _Same) -> VisibilityPolicy:
+    return VisibilityPolicy(options.options)
 
 
-def offers_of(context: Context, options: PluginOptions) -> Offers:
+def component_view(context: Context, options: PluginOptions) -> ComponentView:
     """What the caller of this request may use besides tools; lists nothing yet."""
-    return Offers(cast("Server", context.fastmcp), _reach_of(_Same(options)))
+    return ComponentView(cast("FastMCPServer", context.fastmcp), _reach_of(_Same(options)))
 
 
-def _name(component: Component) -> str:
+def _name(component: UriComponent) -> str:
     if isinstance(component, Resource):
         return str(component.uri)
     return component.uri_template if isinstance(component, ResourceTemplate) else component.name
 
 
-def _for_models(component: Component) -> bool:
+def _for_models(component: UriComponent) -> bool:
     if not is_model_visible(component):
         return False
-    return isinstance(component, Prompt) or not (for_apps(_name(component)) or component.mime_type == UI_MIME_TYPE)
+    return isinstance(component, Prompt) or not (is_app_page(_name(component)) or component.mime_type == UI_MIME_TYPE)
 
 
-def _input_schema(component: Component) -> JsonObject:
+def _input_schema(component: UriComponent) -> JsonObject:
     if isinstance(component, Resource):
         return {"type": "object", "properties": {}}
     if isinstance(component, ResourceTemplate):
@@ -213,6 +225,6 @@ def _variables(template: str) -> JsonObject:
 
 
 def _near(name: str, names: Sequence[str]) -> list[str]:
-    from codecall.catalog.suggestions import near_names  # loaded when a name is wrong
+    from codecall.catalog.suggestions import similar_names  # loaded when a name is wrong
 
-    return near_names(name, names, limit=3)
+    return similar_names(name, names, limit=3)

@@ -13,7 +13,7 @@ from codecall.errors import OptionsError
 from codecall.options import Options
 
 # ----------------------------------------------------------------------------------------------------
-# What a catalogue lists, as CodeCall shows it.
+# What a catalog lists, as CodeCall shows it.
 
 JsonObject = dict[str, object]
 
@@ -59,7 +59,7 @@ META_KEY = "codecall"
 
 logger = logging.getLogger("codecall")
 
-Word = Annotated[str, Field(min_length=1, max_length=200)]
+ShortText = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class AuthorExample(Options):
@@ -82,9 +82,9 @@ class ToolMetadata(Options):
     """Whether scripts and `codecall:invoke` may use the tool."""
     visible_in_list_tools: bool | None = None
     """Whether clients see the tool in `tools/list`."""
-    app_id: Word | None = None
+    app_id: ShortText | None = None
     """The app the tool belongs to, instead of the namespace or server it comes from."""
-    tags: list[Word] = Field(default_factory=list[str], max_length=100)
+    tags: list[ShortText] = Field(default_factory=list[str], max_length=100)
     """Words for `filter.tags` and for search, besides the tool's own tags."""
     examples: list[AuthorExample] = Field(default_factory=list[AuthorExample], max_length=20)
     """Usage examples that `codecall:describe` gives first."""
@@ -92,10 +92,10 @@ class ToolMetadata(Options):
     """Set by CodeCall on its own tools, so that one CodeCall server mounted on another stays out of its scripts."""
 
 
-NOTHING = ToolMetadata()
+NO_METADATA = ToolMetadata()
 """What a tool without metadata says."""
 
-UNREADABLE = ToolMetadata(enabledInCodeCall=False)
+INVALID_METADATA = ToolMetadata(enabledInCodeCall=False)
 """What counts for a tool whose metadata cannot be read: CodeCall keeps away from it."""
 
 
@@ -132,20 +132,20 @@ def tool_metadata(
     return {META_KEY: settings.model_dump(by_alias=True, exclude_defaults=True)}
 
 
-def read_metadata(tool_name: str, meta: Mapping[str, object] | None, reported: set[str]) -> ToolMetadata:
-    """What a tool's `meta` says; `UNREADABLE`, with one warning for each name in the log, when it makes no sense.
+def read_metadata(tool_name: str, meta: Mapping[str, object] | None, warned: set[str]) -> ToolMetadata:
+    """What a tool's `meta` says; `INVALID_METADATA`, with one warning for each name in the log, when it makes no sense.
 
     `reported` holds the names already warned about; it stays below 10,000.
     """
     raw = meta.get(META_KEY) if meta else None
     if raw is None:
-        return NOTHING
+        return NO_METADATA
     try:
         if not isinstance(raw, Mapping):
             raise OptionsError(f"meta.{META_KEY}: an object is needed, got {type(raw).__name__}")  # noqa: TRY301
         return ToolMetadata.read(cast("Mapping[str, object]", raw), where=f"meta.{META_KEY}")
     except OptionsError as problem:
-        if tool_name not in reported and len(reported) < 10_000:
-            reported.add(tool_name)
+        if tool_name not in warned and len(warned) < 10_000:
+            warned.add(tool_name)
             logger.warning("Tool %r is kept out of CodeCall, its metadata is not valid: %s", tool_name, problem.message)
-        return UNREADABLE
+        return INVALID_METADATA

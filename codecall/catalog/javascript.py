@@ -11,7 +11,7 @@ from typing import cast
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
-def quoted(text: str) -> str:
+def string_literal(text: str) -> str:
     """A JavaScript string literal of `text`: readable characters stay, everything else is escaped.
 
     Escaped are also the openers of HTML-like comments and all characters that are invisible, reorder text or are half
@@ -28,20 +28,20 @@ def _escaped(character: str) -> str:
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
-def key(name: str) -> str:
+def property_key(name: str) -> str:
     """`name` as a key of an object literal: bare where JavaScript allows it."""
-    return name if _IDENTIFIER.fullmatch(name) else quoted(name)
+    return name if _IDENTIFIER.fullmatch(name) else string_literal(name)
 
 
-def member(owner: str, name: str) -> str:
+def member_access(owner: str, name: str) -> str:
     """The expression that reads the property `name` of `owner`."""
-    return f"{owner}.{name}" if _IDENTIFIER.fullmatch(name) else f"{owner}[{quoted(name)}]"
+    return f"{owner}.{name}" if _IDENTIFIER.fullmatch(name) else f"{owner}[{string_literal(name)}]"
 
 
 def literal(value: object) -> str:
     """A JavaScript literal of a JSON value, on one line."""
     if isinstance(value, str):
-        return quoted(value)
+        return string_literal(value)
     if isinstance(value, Mapping):
         return object_literal({name: literal(inner) for name, inner in cast(Mapping[str, object], value).items()})
     if isinstance(value, (list, tuple)):
@@ -51,13 +51,14 @@ def literal(value: object) -> str:
 
 def object_literal(expressions: Mapping[str, str]) -> str:
     """An object literal on one line whose values are expressions."""
-    return "{ " + ", ".join(pairs(expressions)) + " }" if expressions else "{}"
+    return "{ " + ", ".join(property_list(expressions)) + " }" if expressions else "{}"
 
 
-def pairs(expressions: Mapping[str, str]) -> list[str]:
+def property_list(expressions: Mapping[str, str]) -> list[str]:
     """`key: value` for each expression; a variable of the key's own name is written short."""
     return [
-        name if name == value and _variable(name) else f"{key(name)}: {value}" for name, value in expressions.items()
+        name if name == value and _variable(name) else f"{property_key(name)}: {value}"
+        for name, value in expressions.items()
     ]
 
 

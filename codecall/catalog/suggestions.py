@@ -15,10 +15,10 @@ from heapq import nsmallest
 from codecall.catalog.search.analysis import name_parts, stem
 from codecall.catalog.search.synonyms import ACTIONS
 
-LONGEST_NAME = 128
+MAX_NAME_CHARS = 128
 """Characters of a name that are compared; MCP allows 128."""
 
-LEAST_LIKENESS = 0.7
+MIN_SIMILARITY = 0.7
 """Names less alike than this (0 to 1) are not near. `difflib`'s own default of 0.6 lets `users:get` and `orders:get`
 stand for each other."""
 
@@ -37,13 +37,13 @@ _SEPARATORS = str.maketrans("", "", ":._-/ ")
 _NAMESPACE = re.compile(r"[^:./]+[:./]")
 
 
-def near_names(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
+def similar_names(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
     """Up to `limit` of `names` that `name` may stand for, the likeliest first; equal likeness in order of name.
 
     Empty when nothing is near. `name` itself is never among them. About 15 ms for 10,000 names: beyond a
     few thousand, call it in a thread.
     """
-    wanted = name[:LONGEST_NAME]
+    wanted = name[:MAX_NAME_CHARS]
     key = _key(wanted)
     if not key or limit < 1:
         return []
@@ -55,13 +55,13 @@ def near_names(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
     for other in set(names):
         if other == name:
             continue
-        other_key = _key(other[:LONGEST_NAME])
+        other_key = _key(other[:MAX_NAME_CHARS])
         shared = sum(map(other_key.__contains__, pairs))
         if shared >= least:
             sieved.append((-shared, abs(len(other_key) - len(key)), other))
     words = _words(wanted)
     judged = [(-_likeness(wanted, words, other), other) for _, _, other in nsmallest(_COMPARED, sieved)]
-    return [other for likeness, other in sorted(judged) if -likeness >= LEAST_LIKENESS][:limit]
+    return [other for likeness, other in sorted(judged) if -likeness >= MIN_SIMILARITY][:limit]
 
 
 def _same_action(words: frozenset[str], others: frozenset[str]) -> bool:
@@ -87,7 +87,7 @@ def _namespace(name: str) -> str:
 
 def _likeness(wanted: str, words: frozenset[str], other: str) -> float:
     """How likely `other` is meant, 0 to 1."""
-    other = other[:LONGEST_NAME]
+    other = other[:MAX_NAME_CHARS]
     key, other_key = _key(wanted), _key(other)
     if key == other_key:
         return 1.0

@@ -23,9 +23,9 @@ from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.server.transforms import Namespace
 from pydantic import AnyUrl, ValidationError
 
-from codecall.catalog.apps import Server
+from codecall.catalog.apps import FastMCPServer
 from codecall.catalog.entries import CatalogEntry, Kind
-from codecall.concurrency import unhurried
+from codecall.concurrency import iterate_cooperatively
 
 # ----------------------------------------------------------------------------------------------------
 # How long it takes to compare a URI with a URI template, before anybody compares them.
@@ -58,7 +58,7 @@ class _Template(NamedTuple):
     parts: tuple[_Part, ...]
 
 
-def steps(uri: str, template: str, most: int) -> int:
+def match_steps(uri: str, template: str, most: int) -> int:
     """Steps that `re` takes at worst to compare the two, of 4 to 12 ns each; 0 where the first text differs.
 
     Never fewer than it takes, but beyond `most` the counting ends. A `uri` of printable characters is expected.
@@ -152,19 +152,19 @@ def _literal(text: str) -> _Literal:
 # ----------------------------------------------------------------------------------------------------
 # What a URI stands for: a listed resource, or one of a listed template; and how FastMCP is asked for it.
 
-Component = Resource | ResourceTemplate | Prompt
+UriComponent = Resource | ResourceTemplate | Prompt
 """What a server may offer besides tools, as FastMCP has it."""
 
 T = TypeVar("T")
 
-MAX_STEPS: Final = 200_000
+MAX_MATCH_STEPS: Final = 200_000
 """Steps that comparing a URI with all templates of a server together may take at worst, as `catalog/matching.py` counts
 them: about 2 ms. One read of a resource compares it some six times, on the event loop."""
 
 _SEPARATORS: Final = re.compile(r"[/\\]")
 
 
-class Readable(NamedTuple):
+class ResolvedUri(NamedTuple):
     """What a URI stands for, and how FastMCP is asked for it."""
 
     entry: CatalogEntry
@@ -175,14 +175,14 @@ class Readable(NamedTuple):
     """Of a resource that has versions: the one that is listed."""
 
 
-class Hidden(NamedTuple):
+class HiddenComponent(NamedTuple):
     """In the place of what the caller sees and CodeCall may not use."""
 
 
-HIDDEN: Final = Hidden()
+HIDDEN: Final = HiddenComponent()
 
 
-class Held(NamedTuple):
+class DeclaredUris(NamedTuple):
     """What the providers of a server have, for whomever and enabled or not."""
 
     resources: frozenset[str]
@@ -191,45 +191,47 @@ class Held(NamedTuple):
     """URI templates. FastMCP compares every other URI with all of them."""
 
 
-class Listed(Protocol):
-    """What one caller sees; `catalog.offers.Offers` is one."""
+class ListedComponents(Protocol):
+    """What one caller sees; `catalog.offers.ComponentView` is one."""
 
-    async def listed(self, kind: Kind) -> Mapping[str, Component]:
+    async def list_components(self, kind: Kind) -> Mapping[str, UriComponent]:
         """What FastMCP lists for this caller, by name."""
         ...
 
-    async def find(self, kind: Kind, name: str) -> CatalogEntry | Hidden | None:
+    async def find(self, kind: Kind, name: str) -> CatalogEntry | HiddenComponent | None:
         """The one of exactly that name."""
         ...
 
-    async def held(self) -> Held:
+    async def declared_uris(self) -> DeclaredUris:
         """All that the server has a URI for."""
         ...
 
 
-def for_apps(uri: str) -> bool:
+def is_app_page(uri: str) -> bool:
     """Whether hosts show it to people, and no model reads it: the pages of apps."""
     return uri.strip().casefold().startswith("ui:")
 
 
-async def resolve(uri: str, server: Server, offers: Listed) -> Readable | Hidden | None:
+async def resolve_uri(
+    uri: str, server: FastMCPServer, components: ListedComponents
+) -> ResolvedUri | HiddenComponent | None:
     """What FastMCP would read at `uri`, if the caller sees it in a listing; None if not."""
-    if not uri.isprintable() or for_apps(uri):
+    if not uri.isprintable() or is_app_page(uri):
         return None
-    found = await _resource(uri, offers)
-    return found if found is not None else await _of_template(uri, server, offers)
+    found = await _resource(uri, components)
+    return found if found is not None else await _of_template(uri, server, components)
 
 
-async def _resource(uri: str, offers: Listed) -> Readable | Hidden | None:
+async def _resource(uri: str, offers: ListedComponents) -> ResolvedUri | HiddenComponent | None:
     """The resource of that URI, spelled as it was declared or as clients would spell it."""
     for spelling in (uri, _normal(uri)):
         entry = await offers.find("resource", spelling)
         if entry is not None:
-            return HIDDEN if isinstance(entry, Hidden) else Readable(entry, spelling, entry.version)
+            return HIDDEN if isinstance(entry, HiddenComponent) else ResolvedUri(entry, spelling, entry.version)
     return None
 
 
-async def held(server: Server) -> Held:
+async def declared_uris(server: FastMCPServer) -> DeclaredUris:
     """All that `server` has a URI for.
 
     What mounted servers have is part of it; what a server behind a proxy hides or compares is its own affair.
@@ -238,7 +240,9 @@ async def held(server: Server) -> Held:
     templates = await _all(
         server, lambda provider: provider.list_resource_templates(), Namespace.list_resource_templates
     )
-    return Held(frozenset(str(item.uri) for item in resources), frozenset(item.uri_template for item in templates))
+    return DeclaredUris(
+        frozenset(str(item.uri) for item in resources), frozenset(item.uri_template for item in templates)
+    )
 
 
 async def _all(
@@ -267,19 +271,23 @@ async def _all(
     return found
 
 
-async def _affordable(uri: str, offers: Listed) -> bool:
+async def _affordable(uri: str, offers: ListedComponents) -> bool:
     """Whether FastMCP may compare `uri` with every template; lets other tasks of the event loop have their turn."""
     await asyncio.sleep(0)
-    left = MAX_STEPS
-    async for template in unhurried({*await offers.listed("template"), *(await offers.held()).templates}):
-        left -= steps(uri, template, left)
+    left = MAX_MATCH_STEPS
+    async for template in iterate_cooperatively(
+        {*await offers.list_components("template"), *(await offers.declared_uris()).templates}
+    ):
+        left -= match_steps(uri, template, left)
         if left < 0:
             return False
     return True
 
 
-async def _of_template(uri: str, server: Server, offers: Listed) -> Readable | Hidden | None:
-    templates = await offers.listed("template")
+async def _of_template(
+    uri: str, server: FastMCPServer, offers: ListedComponents
+) -> ResolvedUri | HiddenComponent | None:
+    templates = await offers.list_components("template")
     if not templates or _climbs(uri) or not await _affordable(uri, offers):
         return None
     fits = (isinstance(item, ResourceTemplate) and item.matches(uri) is not None for item in templates.values())
@@ -288,28 +296,28 @@ async def _of_template(uri: str, server: Server, offers: Listed) -> Readable | H
         return None
     spelled = _spelled(template.uri_template, template.matches(uri) or {}, uri)
     # What was looked at so far was spelled otherwise: `%75i:` is `ui:` now, and `%2D` a hyphen to divide the text at.
-    if for_apps(unquote(spelled)) or (spelled != uri and not await _affordable(spelled, offers)):
+    if is_app_page(unquote(spelled)) or (spelled != uri and not await _affordable(spelled, offers)):
         return None
     found = await _resource(spelled, offers)
     return found if found is not None else await _by_template(uri, spelled, template, server, offers)
 
 
 async def _by_template(
-    uri: str, spelled: str, template: ResourceTemplate, server: Server, offers: Listed
-) -> Readable | Hidden | None:
+    uri: str, spelled: str, template: ResourceTemplate, server: FastMCPServer, offers: ListedComponents
+) -> ResolvedUri | HiddenComponent | None:
     """What FastMCP would read at `spelled` by `template`, which fits `uri`; None where something else is in the way."""
     # Whatever the query: servers that know none read what the path names. And a resource is hidden under its own
     # spelling, which need not be the one of the template.
     path = spelled.partition("?")[0]
     plain = (path, unquote(path))
-    if any([isinstance(await _resource(spelling, offers), Hidden) for spelling in plain]):
+    if any([isinstance(await _resource(spelling, offers), HiddenComponent) for spelling in plain]):
         return HIDDEN
-    again = await _template(spelled, server, await offers.listed("template"))
+    again = await _template(spelled, server, await offers.list_components("template"))
     same = again and again.uri_template == template.uri_template and again.matches(spelled) == template.matches(uri)
     if not same or await _unlisted({uri, spelled, *plain}, server, offers):
         return None
     entry = await offers.find("template", template.uri_template)
-    return Readable(entry, spelled, None) if isinstance(entry, CatalogEntry) else entry
+    return ResolvedUri(entry, spelled, None) if isinstance(entry, CatalogEntry) else entry
 
 
 def _spelled(template: str, parameters: dict[str, object], uri: str) -> str:
@@ -320,7 +328,7 @@ def _spelled(template: str, parameters: dict[str, object], uri: str) -> str:
     return forward_uri(template, parameters, f"{path}?{kept}" if kept else path)
 
 
-async def _template(uri: str, server: Server, listed: Mapping[str, Component]) -> ResourceTemplate | None:
+async def _template(uri: str, server: FastMCPServer, listed: Mapping[str, UriComponent]) -> ResourceTemplate | None:
     """The template with which FastMCP would read `uri`; None when that very one is not listed."""
     template = await server.get_resource_template(uri)
     if template is None or template.matches(uri) is None:
@@ -329,10 +337,10 @@ async def _template(uri: str, server: Server, listed: Mapping[str, Component]) -
     return None if shown is None or shown.version != template.version else template
 
 
-async def _unlisted(uris: set[str], server: Server, offers: Listed) -> bool:
+async def _unlisted(uris: set[str], server: FastMCPServer, offers: ListedComponents) -> bool:
     """Whether there is a resource of just one of these URIs that FastMCP has not listed, hidden or not."""
-    spellings = (uris | set(map(_normal, uris))) - (await offers.listed("resource")).keys()
-    if not spellings.isdisjoint((await offers.held()).resources):
+    spellings = (uris | set(map(_normal, uris))) - (await offers.list_components("resource")).keys()
+    if not spellings.isdisjoint((await offers.declared_uris()).resources):
         return True
     # Of providers that list less than they have.
     return any([await server.get_resource(spelling) is not None for spelling in spellings])

@@ -1,4 +1,4 @@
-"""What one caller may see of the catalogue, read once per request.
+"""What one caller may see of the catalog, read once per request.
 
 A `CatalogView` belongs to one request. It reads FastMCP's listing for this caller (middleware, authorization and
 versions applied) at the first question and never again; a script that calls no tool never reads it at all. `remembered`
@@ -15,26 +15,26 @@ from typing import TYPE_CHECKING
 from fastmcp.server.transforms import Transform
 from fastmcp.tools import Tool
 
-from codecall.catalog.apps import Server
-from codecall.catalog.cache.cache import Catalogue, Listing, Read
-from codecall.catalog.cache.middleware import presented
+from codecall.catalog.apps import FastMCPServer
+from codecall.catalog.cache.cache import CatalogCache, ListTools, ToolListing
+from codecall.catalog.cache.middleware import presentable_schema
 from codecall.catalog.entries import CatalogEntry, JsonObject
-from codecall.catalog.visibility import Reach
+from codecall.catalog.visibility import VisibilityPolicy
 from codecall.concurrency import CHUNK
 from codecall.namespaces import Namespaces
 
 if TYPE_CHECKING:
-    from codecall.catalog.search.index import Library
+    from codecall.catalog.search.index import SearchIndex
 
 
-PATIENCE_S = 0.3
+INDEX_WAIT_S = 0.3
 """Seconds a hint waits for tools that are being indexed."""
 
-LEAST_SCORE = 0.3
+MIN_HINT_SCORE = 0.3
 """Tools that a search finds with a lower score (0 to 1) are not offered for a name that does not exist: the threshold
 of search itself, where nobody has set another."""
 
-MAX_ASKED = 128
+MAX_QUERY_CHARS = 128
 """Characters of a name that is searched for; MCP allows 128."""
 
 
@@ -45,7 +45,7 @@ class CatalogView:
         server: the server the request came to.
         read: gives the tools FastMCP would list for this caller, each name once, CodeCall's own left out.
         reach: which of them CodeCall may use.
-        catalogue: what is remembered of the server, under the same `reach`.
+        catalog: what is remembered of the server, under the same `reach`.
         own: the plugin itself where `read` lists the tools beneath the server's middleware; None where it does more,
             and FastMCP has to be asked in every request.
         inline: whether `find` shows schemas without `$ref`, as the server's own listing does.
@@ -54,24 +54,24 @@ class CatalogView:
 
     def __init__(
         self,
-        server: Server,
-        read: Read,
-        reach: Reach,
-        catalogue: Catalogue,
+        server: FastMCPServer,
+        list_tools: ListTools,
+        visibility: VisibilityPolicy,
+        cache: CatalogCache,
         *,
-        own: Transform | None = None,
-        inline: bool = False,
-        library: Library | None = None,
+        plugin_transform: Transform | None = None,
+        dereference: bool = False,
+        index: SearchIndex | None = None,
     ) -> None:
         self._server = server
-        self._read = read
-        self._reach = reach
-        self._catalogue = catalogue
-        self._own = own
-        self._inline = inline
-        self._library = library
+        self._read = list_tools
+        self._reach = visibility
+        self._catalog = cache
+        self._own = plugin_transform
+        self._inline = dereference
+        self._library = index
         self._reading = asyncio.Lock()
-        self._listing: Listing | None = None
+        self._listing: ToolListing | None = None
         self._included: dict[str, bool] = {}
         self._found: dict[str, CatalogEntry | None] = {}
 
@@ -85,10 +85,10 @@ class CatalogView:
             self._found[name] = self._find(listing, tool)
         return self._found[name]
 
-    async def reached(self, name: str) -> Tool | None:
+    async def server_tool(self, name: str) -> Tool | None:
         """What FastMCP calls under that name, where the listing is sure to show it; None where it has to be asked."""
         listing = await self._list()
-        return listing.tools.get(name) if listing.proved else None
+        return listing.tools.get(name) if listing.fingerprinted else None
 
     async def exists(self, name: str) -> bool:
         """Whether FastMCP lists a tool of that name for this caller, in CodeCall's reach or out of it."""
@@ -99,27 +99,27 @@ class CatalogView:
 
         Where nothing has changed it is the same tuple of the same entries as in the request before.
         """
-        return await self._catalogue.entries(await self._list(), self._includes if self._reach.filters else None)
+        return await self._catalog.entries(await self._list(), self._includes if self._reach.has_filter else None)
 
-    async def near(self, name: str) -> list[str]:
+    async def suggest(self, name: str) -> list[str]:
         """Up to three names that look like `name`, or else of tools that do what it says, among those this caller and
         CodeCall may use; best first."""
-        return (await self.near_many([name]))[name] or await self._by_words(name)
+        return (await self.suggest_many([name]))[name] or await self._by_words(name)
 
     async def _by_words(self, name: str) -> list[str]:
         if self._library is None:
             return []
         from codecall.catalog.search.analysis import name_parts  # loaded when a name is wrong
 
-        words = " ".join(name_parts(name[:MAX_ASKED]))
+        words = " ".join(name_parts(name[:MAX_QUERY_CHARS]))
         try:
-            searched = await self._library.search(await self.entries(), [words], at_most=PATIENCE_S)
+            searched = await self._library.search(await self.entries(), [words], timeout_s=INDEX_WAIT_S)
         except Exception:
             # What stops the index from being made is told to those who search; a hint does without.
             return []
-        return [hit.entry.name for hit in searched.hits[0][:3] if hit.score >= LEAST_SCORE]
+        return [hit.entry.name for hit in searched.hits[0][:3] if hit.score >= MIN_HINT_SCORE]
 
-    async def near_many(self, names: Sequence[str]) -> dict[str, list[str]]:
+    async def suggest_many(self, names: Sequence[str]) -> dict[str, list[str]]:
         """What `near` gives for each of `names`, looked for all at once."""
         if not names:
             return {}
@@ -130,7 +130,7 @@ class CatalogView:
 
     async def namespaces(self) -> Namespaces:
         """The namespaces of the tools this caller and CodeCall may use."""
-        return await self._catalogue.namespaces(await self.entries())
+        return await self._catalog.namespaces(await self.entries())
 
     async def describe(self, name: str) -> JsonObject | None:
         """What `getTool(name)` sees: name, description, inputSchema, outputSchema."""
@@ -144,28 +144,28 @@ class CatalogView:
             "outputSchema": entry.output_schema,
         }
 
-    async def _list(self) -> Listing:
+    async def _list(self) -> ToolListing:
         if self._listing is None:
             async with self._reading:
                 if self._listing is None:
-                    self._listing = await self._catalogue.listing(self._server, self._read, self._own)
+                    self._listing = await self._catalog.listing(self._server, self._read, self._own)
         return self._listing
 
-    def _find(self, listing: Listing, tool: Tool) -> CatalogEntry | None:
-        if listing.proved and tool.name in listing.shown:
-            entry = listing.shown[tool.name]
+    def _find(self, listing: ToolListing, tool: Tool) -> CatalogEntry | None:
+        if listing.fingerprinted and tool.name in listing.presented:
+            entry = listing.presented[tool.name]
         else:
             entry = self._shown(listing, tool)
-            if listing.proved:
-                listing.shown[tool.name] = entry
+            if listing.fingerprinted:
+                listing.presented[tool.name] = entry
         return entry if entry is not None and self._includes(tool) else None
 
-    def _shown(self, listing: Listing, tool: Tool) -> CatalogEntry | None:
-        entry = self._catalogue.entry(listing, tool)
+    def _shown(self, listing: ToolListing, tool: Tool) -> CatalogEntry | None:
+        entry = self._catalog.entry(listing, tool)
         if entry is None:
             return None
-        given = presented(entry.input_schema, inline=self._inline)
-        gives = presented(entry.output_schema, inline=self._inline)
+        given = presentable_schema(entry.input_schema, dereference=self._inline)
+        gives = presentable_schema(entry.output_schema, dereference=self._inline)
         if given is entry.input_schema and gives is entry.output_schema:
             return entry
         return replace(entry, input_schema=given or {}, output_schema=gives)
@@ -177,6 +177,6 @@ class CatalogView:
 
 
 def _near(names: Sequence[str], known: Sequence[str]) -> dict[str, list[str]]:
-    from codecall.catalog.suggestions import near_names  # loaded when a name is wrong
+    from codecall.catalog.suggestions import similar_names  # loaded when a name is wrong
 
-    return {name: near_names(name, known, limit=3) for name in names}
+    return {name: similar_names(name, known, limit=3) for name in names}

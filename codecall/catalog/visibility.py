@@ -41,7 +41,7 @@ def is_reserved(name: str) -> bool:
     return name.strip().casefold().startswith(_RESERVED)
 
 
-class Reach:
+class VisibilityPolicy:
     """The plugin's rules about tools, applied to one tool at a time."""
 
     def __init__(self, options: PluginOptions) -> None:
@@ -51,12 +51,12 @@ class Reach:
         self._reported: set[str] = set()
 
     @property
-    def by_app(self) -> bool:
+    def depends_on_app(self) -> bool:
         """Whether the app of a tool matters for its listing."""
         return self._app_ids is not None
 
     @property
-    def filters(self) -> bool:
+    def has_filter(self) -> bool:
         """Whether there is an `include_tools` to ask."""
         return self._include is not None
 
@@ -68,13 +68,13 @@ class Reach:
         """Whether CodeCall manages the tools of this app."""
         return self._app_ids is None or app_id in self._app_ids
 
-    def lists(self, metadata: ToolMetadata, app_id: str) -> bool:
+    def is_listed(self, metadata: ToolMetadata, app_id: str) -> bool:
         """Whether clients see the tool in `tools/list`; tools of apps CodeCall does not manage stay as they are."""
         if not self.manages(app_id):
             return True
         return self._listed if metadata.visible_in_list_tools is None else metadata.visible_in_list_tools
 
-    def shows(self, tool: DescribedT, app_of: Callable[[DescribedT], str] | None) -> bool:
+    def is_shown(self, tool: DescribedT, app_of: Callable[[DescribedT], str] | None) -> bool:
         """Whether clients see this tool in `tools/list`; `app_of` gives its app, where that is known.
 
         FastMCP asks it of all tools in every request of 2026-07-28, so what most tools come to is not worked out.
@@ -82,7 +82,7 @@ class Reach:
         if self._app_ids is None and (not tool.meta or META_KEY not in tool.meta):
             return self._listed
         metadata = self.metadata(tool.name, tool.meta)
-        return self.lists(metadata, metadata.app_id or (app_of(tool) if app_of is not None else ""))
+        return self.is_listed(metadata, metadata.app_id or (app_of(tool) if app_of is not None else ""))
 
     def allows(self, name: str, metadata: ToolMetadata, app_id: str) -> bool:
         """Whether search, describe, invoke and scripts may use the tool, as long as `include_tools` lets it in."""

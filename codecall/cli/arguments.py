@@ -26,19 +26,20 @@ PresetName = Annotated[
 ]
 """The option of commands that look at limits."""
 
-FILES: Final = ("codecall.toml", "codecall.yaml", "codecall.yml", "codecall.json")
+CONFIG_FILES: Final = ("codecall.toml", "codecall.yaml", "codecall.yml", "codecall.json")
 """Names of configurations that are found without being named, first this one."""
 
 _GROUP: Final = Group(
     "Which servers",
     sort_key=9,
-    help=f"Without any of these: {FILES[0]} (or .yaml, .json) in this folder, else in the user's configuration folder.",
+    help=f"Without any of these: {CONFIG_FILES[0]} (or .yaml, .json) in this folder, else in the user's configuration "
+    "folder.",
 )
 
 
 @Parameter(name="*", group=_GROUP)
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ServerArguments:
     """Which servers a command is about."""
 
     config: Annotated[
@@ -61,13 +62,11 @@ class Chosen:
         tuple[str, ...],
         Parameter(name="--openapi", negative="", help="Path or URL of the OpenAPI document of a REST API. Repeatable."),
     ] = ()
-    cache_dir: Annotated[Path | None, Parameter(name="--cache-dir", help="Where catalogues of servers are kept.")] = (
-        None
-    )
-    no_cache: Annotated[bool, Parameter(name="--no-cache", negative="", help="Keep no catalogues.")] = False
+    cache_dir: Annotated[Path | None, Parameter(name="--cache-dir", help="Where catalogs of servers are kept.")] = None
+    no_cache: Annotated[bool, Parameter(name="--no-cache", negative="", help="Keep no catalogs.")] = False
 
     @property
-    def named(self) -> bool:
+    def any_named(self) -> bool:
         """Whether any servers were named on the command line."""
         return bool(self.config or self.from_ or self.server or self.openapi)
 
@@ -81,10 +80,10 @@ class Chosen:
             OptionsError: a file cannot be read or is wrong; or none was named and there is none, with the code
                 NO_CONFIGURATION.
         """
-        from codecall.gateway.config.load import merge
+        from codecall.gateway.config.load import merge_configurations
 
         found = [*self._named(words)]
-        merged = merge(found) if found else _default()
+        merged = merge_configurations(found) if found else _default()
         if not merged.options.servers:
             files = ", ".join(str(file) for file in merged.files if file.exists()) or "the command line"
             merged = merged._replace(notes=(*merged.notes, f"no servers in {files}"))
@@ -94,38 +93,40 @@ class Chosen:
         return merged._replace(options=merged.options.model_copy(update={"cache_dir": cache}))
 
     def _named(self, words: Sequence[str]) -> Iterator[Configuration]:
-        from codecall.gateway.config.load import openapi_servers, read_client, read_config, servers_from
+        from codecall.gateway.config.load import parse_openapi_servers, parse_servers, read_client, read_config
 
         for path in self.config:
             yield read_config(path)
         for client in self.from_:
             yield read_client(client)
         if self.server or words:
-            yield servers_from([*self.server, *words])
+            yield parse_servers([*self.server, *words])
         if self.openapi:
-            yield openapi_servers(self.openapi)
+            yield parse_openapi_servers(self.openapi)
 
 
-USUAL: Final = Chosen()
+DEFAULT_SERVERS: Final = ServerArguments()
 """None were named."""
 
 
-def places() -> list[Path]:
+def default_config_paths() -> list[Path]:
     """Where a configuration is found without being named, best first."""
     from platformdirs import user_config_path
 
-    return [folder / name for folder in (Path(), user_config_path("codecall", appauthor=False)) for name in FILES]
+    return [
+        folder / name for folder in (Path(), user_config_path("codecall", appauthor=False)) for name in CONFIG_FILES
+    ]
 
 
 def _default() -> Configuration:
     from codecall.errors import OptionsError
     from codecall.gateway.config.load import read_config
 
-    for path in places():
+    for path in default_config_paths():
         if path.is_file():
-            return read_config(path, found=True)
+            return read_config(path, discovered=True)
     raise OptionsError(
-        f"There is no {FILES[0]} here or in the user's configuration folder, and no servers were named",
+        f"There is no {CONFIG_FILES[0]} here or in the user's configuration folder, and no servers were named",
         code="NO_CONFIGURATION",
         hint="Write one with `codecall init`, or name servers with --config, --from or --server.",
     )
@@ -135,7 +136,7 @@ def _default() -> Configuration:
 # The configuration of a command, and what its reader is told about it.
 
 
-def configured(chosen: Chosen, output: Output) -> GatewayOptions:
+def gateway_options(chosen: ServerArguments, output: Output) -> GatewayOptions:
     """What a gateway is told, for a command that needs servers; remarks on it go to stderr.
 
     Raises:
@@ -143,5 +144,5 @@ def configured(chosen: Chosen, output: Output) -> GatewayOptions:
     """
     configuration = chosen.configuration()
     for note in configuration.notes:
-        output.remark(note)
+        output.warn(note)
     return configuration.options

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codecall.errors import OptionsError
-from codecall.gateway.config.load import Configuration, numbered, read_client, read_config
-from codecall.gateway.config.mcp_clients import CLIENTS, Client, find
-from codecall.gateway.config.mcp_servers import ITSELF
-from codecall.gateway.config.names import fitted
+from codecall.gateway.config.load import Configuration, read_client, read_config, unique_name
+from codecall.gateway.config.mcp_clients import CLIENTS, Client, existing_client_files
+from codecall.gateway.config.mcp_servers import ITSELF_NOTE
+from codecall.gateway.config.names import fit_name
 from codecall.gateway.config.options import AnyServer, GatewayOptions
 
 
@@ -20,9 +20,9 @@ class ClientFiles(NamedTuple):
     client: Client | None
     """None: a file that was named."""
     files: tuple[Path, ...]
-    read: Configuration | None
+    configuration: Configuration | None
     """None where its files cannot be used."""
-    trouble: str = ""
+    error: str = ""
     """Why they cannot."""
 
     @property
@@ -33,18 +33,18 @@ class ClientFiles(NamedTuple):
     @property
     def servers(self) -> Mapping[str, AnyServer]:
         """Its servers, without the gateway itself."""
-        return self.read.options.servers if self.read is not None else {}
+        return self.configuration.options.servers if self.configuration is not None else {}
 
     @property
     def has_gateway(self) -> bool:
         """Whether the gateway is among them."""
-        return self.read is not None and any(note.endswith(ITSELF) for note in self.read.notes)
+        return self.configuration is not None and any(note.endswith(ITSELF_NOTE) for note in self.configuration.notes)
 
 
-def present() -> Iterator[ClientFiles]:
+def find_clients() -> Iterator[ClientFiles]:
     """The clients of which there are files."""
     for client in CLIENTS:
-        files = find(client)
+        files = existing_client_files(client)
         if not files:
             continue
         try:
@@ -53,7 +53,7 @@ def present() -> Iterator[ClientFiles]:
             yield ClientFiles(client, tuple(files), None, failure.message)
 
 
-def of_file(path: Path) -> ClientFiles:
+def read_client_file(path: Path) -> ClientFiles:
     """A configuration that somebody named.
 
     Raises:
@@ -62,7 +62,7 @@ def of_file(path: Path) -> ClientFiles:
     return ClientFiles(None, (path,), read_config(path))
 
 
-class Collected(NamedTuple):
+class MergedServers(NamedTuple):
     """The servers of several clients as one configuration."""
 
     options: GatewayOptions
@@ -71,24 +71,26 @@ class Collected(NamedTuple):
     notes: tuple[str, ...]
 
 
-def collected(clients: list[ClientFiles]) -> Collected:
+def merge_servers(clients: list[ClientFiles]) -> MergedServers:
     """All of their servers but the gateway. Where two clients have different ones of the same name, the second is
     called by its client, too."""
     servers: dict[str, AnyServer] = {}
     origins: dict[str, str] = {}
     notes: list[str] = []
     for each in clients:
-        said = each.read.notes if each.read is not None else [f"{each.name} is left out: {each.trouble}"]
-        notes += [note for note in said if not note.endswith(ITSELF)]
+        said = (
+            each.configuration.notes if each.configuration is not None else [f"{each.name} is left out: {each.error}"]
+        )
+        notes += [note for note in said if not note.endswith(ITSELF_NOTE)]
         for name, server in each.servers.items():
             if name in servers and _alike(servers[name], server):
                 continue
             free = name
             if name in servers:
-                free = numbered(f"{name[:40]}_{each.client or fitted(each.files[0].stem)[:20]}", servers)
+                free = unique_name(f"{name[:40]}_{each.client or fit_name(each.files[0].stem)[:20]}", servers)
                 notes.append(f"{name} of {each.name} is another server than that of {origins[name]}: called {free}")
             servers[free], origins[free] = server, each.name
-    return Collected(GatewayOptions(servers=servers), origins, tuple(dict.fromkeys(notes)))
+    return MergedServers(GatewayOptions(servers=servers), origins, tuple(dict.fromkeys(notes)))
 
 
 def _alike(one: AnyServer, other: AnyServer) -> bool:

@@ -14,16 +14,16 @@ from codecall.gateway.config.options import ExposeOptions, GatewayOptions
 from codecall.gateway.gateway import Gateway
 
 if TYPE_CHECKING:
-    from codecall.sandbox.interfaces import RunWatch
+    from codecall.sandbox.interfaces import RunObserver
 from dataclasses import dataclass
 
 from fastmcp.tools import Tool
 
-from codecall.cli.output import Working
+from codecall.cli.output import ProgressLine
 from codecall.errors import OptionsError
-from codecall.gateway.tools.filter import Hidden
+from codecall.gateway.tools.filter import HiddenComponent
 from codecall.gateway.upstream.listing import Listing
-from codecall.telemetry.tokens import characters_of, tokens
+from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
 # ----------------------------------------------------------------------------------------------------
 # The gateway in this process, asked through a client of its own: commands have the answers a model would have.
@@ -37,27 +37,27 @@ CONSOLE: Final = "codecall.console"
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 
 
-class Ear:
+class ClientCallbacks:
     """Hears what a run says of itself; this one ignores it."""
 
-    def said(self, line: str) -> None:
+    def on_console(self, line: str) -> None:
         """The script wrote a line."""
 
-    def logged(self, level: str, server: str, text: str) -> None:
+    def on_log(self, level: str, server: str, text: str) -> None:
         """A server logged something."""
 
-    def progressed(self, message: str) -> None:
+    def on_progress(self, message: str) -> None:
         """How far it is."""
 
 
-class Opened:
+class GatewaySession:
     """A gateway that is open, and a client of it."""
 
     def __init__(self, gateway: Gateway, client: Client[Any]) -> None:
         self.gateway = gateway
         self._client = client
 
-    async def ask(self, verb: Verb, arguments: Mapping[str, object], ear: Ear | None = None) -> JsonObject:
+    async def call(self, verb: Verb, arguments: Mapping[str, object], ear: ClientCallbacks | None = None) -> JsonObject:
         """What the meta-tool answers.
 
         Raises:
@@ -66,7 +66,7 @@ class Opened:
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001
             if ear is not None and message:
-                ear.progressed(message)
+                ear.on_progress(message)
 
         answer = await self._client.call_tool(
             f"codecall_{verb}",
@@ -86,7 +86,7 @@ class Opened:
         return "".join(getattr(content, "text", "") for content in contents)
 
 
-def under_preset(options: GatewayOptions, preset: str | None, timeout_s: float | None = None) -> GatewayOptions:
+def with_preset(options: GatewayOptions, preset: str | None, timeout_s: float | None = None) -> GatewayOptions:
     """The same with other limits for scripts.
 
     Args:
@@ -104,43 +104,43 @@ def under_preset(options: GatewayOptions, preset: str | None, timeout_s: float |
 
 
 @asynccontextmanager
-async def opened(
+async def open_gateway(
     options: GatewayOptions,
     *,
-    ear: Ear | None = None,
-    watchers: Sequence[Callable[[Any], RunWatch]] = (),
+    callbacks: ClientCallbacks | None = None,
+    observers: Sequence[Callable[[Any], RunObserver]] = (),
     workers: bool = False,
-) -> AsyncGenerator[Opened]:
+) -> AsyncGenerator[GatewaySession]:
     """A gateway over these servers, whatever it would expose to others.
 
     Args:
         options: The servers.
-        ear: Told what runs say.
-        watchers: Of runs, as `AuditOptions.watchers` takes them.
+        callbacks: Receives the progress and console lines of runs.
+        observers: Observers of runs, as `AuditOptions.watchers` takes them.
         workers: Whether a worker for scripts is started at once.
     """
 
     async def logged(message: LogMessage) -> None:
-        if ear is None:
+        if callbacks is None:
             return
         data: object = message.data
         text = str(cast("JsonObject", data).get("msg", data)) if isinstance(data, dict) else str(data)
         if message.logger == CONSOLE:
-            ear.said(text)
+            callbacks.on_console(text)
         else:
-            ear.logged(str(message.level), str(message.logger or ""), text)
+            callbacks.on_log(str(message.level), str(message.logger or ""), text)
 
     plugin = dict(options.codecall)
     # A command that is to end ends at once: nobody waits for an answer of it.
     plugin["shutdown"] = {**cast("JsonObject", plugin.get("shutdown") or {}), "on_sigterm": False}
     if not workers:
         plugin["pool"] = {**cast("JsonObject", plugin.get("pool") or {}), "min_workers": 0}
-    if watchers:
-        plugin["audit"] = {**cast("JsonObject", plugin.get("audit") or {}), "watchers": watchers}
+    if observers:
+        plugin["audit"] = {**cast("JsonObject", plugin.get("audit") or {}), "watchers": observers}
     asked = options.model_copy(update={"codecall": plugin, "expose": ExposeOptions(mode="always")})
     gateway = Gateway(asked)
     async with gateway, Client(gateway.server, log_handler=logged) as client:
-        yield Opened(gateway, client)
+        yield GatewaySession(gateway, client)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -148,14 +148,14 @@ async def opened(
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
+class ServerInventory:
     """One server."""
 
     name: str
     listing: Listing
     tools: Sequence[Tool]
     """Those that may be used."""
-    hidden: Sequence[Hidden]
+    hidden: Sequence[HiddenComponent]
     tokens: int
     """What the definitions of its tools cost a model that lists them, about."""
     failure: CodeCallError | None = None
@@ -168,12 +168,12 @@ class Surveyed:
         return f"{said.name} {said.version}".strip() if said is not None else ""
 
 
-def cost(tool: Tool) -> int:
+def token_cost(tool: Tool) -> int:
     """Tokens that the definition of a tool costs a model that lists it, about."""
-    return tokens(characters_of([tool]))
+    return estimate_tokens(estimate_characters([tool]))
 
 
-def only(options: GatewayOptions, names: Sequence[str]) -> GatewayOptions:
+def select_servers(options: GatewayOptions, names: Sequence[str]) -> GatewayOptions:
     """The same with these servers alone; all, where none is named.
 
     Raises:
@@ -188,7 +188,7 @@ def only(options: GatewayOptions, names: Sequence[str]) -> GatewayOptions:
     return options.model_copy(update={"servers": {name: options.servers[name] for name in names}})
 
 
-async def survey(gateway: Gateway, working: Working, *, anew: bool = False) -> list[Surveyed]:
+async def list_servers(gateway: Gateway, progress: ProgressLine, *, refresh_all: bool = False) -> list[ServerInventory]:
     """All servers, in the order in which they are configured. What is in the cache is taken from there.
 
     Args:
@@ -196,12 +196,12 @@ async def survey(gateway: Gateway, working: Working, *, anew: bool = False) -> l
         working: Told of servers that have to be asked.
         anew: Whether all are asked, also those that are in the cache.
     """
-    wanted = [name for name, provider in gateway.providers.items() if anew or not provider.listed]
+    wanted = [name for name, provider in gateway.providers.items() if refresh_all or not provider.is_listed]
     failures: Mapping[str, CodeCallError] = {}
     if wanted:
-        working.at(0, len(wanted), "asking servers")
-        failures = await gateway.refresh(wanted, lambda name, done, total: working.at(done, total, name))
+        progress.update(0, len(wanted), "asking servers")
+        failures = await gateway.refresh(wanted, lambda name, done, total: progress.update(done, total, name))
     return [
-        Surveyed(name, provider.listing, provider.tools, provider.hidden, provider.tokens, failures.get(name))
+        ServerInventory(name, provider.listing, provider.tools, provider.hidden, provider.tokens, failures.get(name))
         for name, provider in gateway.providers.items()
     ]

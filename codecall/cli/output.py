@@ -48,7 +48,7 @@ class _Remarks(logging.Handler):
 
 
 @contextmanager
-def remarks(say: Callable[[str], None]) -> Generator[None]:
+def warnings_to(say: Callable[[str], None]) -> Generator[None]:
     """Within, warnings of CodeCall go to `say`."""
     logger = logging.getLogger("codecall")
     handler, before = _Remarks(say), logger.propagate
@@ -68,7 +68,7 @@ MAX_COLOURED: Final = 200_000
 """Characters of JSON up to which a terminal gets it in colours."""
 
 
-def harmless(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """`text` with what does not print written as escapes; lines stay lines, tabs become blanks."""
     if text.isprintable():
         return text
@@ -79,7 +79,7 @@ def harmless(text: str) -> str:
 
 def one_line(text: str) -> str:
     """The same on one line."""
-    return harmless(" ".join(text.split()))
+    return escape_unprintable(" ".join(text.split()))
 
 
 def _escaped(character: str) -> str:
@@ -89,10 +89,10 @@ def _escaped(character: str) -> str:
 def json_text(body: object, *, indent: int | None = None, ascii_only: bool = False) -> str:
     """`body` as JSON in which everything prints: the rest is escaped as JSON has it."""
     separators = None if indent else (",", ":")
-    return visible_json(json.dumps(body, ensure_ascii=ascii_only, indent=indent, separators=separators))
+    return escape_json(json.dumps(body, ensure_ascii=ascii_only, indent=indent, separators=separators))
 
 
-def visible_json(text: str) -> str:
+def escape_json(text: str) -> str:
     """JSON text with what does not print escaped."""
     if text.isprintable():
         return text
@@ -101,12 +101,12 @@ def visible_json(text: str) -> str:
     )
 
 
-def several(number: int, thing: str) -> str:
+def count_of(number: int, thing: str) -> str:
     """So many of them: `1 tool`, `2 tools`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def seconds(duration_ms: float) -> str:
+def format_duration(duration_ms: float) -> str:
     """A duration as a person says it."""
     return f"{duration_ms / 1000:.1f} s" if duration_ms >= 1000 else f"{duration_ms:.1f} ms"
 
@@ -159,7 +159,7 @@ class Output:
 
     def line(self, text: str, style: str = "") -> None:
         """One line of the answer."""
-        self.out.print(Text(harmless(text), style=style), soft_wrap=True)
+        self.out.print(Text(escape_unprintable(text), style=style), soft_wrap=True)
 
     def show(self, renderable: RenderableType) -> None:
         """Something for a terminal."""
@@ -169,7 +169,7 @@ class Output:
         """A table; in a pipe one line for each row, tabs between the cells, and no heading."""
         if not self.rich:
             for row in rows:
-                self.line_of(row)
+                self.row(row)
             return
         table = Table(box=box.SIMPLE_HEAD, title=Text(title) if title else None, title_justify="left", pad_edge=False)
         for column in columns:
@@ -177,21 +177,21 @@ class Output:
                 column.heading, style=column.style, justify="right" if column.right else "left", overflow="fold"
             )
         for row in rows:
-            table.add_row(*(Text(harmless(cell)) for cell in row))
+            table.add_row(*(Text(escape_unprintable(cell)) for cell in row))
         self.show(table)
 
-    def line_of(self, cells: Sequence[str]) -> None:
+    def row(self, cells: Sequence[str]) -> None:
         """A row in a pipe."""
         self._file.write("\t".join(map(one_line, cells)) + "\n")
 
     def note(self, text: str, style: str = "dim") -> None:
         """Something beside the answer, on stderr; not with `--json`."""
         if not self.as_json:
-            self.err.print(Text(harmless(text), style=style), soft_wrap=True)
+            self.err.print(Text(escape_unprintable(text), style=style), soft_wrap=True)
 
-    def remark(self, text: str) -> None:
+    def warn(self, text: str) -> None:
         """A warning, on stderr, also with `--json`."""
-        self.err.print(Text(harmless(text), style="yellow"), soft_wrap=True)
+        self.err.print(Text(escape_unprintable(text), style="yellow"), soft_wrap=True)
 
     def failure(self, error: CodeCallError) -> None:
         """Why there is no answer: on stderr, or as the JSON document."""
@@ -199,17 +199,19 @@ class Output:
             self.document({"error": error.as_dict()})
             return
         self.err.print(
-            Text.assemble(("error: ", "bold red"), (one_line(error.code), "bold"), f": {harmless(error.message)}"),
+            Text.assemble(
+                ("error: ", "bold red"), (one_line(error.code), "bold"), f": {escape_unprintable(error.message)}"
+            ),
             soft_wrap=True,
         )
         if error.hint:
-            self.err.print(Text.assemble(("hint: ", "bold cyan"), harmless(error.hint)), soft_wrap=True)
+            self.err.print(Text.assemble(("hint: ", "bold cyan"), escape_unprintable(error.hint)), soft_wrap=True)
 
     @contextmanager
-    def working(self, what: str) -> Generator[Working]:
+    def progress(self, what: str) -> Generator[ProgressLine]:
         """Long work: shown on stderr while it lasts, if that is a terminal. So are warnings of CodeCall."""
-        with remarks(self.remark), self._progress(what) as progress:
-            yield Working(self, progress)
+        with warnings_to(self.warn), self._progress(what) as progress:
+            yield ProgressLine(self, progress)
 
     @contextmanager
     def _progress(self, what: str) -> Generator[Progress | None]:
@@ -226,7 +228,7 @@ class Output:
             redirect_stdout=False,
         )
         with progress:
-            progress.add_task(harmless(what), total=None)
+            progress.add_task(escape_unprintable(what), total=None)
             yield progress
 
 
@@ -246,14 +248,14 @@ class _Share(ProgressColumn):
         return both
 
 
-class Working:
+class ProgressLine:
     """Long work that is under way."""
 
     def __init__(self, output: Output, progress: Progress | None) -> None:
         self._output = output
         self._progress = progress
 
-    def at(self, done: float, total: float | None, what: str) -> None:
+    def update(self, done: float, total: float | None, what: str) -> None:
         """So much of it is done; now comes `what`."""
         if self._progress is not None:
             task = self._progress.task_ids[0]
@@ -269,6 +271,6 @@ class Working:
         yield
         self._progress.start()
 
-    def say(self, line: str, style: str = "") -> None:
+    def print_line(self, line: str, style: str = "") -> None:
         """A line on stderr that stays; not with `--json`."""
         self._output.note(line, style)

@@ -9,9 +9,9 @@ from typing import Any, Final, cast
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from codecall.cli.output import harmless, one_line, seconds
+from codecall.cli.output import escape_unprintable, format_duration, one_line
 from codecall.errors import CodeCallError
-from codecall.files import write_page
+from codecall.files import write_private_file
 from codecall.traces.model import Trace
 from codecall.traces.page import render
 
@@ -24,7 +24,7 @@ BEHIND: Final = 60
 """And behind it."""
 
 
-def picture(script: str, line: int, column: int) -> Text:
+def source_excerpt(script: str, line: int, column: int) -> Text:
     """That line of `script` with its number, and below it a mark; empty where there is no such line.
 
     Args:
@@ -37,8 +37,8 @@ def picture(script: str, line: int, column: int) -> Text:
         return Text()
     text, at = lines[line - 1], column - 1
     start, end = max(0, at - BEFORE), at + BEHIND
-    before = ("…" if start else "") + harmless(text[start:at])
-    behind = harmless(text[at:end]) + ("…" if end < len(text) else "")
+    before = ("…" if start else "") + escape_unprintable(text[start:at])
+    behind = escape_unprintable(text[at:end]) + ("…" if end < len(text) else "")
     margin = f"{line:>5} "
     return Text.assemble(
         (f"{margin}│ ", "dim"),
@@ -50,7 +50,7 @@ def picture(script: str, line: int, column: int) -> Text:
     )
 
 
-def finding(name: str, script: str, found: Mapping[str, object]) -> Text:
+def render_finding(name: str, script: str, found: Mapping[str, object]) -> Text:
     """One finding of a dry run, or the error of a run: where it is, what it is, the line, what to do.
 
     Args:
@@ -61,15 +61,15 @@ def finding(name: str, script: str, found: Mapping[str, object]) -> Text:
     where = cast("Mapping[str, int]", found.get("location") or {})
     place = f"{name}:{where['line']}:{where['column']}" if where else name
     parts: list[Text | str | tuple[str, str]] = [
-        (harmless(place), "bold"),
+        (escape_unprintable(place), "bold"),
         ": ",
         (one_line(str(found["code"])), "bold red"),
-        f" {harmless(str(found['message']))}",
+        f" {escape_unprintable(str(found['message']))}",
     ]
-    if where and (seen := picture(script, where["line"], where["column"])):
+    if where and (seen := source_excerpt(script, where["line"], where["column"])):
         parts += ["\n", seen]
     if hint := found.get("hint"):
-        parts += ["\n", ("  hint: ", "bold cyan"), harmless(str(hint))]
+        parts += ["\n", ("  hint: ", "bold cyan"), escape_unprintable(str(hint))]
     return Text.assemble(*parts)
 
 
@@ -105,7 +105,7 @@ def timeline(calls: Sequence[JsonObject], duration_ms: float, width: int) -> Tex
     left = max(map(cell_len, names), default=0)
     cells = max(10, width - left - 34)
     text = Text()
-    axis = seconds(total)
+    axis = format_duration(total)
     text.append(f"{'':>5}{'':<{left}} 0{' ' * (cells - len(axis) - 1)}{axis}\n", "dim")
     for call, name in zip(drawn, names, strict=True):
         style = STYLES.get(call["outcome"], "")
@@ -132,7 +132,7 @@ def _bar(call: JsonObject, total: float, cells: int) -> str:
 
 
 def _ending(call: JsonObject) -> str:
-    took = "" if call["durationMs"] is None else seconds(call["durationMs"])
+    took = "" if call["durationMs"] is None else format_duration(call["durationMs"])
     said = {"ok": "reused" if call.get("reused") else "", "error": one_line(str(call.get("code") or "failed"))}
     return " ".join(filter(None, (took, said.get(call["outcome"], call["outcome"].replace("_", " ")))))
 
@@ -141,13 +141,13 @@ def _ending(call: JsonObject) -> str:
 # A trace as a page in a file.
 
 
-def write(trace: Trace, path: Path) -> None:
+def write_trace_page(trace: Trace, path: Path) -> None:
     """Write it; takes long for large runs.
 
     Raises:
         CodeCallError: the file cannot be written.
     """
     try:
-        write_page(path, render(trace))
+        write_private_file(path, render(trace))
     except OSError as failure:
         raise CodeCallError(f"Cannot write {path}: {failure.strerror}", code="CANNOT_WRITE") from None

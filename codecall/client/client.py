@@ -14,10 +14,10 @@ from fastmcp import Client, Context, FastMCP
 from fastmcp.exceptions import ToolError
 from mcp import ClientSession, MCPError
 
-from codecall.client.formats import Definitions, Envelope, asked, definitions, instructions, reply
+from codecall.client.formats import Definitions, Envelope, definitions, instructions, parse_tool_call, tool_reply
 from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.config.options import AccessOptions
-from codecall.gateway.tools.filter import Access, Names
+from codecall.gateway.tools.filter import AccessRules, ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.errors import ServerUnavailableError
 from codecall.gateway.upstream.listing import Listing
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Line:
+class _ConnectedCall:
     """The session of such a client, for one call."""
 
     def __init__(self, session: ClientSession) -> None:
@@ -43,7 +43,7 @@ class _Line:
         """Nobody waits for it: an agent hears of a script as a whole."""
 
 
-class Given:
+class ConnectedUpstream:
     """A server behind a client that its owner keeps connected. Changes of its lists are taken with `refresh` only:
     notifications are its owner's, and so are questions to a person.
 
@@ -63,7 +63,7 @@ class Given:
         return self._client.session.server_info if self._client.is_connected() else None
 
     @asynccontextmanager
-    async def use(self, context: Context | None) -> AsyncGenerator[_Line]:  # noqa: ARG002 - all callers share it
+    async def use(self, context: Context | None) -> AsyncGenerator[_ConnectedCall]:  # noqa: ARG002 - all callers share it
         """The client's session.
 
         Raises:
@@ -73,9 +73,9 @@ class Given:
             raise ServerUnavailableError(
                 f"{self._called} is not connected any more", tool_name=self.name, hint="Open the clients anew."
             )
-        yield _Line(self._client.session)
+        yield _ConnectedCall(self._client.session)
 
-    async def listing(self) -> Listing:
+    async def fetch_listing(self) -> Listing:
         """What the server lists now. A kind of things that it does not know is empty.
 
         Raises:
@@ -152,10 +152,10 @@ class CodeCallClient:
         rules = access if isinstance(access, AccessOptions) else _access(access)
         self._plugin = CodeCallPlugin.init(vm=vm, **{"tool_name_separator": "_", **options})
         self._tools: dict[str, Tool] = {tool.name: tool.to_mcp_tool() for tool in self._plugin.meta_tools}
-        names = Names([name for name in named if name], self._tools)
+        names = ReservedNames([name for name in named if name], self._tools)
         self._clients = named
         self._providers = {
-            name: ServerProvider(Given(name, client), access=Access(rules), names=names)
+            name: ServerProvider(ConnectedUpstream(name, client), access=AccessRules(rules), names=names)
             for name, client in named.items()
         }
         self._server: FastMCP[Any] = FastMCP("codecall")
@@ -334,12 +334,12 @@ class CodeCallClient:
             OptionsError: it is no tool call of that style, or this is not open.
         """
         try:
-            name, arguments = asked(style, call)
+            name, arguments = parse_tool_call(style, call)
         except OptionsError:
             raise
         except ValueError as mistake:
-            return reply(style, call, _mistake("INVALID_INPUT", f"The arguments are no JSON object: {mistake}"))
-        return reply(style, call, await self.call(name, arguments))
+            return tool_reply(style, call, _mistake("INVALID_INPUT", f"The arguments are no JSON object: {mistake}"))
+        return tool_reply(style, call, await self.call(name, arguments))
 
     def _plugin_name(self, verb: str) -> str | None:
         found = (tool for tool in self._tools if tool.removeprefix("codecall")[1:] == verb)

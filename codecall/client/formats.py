@@ -22,7 +22,7 @@ Definitions = Literal["openai", "openai-responses", "anthropic", "langchain"]
 Messages API; `langchain`: tools of `langchain-core` (extra `langchain`), which call by themselves."""
 
 JsonObject = dict[str, Any]
-Call = Callable[[str, Mapping[str, Any]], Awaitable["Envelope"]]
+CallTool = Callable[[str, Mapping[str, Any]], Awaitable["Envelope"]]
 
 AZURE_DESCRIPTION_LIMIT: Final = 1_024
 """Most characters of a description with some OpenAI deployments, Azure among them: they answer
@@ -32,7 +32,7 @@ _REST = "The rest is in your instructions, under {name}."
 
 
 def definitions(
-    tools: Sequence[Tool], style: Definitions, call: Call, *, description_limit: int | None = None
+    tools: Sequence[Tool], style: Definitions, call: CallTool, *, description_limit: int | None = None
 ) -> list[Any]:
     """`tools` in that style. What of a description is beyond the limit is in `instructions`.
 
@@ -62,7 +62,7 @@ def instructions(tools: Sequence[Tool], description_limit: int) -> str:
     return "\n\n".join(f"{name}:\n{rest}" for name, rest in beyond if rest)
 
 
-def reply(style: Definitions, call: object, envelope: Envelope) -> JsonObject:
+def tool_reply(style: Definitions, call: object, envelope: Envelope) -> JsonObject:
     """The message that answers a model's tool call.
 
     Args:
@@ -84,7 +84,7 @@ def reply(style: Definitions, call: object, envelope: Envelope) -> JsonObject:
     raise OptionsError(f"No replies for {style!r}; known: openai, openai-responses, anthropic")
 
 
-def asked(style: Definitions, call: object) -> tuple[str, Mapping[str, Any]]:
+def parse_tool_call(style: Definitions, call: object) -> tuple[str, Mapping[str, Any]]:
     """The tool and the arguments of a model's tool call.
 
     Raises:
@@ -129,7 +129,7 @@ def _parts(tool: Tool, limit: int | None) -> tuple[str, str]:
     return "\n".join([*kept, pointer]), "\n".join(lines[len(kept) :])
 
 
-def _langchain(tool: Tool, description: str, parameters: JsonObject, call: Call) -> Any:
+def _langchain(tool: Tool, description: str, parameters: JsonObject, call: CallTool) -> Any:
     try:
         from langchain_core.tools import StructuredTool
     except ImportError:

@@ -39,7 +39,7 @@ class _Handlers(Protocol):
     def add_request_handler(self, method: str, params_type: type[Any], handler: Any, /) -> None: ...
 
 
-class Clients(Middleware):
+class ListChangedNotifier(Middleware):
     """The clients of one server, as far as they can be told something."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Clients(Middleware):
             self._connections.add(connection)
         return result
 
-    async def tell(self, kinds: Collection[str]) -> None:
+    async def notify(self, kinds: Collection[str]) -> None:
         """Tell all of them that lists of these kinds have changed: `tools`, `resources`, `prompts`."""
         for connection in list(self._connections):
             try:
@@ -105,7 +105,7 @@ MAX_CHARS: Final = 12_000
 """Of all of it."""
 
 
-class About(NamedTuple):
+class ServerBlurb(NamedTuple):
     """One server."""
 
     name: str
@@ -115,7 +115,7 @@ class About(NamedTuple):
     """What it says itself."""
 
 
-def instructions(servers: Sequence[About], *, search: str | None) -> str:
+def build_instructions(servers: Sequence[ServerBlurb], *, search: str | None) -> str:
     """The text.
 
     Args:

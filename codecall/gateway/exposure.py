@@ -1,7 +1,8 @@
 """Whether clients list the servers' tools themselves or CodeCall's meta-tools.
 
 With `auto` the tools are listed while their definitions cost less than a share of the model's context. Above it the
-meta-tools are listed instead; and the tools again only when they cost less than `BACK` of that, so that a server whose
+meta-tools are listed instead; and the tools again only when they cost less than `RETURN_SHARE` of that, so that a
+server whose
 tools come and go does not have clients list everything anew each time. Either way all tools can be called, and with
 `auto` the meta-tools too: a client that listed before a switch goes on with what it knows.
 """
@@ -22,7 +23,7 @@ from fastmcp.utilities.versions import VersionSpec
 from codecall.gateway.config.options import ExposeOptions
 from codecall.plugin import CodeCallPlugin
 
-BACK: Final = 0.8
+RETURN_SHARE: Final = 0.8
 """Share of the limit below which `auto` goes back from the meta-tools to the tools."""
 
 Mode = Literal["tools", "meta_tools"]
@@ -36,10 +37,10 @@ class Exposure(NamedTuple):
     """What the definitions of all tools cost a model, about."""
     limit: int
     """Tokens up to which `auto` lists the tools themselves."""
-    why: str
+    reason: str
 
 
-class Exposing:
+class ExposurePolicy:
     """Decides what clients list, with each change of the tools anew."""
 
     def __init__(self, options: ExposeOptions) -> None:
@@ -47,17 +48,17 @@ class Exposing:
         self._limit = int(options.share * options.context_tokens)
         self._mode: Mode = "tools" if options.mode == "never" else "meta_tools"
         self._decided = False
-        self.now = self._exposure(0)
+        self.current = self._exposure(0)
 
     def decide(self, tokens: int) -> bool:
         """Whether clients list other things now that all definitions cost that much."""
         old = self._mode
         if self._options.mode == "auto":
-            back = self._limit if not self._decided or old == "tools" else int(BACK * self._limit)
+            back = self._limit if not self._decided or old == "tools" else int(RETURN_SHARE * self._limit)
             self._mode = "tools" if tokens <= back else "meta_tools"
         changed = self._decided and self._mode != old
         self._decided = True
-        self.now = self._exposure(tokens)
+        self.current = self._exposure(tokens)
         return changed
 
     def _exposure(self, tokens: int) -> Exposure:
@@ -71,15 +72,15 @@ class Exposing:
         else:
             why = (
                 f"the tools' definitions would take about {tokens:,} tokens; after having been more than the "
-                f"{limit:,} allowed they are listed again at {int(BACK * limit):,}"
+                f"{limit:,} allowed they are listed again at {int(RETURN_SHARE * limit):,}"
             )
         return Exposure(self._mode, tokens, limit, why)
 
 
-class ExposedPlugin(CodeCallPlugin):
+class GatewayPlugin(CodeCallPlugin):
     """The plugin of a gateway: it stands aside while the tools themselves are listed."""
 
-    exposing: Exposing | None = None
+    exposure_policy: ExposurePolicy | None = None
     """Asked in each listing; None: the meta-tools are listed."""
     routes: Mapping[str, Provider] = MappingProxyType({})
     """By name of a server, what gives its tools under the names that clients know."""
@@ -100,7 +101,7 @@ class ExposedPlugin(CodeCallPlugin):
 
     async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """What clients list: as of any plugin, or the tools as they are."""
-        if self.exposing is not None and self.exposing.now.mode == "tools" and _in_request():
+        if self.exposure_policy is not None and self.exposure_policy.current.mode == "tools" and _in_request():
             return tools
         return await super().transform_tools(tools)
 
@@ -112,7 +113,7 @@ def is_listing_tools(context: Context | None) -> bool:
     return getattr(getattr(request, "_srctx", None), "method", None) == "tools/list"
 
 
-def current() -> Context | None:
+def current_context() -> Context | None:
     """The context of the request that is being answered; None outside of requests."""
     try:
         return get_context()
@@ -121,4 +122,4 @@ def current() -> Context | None:
 
 
 def _in_request() -> bool:
-    return current() is not None
+    return current_context() is not None

@@ -1,7 +1,7 @@
 """`Gateway`: one FastMCP server in front of many. Start here to read how its parts work together.
 
 Each server behind it is a `Backend`, which runs when it is used, and a `ServerProvider`, which lists what the server
-said last under its name. On top stands the plugin (`ExposedPlugin`), which decides what clients list.
+said last under its name. On top stands the plugin (`GatewayPlugin`), which decides what clients list.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fastmcp.server.providers import Provider
 
 from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.config.options import GatewayOptions
-from codecall.gateway.config.variables import resolved, resolved_values
-from codecall.gateway.downstream import About, Clients, SessionState, instructions
-from codecall.gateway.exposure import ExposedPlugin, Exposing, Exposure, current, is_listing_tools
-from codecall.gateway.tools.disk_cache import KeptFile, folder_of, tidy
-from codecall.gateway.tools.filter import Access, Hidden, Names
+from codecall.gateway.config.variables import resolve_server, resolve_values
+from codecall.gateway.downstream import ListChangedNotifier, ServerBlurb, SessionState, build_instructions
+from codecall.gateway.exposure import Exposure, ExposurePolicy, GatewayPlugin, current_context, is_listing_tools
+from codecall.gateway.tools.disk_cache import ListingCacheFile, cache_folder, remove_old_files
+from codecall.gateway.tools.filter import AccessRules, HiddenComponent, ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.server import Backend
 
@@ -51,20 +51,22 @@ class Gateway:
     def __init__(self, options: GatewayOptions) -> None:
         self.options: Final = options
         chosen = {name: server for name, server in options.servers.items() if server.enabled}
-        self._exposing = Exposing(options.expose)
+        self._exposing = ExposurePolicy(options.expose)
         self._plugin = self._made_plugin()
-        self._clients = Clients()
-        self._folder = folder_of(options.cache_dir)
-        self._backends: Final = {name: Backend(name, server, resolved) for name, server in chosen.items()}
-        names = Names(chosen, _spellings(self._plugin))
+        self._clients = ListChangedNotifier()
+        self._folder = cache_folder(options.cache_dir)
+        self._backends: Final = {name: Backend(name, server, resolve_server) for name, server in chosen.items()}
+        names = ReservedNames(chosen, _spellings(self._plugin))
         self._providers: Final = {
             name: ServerProvider(
                 self._backends[name],
-                access=Access(server.access or options.access),
-                kept=KeptFile.of(self._folder, name, server) if self._folder is not None else None,
+                access=AccessRules(server.access or options.access),
+                cache_file=ListingCacheFile.from_server(self._folder, name, server)
+                if self._folder is not None
+                else None,
                 names=names,
-                told=self._changed,
-                waits=self._waits,
+                on_change=self._changed,
+                wait_for_first=self._waits,
             )
             for name, server in chosen.items()
         }
@@ -83,7 +85,7 @@ class Gateway:
         return self._server
 
     @property
-    def plugin(self) -> ExposedPlugin | None:
+    def plugin(self) -> GatewayPlugin | None:
         """CodeCall on that server; None with `expose.mode` "never"."""
         return self._plugin
 
@@ -100,20 +102,20 @@ class Gateway:
     @property
     def exposure(self) -> Exposure:
         """What clients list now, and why."""
-        return self._exposing.now
+        return self._exposing.current
 
     @property
-    def kept(self) -> Sequence[Path]:
+    def cache_files(self) -> Sequence[Path]:
         """The files that listings are kept in, those included that are not there yet."""
-        return [provider.kept.path for provider in self._providers.values() if provider.kept is not None]
+        return [provider.cache_file.path for provider in self._providers.values() if provider.cache_file is not None]
 
     @property
     def digest(self) -> str:
         """The same as long as no server lists anything else."""
-        listings = [(name, each.listed, each.listing.digest) for name, each in self._providers.items()]
+        listings = [(name, each.is_listed, each.listing.digest) for name, each in self._providers.items()]
         return blake2b(repr(listings).encode(), digest_size=16).hexdigest()
 
-    def hidden(self) -> list[Hidden]:
+    def hidden(self) -> list[HiddenComponent]:
         """What servers list and nobody sees, and why."""
         return [hidden for provider in self._providers.values() for hidden in provider.hidden]
 
@@ -214,19 +216,19 @@ class Gateway:
 
     def _load(self) -> None:
         if self._folder is not None:
-            tidy(self._folder)
+            remove_old_files(self._folder)
         for provider in self._providers.values():
             provider.load()
 
-    def _made_plugin(self) -> ExposedPlugin | None:
+    def _made_plugin(self) -> GatewayPlugin | None:
         if self.options.expose.mode == "never":
             return None
-        options = dict(resolved_values(self.options.codecall, where="codecall"))
+        options = dict(resolve_values(self.options.codecall, where="codecall"))
         if not any(spelling in options for spelling in _SEPARATOR):
             options["tool_name_separator"] = "_"
         vm = options.pop("vm", None)
-        plugin = ExposedPlugin.init(vm=vm, **options)  # pyright: ignore[reportArgumentType] - init says what is wrong
-        plugin.exposing = self._exposing
+        plugin = GatewayPlugin.init(vm=vm, **options)  # pyright: ignore[reportArgumentType] - init says what is wrong
+        plugin.exposure_policy = self._exposing
         return plugin
 
     def _made_server(self) -> FastMCP[Any]:
@@ -244,7 +246,7 @@ class Gateway:
         if self.options.rate_limits is not None:
             from codecall.ratelimit.middleware import RateLimitPlugin  # loads what counts them
 
-            limits = dict(resolved_values(self.options.rate_limits, where="rate_limits"))
+            limits = dict(resolve_values(self.options.rate_limits, where="rate_limits"))
             RateLimitPlugin.init(**limits).install(server)  # pyright: ignore[reportArgumentType] - the same
         if self._plugin is not None:
             self._plugin.routes = routes
@@ -253,7 +255,7 @@ class Gateway:
 
     def _waits(self) -> bool:
         """Whether a request waits for servers of which nothing is known. Not one that lists the meta-tools alone."""
-        return not (self.exposure.mode == "meta_tools" and is_listing_tools(current()))
+        return not (self.exposure.mode == "meta_tools" and is_listing_tools(current_context()))
 
     def _changed(self, kinds: frozenset[str]) -> None:
         switched = self._decide()
@@ -264,25 +266,27 @@ class Gateway:
     async def _tell(self) -> None:
         while self._untold:
             kinds, self._untold = self._untold, set()
-            await self._clients.tell(kinds)
+            await self._clients.notify(kinds)
 
     def _decide(self) -> bool:
         """Whether clients list other things now than before."""
         switched = self._exposing.decide(sum(provider.tokens for provider in self._providers.values()))
         about = [
-            About(name, self.options.servers[name].description, provider.listing.instructions)
+            ServerBlurb(name, self.options.servers[name].description, provider.listing.instructions)
             for name, provider in self._providers.items()
         ]
         lists_meta_tools = self._plugin is not None and self.exposure.mode == "meta_tools"
-        self._server.instructions = instructions(about, search=_search(self._plugin) if lists_meta_tools else None)
+        self._server.instructions = build_instructions(
+            about, search=_search(self._plugin) if lists_meta_tools else None
+        )
         return switched
 
 
-def _spellings(plugin: ExposedPlugin | None) -> list[str]:
+def _spellings(plugin: GatewayPlugin | None) -> list[str]:
     """Every name under which a client may call a meta-tool."""
     names = [tool.name for tool in plugin.meta_tools] if plugin is not None else []
     return [f"codecall{mark}{name.removeprefix('codecall')[1:]}" for name in names for mark in ":_"]
 
 
-def _search(plugin: ExposedPlugin | None) -> str | None:
+def _search(plugin: GatewayPlugin | None) -> str | None:
     return next((tool.name for tool in plugin.meta_tools if tool.name.endswith("search")), None) if plugin else None

@@ -72,7 +72,7 @@ class TooManyContainers(Exception):  # noqa: N818 - internal signal, named for w
         self.count = count
 
 
-class Bounds(NamedTuple):
+class JsonBounds(NamedTuple):
     """What JSON data of a worker may have."""
 
     depth: int
@@ -81,7 +81,7 @@ class Bounds(NamedTuple):
     """Objects and arrays."""
 
     @classmethod
-    def of(cls, limits: wire.Limits, size: int = 0) -> Bounds:
+    def from_limits(cls, limits: wire.Limits, size: int = 0) -> JsonBounds:
         """The bounds that go with a preset, for data of its largest results, or of `size` bytes where that is more."""
         return cls(
             limits.sanitize_max_depth + MARK_DEPTH,
@@ -94,7 +94,7 @@ def utf8_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-async def decode_json(text: str, bounds: Bounds) -> object:
+async def decode_json(text: str, bounds: JsonBounds) -> object:
     """The data in `text`.
 
     Raises:
@@ -114,10 +114,10 @@ async def decode_json(text: str, bounds: Bounds) -> object:
     return data
 
 
-async def count_containers(text: str, enough: int) -> int:
+async def count_containers(text: str, threshold: int) -> int:
     """Objects and arrays in JSON text. Up to `enough`, brackets within strings may be among them."""
     brackets = text.count("[") + text.count("{")
-    return brackets if brackets <= enough else await _containers(text)
+    return brackets if brackets <= threshold else await _containers(text)
 
 
 async def _containers(text: str) -> int:
@@ -131,7 +131,7 @@ async def _containers(text: str) -> int:
 
 async def _check_depth(data: object, depth: int) -> None:
     level = [data]
-    while level := [item for container in level for item in items_of(container) if type(item) in (dict, list)]:
+    while level := [item for container in level for item in child_values(container) if type(item) in (dict, list)]:
         depth -= 1
         if depth < 1:
             raise NotJson
@@ -139,14 +139,14 @@ async def _check_depth(data: object, depth: int) -> None:
             await asyncio.sleep(0)
 
 
-def items_of(container: object) -> Iterable[object]:
+def child_values(container: object) -> Iterable[object]:
     """What an object or an array holds; of anything else nothing."""
     if isinstance(container, dict):
         return cast("dict[str, object]", container).values()
     return cast("list[object]", container) if isinstance(container, list) else ()
 
 
-def context_json(context: Mapping[str, Any] | None) -> str | None:
+def encode_context(context: Mapping[str, Any] | None) -> str | None:
     """`codecallContext` as JSON text; None where there is nothing.
 
     Raises:
@@ -160,7 +160,7 @@ def context_json(context: Mapping[str, Any] | None) -> str | None:
         raise TypeError(f"context: JSON data is needed: {failure}") from None
 
 
-def json_text(value: object) -> str:
+def encode_json(value: object) -> str:
     """JSON of plain data. What is no Unicode text in it, which has no UTF-8 form, is replaced."""
     try:
         return msgspec.json.encode(value).decode()
@@ -175,14 +175,14 @@ MAX_SORTED: Final = 64 * 1024
 """Characters of input whose keys are sorted: half a millisecond."""
 
 
-def digest(text: str) -> str:
+def canonical_digest(text: str) -> str:
     """The digest of an input, given as JSON text; 64 hexadecimal digits."""
     return hashlib.sha256(_canonical(text)).hexdigest()
 
 
-async def digest_soon(text: str) -> str:
+async def canonical_digest_async(text: str) -> str:
     """The same, off the event loop where it takes long."""
-    return digest(text) if len(text) <= MAX_SORTED else await anyio.to_thread.run_sync(digest, text)
+    return canonical_digest(text) if len(text) <= MAX_SORTED else await anyio.to_thread.run_sync(canonical_digest, text)
 
 
 def sha256(text: str) -> str:

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from codecall.jsonio.decode import NotJson, items_of, read_json
+from codecall.jsonio.decode import NotJson, child_values, read_json
 
 # ----------------------------------------------------------------------------------------------------
 # JSON of many megabytes, read a piece at a time, so that the event loop has its turn in between.
@@ -154,7 +154,7 @@ def _check_depth(data: object, depth: int) -> None:
         if depth < 1:
             raise NotJson
         depth -= 1
-        level = [item for container in level for item in items_of(container) if type(item) in (dict, list)]
+        level = [item for container in level for item in child_values(container) if type(item) in (dict, list)]
 
 
 async def _texts(data: bytes) -> AsyncIterator[str]:
@@ -307,7 +307,7 @@ _BRACKET: Final = re.compile(rf"{_inside_part(0)}([\[\]{{}}])", re.DOTALL)
 _BLANKS: Final = re.compile(_BLANK)
 
 
-class Items(msgspec.Struct, frozen=True, array_like=True):
+class ArrayIndex(msgspec.Struct, frozen=True, array_like=True):
     """The items of an array."""
 
     count: int
@@ -325,20 +325,20 @@ class Items(msgspec.Struct, frozen=True, array_like=True):
         return known, start, min(stop, start + STRIDE + 2 * _WINDOW)
 
 
-class Member(msgspec.Struct, frozen=True, array_like=True):
+class MemberSpan(msgspec.Struct, frozen=True, array_like=True):
     """One member of an object: where its value stands, and its items if that is an array."""
 
     start: int
     end: int
-    items: Items | None = None
+    items: ArrayIndex | None = None
 
 
-class Parts(msgspec.Struct, frozen=True):
+class JsonIndex(msgspec.Struct, frozen=True):
     """What is known of a text; both are None of one that is neither, or where finding out would take too long."""
 
-    items: Items | None = None
+    items: ArrayIndex | None = None
     """Of an array."""
-    members: dict[str, Member] | None = None
+    members: dict[str, MemberSpan] | None = None
     """Of an object: the first ones, by name."""
 
 
@@ -350,21 +350,21 @@ Work: TypeAlias = Generator[None, None, int]
 """Gives an offset, in the end."""
 
 
-def find_parts(text: str) -> Generator[None, None, Parts]:
+def index_json(text: str) -> Generator[None, None, JsonIndex]:
     """The parts of a JSON text."""
     look = _Look(text)
     start = look.pass_blanks(0)
     try:
         if text[start] == "[":
-            return Parts(items=(yield from look.items(start)))
+            return JsonIndex(items=(yield from look.items(start)))
         if text[start] == "{":
-            return Parts(members=(yield from look.members(start)))
+            return JsonIndex(members=(yield from look.members(start)))
     except _TooMuch:
         pass
-    return Parts()
+    return JsonIndex()
 
 
-def pass_items(text: str, count: int) -> int:
+def skip_items(text: str, count: int) -> int:
     """The offset of item `count` in a text that begins with item 0."""
     look = _Look(text)
     at = 0
@@ -405,13 +405,13 @@ class _Look:
             return found.end()
         return (yield from self._string(at) if text[at] == '"' else self._container(at))
 
-    def items(self, at: int) -> Generator[None, None, Items]:
+    def items(self, at: int) -> Generator[None, None, ArrayIndex]:
         """The items of the array that begins there."""
         text = self._text
         at = self.pass_blanks(at + 1)
         marks = [(0, at)]
         if text[at] == "]":
-            return Items(0, tuple(marks), at)
+            return ArrayIndex(0, tuple(marks), at)
         number = singly = 0
         while True:
             run = None if singly else _MANY.match(text, at, at + _WINDOW)
@@ -421,7 +421,7 @@ class _Look:
                 singly = (singly or _RUN) - 1
                 at = self.pass_blanks((yield from self.value(at)))
                 if text[at] == "]":
-                    return Items(number + 1, tuple(marks), at)
+                    return ArrayIndex(number + 1, tuple(marks), at)
                 at, number = self.pass_blanks(at + 1), number + 1
             if at - marks[-1][1] >= STRIDE:
                 marks.append((number, at))
@@ -430,9 +430,9 @@ class _Look:
             if self._steps % _REST == 0:
                 yield
 
-    def members(self, at: int) -> Generator[None, None, dict[str, Member]]:
+    def members(self, at: int) -> Generator[None, None, dict[str, MemberSpan]]:
         """The members of the object that begins there."""
-        text, found = self._text, dict[str, Member]()
+        text, found = self._text, dict[str, MemberSpan]()
         at = self.pass_blanks(at + 1)
         while text[at] == '"' and len(found) < MAX_MEMBERS:
             key_end = yield from self._string(at)
@@ -445,13 +445,13 @@ class _Look:
                 at = self.pass_blanks(at + 1)
         return found
 
-    def _member(self, start: int) -> Generator[None, None, Member]:
+    def _member(self, start: int) -> Generator[None, None, MemberSpan]:
         self._step()
         yield
         if self._text[start] == "[":
             items = yield from self.items(start)
-            return Member(start, items.end + 1, items)
-        return Member(start, (yield from self.value(start)))
+            return MemberSpan(start, items.end + 1, items)
+        return MemberSpan(start, (yield from self.value(start)))
 
     def _container(self, at: int) -> Work:
         """The end of a container that is large or deep, bracket by bracket."""

@@ -25,17 +25,17 @@ from uncalled_for import SharedContext
 
 from codecall.audit.recorder import Audit
 from codecall.catalog.entries import META_KEY, CatalogEntry, ToolMetadata
-from codecall.catalog.inference.observer import Observations
-from codecall.catalog.search.index import Library
+from codecall.catalog.inference.observer import OutputObserver
+from codecall.catalog.search.index import SearchIndex
 from codecall.catalog.view import CatalogView
 from codecall.errors import CodeCallError
-from codecall.fastmcp_errors import log_unexpected, told
+from codecall.fastmcp_errors import client_message, log_unexpected
 from codecall.jsonio.decode import read_json
 from codecall.options import PluginOptions
 from codecall.ratelimit.middleware import client_key
 from codecall.redaction.patterns import well_formed
-from codecall.results.service import Results
-from codecall.server.lifespan import Enclaves
+from codecall.results.service import ResultService
+from codecall.server.lifespan import EnclavePool
 from codecall.telemetry.spans import Operation, Telemetry
 
 # ----------------------------------------------------------------------------------------------------
@@ -48,22 +48,22 @@ UNION_TAGS = frozenset({"text", "list"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wiring:
+class Runtime:
     """What the plugin gives its meta-tools."""
 
     options: PluginOptions
     view: Callable[[Context], CatalogView]
     """The tools of the caller of this request."""
-    now: Callable[[], Wiring]
+    current: Callable[[], Runtime]
     """What is in force, where this is not any more."""
-    enclaves: Enclaves
-    index: Library
+    enclaves: EnclavePool
+    index: SearchIndex
     telemetry: Telemetry
     audit: Audit
     """The record of runs."""
-    observations: Observations | None = None
+    observations: OutputObserver | None = None
     """What is learned of results; None: nothing. Used through `meta_tools/observing.py`."""
-    results: Results | None = None
+    results: ResultService | None = None
     """Keeps results that are too large for an answer; None: nothing does."""
 
 
@@ -77,13 +77,13 @@ def _well_formed(value: object) -> object:
     return well_formed(value) if isinstance(value, str) else value
 
 
-SENDABLE = BeforeValidator(_well_formed)
+WELL_FORMED = BeforeValidator(_well_formed)
 """For texts that an answer may repeat: half a surrogate pair, which no answer can hold, is read as U+FFFD."""
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
-def read_arguments(model: type[ArgumentsT], tool_name: str, arguments: Mapping[str, object]) -> ArgumentsT:
+def parse_arguments(model: type[ArgumentsT], tool_name: str, arguments: Mapping[str, object]) -> ArgumentsT:
     """`arguments` as `model`.
 
     Raises:
@@ -108,7 +108,7 @@ def _explain(model: type[BaseModel], failure: PydanticValidationError) -> str:
     return "; ".join(shown) + (f"; and {len(lines) - 10} more" if len(lines) > 10 else "")
 
 
-def answer(body: JsonObject, *, text: str | None = None, is_error: bool = False) -> ToolResult:
+def tool_result(body: JsonObject, *, text: str | None = None, is_error: bool = False) -> ToolResult:
     """`body` as structured content and, as compact JSON, as the one text block; both well-formed.
 
     `body` must be plain JSON data: it is not validated again. `text` is its JSON where the caller has it already.
@@ -121,10 +121,10 @@ def answer(body: JsonObject, *, text: str | None = None, is_error: bool = False)
     return ToolResult.model_construct(content=[block], structured_content=body, meta=None, is_error=is_error)
 
 
-def answer_from_catalogue(body: JsonObject) -> ToolResult:
+def tool_result_from_catalog(body: JsonObject) -> ToolResult:
     """As `answer`, for a `body` that holds schemas of the server's tools: what leaves is a copy of them."""
     _, encoded = _encoded(body)
-    return answer(read_json(encoded), text=encoded.decode())
+    return tool_result(read_json(encoded), text=encoded.decode())
 
 
 def _encoded(body: JsonObject) -> tuple[JsonObject, bytes]:
@@ -139,13 +139,13 @@ def _encoded(body: JsonObject) -> tuple[JsonObject, bytes]:
 class MetaTool(Tool):
     """A tool CodeCall adds to a server. Knows its server only through the request it answers."""
 
-    _wiring: Wiring = PrivateAttr()
+    _wiring: Runtime = PrivateAttr()
     _operation: Operation = PrivateAttr()
 
     @classmethod
     def build(
         cls,
-        wiring: Wiring,
+        wiring: Runtime,
         *,
         verb: Operation,
         title: str,
@@ -193,7 +193,7 @@ class MetaTool(Tool):
         with request:
             result = await self._answered(arguments)
             text = result.content[0] if result.content else None
-            request.answered(result.structured_content, text.text if isinstance(text, TextContent) else "")
+            request.on_answer(result.structured_content, text.text if isinstance(text, TextContent) else "")
             return result
 
     async def _answered(self, arguments: dict[str, Any]) -> ToolResult:
@@ -203,10 +203,10 @@ class MetaTool(Tool):
         except CodeCallError:
             raise
         except ValidationError as failure:
-            raise ValidationError(told(failure, sanitization)) from None
+            raise ValidationError(client_message(failure, sanitization)) from None
         except Exception as failure:
             log_unexpected(self.name, failure)
-            raise ToolError(f"{self.name}: {told(failure, sanitization)}") from None
+            raise ToolError(f"{self.name}: {client_message(failure, sanitization)}") from None
 
     @abstractmethod
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
@@ -222,15 +222,15 @@ class MetaTool(Tool):
 # Who results are learned from and shown to, and when what was learned is written to a store.
 
 
-def watcher(wiring: Wiring, context: Context) -> Callable[[CatalogEntry, str], None] | None:
+def result_observer(wiring: Runtime, context: Context) -> Callable[[CatalogEntry, str], None] | None:
     """What a broker tells of each result of this request: the tool, and the JSON text of its value."""
     observations = wiring.observations
     if observations is None or not wiring.options.observed_output.enabled:
         return None
-    return functools.partial(observations.saw, owner=_caller(wiring, context))
+    return functools.partial(observations.observe, owner=_caller(wiring, context))
 
 
-async def observed_output(wiring: Wiring, context: Context, entry: CatalogEntry) -> JsonObject | None:
+async def observed_output_schema(wiring: Runtime, context: Context, entry: CatalogEntry) -> JsonObject | None:
     """The JSON Schema learned of a tool's results, as the caller of this request may see it; not to be changed.
 
     None for tools that declare the form of their output, while nothing is known, and where the option is off.
@@ -238,10 +238,10 @@ async def observed_output(wiring: Wiring, context: Context, entry: CatalogEntry)
     observations = wiring.observations
     if observations is None:
         return None
-    return await observations.output_of(entry, _caller(wiring, context))
+    return await observations.output_schema(entry, _caller(wiring, context))
 
 
-def _caller(wiring: Wiring, context: Context) -> str:
+def _caller(wiring: Runtime, context: Context) -> str:
     """Who this request counts for. A process that is spoken to over stdio, or in its own memory, serves one party."""
     if not wiring.options.observed_output.per_caller:
         request = context.request_context.request if context.request_context is not None else None
@@ -250,7 +250,7 @@ def _caller(wiring: Wiring, context: Context) -> str:
     return client_key(context)
 
 
-class Flushes(Protocol):
+class Flushable(Protocol):
     """Has something that is still to be written."""
 
     async def flush(self) -> None:
@@ -258,10 +258,10 @@ class Flushes(Protocol):
         ...
 
 
-class Flushing:
+class LifespanFlush:
     """Writes what was learned and recorded when a server's lifespan ends."""
 
-    def __init__(self, *what: Flushes) -> None:
+    def __init__(self, *what: Flushable) -> None:
         self._what = what
         self._of_lifespan = self._flushed  # one object: it is the key under which SharedContext keeps it
 

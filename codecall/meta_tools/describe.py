@@ -19,21 +19,21 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import AfterValidator, Field
 
-from codecall.catalog.components import KINDS, Offers, offers_of
+from codecall.catalog.components import COMPONENT_KINDS, ComponentView, component_view
 from codecall.catalog.entries import CatalogEntry, Example
 from codecall.catalog.typescript.declarations import declaration
-from codecall.catalog.uris import Hidden
+from codecall.catalog.uris import HiddenComponent
 from codecall.catalog.view import CatalogView
 from codecall.fastmcp_errors import log_unexpected
 from codecall.meta_tools.base import (
-    SENDABLE,
+    WELL_FORMED,
     Arguments,
     JsonObject,
     MetaTool,
-    Wiring,
-    answer_from_catalogue,
-    observed_output,
-    read_arguments,
+    Runtime,
+    observed_output_schema,
+    parse_arguments,
+    tool_result_from_catalog,
 )
 from codecall.meta_tools.descriptions import describe_describe
 from codecall.patterns import MAX_URI_CHARS
@@ -64,7 +64,7 @@ class DescribeArguments(Arguments):
     """Arguments of `codecall:describe`."""
 
     tool_names: Annotated[
-        list[Annotated[str, Field(max_length=MAX_URI_CHARS), SENDABLE]],
+        list[Annotated[str, Field(max_length=MAX_URI_CHARS), WELL_FORMED]],
         Field(min_length=1, max_length=MAX_NAMES),
         AfterValidator(_unique),
     ]
@@ -107,7 +107,10 @@ _OUTPUT: JsonObject = {
                 "type": "object",
                 "properties": {
                     "name": _TEXT,
-                    "kind": {"enum": ["tool", *KINDS], "description": "Left out for a tool whose name is its alone"},
+                    "kind": {
+                        "enum": ["tool", *COMPONENT_KINDS],
+                        "description": "Left out for a tool whose name is its alone",
+                    },
                     "title": _TEXT,
                     "appId": _TEXT,
                     "description": _TEXT,
@@ -147,7 +150,7 @@ class DescribeTool(MetaTool):
     """Describes tools."""
 
     @classmethod
-    def create(cls, wiring: Wiring) -> DescribeTool:
+    def create(cls, wiring: Runtime) -> DescribeTool:
         """The tool under the advertised name."""
         return cls.build(
             wiring,
@@ -163,15 +166,15 @@ class DescribeTool(MetaTool):
 
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Describe what of those names this caller and CodeCall may use; name the others."""
-        given = read_arguments(DescribeArguments, self.name, arguments)
+        given = parse_arguments(DescribeArguments, self.name, arguments)
         context, view = self._view()
-        offers = offers_of(context, self._wiring.options)
+        offers = component_view(context, self._wiring.options)
         found: list[_Found] = []
         missing: list[str] = []
         for name in given.tool_names:
             entries = [] if is_meta_tool(name) else await _all_named(name, view, offers)
             for entry in entries:
-                observed = await observed_output(self._wiring, context, entry)
+                observed = await observed_output_schema(self._wiring, context, entry)
                 found.append(_Found(entry, len(entries) == 1, observed))
                 await asyncio.sleep(0)  # showing a tool resolves its schemas: other tasks get their turn between two
             if not entries:
@@ -182,30 +185,32 @@ class DescribeTool(MetaTool):
         body: JsonObject = {"tools": tools, "notFound": missing}
         if suggestions:
             body["suggestions"] = suggestions
-        return answer_from_catalogue(body)
+        return tool_result_from_catalog(body)
 
 
-async def _all_named(name: str, view: CatalogView, offers: Offers) -> list[CatalogEntry]:
+async def _all_named(name: str, view: CatalogView, offers: ComponentView) -> list[CatalogEntry]:
     """Everything of that name: the tool first, then as in `KINDS`."""
     tool = await view.find(name)
     found = [] if tool is None else [tool]
     try:
-        others = [await offers.find(kind, name) for kind in KINDS if kind == "prompt" or _ADDRESS.search(name)]
+        others = [
+            await offers.find(kind, name) for kind in COMPONENT_KINDS if kind == "prompt" or _ADDRESS.search(name)
+        ]
     except Exception as failure:
         if tool is None:
             raise
         # The tool has been found: what else there may be of its name is not worth failing for.
         log_unexpected(f"looking for more than the tool {name!r}", failure)
         return found
-    return found + [entry for entry in others if entry is not None and not isinstance(entry, Hidden)]
+    return found + [entry for entry in others if entry is not None and not isinstance(entry, HiddenComponent)]
 
 
-async def _suggestions(names: list[str], view: CatalogView, offers: Offers) -> dict[str, list[str]]:
-    near = await view.near_many(names)
+async def _suggestions(names: list[str], view: CatalogView, offers: ComponentView) -> dict[str, list[str]]:
+    near = await view.suggest_many(names)
     suggestions: dict[str, list[str]] = {}
     for name in names:
         # A URI is compared with URIs first.
-        tools, others = near[name], await offers.near(name)
+        tools, others = near[name], await offers.suggest(name)
         both = [*others, *tools] if "://" in name else [*tools, *others]
         if both:
             suggestions[name] = list(dict.fromkeys(both))[:MAX_SUGGESTIONS]
@@ -228,7 +233,7 @@ def _documents(found: list[_Found], form: Format) -> list[JsonObject]:
 
 def _document(found: _Found, form: Format) -> JsonObject:
     # They make and check scripts: loaded when they are needed.
-    from codecall.catalog.examples.generate import offer_examples, usage_examples
+    from codecall.catalog.examples.generate import component_examples, usage_examples
 
     entry = found.entry
     is_tool = entry.kind == "tool"
@@ -252,7 +257,7 @@ def _document(found: _Found, form: Format) -> JsonObject:
     }
     if found.observed is not None:
         document["observedOutput"] = found.observed
-    examples = (usage_examples if is_tool else offer_examples)(entry, limit=MAX_EXAMPLES)
+    examples = (usage_examples if is_tool else component_examples)(entry, limit=MAX_EXAMPLES)
     return document | {"annotations": entry.annotations, "usageExamples": _shown(examples)}
 
 

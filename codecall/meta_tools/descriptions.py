@@ -61,7 +61,7 @@ def describe_execute(options: PluginOptions) -> str:
         f"{_others(options)} work likewise. "
         "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions at once. "
         f"codecallContext is `context`, read-only.{console}\n"
-        f"{language_summary(Rules.of(preset))}\n"
+        f"{language_summary(Rules.from_limits(preset))}\n"
         f"Limits: {_limits(preset)}.\n"
         f"Names: {search}; schemas: {describe}; do not guess. "
         "Answers {status, result | error}; error.hint says how to mend it."

@@ -18,24 +18,33 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from codecall.audit.events import Recorded
+from codecall.audit.events import RunDetails
 from codecall.audit.recorder import RunRecord
 from codecall.calls.broker import Broker
-from codecall.calls.conversion import exceeds
-from codecall.catalog.components import offers_of
+from codecall.calls.conversion import exceeds_chars
+from codecall.catalog.components import component_view
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import EXECUTE_SCHEMA, ExecutionResult
 from codecall.identity import client_key
-from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments, watcher
+from codecall.meta_tools.base import (
+    WELL_FORMED,
+    Arguments,
+    JsonObject,
+    MetaTool,
+    Runtime,
+    parse_arguments,
+    result_observer,
+    tool_result,
+)
 from codecall.meta_tools.descriptions import describe_execute
 from codecall.options import PRESET_NAMES, PluginOptions, Preset
 from codecall.patterns import MAX_GLOB_CHARS, is_glob
-from codecall.results.service import Vault
-from codecall.resume.memory import CannotResume, RunMemory
-from codecall.sandbox.interfaces import RunWatch, Services, Watches
-from codecall.server.disconnect import unless_abandoned
-from codecall.server.progress import progress_of
-from codecall.telemetry.spans import Request, WatchedRun, current
+from codecall.results.service import CallerResults
+from codecall.resume.memory import ResumeError, RunMemory
+from codecall.sandbox.interfaces import ObserverGroup, RunHooks, RunObserver
+from codecall.server.disconnect import run_while_connected
+from codecall.server.progress import progress_from_context
+from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
 
 # ----------------------------------------------------------------------------------------------------
 # One run of a script for a request: what it is given, and who sees it.
@@ -46,7 +55,7 @@ _MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExecuteRequest:
     """What a client asks to have run."""
 
     script: str
@@ -69,7 +78,7 @@ class RunInfo:
     """Unguessable."""
     caller: str
     """Who it counts for, as a hash."""
-    asked: Asked
+    request: ExecuteRequest
 
 
 def max_value_bytes(preset: Preset) -> int:
@@ -80,68 +89,68 @@ def max_value_bytes(preset: Preset) -> int:
     return min(preset.memory_mb * _MIB // 4, 16 * _MIB)
 
 
-async def run_script(wiring: Wiring, context: Context, view: CatalogView, asked: Asked) -> ExecutionResult:
+async def run_script(wiring: Runtime, context: Context, view: CatalogView, request: ExecuteRequest) -> ExecutionResult:
     """Run what the client of `context` asks for.
 
     Raises:
         CannotResume: the run it is to take up cannot be; nothing has run.
     """
     options = wiring.options
-    info = RunInfo(_run_id(context), client_key(context), asked)
+    info = RunInfo(_run_id(context), client_key(context), request)
     broker = Broker(
         context,
         view,
-        allowed_tools=asked.allowed_tools,
+        allowed_tools=request.allowed_tools,
         tool_call_timeout_ms=options.preset.tool_call_timeout_ms,
         max_value_bytes=max_value_bytes(options.preset),
         sanitization=options.sanitization,
-        offers=offers_of(context, options),
-        saw=watcher(wiring, context),
+        components=component_view(context, options),
+        on_result=result_observer(wiring, context),
     )
-    progress = progress_of(options.progress, context, info.run_id)
+    progress = progress_from_context(options.progress, context, info.run_id)
     watches = _watches(wiring, info, progress)
-    if (request := current()) is not None:
+    if (span := current_request()) is not None:
         # First: what the others do for a call belongs to its span.
-        watches.insert(0, _told(request, broker, options, info))
+        watches.insert(0, _told(span, broker, options, info))
     try:
         memory = await _memory(options, context, info, broker)
-    except CannotResume as refused:
-        if wiring.audit.wanted:
-            told = {"what": "resume", "code": refused.code, "resumed_from": asked.resume_from}
+    except ResumeError as refused:
+        if wiring.audit.enabled:
+            told = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
             wiring.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: told)
         raise
-    services = Services(info.run_id, Watches(watches), memory, _vault(wiring, info))
+    services = RunHooks(info.run_id, ObserverGroup(watches), memory, _vault(wiring, info))
     async with progress or nullcontext(), wiring.enclaves.use(context) as enclave:
         run = enclave.run(
-            asked.script,
+            request.script,
             broker,
-            context=asked.context,
+            context=request.context,
             owner="" if options.pool.share_workers else info.caller,
-            dry_run=asked.dry_run,
-            services=services,
+            dry_run=request.dry_run,
+            hooks=services,
         )
-        attended = services.attend(run if memory is None else memory.attend(run))
-        return await (unless_abandoned(context, attended) if options.shutdown.end_abandoned else attended)
+        attended = services.observe(run if memory is None else memory.record_outcome(run))
+        return await (run_while_connected(context, attended) if options.shutdown.end_abandoned else attended)
 
 
 async def _memory(options: PluginOptions, context: Context, info: RunInfo, broker: Broker) -> RunMemory | None:
     """What remembers the calls of the run, and what is left of it if it was begun before."""
-    if options.resume is None or info.asked.dry_run:
+    if options.resume is None or info.request.dry_run:
         return None
     lasts_s = options.preset.max_duration_ms / 1000
     memory = RunMemory(options.resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
     # A task whose server was killed starts again under the same id; what it had taken up itself is in what is left.
-    again = context.task_id is not None and await memory.take_up(info.run_id, known=True)
-    if info.asked.resume_from is not None and not again:
-        await memory.take_up(info.asked.resume_from)
+    again = context.task_id is not None and await memory.resume(info.run_id, already_ended=True)
+    if info.request.resume_from is not None and not again:
+        await memory.resume(info.request.resume_from)
     return memory
 
 
-def _vault(wiring: Wiring, info: RunInfo) -> Vault | None:
+def _vault(wiring: Runtime, info: RunInfo) -> CallerResults | None:
     """What keeps a result that is too large, and has the earlier ones of this caller."""
     if wiring.results is None:
         return None
-    return Vault(wiring.results, info.caller, max_value_bytes(wiring.options.preset))
+    return CallerResults(wiring.results, info.caller, max_value_bytes(wiring.options.preset))
 
 
 def _run_id(context: Context) -> str:
@@ -155,14 +164,14 @@ def _run_id(context: Context) -> str:
     return f"run_{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
 
 
-def _watches(wiring: Wiring, info: RunInfo, progress: RunWatch | None) -> list[RunWatch]:
+def _watches(wiring: Runtime, info: RunInfo, progress: RunObserver | None) -> list[RunObserver]:
     """Who sees the run."""
-    watches: list[RunWatch] = []
+    watches: list[RunObserver] = []
     if progress is not None:
         watches.append(progress)
-    options, asked = wiring.options, info.asked
-    if wiring.audit.wanted or options.audit.watchers:
-        recorded = Recorded(
+    options, asked = wiring.options, info.request
+    if wiring.audit.enabled or options.audit.watchers:
+        recorded = RunDetails(
             info.run_id,
             info.caller,
             asked.script,
@@ -173,13 +182,13 @@ def _watches(wiring: Wiring, info: RunInfo, progress: RunWatch | None) -> list[R
             asked.dry_run,
             asked.resume_from,
         )
-        if wiring.audit.wanted:
+        if wiring.audit.enabled:
             watches.append(RunRecord(wiring.audit, recorded))
         watches.extend(watch for make in options.audit.watchers if (watch := _made(make, recorded)) is not None)
     return watches
 
 
-def _made(make: Callable[[Recorded], RunWatch], recorded: Recorded) -> RunWatch | None:
+def _made(make: Callable[[RunDetails], RunObserver], recorded: RunDetails) -> RunObserver | None:
     """A watch of the run; none where that fails."""
     try:
         return make(recorded)
@@ -188,16 +197,16 @@ def _made(make: Callable[[Recorded], RunWatch], recorded: Recorded) -> RunWatch 
         return None
 
 
-def _told(request: Request, broker: Broker, options: PluginOptions, info: RunInfo) -> RunWatch:
+def _told(request: RequestSpan, broker: Broker, options: PluginOptions, info: RunInfo) -> RunObserver:
     """What tells OpenTelemetry of the run."""
-    return WatchedRun(
+    return RunTelemetry(
         request,
-        broker.reached,
+        broker.used_components,
         run_id=info.run_id,
         preset=options.preset_name if options.preset_name in PRESET_NAMES else "custom",
-        script=info.asked.script,
-        context_size=info.asked.context_bytes,
-        dry_run=info.asked.dry_run,
+        script=info.request.script,
+        context_size=info.request.context_bytes,
+        dry_run=info.request.dry_run,
     )
 
 
@@ -213,7 +222,7 @@ MAX_ALLOWED_TOOLS = 1_000
 MAX_ALL_GLOBS_CHARS = 16 * 1024
 """Most characters all globs of `allowedTools` may have together: comparing a name with them takes at most 3 ms."""
 
-Pattern = Annotated[str, Field(max_length=MAX_GLOB_CHARS), SENDABLE]
+ToolPattern = Annotated[str, Field(max_length=MAX_GLOB_CHARS), WELL_FORMED]
 
 
 class ExecuteArguments(Arguments):
@@ -221,9 +230,9 @@ class ExecuteArguments(Arguments):
 
     script: str
     context: dict[str, Any] | None = None
-    allowed_tools: Annotated[list[Pattern], Field(max_length=MAX_ALLOWED_TOOLS)] | None = None
+    allowed_tools: Annotated[list[ToolPattern], Field(max_length=MAX_ALLOWED_TOOLS)] | None = None
     dry_run: bool | None = None
-    resume_from: Annotated[str, Field(max_length=200), SENDABLE] | None = None
+    resume_from: Annotated[str, Field(max_length=200), WELL_FORMED] | None = None
 
 
 _INPUT: JsonObject = {
@@ -259,7 +268,7 @@ class ExecuteTool(MetaTool):
     """Runs scripts."""
 
     @classmethod
-    def create(cls, wiring: Wiring) -> ExecuteTool:
+    def create(cls, wiring: Runtime) -> ExecuteTool:
         """The tool under the advertised name."""
         return cls.build(
             wiring,
@@ -280,12 +289,12 @@ class ExecuteTool(MetaTool):
         Raises:
             ValidationError: they are; also when the run they name cannot be taken up.
         """
-        given = read_arguments(ExecuteArguments, self.name, arguments)
+        given = parse_arguments(ExecuteArguments, self.name, arguments)
         context_bytes = self._check_context(given.context)
         self._check_globs(given.allowed_tools or ())
         self._check_resume(given)
         context, view = self._view()
-        asked = Asked(
+        asked = ExecuteRequest(
             given.script,
             given.context,
             tuple(given.allowed_tools) if given.allowed_tools is not None else None,
@@ -295,13 +304,13 @@ class ExecuteTool(MetaTool):
         )
         try:
             result = await run_script(self._wiring, context, view, asked)
-        except CannotResume as refused:
+        except ResumeError as refused:
             raise ValidationError(f"{self.name}: resumeFrom: {refused.message}. {refused.hint}") from None
-        return self.answered(result)
+        return self.envelope_result(result)
 
-    def answered(self, result: ExecutionResult) -> ToolResult:
+    def envelope_result(self, result: ExecutionResult) -> ToolResult:
         """The answer of a run that has ended so."""
-        return answer(result.envelope(), is_error=self._wiring.options.mark_errors and not result.success)
+        return tool_result(result.envelope(), is_error=self._wiring.options.mark_errors and not result.success)
 
     def _check_resume(self, given: ExecuteArguments) -> None:
         if given.resume_from is None:
@@ -318,8 +327,9 @@ class ExecuteTool(MetaTool):
         """Bytes of it as JSON."""
         if not context:
             return 0
-        # No JSON is less than a fifth of what `exceeds` takes it for: far too much is refused without being written.
-        if exceeds(context, 5 * MAX_CONTEXT_BYTES):
+        # No JSON is less than a fifth of what `exceeds_chars` takes it for: far too much is refused without being
+        # written.
+        if exceeds_chars(context, 5 * MAX_CONTEXT_BYTES):
             raise ValidationError(
                 f"{self.name}: context: more than {MAX_CONTEXT_BYTES:,} bytes of JSON are not allowed"
             )

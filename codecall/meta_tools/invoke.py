@@ -14,15 +14,24 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
 from codecall.calls.broker import Broker
-from codecall.envelopes import INVOKE_SCHEMA, MadeCall, invoke_error, invoke_ok
-from codecall.errors import CodeCallError, advise
+from codecall.envelopes import INVOKE_SCHEMA, CallRecord, invoke_error, invoke_ok
+from codecall.errors import CodeCallError, add_default_hint
 from codecall.identity import client_key
 from codecall.jsonio.decode import read_json
-from codecall.meta_tools.base import SENDABLE, Arguments, JsonObject, MetaTool, Wiring, answer, read_arguments, watcher
+from codecall.meta_tools.base import (
+    WELL_FORMED,
+    Arguments,
+    JsonObject,
+    MetaTool,
+    Runtime,
+    parse_arguments,
+    result_observer,
+    tool_result,
+)
 from codecall.meta_tools.descriptions import describe_invoke
 from codecall.meta_tools.execute import max_value_bytes
 from codecall.redaction.patterns import well_formed
-from codecall.telemetry.spans import invoking
+from codecall.telemetry.spans import trace_invoke
 
 _THREAD_ABOVE = 1024 * 1024
 """Longer values, in characters of JSON, are decoded off the event loop."""
@@ -31,7 +40,7 @@ _THREAD_ABOVE = 1024 * 1024
 class InvokeArguments(Arguments):
     """Arguments of `codecall:invoke`."""
 
-    tool: Annotated[str, SENDABLE]
+    tool: Annotated[str, WELL_FORMED]
     input: dict[str, Any]
 
 
@@ -50,7 +59,7 @@ class InvokeTool(MetaTool):
     """Calls one tool."""
 
     @classmethod
-    def create(cls, wiring: Wiring) -> InvokeTool:
+    def create(cls, wiring: Runtime) -> InvokeTool:
         """The tool under the advertised name."""
         return cls.build(
             wiring,
@@ -66,7 +75,7 @@ class InvokeTool(MetaTool):
 
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Call the tool. A tool that fails is an envelope; only wrong arguments are an error."""
-        given = read_arguments(InvokeArguments, self.name, arguments)
+        given = parse_arguments(InvokeArguments, self.name, arguments)
         options = self._wiring.options
         context, view = self._view()
         broker = Broker(
@@ -76,32 +85,32 @@ class InvokeTool(MetaTool):
             tool_call_timeout_ms=options.preset.tool_call_timeout_ms,
             max_value_bytes=max_value_bytes(options.preset),
             sanitization=options.sanitization,
-            saw=watcher(self._wiring, context),
+            on_result=result_observer(self._wiring, context),
         )
         try:
-            with invoking(given.tool, broker.reached) as got, self._recorded(context, given) as record:
+            with trace_invoke(given.tool, broker.used_components) as got, self._recorded(context, given) as record:
                 text = await broker.call(given.tool, given.input)
                 got(text)
                 record(text)
         except CodeCallError as error:
-            advise(error)
-            return answer(invoke_error(error), is_error=options.mark_errors)
+            add_default_hint(error)
+            return tool_result(invoke_error(error), is_error=options.mark_errors)
         if len(text) < _THREAD_ABOVE:
             value, text = _plain(text)
         else:
             value, text = await anyio.to_thread.run_sync(_plain, text)
-        return answer(invoke_ok(value), text=f'{{"status":"ok","result":{text}}}')
+        return tool_result(invoke_ok(value), text=f'{{"status":"ok","result":{text}}}')
 
     @contextmanager
     def _recorded(self, context: Context, given: InvokeArguments) -> Generator[Callable[[str], None]]:
         """Puts the call on record; what it gives is told the value."""
         audit = self._wiring.audit
-        if not audit.wanted:
+        if not audit.enabled:
             yield lambda _: None
             return
         # What cannot be written as JSON, no tool takes.
         text = json.dumps(given.input, separators=(",", ":"), ensure_ascii=False)
-        made = MadeCall(1, "tool", given.tool, input_chars=len(text))
+        made = CallRecord(1, "tool", given.tool, input_chars=len(text))
         values: list[str] = []
         made.start()
         try:
@@ -112,7 +121,7 @@ class InvokeTool(MetaTool):
             made.end(error.code)
             raise
         finally:
-            audit.invoked(client_key(context), made, text, values[0] if values else None)
+            audit.record_invoke(client_key(context), made, text, values[0] if values else None)
 
 
 def _plain(text: str) -> tuple[object, str]:

@@ -15,12 +15,12 @@ from typing import Final
 from anyio import to_thread
 from pydantic.alias_generators import to_camel
 
-from codecall.catalog.cache.cache import Catalogues
-from codecall.catalog.search.index import Library, Meaning, Semantic
-from codecall.catalog.search.models import settled
-from codecall.catalog.visibility import Reach
+from codecall.catalog.cache.cache import CatalogCaches
+from codecall.catalog.search.index import SearchIndex, SemanticOptions, SemanticRanker
+from codecall.catalog.search.models import resolve_strategy
+from codecall.catalog.visibility import VisibilityPolicy
 from codecall.errors import OptionsError
-from codecall.meta_tools.base import MetaTool, Wiring
+from codecall.meta_tools.base import MetaTool, Runtime
 from codecall.meta_tools.describe import DescribeTool
 from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.invoke import InvokeTool
@@ -28,27 +28,27 @@ from codecall.meta_tools.search import SearchTool
 from codecall.options import PluginOptions, SearchOptions
 from codecall.results.service import max_kept_bytes
 from codecall.sandbox.enclave import Enclave
-from codecall.server.lifespan import EnclaveLifetime, Enclaves
+from codecall.server.lifespan import EnclaveLifespan, EnclavePool
 from codecall.telemetry.spans import Telemetry
 
-FIXED: Final = ("audit", "observed_output", "results", "tasks", "telemetry")
+FIXED_OPTIONS: Final = ("audit", "observed_output", "results", "tasks", "telemetry")
 """Options that no reload changes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wired:
+class ToolSet:
     """One set of options at work."""
 
-    wiring: Wiring
-    reach: Reach
-    catalogues: Catalogues
+    runtime: Runtime
+    visibility: VisibilityPolicy
+    catalogs: CatalogCaches
     tools: tuple[MetaTool, ...]
     """As they are advertised."""
     by_name: Mapping[str, MetaTool]
     """Under either spelling of their names."""
 
     @classmethod
-    def of(cls, wiring: Wiring) -> Wired:
+    def from_runtime(cls, wiring: Runtime) -> ToolSet:
         """What the plugin does with that."""
         options = wiring.options
         tools: list[MetaTool] = [
@@ -60,40 +60,40 @@ class Wired:
             tools.insert(2, InvokeTool.create(wiring))
         verbs = [tool.name.removeprefix("codecall")[1:] for tool in tools]
         by_name = {f"codecall{mark}{verb}": tool for verb, tool in zip(verbs, tools, strict=True) for mark in ":_"}
-        reach = Reach(options)
-        return cls(wiring, reach, Catalogues(reach), tuple(tools), by_name)
+        reach = VisibilityPolicy(options)
+        return cls(wiring, reach, CatalogCaches(reach), tuple(tools), by_name)
 
-    async def changed(self, lifetime: EnclaveLifetime, options: PluginOptions) -> Wired:
+    async def with_options(self, lifetime: EnclaveLifespan, options: PluginOptions) -> ToolSet:
         """The same under other options, with workers that are ready; nothing of it is in force yet.
 
         Raises:
             OptionsError: a model that search is to use, or its libraries, are not installed.
             WorkerError: no worker can be had under these options.
         """
-        index = self.wiring.index
-        if options.embedding != self.wiring.options.embedding:
-            embedding = await to_thread.run_sync(settled, options.embedding)
+        index = self.runtime.index
+        if options.embedding != self.runtime.options.embedding:
+            embedding = await to_thread.run_sync(resolve_strategy, options.embedding)
             options = options.model_copy(update={"embedding": embedding})
-            index = library(embedding)
-            index.warm()
-        enclaves = enclaves_of(options, lifetime, self.wiring.telemetry)
-        new = Wired.of(replace(self.wiring, options=options, enclaves=enclaves, index=index))
+            index = create_search_index(embedding)
+            index.start_loading()
+        enclaves = create_enclave_pool(options, lifetime, self.runtime.telemetry)
+        new = ToolSet.from_runtime(replace(self.runtime, options=options, enclaves=enclaves, index=index))
         await lifetime.prepare(enclaves)
         return new
 
 
-def changed_options(now: PluginOptions, vm: object, given: Mapping[str, object]) -> PluginOptions:
+def changed_options(current: PluginOptions, vm: object, changes: Mapping[str, object]) -> PluginOptions:
     """`now` with the options that are `given`, each as `CodeCallPlugin.init` reads it.
 
     Raises:
         OptionsError: one is wrong, or cannot be changed.
     """
-    built = PluginOptions.build(vm=vm, **given)
-    names = [name for name in PluginOptions.model_fields if name in given or to_camel(name) in given]
+    built = PluginOptions.build(vm=vm, **changes)
+    names = [name for name in PluginOptions.model_fields if name in changes or to_camel(name) in changes]
     update = {name: getattr(built, name) for name in (*names, *(("preset", "preset_name") if vm is not None else ()))}
-    options = now.model_copy(update=update)
-    fixed = [name for name in FIXED if getattr(options, name) != getattr(now, name)]
-    if options.shutdown.on_sigterm != now.shutdown.on_sigterm:
+    options = current.model_copy(update=update)
+    fixed = [name for name in FIXED_OPTIONS if getattr(options, name) != getattr(current, name)]
+    if options.shutdown.on_sigterm != current.shutdown.on_sigterm:
         fixed.append("shutdown.on_sigterm")
     if fixed:
         raise OptionsError(
@@ -103,22 +103,22 @@ def changed_options(now: PluginOptions, vm: object, given: Mapping[str, object])
     return options
 
 
-def enclaves_of(options: PluginOptions, lifetime: EnclaveLifetime, telemetry: Telemetry) -> Enclaves:
+def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telemetry: Telemetry) -> EnclavePool:
     """What runs scripts under these options."""
     kept = max_kept_bytes(options.results, options.preset)
 
     def make() -> Enclave:
         enclave = Enclave(options.preset, pool=options.pool, sanitization=options.sanitization, max_kept_bytes=kept)
-        enclave.pool.living.told = telemetry.worker_ended
+        enclave.pool.workers.on_exit = telemetry.record_worker_exit
         return enclave
 
-    return Enclaves(lifetime, make)
+    return EnclavePool(lifetime, make)
 
 
-def library(options: SearchOptions) -> Library:
+def create_search_index(options: SearchOptions) -> SearchIndex:
     """The search index; nothing of it is loaded yet."""
 
-    def load() -> Semantic:
+    def load() -> SemanticRanker:
         from codecall.catalog.search.embedding import (
             embedding_ranker,  # loads nothing yet, but is not needed by everybody
         )
@@ -127,8 +127,10 @@ def library(options: SearchOptions) -> Library:
         _ = ranker.load()
         return ranker
 
-    meaning = None if options.strategy == "tfidf" else Meaning(load, alone=options.strategy == "embedding")
-    return Library(meaning, synonyms=options.synonyms)
+    meaning = (
+        None if options.strategy == "tfidf" else SemanticOptions(load, semantic_only=options.strategy == "embedding")
+    )
+    return SearchIndex(meaning, synonyms=options.synonyms)
 
 
 def _execute(options: PluginOptions) -> type[ExecuteTool]:

@@ -13,21 +13,21 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 from pydantic import Discriminator, Field, Tag
 
-from codecall.catalog.components import offers_of
+from codecall.catalog.components import component_view
 from codecall.catalog.entries import CatalogEntry, Kind
-from codecall.catalog.search.index import lookup_threads
-from codecall.catalog.typescript.comments import shortened
+from codecall.catalog.search.index import search_threads
+from codecall.catalog.typescript.comments import shorten
 from codecall.catalog.typescript.declarations import declaration
 from codecall.catalog.view import CatalogView
 from codecall.concurrency import CHUNK
 from codecall.meta_tools.base import (
-    SENDABLE,
+    WELL_FORMED,
     Arguments,
     MetaTool,
-    Wiring,
-    answer_from_catalogue,
-    observed_output,
-    read_arguments,
+    Runtime,
+    observed_output_schema,
+    parse_arguments,
+    tool_result_from_catalog,
 )
 from codecall.meta_tools.descriptions import describe_search
 from codecall.meta_tools.search_results import (
@@ -36,21 +36,21 @@ from codecall.meta_tools.search_results import (
     PLURALS,
     AppSize,
     Criteria,
-    Found,
-    Missed,
-    Room,
+    Match,
+    OverviewSize,
     Selection,
-    crowded_out,
+    UnmatchedQuery,
+    app_sizes,
     describe_apps,
-    nothing_left,
-    progress,
-    repeated,
+    index_progress_warnings,
+    interleave_apps,
+    no_match_warnings,
+    no_place_warning,
+    nothing_left_warning,
     select,
-    sizes,
-    spread,
-    suggestions,
-    unknown_words,
-    why_nothing,
+    shorten_echo,
+    suggest_searches,
+    unknown_name_warnings,
 )
 from codecall.options import PluginOptions
 
@@ -59,7 +59,7 @@ from codecall.options import PluginOptions
 
 JsonObject = dict[str, Any]
 
-MAX_QUERY = 1_000
+MAX_QUERY_CHARS = 1_000
 """Longest query, in characters. Source of this number and the next two: the contract, section 2."""
 MAX_QUERIES = 10
 """Most queries of one call."""
@@ -76,7 +76,7 @@ _TEXTS: JsonObject = {"type": "array", "items": _TEXT}
 
 def input_schema(options: PluginOptions) -> JsonObject:
     """The arguments; defaults are those of the plugin."""
-    query: JsonObject = {"type": "string", "maxLength": MAX_QUERY}
+    query: JsonObject = {"type": "string", "maxLength": MAX_QUERY_CHARS}
     return {
         "type": "object",
         "properties": {
@@ -126,7 +126,7 @@ def input_schema(options: PluginOptions) -> JsonObject:
     }
 
 
-OUTPUT: JsonObject = {
+OUTPUT_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
         "tools": {
@@ -182,13 +182,13 @@ detail `typescript`."""
 
 Detail = Literal["name", "brief", "full", "typescript"]
 
-BRIEF_CHARACTERS = 200
+BRIEF_CHARS = 200
 """Longest description at detail `brief`; a longer one ends in `…`."""
 
-WEAK = 0.4
+WEAK_SCORE = 0.4
 """Queries whose best hit scores less get suggestions too. Plain requests score above: `tests/catalog/test_tfidf.py`."""
 
-Query = Annotated[str, Field(max_length=MAX_QUERY), SENDABLE]
+Query = Annotated[str, Field(max_length=MAX_QUERY_CHARS), WELL_FORMED]
 Observed = dict[str, Mapping[str, object]]
 """Schemas of what tools were seen to give, by name."""
 
@@ -226,7 +226,7 @@ class SearchTool(MetaTool):
     """Finds tools, and whatever else the server offers."""
 
     @classmethod
-    def create(cls, wiring: Wiring) -> SearchTool:
+    def create(cls, wiring: Runtime) -> SearchTool:
         """The tool under the advertised name."""
         return cls.build(
             wiring,
@@ -234,7 +234,7 @@ class SearchTool(MetaTool):
             title="Search tools",
             description=describe_search(wiring.options),
             parameters=input_schema(wiring.options),
-            output_schema=OUTPUT,
+            output_schema=OUTPUT_SCHEMA,
             annotations=ToolAnnotations(
                 read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
             ),
@@ -242,7 +242,7 @@ class SearchTool(MetaTool):
 
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
         """What this caller may use and fits the queries best; without a query, what there is."""
-        given = read_arguments(SearchArguments, self.name, arguments)
+        given = parse_arguments(SearchArguments, self.name, arguments)
         context, view = self._view()
         kinds = given.filter.kinds if given.filter else None
         inquiry = _Inquiry(given, await self._entries(context, view, kinds), self._wiring)
@@ -252,16 +252,16 @@ class SearchTool(MetaTool):
         observed = await self._looked_up(found, context, view) if detail in {"full", "typescript"} else {}
         show = partial(_documents, found, observed, detail, several, kinds is not None)
         # Reads schemas, which may be large.
-        shown = await anyio.to_thread.run_sync(show, limiter=lookup_threads()) if detail == "typescript" else show()
-        return answer_from_catalogue({"tools": shown, **inquiry.body})
+        shown = await anyio.to_thread.run_sync(show, limiter=search_threads()) if detail == "typescript" else show()
+        return tool_result_from_catalog({"tools": shown, **inquiry.body})
 
-    async def _looked_up(self, found: Sequence[Found], context: Context, view: CatalogView) -> Observed:
+    async def _looked_up(self, found: Sequence[Match], context: Context, view: CatalogView) -> Observed:
         """Puts whole entries in the place of those that search knows; gives what was observed of the tools' results."""
         observed: Observed = {}
         for item in found:
             if item.entry.kind == "tool":
                 item.entry = await view.find(item.entry.name) or item.entry
-                seen = await observed_output(self._wiring, context, item.entry)
+                seen = await observed_output_schema(self._wiring, context, item.entry)
                 if seen is not None:
                     observed[item.entry.name] = seen
             await asyncio.sleep(0)  # showing a tool resolves its schemas: other tasks get their turn between two
@@ -273,13 +273,13 @@ class SearchTool(MetaTool):
         """What there is of these kinds for this caller."""
         tools = await view.entries() if kinds is None or "tool" in kinds else ()
         others: set[Kind] = {kind for kind in kinds or () if kind != "tool"}
-        return (*tools, *await offers_of(context, self._wiring.options).entries(others)) if others else tools
+        return (*tools, *await component_view(context, self._wiring.options).entries(others)) if others else tools
 
 
 class _Inquiry:
     """One call over what its caller may use: from hits to an answer that leads on even where there are none."""
 
-    def __init__(self, given: SearchArguments, entries: Sequence[CatalogEntry], wiring: Wiring) -> None:
+    def __init__(self, given: SearchArguments, entries: Sequence[CatalogEntry], wiring: Runtime) -> None:
         asked = [given.query] if isinstance(given.query, str) else given.query
         wanted = given.filter or SearchFilter()
         options = wiring.options
@@ -295,16 +295,16 @@ class _Inquiry:
             apps=None if wanted.app_ids is None else frozenset(wanted.app_ids),
             tags=None if wanted.tags is None else frozenset(wanted.tags),
             excluded=frozenset(self._names),
-            least=options.embedding.similarity_threshold if given.min_score is None else given.min_score,
+            min_score=options.embedding.similarity_threshold if given.min_score is None else given.min_score,
         )
 
-    async def answer(self) -> list[Found]:
+    async def answer(self) -> list[Match]:
         """What is shown; `body` then has the rest of the answer."""
         warnings: list[str] = []
         if self._names or self._apps or self._tags:
-            check = partial(unknown_words, self._entries, self._names, self._apps, self._tags)
+            check = partial(unknown_name_warnings, self._entries, self._names, self._apps, self._tags)
             warnings += await self._aside(check, len(self._names))
-        found: list[Found] = []
+        found: list[Match] = []
         if not self._entries:
             self.body["apps"] = []
             warnings.append(f"There are no {self._things} you can reach here.")
@@ -316,50 +316,52 @@ class _Inquiry:
             self.body["warnings"] = warnings
         return found
 
-    async def _search(self, warnings: list[str]) -> list[Found]:
+    async def _search(self, warnings: list[str]) -> list[Match]:
         """The hits; where a query has none, what came near and what to try instead."""
         searched = await self._library.search(self._entries, self.queries)
         hits = list(zip(self.queries, searched.hits, strict=True))
         choose = partial(select, hits, self._criteria, self._places, self._usual)
         # One query is read no further than it is shown. Ten common words over thousands of tools, or a filter that
         # leaves few of them, have tens of thousands of hits: too many for the event loop.
-        selection = choose() if len(hits) == 1 and not self._criteria.limits else await self._aside(choose)
-        warnings += progress(searched.ready, searched.encoded, len(self._entries))
-        if selection.crowded:
-            warnings.append(crowded_out(selection.crowded, self._places))
+        selection = choose() if len(hits) == 1 and not self._criteria.has_filter else await self._aside(choose)
+        warnings += index_progress_warnings(searched.ready, searched.encoded, len(self._entries))
+        if selection.without_place:
+            warnings.append(no_place_warning(selection.without_place, self._places))
         await self._suggest(selection)
-        if selection.found:
-            warnings += why_nothing(selection.missed, self._criteria.least, alone=False)
+        if selection.matches:
+            warnings += no_match_warnings(selection.unmatched, self._criteria.min_score, alone=False)
         else:
-            left, apps = await self._aside(partial(self._remaining, selection.missed))
+            left, apps = await self._aside(partial(self._remaining, selection.unmatched))
             if left and searched.ready:
-                warnings += why_nothing(selection.missed, self._criteria.least, alone=len(self.queries) == 1)
-            await self._describe(left, apps, DEAD_END, warnings, selection.missed)
-        return selection.found
+                warnings += no_match_warnings(
+                    selection.unmatched, self._criteria.min_score, alone=len(self.queries) == 1
+                )
+            await self._describe(left, apps, DEAD_END, warnings, selection.unmatched)
+        return selection.matches
 
-    async def _overview(self, warnings: list[str]) -> list[Found]:
+    async def _overview(self, warnings: list[str]) -> list[Match]:
         """The apps, and the most central of each in place of hits."""
         left, apps = await self._aside(self._remaining)
         central = await self._describe(left, apps, OVERVIEW, warnings)
-        return [Found(entry) for entry in spread(apps, central, self._places)]
+        return [Match(entry) for entry in interleave_apps(apps, central, self._places)]
 
     async def _describe(
         self,
         left: Sequence[CatalogEntry],
         apps: Sequence[AppSize],
-        room: Room,
+        room: OverviewSize,
         warnings: list[str],
-        missed: Sequence[Missed] = (),
+        missed: Sequence[UnmatchedQuery] = (),
     ) -> dict[str, list[CatalogEntry]]:
         """Puts the apps into the answer: those of `left`, or all where nothing is. Gives what is central in `left`."""
         entries = left
         if not left:
-            entries, apps = self._entries, await self._aside(partial(sizes, self._entries, missed))
-            warnings.append(nothing_left(missed, self._things, len(entries)))
+            entries, apps = self._entries, await self._aside(partial(app_sizes, self._entries, missed))
+            warnings.append(nothing_left_warning(missed, self._things, len(entries)))
         # An overview may show as many entries as there are places, each of another app.
-        most = max(self._places, room.names_of(len(apps)))
+        most = max(self._places, room.names_per_app(len(apps)))
         named = [app.app_id for app in apps[: max(self._places, room.apps)]]
-        central = await self._library.central(entries, most, named)
+        central = await self._library.representative_entries(entries, most, named)
         described, more = describe_apps(apps, central, room)
         self.body.update(described)
         warnings += more
@@ -367,18 +369,18 @@ class _Inquiry:
 
     async def _suggest(self, selection: Selection) -> None:
         """Puts what to search for instead into the answer, for queries without a hit or with weak ones only."""
-        sure = {query for item in selection.found if item.score >= WEAK for query in item.queries}
-        asked = [query for query in self.queries if query not in sure and query not in selection.crowded]
+        sure = {query for item in selection.matches if item.score >= WEAK_SCORE for query in item.queries}
+        asked = [query for query in self.queries if query not in sure and query not in selection.without_place]
         # Reads descriptions: a few long ones are already too much for the event loop.
-        if asked and (words := await self._aside(partial(suggestions, self._entries, asked), CHUNK)):
+        if asked and (words := await self._aside(partial(suggest_searches, self._entries, asked), CHUNK)):
             self.body["suggestions"] = words
 
-    def _remaining(self, missed: Sequence[Missed] = ()) -> tuple[Sequence[CatalogEntry], list[AppSize]]:
+    def _remaining(self, missed: Sequence[UnmatchedQuery] = ()) -> tuple[Sequence[CatalogEntry], list[AppSize]]:
         """What the filter and the excluded names leave, and its apps."""
         left = self._entries
-        if self._criteria.limits:
+        if self._criteria.has_filter:
             left = [entry for entry in left if self._criteria.fits(entry)]
-        return left, sizes(left, missed)
+        return left, app_sizes(left, missed)
 
     async def _aside(self, work: Callable[[], T], more: int = 0) -> T:
         """What `work` gives; done in a thread where there are many entries (or `more` things to look at).
@@ -386,17 +388,17 @@ class _Inquiry:
         Never in one of the threads in which tools run: a flood of searches would leave those none.
         """
         few = len(self._entries) + more <= CHUNK
-        return work() if few else await anyio.to_thread.run_sync(work, limiter=lookup_threads())
+        return work() if few else await anyio.to_thread.run_sync(work, limiter=search_threads())
 
 
 def _documents(
-    found: Sequence[Found], observed: Observed, detail: Detail, several: bool, kinds: bool
+    found: Sequence[Match], observed: Observed, detail: Detail, several: bool, kinds: bool
 ) -> list[JsonObject]:
     return [_document(item, observed.get(item.entry.name), detail, several, kinds) for item in found]
 
 
 def _document(
-    found: Found, observed: Mapping[str, object] | None, detail: Detail, several: bool, kinds: bool
+    found: Match, observed: Mapping[str, object] | None, detail: Detail, several: bool, kinds: bool
 ) -> JsonObject:
     entry = found.entry
     body: JsonObject = {"name": entry.name}
@@ -405,12 +407,12 @@ def _document(
     body["appId"] = entry.app_id
     if detail in {"brief", "full"}:
         said = entry.description or entry.title or ""
-        body["description"] = said if detail == "full" else brief(said)
+        body["description"] = said if detail == "full" else brief_description(said)
         if entry.kind != "tool" and entry.description and entry.title:
             body["title"] = entry.title  # the name is a URI, which says little
     body["score"] = found.score
     if several:
-        body["matchedQueries"] = [repeated(query) for query in found.queries]
+        body["matchedQueries"] = [shorten_echo(query) for query in found.queries]
     if detail == "typescript":
         body["typescript"] = declaration(entry, observed=observed if entry.kind == "tool" else None, brief=True)
     if detail == "full":
@@ -422,6 +424,6 @@ def _document(
     return body
 
 
-def brief(description: str) -> str:
+def brief_description(description: str) -> str:
     """The first paragraph of a description on one line, cut at a word with `…` where it is too long."""
-    return shortened(description.strip().split("\n\n", 1)[0], BRIEF_CHARACTERS)
+    return shorten(description.strip().split("\n\n", 1)[0], BRIEF_CHARS)

@@ -9,10 +9,10 @@ from itertools import chain, islice, takewhile, zip_longest
 from typing import NamedTuple
 
 from codecall.catalog.entries import CatalogEntry, Kind
-from codecall.catalog.search.fusion import diversified
+from codecall.catalog.search.fusion import diversify
 from codecall.catalog.search.index import Hit
-from codecall.catalog.search.spelling import spellings
-from codecall.catalog.suggestions import near_names
+from codecall.catalog.search.spelling import correct_words
+from codecall.catalog.suggestions import similar_names
 from codecall.meta_tools.base import JsonObject
 
 # ----------------------------------------------------------------------------------------------------
@@ -32,26 +32,26 @@ class Criteria:
     """It must carry one of these; None: any or none."""
     excluded: frozenset[str] = frozenset()
     """Names it must not have."""
-    least: float = 0.0
+    min_score: float = 0.0
     """Least score."""
 
     @property
-    def limits(self) -> bool:
+    def has_filter(self) -> bool:
         """Whether anything but the score can keep a hit out."""
         return bool(self.excluded) or self.apps is not None or self.tags is not None
 
     def fits(self, entry: CatalogEntry) -> bool:
         """Whether an entry may be shown at all."""
-        return entry.name not in self.excluded and self.within(entry)
+        return entry.name not in self.excluded and self.passes_filter(entry)
 
-    def within(self, entry: CatalogEntry) -> bool:
+    def passes_filter(self, entry: CatalogEntry) -> bool:
         """Whether the filter lets it through, excluded or not."""
         in_app = self.apps is None or entry.app_id in self.apps
         return in_app and (self.tags is None or not entry.tags.isdisjoint(self.tags))
 
 
 @dataclass(slots=True)
-class Found:
+class Match:
     """What is shown, how well it fits, and which of the queries it fits."""
 
     entry: CatalogEntry
@@ -60,13 +60,13 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class UnmatchedQuery:
     """A query without a hit, and what comes nearest."""
 
     query: str
-    below: Sequence[Hit]
+    below_score: Sequence[Hit]
     """Fit but for the score."""
-    outside: Sequence[Hit]
+    outside_filter: Sequence[Hit]
     """Fit but for the filter."""
 
 
@@ -74,11 +74,11 @@ class Missed:
 class Selection:
     """What a search found, and what it did not."""
 
-    found: list[Found]
+    matches: list[Match]
     """By falling score, then name; each entry once."""
-    missed: list[Missed]
+    unmatched: list[UnmatchedQuery]
     """Queries that nothing fits."""
-    crowded: list[str]
+    without_place: list[str]
     """Queries that something fits, but there was no place left for it."""
 
 
@@ -86,7 +86,7 @@ def select(searched: Sequence[tuple[str, Sequence[Hit]]], criteria: Criteria, pl
     """The hits to show for queries and their hits by falling score.
 
     Each query takes its turn with its next best hit until the places are full, so that none goes without while another
-    has several; of one query's hits, no app crowds out the others (`diversified`).
+    has several; of one query's hits, no app crowds out the others (`diversify`).
 
     Args:
         searched: the queries, each once, with all their hits.
@@ -95,17 +95,17 @@ def select(searched: Sequence[tuple[str, Sequence[Hit]]], criteria: Criteria, pl
         default: whether `places` is only the usual number: each query that has a hit then gets at least one place.
     """
     matching: list[tuple[str, Sequence[Hit]]] = []
-    missed: list[Missed] = []
+    missed: list[UnmatchedQuery] = []
     for query, hits in searched:
         if next(_fitting(hits, criteria), None) is not None:
             matching.append((query, hits))
         else:
-            missed.append(Missed(query, *_nearest(hits, criteria)))
+            missed.append(UnmatchedQuery(query, *_nearest(hits, criteria)))
     if default:
         places = max(places, len(matching))
     share = -(-places // len(matching)) if matching else 0
     chosen = _in_turns([_ranking(hits, criteria, places, share) for _, hits in matching], places)
-    found = {_key(hit.entry): Found(hit.entry, hit.score) for hit in chosen}
+    found = {_key(hit.entry): Match(hit.entry, hit.score) for hit in chosen}
     crowded: list[str] = []
     for query, hits in matching:
         # All hits of one query that are shown were chosen for it; of several, any may fit several.
@@ -122,15 +122,15 @@ def select(searched: Sequence[tuple[str, Sequence[Hit]]], criteria: Criteria, pl
 
 def _fitting(hits: Sequence[Hit], criteria: Criteria) -> Iterator[Hit]:
     """The hits that may be shown. Lazy: thousands fit a common word, and few are wanted."""
-    enough = takewhile(lambda hit: hit.score >= criteria.least, hits)
-    return (hit for hit in enough if criteria.fits(hit.entry)) if criteria.limits else enough
+    enough = takewhile(lambda hit: hit.score >= criteria.min_score, hits)
+    return (hit for hit in enough if criteria.fits(hit.entry)) if criteria.has_filter else enough
 
 
 def _ranking(hits: Sequence[Hit], criteria: Criteria, places: int, share: int) -> list[Hit]:
     """As many hits of one query as there are places; of the first `share`, no app has all if another is close."""
     fitting = _fitting(hits, criteria)
     first = list(islice(fitting, places))
-    shared = diversified(
+    shared = diversify(
         chain(first, fitting), share, app_of=lambda hit: hit.entry.app_id, score_of=lambda hit: hit.score
     )
     taken = {_key(hit.entry) for hit in shared}
@@ -149,7 +149,7 @@ def _in_turns(rankings: Sequence[Sequence[Hit]], places: int) -> list[Hit]:
 def _nearest(hits: Sequence[Hit], criteria: Criteria) -> tuple[list[Hit], list[Hit]]:
     """Of a query without a hit: the best below the least score, and the best that the filter keeps out."""
     below = (hit for hit in hits if criteria.fits(hit.entry))
-    scored = takewhile(lambda hit: hit.score >= criteria.least, hits)
+    scored = takewhile(lambda hit: hit.score >= criteria.min_score, hits)
     outside = (hit for hit in scored if hit.entry.name not in criteria.excluded)
     return list(islice(below, NEAREST)), list(islice(outside, NEAREST))
 
@@ -169,35 +169,35 @@ MAX_MORE_APPS = 60
 """Most apps that an overview lists by their ids alone, after those it describes."""
 
 _MAX_NEAR = 3
-"""Unknown names for which near ones are looked for: each look takes milliseconds in a large catalogue."""
+"""Unknown names for which near ones are looked for: each look takes milliseconds in a large catalog."""
 
 _MAX_SUGGESTIONS = 8
 
-MAX_REPEATED = 120
+MAX_ECHO_CHARS = 120
 """Characters of a query or name of the call that an answer repeats; what is longer ends in `…`."""
 
 PLURALS: dict[Kind, str] = {"tool": "tools", "resource": "resources", "template": "templates", "prompt": "prompts"}
 """How each kind is called where it is counted."""
 
 
-class Room(NamedTuple):
-    """How much of a catalogue an answer shows, so that it stays short whatever the size of the server."""
+class OverviewSize(NamedTuple):
+    """How much of a catalog an answer shows, so that it stays short whatever the size of the server."""
 
     apps: int
     """Most apps described."""
     names: int
     """Names of central entries in all, shared by the apps; each app gets at least two, and at most eight."""
-    more: int
+    more_apps: int
     """Most further apps listed by their ids."""
 
-    def names_of(self, apps: int) -> int:
+    def names_per_app(self, apps: int) -> int:
         """How many names each of so many apps gets."""
         return max(2, min(8, self.names // max(1, min(apps, self.apps))))
 
 
-OVERVIEW = Room(apps=20, names=40, more=MAX_MORE_APPS)
+OVERVIEW = OverviewSize(apps=20, names=40, more_apps=MAX_MORE_APPS)
 """For an empty query: at most about 4,000 characters."""
-DEAD_END = Room(apps=10, names=20, more=0)
+DEAD_END = OverviewSize(apps=10, names=20, more_apps=0)
 """For a query nothing fits: at most about 1,500 characters."""
 
 
@@ -213,22 +213,22 @@ class AppSize(NamedTuple):
         return self.counts.total()
 
 
-def sizes(entries: Iterable[CatalogEntry], missed: Iterable[Missed] = ()) -> list[AppSize]:
+def app_sizes(entries: Iterable[CatalogEntry], missed: Iterable[UnmatchedQuery] = ()) -> list[AppSize]:
     """The apps of the entries, the largest first; equal ones by id. Before them those that came near to a query that
     nothing fits."""
     counts: dict[str, Counter[Kind]] = defaultdict(Counter)
     for entry in entries:
         counts[entry.app_id][entry.kind] += 1
-    near = {hit.entry.app_id for miss in missed for hit in (*miss.below, *miss.outside)}
+    near = {hit.entry.app_id for miss in missed for hit in (*miss.below_score, *miss.outside_filter)}
     found = (AppSize(app, kinds) for app, kinds in counts.items())
     return sorted(found, key=lambda app: (app.app_id not in near, -app.total, app.app_id))
 
 
 def describe_apps(
-    apps: Sequence[AppSize], central: Mapping[str, Sequence[CatalogEntry]], room: Room
+    apps: Sequence[AppSize], central: Mapping[str, Sequence[CatalogEntry]], room: OverviewSize
 ) -> tuple[JsonObject, list[str]]:
     """`apps` of an answer, perhaps `moreApps`, and a warning where not all are shown."""
-    names = room.names_of(len(apps))
+    names = room.names_per_app(len(apps))
     shown: list[JsonObject] = []
     for app in apps[: room.apps]:
         counts = {PLURALS[kind]: app.counts[kind] for kind in PLURALS if app.counts[kind]}
@@ -238,7 +238,7 @@ def describe_apps(
     rest = apps[room.apps :]
     if not rest:
         return body, []
-    listed = [app.app_id for app in rest[: room.more]]
+    listed = [app.app_id for app in rest[: room.more_apps]]
     if listed:
         body["moreApps"] = listed
     said = f"{len(shown)} of {len(apps):,} apps are described"
@@ -247,13 +247,15 @@ def describe_apps(
     return body, [said + "; an empty query with filter.appIds shows what one of them has."]
 
 
-def spread(apps: Sequence[AppSize], central: Mapping[str, Sequence[CatalogEntry]], places: int) -> list[CatalogEntry]:
+def interleave_apps(
+    apps: Sequence[AppSize], central: Mapping[str, Sequence[CatalogEntry]], places: int
+) -> list[CatalogEntry]:
     """The most central entry of each app, then the second of each, and so on, until the places are full."""
     rows = zip_longest(*(central.get(app.app_id, ()) for app in islice(apps, places)))
     return list(islice((entry for row in rows for entry in row if entry is not None), places))
 
 
-def unknown_words(
+def unknown_name_warnings(
     entries: Sequence[CatalogEntry], excluded: Sequence[str], apps: Sequence[str], tags: Sequence[str]
 ) -> list[str]:
     """A warning for every name, app or tag of a call that nothing of this caller has; with near ones."""
@@ -273,7 +275,7 @@ def unknown_words(
         said = f"{label} {_quoted(missing[:MAX_NAMED])}"
         if len(missing) > MAX_NAMED:
             said += f" and {len(missing) - MAX_NAMED} more"
-        near = dict.fromkeys(name for word in missing[:_MAX_NEAR] for name in near_names(word, known, limit=2))
+        near = dict.fromkeys(name for word in missing[:_MAX_NEAR] for name in similar_names(word, known, limit=2))
         if near:
             said += f"; near: {_quoted(near)}"
         elif words is tags and known:
@@ -283,52 +285,53 @@ def unknown_words(
     return warnings
 
 
-def why_nothing(missed: Sequence[Missed], least: float, *, alone: bool) -> list[str]:
+def no_match_warnings(missed: Sequence[UnmatchedQuery], least: float, *, alone: bool) -> list[str]:
     """What to say of queries that nothing fits, and what came near. `alone`: there was only this one."""
     if not missed:
         return []
-    near = any(miss.below for miss in missed)
+    near = any(miss.below_score for miss in missed)
     if alone:
-        named = ", ".join(map(_scored, missed[0].below))
+        named = ", ".join(map(_scored, missed[0].below_score))
         what = f" with a score of at least {least:g}. Nearest: {named}" if near else ""
     else:
         what = " " + ", ".join(
-            _quote(miss.query) + (f" (nearest: {_scored(miss.below[0])})" if miss.below else "") for miss in missed
+            _quote(miss.query) + (f" (nearest: {_scored(miss.below_score[0])})" if miss.below_score else "")
+            for miss in missed
         )
     advice = "lower minScore to get them, or describe" if near else "describe"
     return [f"Nothing matched{what}; {advice} the task in other words." + _beyond_the_filter(missed)]
 
 
-def nothing_left(missed: Sequence[Missed], things: str, total: int) -> str:
+def nothing_left_warning(missed: Sequence[UnmatchedQuery], things: str, total: int) -> str:
     """What to say where the filter and the excluded names leave nothing of the caller's `total` things."""
     said = f"No {things} are left after filter and excludeToolNames; {total:,} without them."
     return said + _beyond_the_filter(missed)
 
 
-def _beyond_the_filter(missed: Sequence[Missed]) -> str:
+def _beyond_the_filter(missed: Sequence[UnmatchedQuery]) -> str:
     """What the filter kept from queries that nothing else fits."""
-    outside = {(hit.entry.name, hit.entry.kind): hit for miss in missed for hit in miss.outside}
+    outside = {(hit.entry.name, hit.entry.kind): hit for miss in missed for hit in miss.outside_filter}
     best = sorted(outside.values(), key=lambda hit: (-hit.score, hit.entry.name))[:NEAREST]
     return f" Outside the filter: {', '.join(map(_scored, best))}." if best else ""
 
 
-def crowded_out(queries: Sequence[str], places: int) -> str:
+def no_place_warning(queries: Sequence[str], places: int) -> str:
     """What to say of queries whose hits found no place."""
     return f"topK is {places}: no place was left for what fits {_quoted(queries)}."
 
 
-def suggestions(entries: Sequence[CatalogEntry], queries: Sequence[str]) -> list[str]:
-    """What to search for instead: words of this catalogue that those of the queries look like, and names near to a
+def suggest_searches(entries: Sequence[CatalogEntry], queries: Sequence[str]) -> list[str]:
+    """What to search for instead: words of this catalog that those of the queries look like, and names near to a
     query that could be one."""
-    found = dict.fromkeys(spellings(entries, " ".join(queries)))
+    found = dict.fromkeys(correct_words(entries, " ".join(queries)))
     single = [query.strip() for query in queries if len(query.split()) == 1]
     if single:
         names = [entry.name for entry in entries]
-        found |= dict.fromkeys(name for query in single[:_MAX_NEAR] for name in near_names(query, names))
+        found |= dict.fromkeys(name for query in single[:_MAX_NEAR] for name in similar_names(query, names))
     return list(found)[:_MAX_SUGGESTIONS]
 
 
-def progress(ready: int, encoded: int, total: int) -> list[str]:
+def index_progress_warnings(ready: int, encoded: int, total: int) -> list[str]:
     """What to say while not all of the index is there yet."""
     warnings: list[str] = []
     if ready < total:
@@ -353,9 +356,9 @@ def _quoted(words: Iterable[str]) -> str:
 
 
 def _quote(word: str) -> str:
-    return repr(repeated(word))
+    return repr(shorten_echo(word))
 
 
-def repeated(text: str) -> str:
+def shorten_echo(text: str) -> str:
     """What the caller said, as an answer repeats it: they know it, so its beginning is enough."""
-    return text if len(text) <= MAX_REPEATED else text[: MAX_REPEATED - 1] + "…"
+    return text if len(text) <= MAX_ECHO_CHARS else text[: MAX_ECHO_CHARS - 1] + "…"

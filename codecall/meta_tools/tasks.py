@@ -33,18 +33,18 @@ from pydantic import Field
 
 from codecall.envelopes import ExecutionResult
 from codecall.errors import ExecutionAbortedError, WorkerPoolDisposedError
-from codecall.identity import client_key, counted_as
+from codecall.identity import as_submitter, client_key
 from codecall.meta_tools.execute import ExecuteTool
 
 # ----------------------------------------------------------------------------------------------------
 # For whom a background task is run: noted when it is asked for, in the store of FastMCP's queue, read by its worker.
 
-AFTER_S: Final = 900
+SUBMITTER_TTL_S: Final = 900
 """Seconds a note is kept once its task has run: as long as FastMCP keeps the result. Before, as long as FastMCP keeps
 what it knows of the request, which is as much longer than Docket keeps a task; without that, no task is run."""
 
-UNKNOWN: Final = "it is not known any more who asked for this task, so it was not run; ask for it again"
-EXPIRED: Final = (
+UNKNOWN_SUBMITTER: Final = "it is not known any more who asked for this task, so it was not run; ask for it again"
+EXPIRED_CREDENTIALS: Final = (
     "the access token this task was asked for with has expired, so it was not run; ask again with a new one"
 )
 
@@ -58,7 +58,7 @@ class _Note(msgspec.Struct, frozen=True):
     """Their visibility rules, as FastMCP keeps them."""
 
 
-async def note_submitter() -> None:
+async def record_submitter() -> None:
     """Note for whom the request in this context may be about to queue a task; without such a request, nothing.
 
     Raises:
@@ -76,7 +76,7 @@ async def note_submitter() -> None:
     note = _Note(client_key(context), get_access_token() is not None, await get_visibility_rules(context))
     text = msgspec.json.encode(note)
     key = _key(docket, context)
-    seconds = int(docket.execution_ttl.total_seconds()) + AFTER_S
+    seconds = int(docket.execution_ttl.total_seconds()) + SUBMITTER_TTL_S
     async with docket.redis() as redis:
         if await redis.set(key, text, ex=seconds, nx=True):
             return
@@ -86,7 +86,7 @@ async def note_submitter() -> None:
         await redis.set(key, text, ex=seconds)
 
 
-async def submitter(context: Context) -> str:
+async def restore_submitter(context: Context) -> str:
     """The key of the caller for whom a worker runs the task of `context`; from now on it sees what they may see.
 
     Raises:
@@ -98,24 +98,24 @@ async def submitter(context: Context) -> str:
         async with docket.redis() as redis:
             text = await redis.get(_key(docket, context))
     if text is None:
-        raise ToolError(UNKNOWN)
+        raise ToolError(UNKNOWN_SUBMITTER)
     note = _read(text)
     token = get_access_token()
     if token is None and note.token:
-        raise ToolError(EXPIRED)
+        raise ToolError(EXPIRED_CREDENTIALS)
     if token is not None and client_key(context) != note.caller:
-        raise ToolError(UNKNOWN)
+        raise ToolError(UNKNOWN_SUBMITTER)
     if note.rules:
         await save_visibility_rules(context, note.rules, components=set())
     return note.caller
 
 
-async def release(context: Context) -> None:
+async def expire_submitter(context: Context) -> None:
     """The task of `context` has run: its note need not be kept for long any more."""
     docket = await _queue()
     if docket is not None:
         async with docket.redis() as redis:
-            await redis.expire(_key(docket, context), AFTER_S)
+            await redis.expire(_key(docket, context), SUBMITTER_TTL_S)
 
 
 def _asks_for_task(context: Context) -> bool:
@@ -147,7 +147,7 @@ def _key(docket: Docket, context: Context) -> str:
     try:
         named = f"{context.session_id}\x00{context.origin_request_id}"
     except RuntimeError:  # FastMCP found nothing of what it had kept of the request
-        raise ToolError(UNKNOWN) from None
+        raise ToolError(UNKNOWN_SUBMITTER) from None
     digest = hashlib.blake2b(named.encode("utf-8", "replace"), digest_size=16).hexdigest()
     return docket.key(f"codecall:submitter:{digest}")
 
@@ -162,7 +162,7 @@ def _read(text: bytes) -> _Note:
 POLL_S: Final = 2
 """Seconds after which clients are told to ask again at the latest."""
 
-AGAIN_S: Final = 1
+RETRY_DELAY_S: Final = 1
 """Seconds after which a task of a server that stops may start elsewhere."""
 
 
@@ -190,7 +190,7 @@ class _Elsewhere(Runtime["_Elsewhere"]):
         """
         result = await function(*args, **kwargs)
         if isinstance(result, _Postponed):
-            raise AdmissionBlocked(execution, "the end of its server", retry_delay=timedelta(seconds=AGAIN_S))
+            raise AdmissionBlocked(execution, "the end of its server", retry_delay=timedelta(seconds=RETRY_DELAY_S))
         return result
 
 
@@ -212,21 +212,23 @@ class TaskExecuteTool(ExecuteTool):
         if _called() or get_task_context() is None:
             return await super().run(arguments)
         async with cast("AbstractAsyncContextManager[Context]", CurrentContext()) as context:
-            with counted_as(await submitter(context)):
+            with as_submitter(await restore_submitter(context)):
                 answer = await self._in_force().run(arguments)
             if not isinstance(answer, _Postponed):
-                await release(context)
+                await expire_submitter(context)
             return answer
 
     def _in_force(self) -> ExecuteTool:
         """This tool under the options of now: Docket knows the one with which the server started."""
-        wiring = self._wiring.now()
+        wiring = self._wiring.current()
         return self if wiring is self._wiring else TaskExecuteTool.create(wiring)
 
-    def answered(self, result: ExecutionResult) -> ToolResult:
+    def envelope_result(self, result: ExecutionResult) -> ToolResult:
         """See `ExecuteTool.answered`. A run that was cut short by the end of its server has no answer yet."""
         stopped = isinstance(result.error, ExecutionAbortedError | WorkerPoolDisposedError)
-        return _Postponed(content=[]) if stopped and get_context().is_background_task else super().answered(result)
+        return (
+            _Postponed(content=[]) if stopped and get_context().is_background_task else super().envelope_result(result)
+        )
 
 
 def _called() -> bool:

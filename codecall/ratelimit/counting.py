@@ -33,7 +33,7 @@ class Slot(NamedTuple):
     """Calls that may run in slots of this key at the same time."""
 
 
-class Store(Protocol):
+class CounterStore(Protocol):
     """Where counts are kept."""
 
     @property
@@ -50,20 +50,20 @@ class Store(Protocol):
         """Take back one call that was just counted under that key of the storage."""
         ...
 
-    async def take(self, slots: Sequence[Slot]) -> str | Slot:
+    async def acquire(self, slots: Sequence[Slot]) -> str | Slot:
         """One more running call in each slot: its lease, or the slot that is full, and then it runs in none."""
         ...
 
-    async def leave(self, lease: str) -> None:
+    async def release(self, lease: str) -> None:
         """The call of that lease has ended."""
         ...
 
-    def drop(self, lease: str) -> None:
+    def release_nowait(self, lease: str) -> None:
         """The same where nothing can be awaited; the slots may be free only some time later."""
         ...
 
 
-class Often(NamedTuple):
+class WindowLimit(NamedTuple):
     """How often calls of a rule may begin, for one caller."""
 
     rule: RateLimitRule
@@ -77,7 +77,7 @@ class Often(NamedTuple):
         return self.item.key_for(*self.scope)
 
 
-class AtOnce(NamedTuple):
+class ConcurrencyLimit(NamedTuple):
     """How many calls of a rule may run at the same time, for one caller."""
 
     rule: RateLimitRule
@@ -90,10 +90,10 @@ class AtOnce(NamedTuple):
         return "/".join(("RUNNING", *self.scope))
 
 
-Limit: TypeAlias = Often | AtOnce
+Limit: TypeAlias = WindowLimit | ConcurrencyLimit
 
 
-class Refusal(NamedTuple):
+class LimitRefusal(NamedTuple):
     """Why a call is refused."""
 
     limit: Limit
@@ -101,10 +101,10 @@ class Refusal(NamedTuple):
     """Seconds until this limit lets a call pass, if no other comes first."""
 
 
-class Counting:
+class CallCounter:
     """Counts calls in one store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: CounterStore) -> None:
         from limits.aio.strategies import STRATEGIES
 
         self._store = store
@@ -113,51 +113,53 @@ class Counting:
             for strategy in ("moving-window", "fixed-window", "sliding-window-counter")
         }
 
-    async def admit(self, limits: Sequence[Limit]) -> str | Refusal | None:
+    async def admit(self, limits: Sequence[Limit]) -> str | LimitRefusal | None:
         """Count a call for these limits.
 
         Returns:
             Its lease, to be given to `leave` when it has ended, or None if it needs none; or why it is refused, and
             then it counts for no limit.
         """
-        often = [limit for limit in limits if isinstance(limit, Often)]
-        at_once = [limit for limit in limits if isinstance(limit, AtOnce)]
+        often = [limit for limit in limits if isinstance(limit, WindowLimit)]
+        at_once = [limit for limit in limits if isinstance(limit, ConcurrencyLimit)]
         if not at_once:
             return await self._count(often)
         slots = [Slot(limit.key, limit.calls) for limit in at_once]
-        taken = await self._store.take(slots)
+        taken = await self._store.acquire(slots)
         if isinstance(taken, Slot):
-            return Refusal(at_once[slots.index(taken)], FULL_WAIT_MS / 1000)
+            return LimitRefusal(at_once[slots.index(taken)], FULL_WAIT_MS / 1000)
         try:
             refused = await self._count(often)
         except BaseException:
-            self._store.drop(taken)
+            self._store.release_nowait(taken)
             raise
         if refused is None:
             return taken
-        await self._store.leave(taken)
+        await self._store.release(taken)
         return refused
 
-    async def _count(self, limits: Sequence[Often]) -> Refusal | None:
+    async def _count(self, limits: Sequence[WindowLimit]) -> LimitRefusal | None:
         if len(limits) > 1:
             full = [limit for limit in limits if not await self._may(limit)]
             if full:
                 # The longest wait: to come back before that would be in vain.
-                return max([Refusal(limit, await self._wait_s(limit)) for limit in full], key=lambda one: one.wait_s)
+                return max(
+                    [LimitRefusal(limit, await self._wait_s(limit)) for limit in full], key=lambda one: one.wait_s
+                )
         for place, limit in enumerate(limits):
             if not await self._hit(limit):
                 for counted in limits[:place]:
                     await self._store.undo(counted.rule.strategy, counted.key)
-                return Refusal(limit, await self._wait_s(limit))
+                return LimitRefusal(limit, await self._wait_s(limit))
         return None
 
-    async def _may(self, limit: Often) -> bool:
+    async def _may(self, limit: WindowLimit) -> bool:
         return await self._limiters[limit.rule.strategy].test(limit.item, *limit.scope)
 
-    async def _hit(self, limit: Often) -> bool:
+    async def _hit(self, limit: WindowLimit) -> bool:
         return await self._limiters[limit.rule.strategy].hit(limit.item, *limit.scope)
 
-    async def _wait_s(self, limit: Often) -> float:
+    async def _wait_s(self, limit: WindowLimit) -> float:
         item = limit.item
         strategy = limit.rule.strategy
         if strategy == "sliding-window-counter":

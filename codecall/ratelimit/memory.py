@@ -24,7 +24,7 @@ _LOOKED_AT: Final = 2
 """Keys looked at for each call that is counted: one more than a call can add, so that the expired get fewer."""
 
 
-class MemoryCounts(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
+class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
     """The storage. Keys are forgotten when their window has passed.
 
     Args:
@@ -165,7 +165,7 @@ class MemorySlots:
         self._of: dict[str, Sequence[Slot]] = {}
         self._numbers = count()
 
-    def take(self, slots: Sequence[Slot]) -> str | Slot:
+    def acquire(self, slots: Sequence[Slot]) -> str | Slot:
         """One more call in each slot: its lease, or the slot that is full, and then it runs in none."""
         for slot in slots:
             if self._running.get(slot.key, 0) >= slot.limit:
@@ -175,7 +175,7 @@ class MemorySlots:
         self._running.update(slot.key for slot in slots)
         return lease
 
-    def leave(self, lease: str) -> None:
+    def release(self, lease: str) -> None:
         """The call has ended."""
         for slot in self._of.pop(lease, ()):
             self._running[slot.key] -= 1
@@ -183,11 +183,11 @@ class MemorySlots:
                 del self._running[slot.key]
 
 
-class MemoryStore:
+class MemoryCounterStore:
     """The counts of this process as `RateLimitPlugin` wants them."""
 
     def __init__(self) -> None:
-        self.storage = MemoryCounts()
+        self.storage = MemoryStorage()
         self._slots = MemorySlots()
 
     late_s = 0.0
@@ -196,14 +196,14 @@ class MemoryStore:
         """Never needed: nothing comes between testing and counting."""
         raise NotImplementedError(f"{strategy}: {key}")
 
-    async def take(self, slots: Sequence[Slot]) -> str | Slot:
+    async def acquire(self, slots: Sequence[Slot]) -> str | Slot:
         """See `Store.take`."""
-        return self._slots.take(slots)
+        return self._slots.acquire(slots)
 
-    async def leave(self, lease: str) -> None:
+    async def release(self, lease: str) -> None:
         """See `Store.leave`."""
-        self._slots.leave(lease)
+        self._slots.release(lease)
 
-    def drop(self, lease: str) -> None:
+    def release_nowait(self, lease: str) -> None:
         """See `Store.drop`."""
-        self._slots.leave(lease)
+        self._slots.release(lease)

@@ -24,15 +24,23 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import ToolResult
 
 from codecall.envelopes import ExecutionResult, invoke_error
-from codecall.errors import Called, RateLimitedError
-from codecall.identity import client_key, key_of
-from codecall.patterns import MAX_NAME_CHARS, shown
-from codecall.ratelimit.counting import AtOnce, Limit, Often, Refusal, wait_ms
-from codecall.ratelimit.redis import PAUSE_S, AwayError
-from codecall.ratelimit.rules import Per, Rate, RateLimitOptions, RateLimitRule, canonical, check_options, spellings
-from codecall.ratelimit.storage import Running, stores
+from codecall.errors import CallKind, RateLimitedError
+from codecall.identity import client_key, rate_limit_key
+from codecall.patterns import MAX_NAME_CHARS, display_name
+from codecall.ratelimit.counting import ConcurrencyLimit, Limit, LimitRefusal, WindowLimit, wait_ms
+from codecall.ratelimit.redis import RETRY_AFTER_S, StoreUnavailableError
+from codecall.ratelimit.rules import (
+    Per,
+    Rate,
+    RateLimitOptions,
+    RateLimitRule,
+    canonical_meta_tool,
+    check_options,
+    uri_spellings,
+)
+from codecall.ratelimit.storage import RunningCall, open_storage
 from codecall.sandbox.agentscript.policy import is_meta_tool
-from codecall.telemetry.spans import rate_refused
+from codecall.telemetry.spans import record_rate_refusal
 
 if TYPE_CHECKING:
     from fastmcp import Context, FastMCP
@@ -72,9 +80,9 @@ class _Rated(NamedTuple):
     def limits(self, key: str) -> list[Limit]:
         """Its limits for the caller of that key."""
         scope = (self.id, key)
-        limits: list[Limit] = [Often(self.rule, scope, item) for item in self.items]
+        limits: list[Limit] = [WindowLimit(self.rule, scope, item) for item in self.items]
         if self.at_once is not None:
-            limits.append(AtOnce(self.rule, scope, self.at_once))
+            limits.append(ConcurrencyLimit(self.rule, scope, self.at_once))
         return limits
 
 
@@ -92,7 +100,7 @@ class RateLimitPlugin(Middleware):
         check_options(options)
         self._options = options
         self._rules = _rated(options.rules)
-        self._stores = stores(options)
+        self._stores = open_storage(options)
 
     @classmethod
     def init(cls, *, rules: Sequence[Mapping[str, object] | RateLimitRule], **options: object) -> Self:
@@ -130,7 +138,7 @@ class RateLimitPlugin(Middleware):
         """
         tool = context.message.name
         if len(tool) > MAX_NAME_CHARS:
-            raise NotFoundError(f"Unknown tool: {shown(tool)!r}")
+            raise NotFoundError(f"Unknown tool: {display_name(tool)!r}")
         try:
             running = await self._admit("tool", tool, self._about(tool), context.fastmcp_context)
         except RateLimitRefused as refused:
@@ -152,9 +160,9 @@ class RateLimitPlugin(Middleware):
         """
         uri = str(context.message.uri)
         if len(uri) > MAX_RATED_URI:
-            raise NotFoundError(f"Unknown resource: {shown(uri)!r}")
-        forms = spellings(uri)
-        about = [rated for rated in self._rules if rated.rule.covers_resource(forms)]
+            raise NotFoundError(f"Unknown resource: {display_name(uri)!r}")
+        forms = uri_spellings(uri)
+        about = [rated for rated in self._rules if rated.rule.matches_resource(forms)]
         return await _call(await self._admit("resource", uri, about, context.fastmcp_context), context, call_next)
 
     async def on_get_prompt(
@@ -170,17 +178,17 @@ class RateLimitPlugin(Middleware):
         """
         name = context.message.name
         if len(name) > MAX_NAME_CHARS:
-            raise NotFoundError(f"Unknown prompt: {shown(name)!r}")
+            raise NotFoundError(f"Unknown prompt: {display_name(name)!r}")
         admitted = await self._admit("prompt", name, self._about(name), context.fastmcp_context)
         return await _call(admitted, context, call_next)
 
     def _about(self, name: str) -> list[_Rated]:
         """The rules about that tool or prompt."""
-        return [rated for rated in self._rules if rated.rule.covers(name)]
+        return [rated for rated in self._rules if rated.rule.matches(name)]
 
     async def _admit(
-        self, called: Called, name: str, about: Sequence[_Rated], context: Context | None
-    ) -> Running | None:
+        self, called: CallKind, name: str, about: Sequence[_Rated], context: Context | None
+    ) -> RunningCall | None:
         """Count the call for these rules; what is to be ended with it, if anything.
 
         Raises:
@@ -193,22 +201,22 @@ class RateLimitPlugin(Middleware):
         for rated in about:
             per = rated.rule.per
             if per not in keys:
-                keys[per] = await key_of(per, context, self._options.tenant)
+                keys[per] = await rate_limit_key(per, context, self._options.tenant)
             limits += rated.limits(keys[per])
         try:
             admitted = await self._stores.admit(limits)
-        except AwayError:
+        except StoreUnavailableError:
             if self._options.fail == "open":
                 return None
-            rate_refused(called, about[0].rule.shown, "unchecked")
+            record_rate_refusal(called, about[0].rule.display_name, "unchecked")
             raise RateLimitRefused(_unchecked(called, name, about[0].rule)) from None
-        if isinstance(admitted, Refusal):
-            rate_refused(called, admitted.limit.rule.shown, "limit")
+        if isinstance(admitted, LimitRefusal):
+            record_rate_refusal(called, admitted.limit.rule.display_name, "limit")
             raise RateLimitRefused(_refused(called, name, admitted))
         return admitted
 
 
-async def _call(running: Running | None, context: MiddlewareContext[M], call_next: CallNext[M, R]) -> R:
+async def _call(running: RunningCall | None, context: MiddlewareContext[M], call_next: CallNext[M, R]) -> R:
     if running is None:
         return await call_next(context)
     try:
@@ -235,39 +243,39 @@ def _rated(rules: Sequence[RateLimitRule]) -> list[_Rated]:
     return rated
 
 
-def _refused(called: Called, name: str, refusal: Refusal) -> RateLimitedError:
+def _refused(called: CallKind, name: str, refusal: LimitRefusal) -> RateLimitedError:
     limit, ms = refusal.limit, wait_ms(refusal.wait_s)
-    if isinstance(limit, AtOnce):
-        message = f"Too many calls of '{shown(name)}' at the same time: {limit.calls} may run"
+    if isinstance(limit, ConcurrencyLimit):
+        message = f"Too many calls of '{display_name(name)}' at the same time: {limit.calls} may run"
         hint = f"Try again when one has ended, at the earliest in {math.ceil(ms / 1000)} s."
     else:
         window = _spoken(limit.item.get_expiry())
-        message = f"Rate limit exceeded for '{shown(name)}': {limit.item.amount} calls per {window}"
+        message = f"Rate limit exceeded for '{display_name(name)}': {limit.item.amount} calls per {window}"
         hint = f"Try again in {math.ceil(ms / 1000)} s, or do the same with fewer calls."
     return RateLimitedError(
         message,
-        tool_name=shown(name),
+        tool_name=display_name(name),
         called=called,
-        details={"rule": limit.rule.shown},
+        details={"rule": limit.rule.display_name},
         retry_after_ms=ms,
         hint=hint,
     )
 
 
-def _unchecked(called: Called, name: str, rule: RateLimitRule) -> RateLimitedError:
+def _unchecked(called: CallKind, name: str, rule: RateLimitRule) -> RateLimitedError:
     return RateLimitedError(
-        f"The rate limit of '{shown(name)}' cannot be checked now, so the call was not made",
-        tool_name=shown(name),
+        f"The rate limit of '{display_name(name)}' cannot be checked now, so the call was not made",
+        tool_name=display_name(name),
         called=called,
-        details={"rule": rule.shown},
-        retry_after_ms=wait_ms(PAUSE_S),
+        details={"rule": rule.display_name},
+        retry_after_ms=wait_ms(RETRY_AFTER_S),
         hint="Nothing is wrong with the call; try again later.",
     )
 
 
 def _answer(tool: str, error: RateLimitedError) -> ToolResult:
     """What a refused meta-tool answers: an envelope where it has one, else an error result."""
-    name = canonical(tool.strip().lower())
+    name = canonical_meta_tool(tool.strip().lower())
     if name == "codecall:execute":
         envelope = ExecutionResult(status=error.status, error=error).envelope()
     elif name == "codecall:invoke":

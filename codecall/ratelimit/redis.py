@@ -39,7 +39,7 @@ logger = logging.getLogger("codecall")
 
 T = TypeVar("T")
 
-PAUSE_S: Final = 1.0
+RETRY_AFTER_S: Final = 1.0
 """Seconds between two attempts while a service is away: what a caller is told to wait, and how late it is noticed that
 the service is back."""
 
@@ -50,11 +50,11 @@ _TICKS: Final = 4
 """How often in one time limit it is looked for silence."""
 
 
-class AwayError(Exception):
+class StoreUnavailableError(Exception):
     """The service did not answer."""
 
 
-class Reached:
+class CircuitBreaker:
     """Asks a service, from one event loop.
 
     Args:
@@ -64,11 +64,11 @@ class Reached:
         meanwhile: what the log says becomes of calls while it is away.
     """
 
-    def __init__(self, name: str, timeout_s: float, failures: type[Exception], *, meanwhile: str) -> None:
+    def __init__(self, name: str, timeout_s: float, failures: type[Exception], *, consequence: str) -> None:
         self._name = name
         self._timeout_s = timeout_s
         self._failures = (failures, OSError)
-        self._meanwhile = meanwhile
+        self._meanwhile = consequence
         self._away_since: float | None = None
         self._next_attempt = 0.0
         self._pending: dict[anyio.CancelScope, float] = {}
@@ -77,7 +77,7 @@ class Reached:
         """When the service last answered, or could not be heard."""
         self._listening: asyncio.Task[None] | None = None
 
-    async def ask(self, request: Callable[[], Awaitable[T]]) -> T:
+    async def call(self, request: Callable[[], Awaitable[T]]) -> T:
         """What `request` gives.
 
         Raises:
@@ -87,8 +87,8 @@ class Reached:
         now = time.monotonic()
         if self._away_since is not None:
             if now < self._next_attempt:
-                raise AwayError
-            self._next_attempt = now + PAUSE_S + self._timeout_s  # the other calls do not wait for this one
+                raise StoreUnavailableError
+            self._next_attempt = now + RETRY_AFTER_S + self._timeout_s  # the other calls do not wait for this one
         with anyio.CancelScope() as scope:
             self._pending[scope] = now
             if self._listening is None or self._listening.done():
@@ -97,13 +97,13 @@ class Reached:
                 answer = await request()
             except self._failures as failure:
                 self._failed(f"{type(failure).__name__}: {failure}")
-                raise AwayError from None
+                raise StoreUnavailableError from None
             finally:
                 del self._pending[scope]
             self._answered()
             return answer
         self._failed(f"no answer for {self._timeout_s:g} s")
-        raise AwayError
+        raise StoreUnavailableError
 
     async def aclose(self) -> None:
         """Stop listening."""
@@ -129,7 +129,7 @@ class Reached:
 
     def _failed(self, said: str) -> None:
         now = time.monotonic()
-        self._next_attempt = now + PAUSE_S
+        self._next_attempt = now + RETRY_AFTER_S
         if self._away_since is None:
             self._away_since = now
             logger.warning("%s is away (%s); %s", self._name, said, self._meanwhile)
@@ -198,7 +198,7 @@ class _Script(Protocol):
     def __call__(self, keys: Sequence[str], args: Sequence[str | int]) -> Awaitable[int | None]: ...
 
 
-def reached(options: RateLimitOptions) -> Reached:
+def redis_breaker(options: RateLimitOptions) -> CircuitBreaker:
     """How the Redis of these options is asked.
 
     Raises:
@@ -213,12 +213,12 @@ def reached(options: RateLimitOptions) -> Reached:
     address = urlsplit(options.storage)
     place = f"{address.hostname or 'localhost'}:{address.port or 6379}" if address.netloc else address.path
     meanwhile = "calls pass uncounted" if options.fail == "open" else "calls that rate rules are about are refused"
-    return Reached(
-        f"Redis at {place}", options.timeout_ms / 1000, RedisError, meanwhile=f"until it is back, {meanwhile}"
+    return CircuitBreaker(
+        f"Redis at {place}", options.timeout_ms / 1000, RedisError, consequence=f"until it is back, {meanwhile}"
     )
 
 
-class RedisStore:
+class RedisCounterStore:
     """The counts in Redis, on connections of its own that belong to one event loop.
 
     Args:
@@ -228,7 +228,7 @@ class RedisStore:
 
     late_s = 0.5  # TTL gives whole seconds, rounded
 
-    def __init__(self, options: RateLimitOptions, service: Reached) -> None:
+    def __init__(self, options: RateLimitOptions, service: CircuitBreaker) -> None:
         from limits.aio.storage import RedisStorage
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
@@ -264,7 +264,7 @@ class RedisStore:
             async with self._gate:
                 return await request()
 
-        return await self._service.ask(in_turn)
+        return await self._service.call(in_turn)
 
     async def undo(self, strategy: Strategy, key: str, /) -> None:
         """See `Store.undo`."""
@@ -272,7 +272,7 @@ class RedisStore:
         keys = [f"{{{key}}}", f"{{{key}}}/-1"] if strategy == "sliding-window-counter" else [key]
         await self._undo[strategy]([self._key(each) for each in keys], [])
 
-    async def take(self, slots: Sequence[Slot]) -> str | Slot:
+    async def acquire(self, slots: Sequence[Slot]) -> str | Slot:
         """See `Store.take`."""
         keys = [self._key(slot.key) for slot in slots]
         lease = secrets.token_hex(8)
@@ -284,21 +284,21 @@ class RedisStore:
             self._renewing = asyncio.create_task(self._renew_leases(), context=contextvars.Context())
         return lease
 
-    async def leave(self, lease: str) -> None:
+    async def release(self, lease: str) -> None:
         """See `Store.leave`."""
         keys = self._leases.pop(lease, None)
         if keys:
             await self._leave(keys, [lease])
 
-    def drop(self, lease: str) -> None:
+    def release_nowait(self, lease: str) -> None:
         """See `Store.drop`."""
         self._leases.pop(lease, None)
 
-    async def end(self, lease: str) -> None:
+    async def release_if_available(self, lease: str) -> None:
         """The same as `leave`, within the time limit. Where Redis is away the lease expires there."""
         keys = self._leases.pop(lease, None)
         if keys:
-            with contextlib.suppress(AwayError):
+            with contextlib.suppress(StoreUnavailableError):
                 await self.ask(lambda: self._leave(keys, [lease]))
 
     async def aclose(self) -> None:
@@ -318,7 +318,7 @@ class RedisStore:
             for start in range(0, len(held), RENEWED_AT_ONCE):
                 some = held[start : start + RENEWED_AT_ONCE]
                 arguments = [self._lease_ms, *(lease for _, lease in some)]
-                with contextlib.suppress(AwayError):
+                with contextlib.suppress(StoreUnavailableError):
                     await self.ask(lambda: self._renew([key for key, _ in some], arguments))  # noqa: B023
 
     def _key(self, key: str) -> str:

@@ -114,20 +114,20 @@ class RateLimitRule(Options):
         return self.rate if self.limit is None or self.window is None else (*self.rate, Rate(self.limit, self.window))
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """What a refusal calls the rule."""
         return self.name or self.tool
 
-    def covers(self, tool: str) -> bool:
+    def matches(self, tool: str) -> bool:
         """Whether the rule is about the tool of that name."""
         if not is_meta_tool(tool):
-            return self._pattern.cover(tool)
+            return self._pattern.matches(tool)
         name = tool.strip().lower()
-        return any(map(self._meta_pattern.cover, (name, canonical(name), name.replace(":", "_"))))
+        return any(map(self._meta_pattern.matches, (name, canonical_meta_tool(name), name.replace(":", "_"))))
 
-    def covers_resource(self, forms: Sequence[str]) -> bool:
+    def matches_resource(self, forms: Sequence[str]) -> bool:
         """Whether the rule is about the resource of that URI, of which these are the `spellings`."""
-        return self.covers(forms[0]) or any(map(self._uri_pattern.cover, forms))
+        return self.matches(forms[0]) or any(map(self._uri_pattern.matches, forms))
 
     @cached_property
     def _uri_pattern(self) -> Patterns:
@@ -212,7 +212,7 @@ def _read_rates(text: object) -> list[Rate]:
     return rates
 
 
-def spellings(uri: str) -> list[str]:
+def uri_spellings(uri: str) -> list[str]:
     """What rules are compared with: `uri`, then its plain forms, the same for all URIs that FastMCP reads alike.
 
     FastMCP leaves out the fragment, gives a template what `%` stands for, and a query only to one that names it.
@@ -222,6 +222,6 @@ def spellings(uri: str) -> list[str]:
     return list(dict.fromkeys((uri, bare, path, unquote(bare), unquote(path))))
 
 
-def canonical(meta_tool: str) -> str:
+def canonical_meta_tool(meta_tool: str) -> str:
     """The name of a meta-tool with its colon, of either spelling in lower case."""
     return meta_tool.replace("codecall_", "codecall:", 1)

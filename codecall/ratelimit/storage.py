@@ -15,12 +15,12 @@ from weakref import WeakKeyDictionary
 import anyio
 from uncalled_for import Shared, SharedContext
 
-from codecall.ratelimit.counting import Counting, Limit, Refusal
-from codecall.ratelimit.redis import RedisStore, reached
+from codecall.ratelimit.counting import CallCounter, Limit, LimitRefusal
+from codecall.ratelimit.redis import RedisCounterStore, redis_breaker
 from codecall.ratelimit.rules import RateLimitOptions
 
 
-class Running(Protocol):
+class RunningCall(Protocol):
     """A call that holds places of calls that run at the same time."""
 
     async def end(self) -> None:
@@ -28,10 +28,10 @@ class Running(Protocol):
         ...
 
 
-class Stores(Protocol):
+class RateStorage(Protocol):
     """Where calls are counted."""
 
-    async def admit(self, limits: Sequence[Limit]) -> Running | Refusal | None:
+    async def admit(self, limits: Sequence[Limit]) -> RunningCall | LimitRefusal | None:
         """Count a call for these limits; what is to be ended with it, if anything, or why it is refused.
 
         Raises:
@@ -44,7 +44,7 @@ class Stores(Protocol):
         ...
 
 
-def stores(options: RateLimitOptions) -> Stores:
+def open_storage(options: RateLimitOptions) -> RateStorage:
     """What the options name.
 
     Raises:
@@ -55,12 +55,12 @@ def stores(options: RateLimitOptions) -> Stores:
 
 class _Memory:
     def __init__(self) -> None:
-        from codecall.ratelimit.memory import MemoryStore
+        from codecall.ratelimit.memory import MemoryCounterStore
 
-        self.store = MemoryStore()
-        self._counting = Counting(self.store)
+        self.store = MemoryCounterStore()
+        self._counting = CallCounter(self.store)
 
-    async def admit(self, limits: Sequence[Limit]) -> Running | Refusal | None:
+    async def admit(self, limits: Sequence[Limit]) -> RunningCall | LimitRefusal | None:
         admitted = await self._counting.admit(limits)
         return _RunningHere(self.store, admitted) if isinstance(admitted, str) else admitted
 
@@ -69,7 +69,7 @@ class _Memory:
 
 
 class _Droppable(Protocol):
-    def drop(self, lease: str) -> None: ...
+    def release_nowait(self, lease: str) -> None: ...
 
 
 class _RunningHere(NamedTuple):
@@ -77,15 +77,15 @@ class _RunningHere(NamedTuple):
     lease: str
 
     async def end(self) -> None:
-        self.store.drop(self.lease)
+        self.store.release_nowait(self.lease)
 
 
 class _Opened:
     """Connections of one run of a server, or of one event loop."""
 
     def __init__(self, options: RateLimitOptions) -> None:
-        self.store = RedisStore(options, reached(options))
-        self.counting = Counting(self.store)
+        self.store = RedisCounterStore(options, redis_breaker(options))
+        self.counting = CallCounter(self.store)
         self.closed = False
 
     async def aclose(self) -> None:
@@ -100,17 +100,17 @@ class _RunningThere(NamedTuple):
 
     async def end(self) -> None:
         with anyio.CancelScope(shield=True):
-            await self.opened.store.end(self.lease)
+            await self.opened.store.release_if_available(self.lease)
 
 
 class _Redis:
     def __init__(self, options: RateLimitOptions) -> None:
-        reached(options)  # if the client is missing, this says so now
+        redis_breaker(options)  # if the client is missing, this says so now
         self._options = options
         self._of_lifespan = self._opened  # one object: it is the key under which SharedContext keeps the connections
         self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = WeakKeyDictionary()
 
-    async def admit(self, limits: Sequence[Limit]) -> Running | Refusal | None:
+    async def admit(self, limits: Sequence[Limit]) -> RunningCall | LimitRefusal | None:
         opened = await self._here()
         admitted = await opened.store.ask(lambda: opened.counting.admit(limits))
         return _RunningThere(opened, admitted) if isinstance(admitted, str) else admitted

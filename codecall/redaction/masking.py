@@ -17,15 +17,15 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, cast
 
-from codecall.envelopes import MadeCall
+from codecall.envelopes import CallRecord
 from codecall.redaction.patterns import (
     CONNECTION,
     CREDENTIAL,
     PATTERNS,
-    Row,
+    RedactionRule,
+    environment_secrets,
     is_secret_name,
-    is_telling,
-    secret_values,
+    looks_secret,
 )
 
 MARK: Final = "masked-credential"
@@ -34,7 +34,7 @@ MARK: Final = "masked-credential"
 _MARK = re.compile(rf"{MARK}-\d+")
 _ROWS = [
     *(row for row in PATTERNS if CREDENTIAL in row.mark or CONNECTION in row.mark),
-    Row(
+    RedactionRule(
         "bearer token of letters alone",
         "remove_file_paths",
         re.compile(r"\b(bearer[ ]+)(?!authenti|authoriz)[\w.~+/=-]{16,4096}", re.IGNORECASE),
@@ -69,36 +69,36 @@ class Masker:
     def __init__(self, names: Sequence[str] = (), *, environment: bool = True) -> None:
         self._names = [name.casefold() for name in names]
         self._numbers: dict[str, int] = {}
-        self._known = set(secret_values()) if environment else set[str]()
+        self._known = set(environment_secrets()) if environment else set[str]()
         """Credentials that are masked wherever they stand."""
 
     def learn(self, value: object) -> None:
         """Take note of the credentials in JSON data, so that `mask` finds them elsewhere, too."""
 
         def see(text: str, _place: str, secret: bool) -> str:
-            if secret and is_telling(text) and not _MARK.search(text):
+            if secret and looks_secret(text) and not _MARK.search(text):
                 self._known.add(text)
             return text
 
         self._walk(value, "", see)
 
-    def mask(self, value: object, place: str, places: list[str]) -> object:
+    def mask(self, value: object, path: str, masked_paths: list[str]) -> object:
         """JSON data without credentials. Where there were some is added to `places`: paths that begin with `place`."""
 
         def see(text: str, place: str, secret: bool) -> str:
             masked = self._mark(text) if secret and text and not _MARK.fullmatch(text) else self._text(text)
-            if masked != text and place not in places:
-                places.append(place)
+            if masked != text and place not in masked_paths:
+                masked_paths.append(place)
             return masked
 
-        return self._walk(value, place, see)
+        return self._walk(value, path, see)
 
     def _walk(self, value: object, place: str, see: See, *, secret: bool = False, under: bool = False) -> object:
         """`secret`: it stands under a secret name; `under`: further down, beneath one."""
         if isinstance(value, str):
             parsed = None if secret else _parsed(value)
             if parsed is None:
-                return see(value, place, secret or (under and is_telling(value)))
+                return see(value, place, secret or (under and looks_secret(value)))
             within = self._walk(parsed, "", lambda text, _, hidden: see(text, place, hidden), under=under)
             return value if within == parsed else json.dumps(within, ensure_ascii=False)
         if isinstance(value, list):
@@ -131,7 +131,7 @@ class Masker:
             text = row.pattern.sub(lambda found, row=row: self._removed(found, row), text)
         return text
 
-    def _removed(self, found: re.Match[str], row: Row) -> str:
+    def _removed(self, found: re.Match[str], row: RedactionRule) -> str:
         if _MARK.search(found[0]):
             return found[0]
         before, mark, after = found.expand(row.mark).partition(CREDENTIAL)
@@ -187,7 +187,7 @@ def _is_schema(value: dict[str, object]) -> bool:
     return (isinstance(kind, str) and kind in _TYPES) or not _COMPOSED.isdisjoint(value)
 
 
-def mask_inputs(calls: Sequence[MadeCall]) -> None:
+def mask_call_inputs(calls: Sequence[CallRecord]) -> None:
     """Mask what is shown of the inputs of calls: a credential that a script hands from one tool to the next need not be
     seen by whoever reads its answer."""
     masker = Masker()
@@ -195,6 +195,6 @@ def mask_inputs(calls: Sequence[MadeCall]) -> None:
         call.input = cast("str", masker.mask(call.input, "", []))
 
 
-def without_numbers(text: str) -> str:
+def unnumbered(text: str) -> str:
     """`text` with all marks alike: which credential was which depends on what was recorded with it."""
     return _MARK.sub(MARK, text)

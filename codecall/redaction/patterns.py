@@ -61,17 +61,17 @@ OBJECT: Final = "[object]"
 ENVIRONMENT: Final = "[environment value]"
 
 
-class Row(NamedTuple):
+class RedactionRule(NamedTuple):
     """One thing that is removed."""
 
     name: str
-    switch: Literal["remove_stack_traces", "remove_file_paths"]
+    option: Literal["remove_stack_traces", "remove_file_paths"]
     """The option that turns the row off."""
     pattern: re.Pattern[str]
     mark: str
     """What stands in its place; may refer to groups of the pattern."""
     example: str
-    cleaned: str
+    expected: str
 
 
 _SENSITIVE = (
@@ -120,8 +120,8 @@ def _pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     return re.compile(text, re.MULTILINE | flags)
 
 
-PATTERNS: Final[tuple[Row, ...]] = (
-    Row(
+PATTERNS: Final[tuple[RedactionRule, ...]] = (
+    RedactionRule(
         "python exception group",
         "remove_stack_traces",
         _pattern(
@@ -131,7 +131,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "  + Exception Group Traceback (most recent call last):\n  |   g()\n  | ExceptionGroup: two\n  +---\nbad",
         f"{STACK}\nbad",
     ),
-    Row(
+    RedactionRule(
         "python traceback on one line",
         "remove_stack_traces",
         _pattern(r"Traceback \(most recent call last\):[ ]?(?:\\n[ ]{1,40}(?:[^\\\n]|\\(?!n)){0,1000}){1,200}(?:\\n)?"),
@@ -139,7 +139,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "failed: Traceback (most recent call last):\\n  File \\\"/srv/a.py\\\", line 3\\n    g()\\nKeyError: 'id'",
         f"failed: {STACK} KeyError: 'id'",
     ),
-    Row(
+    RedactionRule(
         "python traceback",
         "remove_stack_traces",
         _pattern(r"^[ \t]{0,40}Traceback \(most recent call last\):[ \t]*(?:\n[ \t]+[^\n]*)*\n?"),
@@ -147,7 +147,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "Traceback (most recent call last):\n  File \"/srv/a.py\", line 3, in f\n    g()\n    ~~^^\nKeyError: 'id'",
         f"{STACK}\nKeyError: 'id'",
     ),
-    Row(
+    RedactionRule(
         "python chained traceback",
         "remove_stack_traces",
         _pattern(
@@ -158,7 +158,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "KeyError: 'a'\nDuring handling of the above exception, another exception occurred:\nValueError: b",
         f"KeyError: 'a'\n{STACK}\nValueError: b",
     ),
-    Row(
+    RedactionRule(
         "python frame",
         "remove_stack_traces",
         _pattern(r'^[ \t]{0,40}File "[^"\n]{0,1000}", line \d{1,9}(?:, in [^\n]{0,500})?(?:\n[ \t]{4,}[^\n]*)?'),
@@ -166,7 +166,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         'failed\n  File "/srv/a.py", line 3, in f\n    g()',
         f"failed\n{STACK}",
     ),
-    Row(
+    RedactionRule(
         "rust frame",
         "remove_stack_traces",
         _pattern(
@@ -177,7 +177,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "boom\n   0: rust_begin_unwind\n             at /rustc/5a/panicking.rs:645:5\n   1: core::panicking::panic",
         f"boom\n{STACK}",
     ),
-    Row(
+    RedactionRule(
         "javascript frame",
         "remove_stack_traces",
         _pattern(
@@ -188,7 +188,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "TypeError: x\n    at f (/srv/app/a.js:3:14)\n    at async node:internal/main:12:3",
         f"TypeError: x\n {STACK}",
     ),
-    Row(
+    RedactionRule(
         "javascript anonymous frame",
         "remove_stack_traces",
         _pattern(
@@ -198,7 +198,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "TypeError: x\n    at Array.map (<anonymous>)\n    at async Promise.all (index 0)",
         f"TypeError: x\n{STACK}",
     ),
-    Row(
+    RedactionRule(
         "browser frame",
         "remove_stack_traces",
         _pattern(r"^[\w.$/<*]{0,200}@(?:https?|file|resource|webpack)[^\s]{1,1000}:\d{1,9}:\d{1,9}[ \t]*$"),
@@ -206,7 +206,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "TypeError: x\nload@https://crm.example/main.js:10:20\n@file:///srv/a.js:1:1",
         f"TypeError: x\n{STACK}",
     ),
-    Row(
+    RedactionRule(
         "java or .NET frame",
         "remove_stack_traces",
         _pattern(
@@ -217,7 +217,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "IOException: x\n\tat com.acme.Db.open(Db.java:42)\n\t... 12 more",
         f"IOException: x\n{STACK}",
     ),
-    Row(
+    RedactionRule(
         "go frame",
         "remove_stack_traces",
         _pattern(
@@ -229,7 +229,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "panic: x\ngoroutine 1 [running]:\nmain.run(0x1)\n\t/src/a.go:12 +0x1d\ncreated by main.main\n\t/src/a.go:2",
         f"panic: x\n{STACK}",
     ),
-    Row(
+    RedactionRule(
         "ruby or php frame",
         "remove_stack_traces",
         _pattern(
@@ -240,7 +240,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "boom\n\tfrom /srv/a.rb:3:in 'f'\n#0 /srv/a.php(12): f()\n#1 {main}",
         f"boom\n{STACK}",
     ),
-    Row(
+    RedactionRule(
         "module that is missing or broken",
         "remove_stack_traces",
         _pattern(
@@ -254,7 +254,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "No module named 'crm.billing'; cannot import name 'Key' from 'crm.keys' (unknown location)",
         f"No module named {MODULE}; cannot import name 'Key' from {MODULE} (unknown location)",
     ),
-    Row(
+    RedactionRule(
         "object in memory",
         "remove_stack_traces",
         _pattern(r"<(?:[^<>\n]{1,300} at 0x[0-9A-Fa-f]{4,16}|module '[^'\n]{1,300}')[^<>\n]{0,300}>"),
@@ -262,7 +262,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "<crm.db.Session object at 0x7f3a5c0b2d90> is closed",
         f"{OBJECT} is closed",
     ),
-    Row(
+    RedactionRule(
         "module of an exception or class",
         "remove_stack_traces",
         _pattern(
@@ -273,7 +273,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "(psycopg2.errors.UniqueViolationError) duplicate key; 'crm.models.User' object has no id",
         "(UniqueViolationError) duplicate key; 'User' object has no id",
     ),
-    Row(
+    RedactionRule(
         "private key",
         "remove_file_paths",
         _pattern(
@@ -284,7 +284,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "bad key -----BEGIN RSA PRIVATE KEY-----\nMIIEow==\n-----END RSA PRIVATE KEY-----.",
         f"bad key {CREDENTIAL}.",
     ),
-    Row(
+    RedactionRule(
         "connection string",
         "remove_file_paths",
         _pattern(
@@ -295,7 +295,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "cannot reach postgresql://crm:s3cret@db.acme.example:5432/crm now",
         f"cannot reach {CONNECTION} now",
     ),
-    Row(
+    RedactionRule(
         "token in a URL",
         "remove_file_paths",
         _pattern(r"(?<![\w+.-])([A-Za-z][\w+.-]{1,30}://)[^\s/@:'\"]{8,256}@"),
@@ -303,7 +303,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "cannot clone https://x-oauth-9f8e7d6c@example.com/r.git",
         f"cannot clone https://{CREDENTIAL}@example.com/r.git",
     ),
-    Row(
+    RedactionRule(
         "ado connection string",
         "remove_file_paths",
         _pattern(
@@ -315,7 +315,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "login failed: Server=db1;Database=crm;User Id=sa;Password=s3cret;",
         f"login failed: {CONNECTION};",
     ),
-    Row(
+    RedactionRule(
         "authorization header",
         "remove_file_paths",
         _pattern(
@@ -328,7 +328,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "sent Authorization: Bearer abcdefghijklmnopqrst",
         f"sent Authorization: Bearer {CREDENTIAL}",
     ),
-    Row(
+    RedactionRule(
         "cookie header",
         "remove_file_paths",
         _pattern(r"\b((?:set-)?cookie[\"']?:[ ]?[\"']?)(?=[\w%.-]{1,200}=)[^\n\"']{1,4096}", re.IGNORECASE),
@@ -336,7 +336,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "sent Cookie: theme=dark; sid=s%3Aabcdef.ghijkl",
         f"sent Cookie: {CREDENTIAL}",
     ),
-    Row(
+    RedactionRule(
         "signature in a URL",
         "remove_file_paths",
         _pattern(r"(?<=[?&,;])((?:x-(?:amz|goog|oss)-)?(?:sig|signature|hmac|sas)=)[\w%+/=.~-]{8,2000}", re.IGNORECASE),
@@ -344,7 +344,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "403 for https://acme.example/c/b?sv=2022&sig=Zm9vYmFyYmF6%3D",
         f"403 for https://acme.example/c/b?sv=2022&sig={CREDENTIAL}",
     ),
-    Row(
+    RedactionRule(
         "web hook",
         "remove_file_paths",
         _pattern(
@@ -355,7 +355,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijkl gave 404",
         f"https://hooks.slack.com/services/{CREDENTIAL} gave 404",
     ),
-    Row(
+    RedactionRule(
         "authorization scheme",
         "remove_file_paths",
         _pattern(r"\b(bearer|basic|digest|apikey|token)[ ]+(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{12,4096}", re.IGNORECASE),
@@ -363,7 +363,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "sent Authorization: Bearer 8f14e45fceea167a5a36dedd",
         f"sent Authorization: Bearer {CREDENTIAL}",
     ),
-    Row(
+    RedactionRule(
         "json web token",
         "remove_file_paths",
         _pattern(r"(?<![\w.-])eyJ[\w-]{5,}+\.[\w-]{5,}+(?:\.[\w-]*+)?"),
@@ -371,7 +371,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "bad signature: eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI0MiJ9.dBjftJeZ4CVP",
         f"bad signature: {CREDENTIAL}",
     ),
-    Row(
+    RedactionRule(
         "key of a known issuer",
         "remove_file_paths",
         _pattern(
@@ -392,7 +392,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "The key AKIAIOSFODNN7EXAMPLE is not active",
         f"The key {CREDENTIAL} is not active",
     ),
-    Row(
+    RedactionRule(
         "named secret",
         "remove_file_paths",
         _pattern(
@@ -408,7 +408,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         'refused: user=ann db_password=hunter2, "api_key": "k-9"',
         f'refused: user=ann db_password={CREDENTIAL}, "api_key": {CREDENTIAL}',
     ),
-    Row(
+    RedactionRule(
         "secret on a command line",
         "remove_file_paths",
         _pattern(
@@ -419,7 +419,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "failed: curl -u ann:hunter2 x; pg_dump --password hunter2 crm",
         f"failed: curl -u {CREDENTIAL} x; pg_dump --password {CREDENTIAL} crm",
     ),
-    Row(
+    RedactionRule(
         "environment",
         "remove_file_paths",
         _pattern(r"\benviron(?:ment)?[ ]?[(=:][ ]?\(?\{[^{}]{1,4000}(?:\}\)?|\Z)"),
@@ -427,7 +427,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "bad environ({'LANG': 'C', 'STAGE': 'prod'}) here",
         f"bad {ENVIRONMENT} here",
     ),
-    Row(
+    RedactionRule(
         "environment variable",
         "remove_file_paths",
         _pattern(
@@ -438,7 +438,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "spawned with HOME=/root STRIPE_KEY=plain DB_HOST='db1'",
         f"spawned with HOME={ENVIRONMENT} STRIPE_KEY={ENVIRONMENT} DB_HOST={ENVIRONMENT}",
     ),
-    Row(
+    RedactionRule(
         "file URL",
         "remove_file_paths",
         _pattern(
@@ -448,7 +448,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "cannot open file:///home/ann/a.txt",
         f"cannot open {PATH}",
     ),
-    Row(
+    RedactionRule(
         "path of a system error",
         "remove_file_paths",
         _pattern(
@@ -461,7 +461,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "[Errno 18] Invalid cross-device link: '/drop/in box/a' -> '/kept/a'",
         f"[Errno 18] Invalid cross-device link: '{PATH}' -> '{PATH}'",
     ),
-    Row(
+    RedactionRule(
         "quoted path",
         "remove_file_paths",
         _pattern(rf"(?<=['\"])(?:/{_ROOTS}/[^'\"\n]{{1,1000}}|[A-Za-z]:\\[^'\"\n]{{1,1000}})(?=['\"])"),
@@ -469,7 +469,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "cannot open '/home/ann/My Files/crm.db'",
         f"cannot open '{PATH}'",
     ),
-    Row(
+    RedactionRule(
         "encoded path",
         "remove_file_paths",
         _pattern(
@@ -480,7 +480,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "cannot open %2Fhome%2Fann%2Fa.txt",
         f"cannot open {PATH}",
     ),
-    Row(
+    RedactionRule(
         "windows path",
         "remove_file_paths",
         _pattern(
@@ -494,7 +494,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         r"cannot open C:\Program Files\Crm\crm.db, nor \\files01\share\a.txt",
         f"cannot open {PATH}, nor {PATH}",
     ),
-    Row(
+    RedactionRule(
         "unix path",
         "remove_file_paths",
         _pattern(
@@ -507,7 +507,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "No such file: '/home/ann/crm/orders.db' (see /etc/crm.conf:12).",
         f"No such file: '{PATH}' (see {PATH}).",
     ),
-    Row(
+    RedactionRule(
         "relative path",
         "remove_file_paths",
         _pattern(
@@ -520,7 +520,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "panicked at src/main.rs:4:5, then ../../etc/shadow and crm\\api.py",
         f"panicked at {PATH}, then {PATH} and {PATH}",
     ),
-    Row(
+    RedactionRule(
         "private IPv4 address",
         "remove_file_paths",
         _pattern(
@@ -531,7 +531,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "connect to 10.0.3.7:5432 failed",
         f"connect to {ADDRESS} failed",
     ),
-    Row(
+    RedactionRule(
         "private IPv6 address",
         "remove_file_paths",
         _pattern(
@@ -546,7 +546,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "connect to [fd12:3456::7]:443 failed, then ::1",
         f"connect to {ADDRESS} failed, then {ADDRESS}",
     ),
-    Row(
+    RedactionRule(
         "internal host name",
         "remove_file_paths",
         _pattern(
@@ -563,7 +563,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "db-1.prod.internal:5432 refused, localhost:6379 refused",
         f"{ADDRESS} refused, {ADDRESS} refused",
     ),
-    Row(
+    RedactionRule(
         "single-label host in a URL",
         "remove_file_paths",
         _pattern(rf"(?<![\w+.-])({_NETWORK_SCHEME}://)[a-z0-9_-]{{1,63}}{_PORT}(?![\w.@:%\[-])", re.IGNORECASE),
@@ -571,7 +571,7 @@ PATTERNS: Final[tuple[Row, ...]] = (
         "GET http://billing-service:8080/v1 gave 502",
         f"GET http://{ADDRESS}/v1 gave 502",
     ),
-    Row(
+    RedactionRule(
         "single-label host of a client library",
         "remove_file_paths",
         _pattern(
@@ -640,14 +640,14 @@ def clean_text(text: str, options: SanitizationOptions) -> str:
 
 def _clean_visible(text: str, options: SanitizationOptions) -> str:
     if options.remove_file_paths:
-        for value in secret_values():
+        for value in environment_secrets():
             text = text.replace(value, CREDENTIAL)
     rules = options.remove_stack_traces, options.remove_file_paths
     if (text, rules) in _CLEAN:
         return text
     cleaned = text
     for row in PATTERNS:
-        if getattr(options, row.switch):
+        if getattr(options, row.option):
             cleaned = row.pattern.sub(row.mark, cleaned)
     if options.remove_stack_traces:
         cleaned = _REPEATED_STACK.sub(rf"\1{STACK}", cleaned)
@@ -664,10 +664,10 @@ hints are always the same. Texts that have lost something are not kept. Threads 
 one that no other can come into."""
 
 
-def secret_values() -> list[str]:
+def environment_secrets() -> list[str]:
     """What this process's environment variables with secret names hold now; the longest first."""
     values = {os.environ.get(name, "") for name in list(os.environ) if _is_secret_variable(name)}
-    return sorted(filter(is_telling, values), key=len, reverse=True)
+    return sorted(filter(looks_secret, values), key=len, reverse=True)
 
 
 @lru_cache(maxsize=1_024)
@@ -675,7 +675,7 @@ def _is_secret_variable(name: str) -> bool:
     return _SECRET_VARIABLE.fullmatch(name) is not None
 
 
-def is_telling(value: str) -> bool:
+def looks_secret(value: str) -> bool:
     """Whether `value` is no word of everyday language, which a text may hold by chance."""
     return _TELLING.fullmatch(value) is not None
 
@@ -756,14 +756,14 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class Turns:
+class ThreadedCleaner:
     """Cleaning off the event loop, one text at a time for each script: what a hostile tool makes take long holds up
     nobody but the script that called it."""
 
     def __init__(self) -> None:
         self._limiter: CapacityLimiter | None = None
 
-    async def of(self, clean: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    async def run(self, clean: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """`clean(...)`, in a thread, when its turn comes."""
         if self._limiter is None:
             self._limiter = CapacityLimiter(1)  # few scripts need it, and making it takes longer than cleaning a text
@@ -774,4 +774,4 @@ class Turns:
         if len(error.message) <= MAX_QUICK_CHARS and not (isinstance(error, ToolCallError) and error.details):
             clean_error(error, options)
         else:
-            await self.of(clean_error, error, options)
+            await self.run(clean_error, error, options)

@@ -17,20 +17,20 @@ from typing import Final, NamedTuple, NoReturn, TypeAlias
 import msgspec
 
 from codecall.errors import InvalidInputError, ToolCallError
-from codecall.jsonio.incremental import Items, pass_items
-from codecall.results.store import PAGE_CHARS, Head
+from codecall.jsonio.incremental import ArrayIndex, skip_items
+from codecall.results.store import PAGE_CHARS, ResultMeta
 
-PIECE_BYTES: Final = 512 * 1024
+EXAMPLE_BYTES: Final = 512 * 1024
 """Bytes that an example of how to read a result in pieces takes at once, about."""
 
 MAX_NAMED: Final = 10
 """Members that a message names."""
 
-TextOf: TypeAlias = Callable[[int, int], Awaitable[str]]
+TextReader: TypeAlias = Callable[[int, int], Awaitable[str]]
 """Characters of the text, from one offset to another."""
 
 
-class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "from"}):
+class PartSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "from"}):
     """What of a result is asked for; nothing: all."""
 
     page: int | None = None
@@ -42,21 +42,21 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"s
     """The same."""
 
 
-class Part(NamedTuple):
+class PartRequest(NamedTuple):
     """What is asked for."""
 
     handle: str
-    wanted: Wanted
+    spec: PartSpec
 
 
-def read_part(handle: str, part: Mapping[str, object]) -> Wanted:
+def parse_part(handle: str, part: Mapping[str, object]) -> PartSpec:
     """What `part` asks for.
 
     Raises:
         InvalidInputError: nothing that there is.
     """
     try:
-        wanted = msgspec.convert(part, Wanted)
+        wanted = msgspec.convert(part, PartSpec)
     except msgspec.ValidationError as failure:
         _refuse(handle, f"{failure} (known: at, from, count, page)")
     numbers = {"from": (wanted.start, 0), "count": (wanted.count, 0), "page": (wanted.page, 1)}
@@ -68,7 +68,7 @@ def read_part(handle: str, part: Mapping[str, object]) -> Wanted:
     return wanted
 
 
-def example(handle: str, head: Head) -> str:
+def usage_example(handle: str, head: ResultMeta) -> str:
     """How a later script reads a result, in one sentence."""
     pages = f"{{page: 1}} to {{page: {head.pages}}}"
     items, at = head.parts.items, ""
@@ -78,14 +78,14 @@ def example(handle: str, head: Head) -> str:
             return f"A later script reads its JSON text in pieces: `await getResult('{handle}', {pages})`."
         name, items = max(arrays.items(), key=lambda array: array[1].count)
         at = f"at: {_quoted(name)}, "
-    count = _fitting(items, head, PIECE_BYTES)
+    count = _fitting(items, head, EXAMPLE_BYTES)
     return (
         f"A later script reads it in pieces: `await getResult('{handle}', {{{at}from: 0, count: {count}}})` gives the "
         f"first {count} of {items.count} items; {pages} instead give its JSON text."
     )
 
 
-async def json_of(part: Part, head: Head, text: TextOf, max_bytes: int) -> str:
+async def read_part_json(part: PartRequest, head: ResultMeta, text: TextReader, max_bytes: int) -> str:
     """The JSON text of what is asked for.
 
     Args:
@@ -130,15 +130,15 @@ async def json_of(part: Part, head: Head, text: TextOf, max_bytes: int) -> str:
 _BLANK: Final = " \t\r\n"
 
 
-async def _offset(items: Items, number: int, text: TextOf) -> int:
+async def _offset(items: ArrayIndex, number: int, text: TextReader) -> int:
     """Where an item begins; behind the last one, where the array ends."""
     if number >= items.count:
         return items.end
     known, start, stop = items.span(number)
-    return start if known == number else start + pass_items(await text(start, stop), number - known)
+    return start if known == number else start + skip_items(await text(start, stop), number - known)
 
 
-def _fitting(items: Items, head: Head, size: int) -> int:
+def _fitting(items: ArrayIndex, head: ResultMeta, size: int) -> int:
     """How many items take so many bytes, about: a round number."""
     first = items.marks[0][1]
     share = max(1, (items.end - first) * head.size // max(1, head.chars))
@@ -150,7 +150,7 @@ def _quoted(name: str) -> str:
     return msgspec.json.encode(name).decode()
 
 
-def _there_are(head: Head) -> str:
+def _there_are(head: ResultMeta) -> str:
     parts = head.parts
     if parts.items is not None:
         return f"it is an array of {parts.items.count} items"
@@ -164,18 +164,20 @@ def _there_are(head: Head) -> str:
     return f"it has {', '.join(named)}{f' and {more} more' if more else ''}"
 
 
-def _fits(part: Part, json: str, max_bytes: int, head: Head, items: Items | None) -> str:
+def _fits(part: PartRequest, json: str, max_bytes: int, head: ResultMeta, items: ArrayIndex | None) -> str:
     size = len(json) if json.isascii() else len(json.encode())
     if size > max_bytes:
         raise _too_large(part, size, max_bytes, head, items)
     return json
 
 
-def _too_large(part: Part, size: int, max_bytes: int, head: Head, items: Items | None) -> ToolCallError:
-    at = "" if part.wanted.at is None else f"at: {_quoted(part.wanted.at)}, "
+def _too_large(
+    part: PartRequest, size: int, max_bytes: int, head: ResultMeta, items: ArrayIndex | None
+) -> ToolCallError:
+    at = "" if part.spec.at is None else f"at: {_quoted(part.spec.at)}, "
     if items is not None:
         call = (
-            f"{{{at}from: {part.wanted.start or 0}, count: {_fitting(items, head, min(PIECE_BYTES, max_bytes // 2))}}}"
+            f"{{{at}from: {part.spec.start or 0}, count: {_fitting(items, head, min(EXAMPLE_BYTES, max_bytes // 2))}}}"
         )
         hint = f"Ask for less at once: getResult(handle, {call})."
     else:

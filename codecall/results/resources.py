@@ -21,34 +21,34 @@ from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
 
 from codecall.identity import client_key
-from codecall.results.service import URI, Results, log_failure
-from codecall.results.store import PAGE_CHARS, Head, StoreFailed
+from codecall.results.service import URI_PREFIX, ResultService, log_store_failure
+from codecall.results.store import PAGE_CHARS, ResultMeta, ResultStoreError
 
-MAX_WHOLE_CHARS: Final = 2 * 1024 * 1024
+MAX_READ_CHARS: Final = 2 * 1024 * 1024
 """Characters that are given at once. One message with them holds the event loop up for everybody."""
 
-_OURS: Final = re.compile(re.escape(URI) + r"([^/?#]+)(/pages/[^/?#]+)?")
+_OURS: Final = re.compile(re.escape(URI_PREFIX) + r"([^/?#]+)(/pages/[^/?#]+)?")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
 
 
 class ResultResources:
     """The templates of one plugin's kept results."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: ResultService) -> None:
         self._results = results
         self._whole = ResourceTemplate.from_function(
-            self.whole,
-            uri_template=URI + "{handle}",
+            self.read_all,
+            uri_template=URI_PREFIX + "{handle}",
             name="codecall-result",
             title="Result of a script",
             description="The whole JSON text of a script's result that was too large for an answer, by the `handle` "
-            f"in its `largeResult`, if it has no more than {MAX_WHOLE_CHARS} characters; longer ones are read in "
+            f"in its `largeResult`, if it has no more than {MAX_READ_CHARS} characters; longer ones are read in "
             "pages. Only for whoever ran the script, until it expires.",
             mime_type="application/json",
         )
         self._page = ResourceTemplate.from_function(
-            self.page,
-            uri_template=URI + "{handle}/pages/{page}",
+            self.read_page,
+            uri_template=URI_PREFIX + "{handle}/pages/{page}",
             name="codecall-result-page",
             title="Page of a result of a script",
             description=f"One page of that text: {PAGE_CHARS} characters, wherever they are cut. Pages count from 1 "
@@ -61,7 +61,7 @@ class ResultResources:
         """What is listed."""
         return self._whole, self._page
 
-    async def template(self, uri: str) -> ResourceTemplate | None:
+    async def find_template(self, uri: str) -> ResourceTemplate | None:
         """The template with which the caller of this request reads `uri`; None if there is nothing for them."""
         ours = _OURS.fullmatch(uri)
         if ours is None:
@@ -70,7 +70,7 @@ class ResultResources:
             return None
         return self._page if ours[2] else self._whole
 
-    async def whole(self, handle: str) -> str:
+    async def read_all(self, handle: str) -> str:
         """The whole text.
 
         Raises:
@@ -78,15 +78,15 @@ class ResultResources:
             ResourceError: it is too long to be given at once, or the store does not answer.
         """
         found = await self._found(handle)
-        if found is not None and found.head.chars > MAX_WHOLE_CHARS:
+        if found is not None and found.head.chars > MAX_READ_CHARS:
             message = (
-                f"This result has {found.head.chars} characters, and no more than {MAX_WHOLE_CHARS} are given at "
-                f"once: read its {found.head.pages} pages, {URI}{{handle}}/pages/1 and so on"
+                f"This result has {found.head.chars} characters, and no more than {MAX_READ_CHARS} are given at "
+                f"once: read its {found.head.pages} pages, {URI_PREFIX}{{handle}}/pages/1 and so on"
             )
             raise ResourceError(message, log_level=logging.DEBUG)
         return await self._text(found, 0, None)
 
-    async def page(self, handle: str, page: str) -> str:
+    async def read_page(self, handle: str, page: str) -> str:
         """One page of it.
 
         Raises:
@@ -112,22 +112,22 @@ class ResultResources:
     async def _found(self, handle: str) -> _Found | None:
         owner = client_key(_context())
         with _answering():
-            found = await self._results.head(owner, handle)
+            found = await self._results.meta(owner, handle)
         return None if found is None else _Found(owner, *found)
 
 
 class _Found(NamedTuple):
     owner: str
     handle: str
-    head: Head
+    head: ResultMeta
 
 
 @contextmanager
 def _answering() -> Generator[None]:
     try:
         yield
-    except StoreFailed as failure:
-        log_failure("give a result", failure)
+    except ResultStoreError as failure:
+        log_store_failure("give a result", failure)
         message = "The store of kept results does not answer; try again later"
         raise ResourceError(message, log_level=logging.DEBUG) from None
 

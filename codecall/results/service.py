@@ -17,18 +17,18 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from codecall.catalog.inference.observer import MARK, schema_of
-from codecall.catalog.inference.shapes import outline
+from codecall.catalog.inference.observer import OBSERVED_KEYWORD, schema_from_shape
+from codecall.catalog.inference.shapes import infer_shape
 from codecall.envelopes import JsonObject, LargeResult
 from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
-from codecall.jsonio.incremental import Parts, find_parts
+from codecall.jsonio.incremental import JsonIndex, index_json
 from codecall.options import Preset, ResultsOptions
 from codecall.quota import RESULT_OVERHEAD as OVERHEAD
 from codecall.quota import Room
-from codecall.results.query import Part, example, json_of, read_part
-from codecall.results.store import LONGER, Head, MemoryResults, ResultStore, StoreFailed, pages_of
+from codecall.results.query import PartRequest, parse_part, read_part_json, usage_example
+from codecall.results.store import PAGE_GRACE_S, MemoryResults, ResultMeta, ResultStore, ResultStoreError, page_count
 
-URI: Final = "codecall://results/"
+URI_PREFIX: Final = "codecall://results/"
 """What the URIs of kept results begin with; the handle follows."""
 
 PREVIEW_CHARS: Final = 1_024
@@ -52,7 +52,7 @@ def max_kept_bytes(options: ResultsOptions, preset: Preset) -> int:
     return min(options.max_bytes, preset.memory_mb * 1024 * 1024 // 4) if options.enabled else 0
 
 
-def handle_of(text: str) -> str | None:
+def parse_handle(text: str) -> str | None:
     """The handle in `text`, which may be its URI, as a server that mounts this one spells it too."""
     if len(text) > _MAX_HANDLE_CHARS:
         return None
@@ -60,7 +60,7 @@ def handle_of(text: str) -> str | None:
     return last if _HANDLE.fullmatch(last) else None
 
 
-class Results:
+class ResultService:
     """The kept results of all callers."""
 
     def __init__(self, options: ResultsOptions) -> None:
@@ -74,8 +74,8 @@ class Results:
         Raises:
             LimitExceeded: there is no room for it, or the store does not take it.
         """
-        entries = pages_of(len(text)) + 1
-        claim = self._room.take(owner, size + entries * OVERHEAD, self._ttl_s + LONGER)
+        entries = page_count(len(text)) + 1
+        claim = self._room.take(owner, size + entries * OVERHEAD, self._ttl_s + PAGE_GRACE_S)
         handle = f"res_{secrets.token_hex(20)}"
         written = 0
 
@@ -84,14 +84,14 @@ class Results:
             written = count
 
         try:
-            head = Head(size, len(text), await _parts(text))
+            head = ResultMeta(size, len(text), await _parts(text))
             expires = datetime.now(UTC) + timedelta(seconds=self._ttl_s)
             await self._store.put(owner, handle, text, head, wrote)
         except BaseException as failure:
             self._room.give_back(claim, claim.size * written // entries)
-            if not isinstance(failure, StoreFailed):
+            if not isinstance(failure, ResultStoreError):
                 raise
-            log_failure("take a result", failure)
+            log_store_failure("take a result", failure)
             raise LimitExceeded(
                 f"The result of {size} bytes is too large for an answer, and the store for such results failed",
                 code="OUTPUT_LIMIT",
@@ -99,17 +99,19 @@ class Results:
             ) from None
         return _told(handle, text, head, expires)
 
-    async def head(self, owner: str, text: str) -> tuple[str, Head] | None:
+    async def meta(self, owner: str, text: str) -> tuple[str, ResultMeta] | None:
         """The handle that `text` is or ends with, and what is known of that result; None if this owner has none.
 
         Raises:
             StoreFailed: the store does not say.
         """
-        handle = handle_of(text)
-        head = await self._store.head(owner, handle) if handle is not None else None
+        handle = parse_handle(text)
+        head = await self._store.meta(owner, handle) if handle is not None else None
         return (handle, head) if handle is not None and head is not None else None
 
-    async def text(self, owner: str, handle: str, head: Head, start: int = 0, end: int | None = None) -> str | None:
+    async def text(
+        self, owner: str, handle: str, head: ResultMeta, start: int = 0, end: int | None = None
+    ) -> str | None:
         """The characters of a result from `start` to `end`; None if they have gone meanwhile.
 
         Raises:
@@ -118,8 +120,8 @@ class Results:
         return await self._store.text(owner, handle, head, start, head.chars if end is None else end)
 
 
-class Vault:
-    """The kept results of one caller, as a script of theirs has them; a `sandbox.services.ResultVault`.
+class CallerResults:
+    """The kept results of one caller, as a script of theirs has them; a `sandbox.services.ResultStorage`.
 
     Args:
         results: those of all.
@@ -127,19 +129,19 @@ class Vault:
         max_value_bytes: bytes of JSON that a script takes at once.
     """
 
-    def __init__(self, results: Results, owner: str, max_value_bytes: int) -> None:
+    def __init__(self, results: ResultService, owner: str, max_value_bytes: int) -> None:
         self._results = results
         self._owner = owner
         self._max_value_bytes = max_value_bytes
 
     async def keep(self, text: str, size: int) -> LargeResult:
-        """See `ResultVault.keep`."""
+        """See `ResultStorage.keep`."""
         return await self._results.keep(self._owner, text, size)
 
     async def fetch(self, handle: str, part: Mapping[str, object], *, max_bytes: int | None = None) -> str:
-        """See `ResultVault.fetch`."""
-        wanted = read_part(handle, part)
-        found = await _answered(handle, self._results.head(self._owner, handle))
+        """See `ResultStorage.fetch`."""
+        wanted = parse_part(handle, part)
+        found = await _answered(handle, self._results.meta(self._owner, handle))
         if found is None:
             raise _not_found(handle)
         known, head = found
@@ -150,7 +152,7 @@ class Vault:
                 raise _not_found(handle)
             return got
 
-        json = await json_of(Part(handle, wanted), head, text, max_bytes or self._max_value_bytes)
+        json = await read_part_json(PartRequest(handle, wanted), head, text, max_bytes or self._max_value_bytes)
         try:
             _check(json)
         except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
@@ -162,14 +164,14 @@ class Vault:
 async def _answered(handle: str, request: Awaitable[T]) -> T:
     try:
         return await request
-    except StoreFailed as failure:
-        log_failure("give a result", failure)
+    except ResultStoreError as failure:
+        log_store_failure("give a result", failure)
         message = "The store of kept results does not answer"
         raise ToolCallError(message, tool_name=handle, called="result", hint="Try again later.") from None
 
 
-async def _parts(text: str) -> Parts:
-    looking = find_parts(text)
+async def _parts(text: str) -> JsonIndex:
+    looking = index_json(text)
     while True:
         try:
             next(looking)
@@ -178,16 +180,16 @@ async def _parts(text: str) -> Parts:
         await asyncio.sleep(0)
 
 
-def _told(handle: str, text: str, head: Head, expires: datetime) -> LargeResult:
-    seen = outline(text, "")
-    shape = None if seen is None else schema_of(seen.shape, "", results=1, partial=seen.partial)
+def _told(handle: str, text: str, head: ResultMeta, expires: datetime) -> LargeResult:
+    seen = infer_shape(text, "")
+    shape = None if seen is None else schema_from_shape(seen.shape, "", results=1, partial=seen.partial)
     if shape is not None:
-        del shape[MARK]
+        del shape[OBSERVED_KEYWORD]
     left_out = head.chars - PREVIEW_CHARS
     cut = f"…[the first {PREVIEW_CHARS} of {head.chars} characters]" if left_out > 0 else ""
     return LargeResult(
         handle=handle,
-        uri=URI + handle,
+        uri=URI_PREFIX + handle,
         size=head.size,
         pages=head.pages,
         expires=expires.isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -195,11 +197,11 @@ def _told(handle: str, text: str, head: Head, expires: datetime) -> LargeResult:
         shape=shape,
         items=head.parts.items.count if head.parts.items else None,
         members=_members(head.parts),
-        hint=f"Too large to show, so it is kept; preview and shape are of its beginning. {example(handle, head)}",
+        hint=f"Too large to show, so it is kept; preview and shape are of its beginning. {usage_example(handle, head)}",
     )
 
 
-def _members(parts: Parts) -> JsonObject | None:
+def _members(parts: JsonIndex) -> JsonObject | None:
     if parts.members is None:
         return None
     shown: JsonObject = {}
@@ -212,6 +214,6 @@ def _not_found(handle: str) -> ResultNotFoundError:
     return ResultNotFoundError(f"Result '{handle:.100}' was not found", tool_name=handle, called="result")
 
 
-def log_failure(what: str, failure: StoreFailed) -> None:
+def log_store_failure(what: str, failure: ResultStoreError) -> None:
     """Say that the store did not do `what`."""
     logger.warning("The store of large results did not %s: %s", what, type(failure.__cause__).__name__)

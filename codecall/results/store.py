@@ -17,8 +17,8 @@ from typing import Annotated, Any, Final, SupportsFloat, TypeVar
 
 import msgspec
 
-from codecall.concurrency import within
-from codecall.jsonio.incremental import Parts
+from codecall.concurrency import with_timeout
+from codecall.jsonio.incremental import JsonIndex
 from codecall.options import KeyValueStore
 
 # ----------------------------------------------------------------------------------------------------
@@ -30,37 +30,37 @@ COLLECTION: Final = "codecall_results"
 PAGE_CHARS: Final = 64 * 1024
 """Characters of a page."""
 
-SECONDS: Final = 2.0
+REQUEST_TIMEOUT_S: Final = 2.0
 """How long one request to the store may take."""
 
-PUT_SECONDS: Final = 10.0
+PUT_TIMEOUT_S: Final = 10.0
 """How long putting away one result may take."""
 
-LONGER: Final = 60.0
+PAGE_GRACE_S: Final = 60.0
 """Seconds that pages are kept longer than their head, so that a text whose reading began can be read to its end."""
 
 T = TypeVar("T")
 
 
-class Head(msgspec.Struct, frozen=True):
+class ResultMeta(msgspec.Struct, frozen=True):
     """What is known of a kept result."""
 
     size: Annotated[int, msgspec.Meta(ge=1)]
     """Bytes, as UTF-8."""
     chars: Annotated[int, msgspec.Meta(ge=1)]
-    parts: Parts
+    parts: JsonIndex
 
     @property
     def pages(self) -> int:
         """How many there are; at least one."""
-        return pages_of(self.chars)
+        return page_count(self.chars)
 
 
-class StoreFailed(Exception):  # noqa: N818 - internal signal, named for what happened
+class ResultStoreError(Exception):
     """The store could not be used; its cause says why."""
 
 
-def pages_of(chars: int) -> int:
+def page_count(chars: int) -> int:
     """Pages of a text of so many characters."""
     return max(1, -(-chars // PAGE_CHARS))
 
@@ -77,7 +77,7 @@ class ResultStore:
         self._store = store
         self._ttl_s = ttl_s
 
-    async def put(self, owner: str, handle: str, text: str, head: Head, wrote: Callable[[int], None]) -> None:
+    async def put(self, owner: str, handle: str, text: str, meta: ResultMeta, on_write: Callable[[int], None]) -> None:
         """Put a text away.
 
         Args:
@@ -91,16 +91,16 @@ class ResultStore:
             StoreFailed: it could not be put away, or only some of it.
         """
         key = _key(owner, handle)
-        ends = asyncio.get_running_loop().time() + PUT_SECONDS
-        for number in range(head.pages):
-            wrote(number + 1)
+        ends = asyncio.get_running_loop().time() + PUT_TIMEOUT_S
+        for number in range(meta.pages):
+            on_write(number + 1)
             page = text[number * PAGE_CHARS : (number + 1) * PAGE_CHARS]
-            await self._put(f"{key}.{number + 1}", {"text": page}, self._ttl_s + LONGER, ends)
+            await self._put(f"{key}.{number + 1}", {"text": page}, self._ttl_s + PAGE_GRACE_S, ends)
             await asyncio.sleep(0)
-        wrote(head.pages + 1)
-        await self._put(key, {"head": msgspec.json.encode(head).decode()}, self._ttl_s, ends)
+        on_write(meta.pages + 1)
+        await self._put(key, {"head": msgspec.json.encode(meta).decode()}, self._ttl_s, ends)
 
-    async def head(self, owner: str, handle: str) -> Head | None:
+    async def meta(self, owner: str, handle: str) -> ResultMeta | None:
         """What is known of a result; None if this owner has none of that handle.
 
         Raises:
@@ -108,44 +108,44 @@ class ResultStore:
         """
         value = await self._get(_key(owner, handle))
         try:
-            return msgspec.json.decode(value["head"], type=Head) if value else None
+            return msgspec.json.decode(value["head"], type=ResultMeta) if value else None
         except (KeyError, TypeError, msgspec.MsgspecError):
             return None
 
-    async def text(self, owner: str, handle: str, head: Head, start: int, end: int) -> str | None:
+    async def text(self, owner: str, handle: str, meta: ResultMeta, start: int, end: int) -> str | None:
         """The characters of its text from `start` to `end`; None if they are gone.
 
         Raises:
             StoreFailed: the store does not say.
         """
         key = _key(owner, handle)
-        end = min(end, head.chars)
+        end = min(end, meta.chars)
         parts: list[str] = []
         for number in range(start // PAGE_CHARS, -(-end // PAGE_CHARS)):
             begins = number * PAGE_CHARS
             value = await self._get(f"{key}.{number + 1}")
             page: object = value.get("text") if value else None
-            if not isinstance(page, str) or len(page) != min(PAGE_CHARS, head.chars - begins):
+            if not isinstance(page, str) or len(page) != min(PAGE_CHARS, meta.chars - begins):
                 return None
             parts.append(page[max(0, start - begins) : end - begins])
             await asyncio.sleep(0)
         return "".join(parts)
 
     async def _put(self, key: str, value: dict[str, Any], ttl: float, ends: float) -> None:
-        seconds = min(SECONDS, ends - asyncio.get_running_loop().time())
+        seconds = min(REQUEST_TIMEOUT_S, ends - asyncio.get_running_loop().time())
         await _asked(self._store.put(key, value, collection=COLLECTION, ttl=ttl), seconds)
 
     async def _get(self, key: str) -> dict[str, Any] | None:
-        value: object = await _asked(self._store.get(key, collection=COLLECTION), SECONDS)
+        value: object = await _asked(self._store.get(key, collection=COLLECTION), REQUEST_TIMEOUT_S)
         return value if isinstance(value, dict) else None  # whatever the store promises
 
 
 async def _asked(request: Coroutine[Any, Any, T], seconds: float) -> T:
     """What the store answers."""
     try:
-        return await within(max(0.0, seconds), request)
+        return await with_timeout(max(0.0, seconds), request)
     except Exception as failure:
-        raise StoreFailed from failure
+        raise ResultStoreError from failure
 
 
 def _key(owner: str, handle: str) -> str:

@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Final, NamedTuple
 
-from codecall.resume.store import Call
+from codecall.resume.store import StoredCall
 
 
 class Match(NamedTuple):
@@ -43,17 +43,17 @@ class _Open:
     """The calls of one tool that went well, and that have not been come to."""
 
     def __init__(self) -> None:
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, StoredCall] = {}
         self._first: dict[int, list[tuple[int, int]]] = {}
         """For each run of the chain a heap of epochs and numbers, in which some may be that have been come to."""
 
-    def add(self, number: int, call: Call) -> None:
+    def add(self, number: int, call: StoredCall) -> None:
         """One more."""
         self.calls[number] = call
         for run, epoch in call.epochs:
             heappush(self._first.setdefault(run, []), (epoch, number))
 
-    def reaches(self, call: Call) -> bool:
+    def reaches(self, call: StoredCall) -> bool:
         """Whether all that came before the call have been come to."""
         # Nearly always it is one of the first, and needs no look at all the others.
         if all(self._earliest(run) >= epoch for run, epoch in call.epochs):
@@ -67,18 +67,18 @@ class _Open:
         return heap[0][0] if heap else math.inf
 
 
-class Earlier:
+class PreviousCalls:
     """The calls of an earlier run, of which each is matched once.
 
     Args:
         calls: in any order.
     """
 
-    def __init__(self, calls: Sequence[Call] = ()) -> None:
+    def __init__(self, calls: Sequence[StoredCall] = ()) -> None:
         self._open: Final = defaultdict[Key, _Open](_Open)
         self._alike: Final = defaultdict[tuple[Key, str], list[int]](list)
         """Numbers of those, by their input."""
-        self._places: Final = defaultdict[Key, dict[int, Call]](dict)
+        self._places: Final = defaultdict[Key, dict[int, StoredCall]](dict)
         """Those that are made again."""
         self._parted: Final[dict[Key, int]] = {}
         """Epochs of this run after which nothing of a tool is matched any more."""

@@ -21,13 +21,13 @@ from typing import Final, NamedTuple
 import anyio
 from msgspec.structs import replace as change
 
-from codecall.envelopes import ExecutionResult, MadeCall
-from codecall.errors import Called, CodeCallError
-from codecall.jsonio.decode import digest_soon
+from codecall.envelopes import CallRecord, ExecutionResult
+from codecall.errors import CallKind, CodeCallError
+from codecall.jsonio.decode import canonical_digest_async
 from codecall.options import ResumeOptions
 from codecall.quota import OVERHEAD, keeping
-from codecall.resume.matching import Earlier
-from codecall.resume.store import MAX_CALLS, Call, Damaged, Header, RunStore, State
+from codecall.resume.matching import PreviousCalls
+from codecall.resume.store import MAX_CALLS, DamagedRecord, RunHeader, RunStore, State, StoredCall
 
 logger = logging.getLogger("codecall")
 
@@ -40,11 +40,11 @@ TAKE_UP_SECONDS: Final = 15.0
 SLACK_S: Final = 10.0
 """Seconds after its time is up for which a run may still be ending."""
 
-Admit = Callable[[Called, str], Awaitable[None]]
+Admit = Callable[[CallKind, str], Awaitable[None]]
 """Whether the caller may make such a call now; raises what the call would."""
 
 
-class CannotResume(CodeCallError):  # noqa: N818 - reads as the state it is
+class ResumeError(CodeCallError):
     """A run cannot be taken up; nothing has run."""
 
     code = "CANNOT_RESUME"
@@ -55,7 +55,7 @@ class _Begun(NamedTuple):
 
     number: int
     """Among those that are remembered."""
-    call: Call
+    call: StoredCall
     """As far as it is known."""
 
 
@@ -76,11 +76,11 @@ class RunMemory:
         self._run_id = run_id
         self._lasts_s = lasts_s
         self._admit = admit
-        self._header = Header(1, run_id, owner, "running", ends=0.0)
+        self._header = RunHeader(1, run_id, owner, "running", ends=0.0)
         self._written = False
         """Whether there is a header in the store."""
         self._from = ""
-        self._earlier = Earlier()
+        self._earlier = PreviousCalls()
         self._begun: dict[int, _Begun] = {}
         self._chars = 0
         """Of all values kept."""
@@ -91,7 +91,7 @@ class RunMemory:
         self._full = ""
         """Why not all of it is kept, though the store would have taken it."""
 
-    async def take_up(self, run_id: str, *, known: bool = False) -> bool:
+    async def resume(self, run_id: str, *, already_ended: bool = False) -> bool:
         """Answer calls from what is kept of that run.
 
         Args:
@@ -106,17 +106,17 @@ class RunMemory:
         """
         try:
             async with asyncio.timeout(TAKE_UP_SECONDS), self._keeping.turn(self._header.owner):
-                if not known:
+                if not already_ended:
                     self._not_too_many()
                 header = await self._store.header(run_id) if RUN_ID.fullmatch(run_id) else None
-                if header is None and known:
+                if header is None and already_ended:
                     return False
-                header = self._checked(run_id, header, known=known)
+                header = self._checked(run_id, header, known=already_ended)
                 calls = await self._store.calls(run_id, header)
                 attempt = header.attempt + 1 if run_id == self._run_id else 0
                 generation = header.generation + 1
                 # A run that is begun again goes on as it was: to forget that it was would make its calls twice.
-                if self._has_room(sum(len(call.value or "") + OVERHEAD for call in calls), always=known):
+                if self._has_room(sum(len(call.value or "") + OVERHEAD for call in calls), always=already_ended):
                     await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
                     self._header = change(self._header, attempt=attempt, generation=generation, inherited=len(calls))
                     await self._begin()
@@ -124,73 +124,73 @@ class RunMemory:
                     self._header = change(self._header, attempt=attempt, generation=generation)
         except CodeCallError:
             raise
-        except Damaged:
-            raise CannotResume(
+        except DamagedRecord:
+            raise ResumeError(
                 f"not all of what run '{run_id}' did is known any more",
                 hint="Run the script from its beginning, without resumeFrom, if that does no harm.",
             ) from None
         except Exception as failure:
             logger.warning("the store of runs failed (%s); a run could not be taken up", type(failure).__name__)
-            raise CannotResume(
+            raise ResumeError(
                 "the store of runs does not answer; nothing was run",
                 hint="Try again later, or run without resumeFrom: that makes every call again.",
             ) from None
         self._from = run_id
-        self._earlier = Earlier(calls)
+        self._earlier = PreviousCalls(calls)
         self._chars = sum(len(call.value or "") for call in calls)
         self._keeping.reads(self._header.owner, self._earlier, self._chars)
         return True
 
-    async def recall(self, made: MadeCall, text: str) -> str | None:
+    async def recall(self, record: CallRecord, input_json: str) -> str | None:
         """See `CallMemory.recall`."""
         self._last += 1
         number = self._last
-        digest = await digest_soon(text)
-        found = self._earlier.match(made.called, made.name, digest, made.epoch)
-        self._begun[made.number] = _Begun(
+        digest = await canonical_digest_async(input_json)
+        found = self._earlier.match(record.called, record.name, digest, record.epoch)
+        self._begun[record.number] = _Begun(
             number,
-            Call(
-                called=made.called,
-                name=made.name,
+            StoredCall(
+                called=record.called,
+                name=record.name,
                 digest=digest,
-                epochs=((self._header.generation, made.epoch),),
+                epochs=((self._header.generation, record.epoch),),
                 inherits=found.number,
                 parted=found.parted,
             ),
         )
         if found.value is not None:
-            await self._admit(made.called, made.name)
+            await self._admit(record.called, record.name)
         return found.value
 
-    async def keep(self, made: MadeCall, text: str, value: str | None) -> None:  # noqa: ARG002 - known since `recall`
+    async def keep(self, record: CallRecord, input_json: str, value: str | None) -> None:  # noqa: ARG002 - known since `recall`
         """See `CallMemory.keep`."""
-        begun = self._begun.pop(made.number, None)
+        begun = self._begun.pop(record.number, None)
         if begun is None:
             return
         if self._broken or (self._full and not self._written):
-            made.kept = False
+            record.kept = False
             return
         call = begun.call
-        if made.reused:
-            call = Call(state="reused", inherits=call.inherits, epochs=call.epochs)
+        if record.reused:
+            call = StoredCall(state="reused", inherits=call.inherits, epochs=call.epochs)
         elif value is None:
             call = change(call, state="failed")
         elif why := self._too_much(value):
-            made.kept = False
+            record.kept = False
             call = change(call, state="lost")
             logger.warning("the value of a call is not kept for resumeFrom: %s", why)
         else:
             call = change(call, state="ok", value=value)
         if begun.number > MAX_CALLS - self._header.inherited:
-            made.kept = False
+            record.kept = False
             self._full = self._full or f"it made more than {MAX_CALLS:,} calls"
             return
         if not (fits := not self._full and self._has_room(len(call.value or "") + OVERHEAD)):
-            made.kept = False
+            record.kept = False
         with anyio.CancelScope(shield=True):
-            await self._write(made, begun.number, call if fits else None)
+            await self._write(record, begun.number, call if fits else None)
 
-    async def attend(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
+    async def record_outcome(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
         """The result of `run`, which this is the memory of; says what was taken up, and what could not be kept."""
         try:
             result = await run
@@ -199,7 +199,7 @@ class RunMemory:
                 await self._end("cancelled")
             raise
         finally:
-            self._earlier = Earlier()  # what was read takes room
+            self._earlier = PreviousCalls()  # what was read takes room
         await self._end("ok" if result.success else "failed")
         warnings = result.warnings
         if not result.success and (self._broken or self._full):
@@ -210,25 +210,25 @@ class RunMemory:
     def _not_too_many(self) -> None:
         if self._keeping.reading(self._header.owner) >= self._options.max_caller_chars:
             why = "too many runs of yours that were taken up have not ended yet; nothing was run"
-            raise CannotResume(why, hint="Wait until one of them has ended.")
+            raise ResumeError(why, hint="Wait until one of them has ended.")
 
-    def _checked(self, run_id: str, header: Header | None, *, known: bool) -> Header:
+    def _checked(self, run_id: str, header: RunHeader | None, *, known: bool) -> RunHeader:
         """The header, if the run can be taken up; a run of somebody else is none."""
         if header is None or header.owner != self._header.owner:
-            raise CannotResume(
+            raise ResumeError(
                 f"there is no run '{run_id[:80]}' of yours that failed within the last {self._options.ttl_s} s",
                 hint="Run the script from its beginning, without resumeFrom, if that does no harm.",
             )
         if known:
             return header
         if header.state == "ok":
-            raise CannotResume(
+            raise ResumeError(
                 f"run '{run_id}' ended well; there is nothing to take up",
                 hint="What it did is done. Run a new script without resumeFrom.",
             )
         seconds = header.ends - time.time()
         if header.state == "running" and seconds > 0:
-            raise CannotResume(
+            raise ResumeError(
                 f"run '{run_id}' has not ended yet",
                 hint=f"If nothing is heard of it, take it up in {seconds:.0f} s: then it has.",
             )
@@ -253,7 +253,7 @@ class RunMemory:
         self._chars += len(value)
         return None
 
-    async def _write(self, made: MadeCall, number: int, call: Call | None) -> None:
+    async def _write(self, made: CallRecord, number: int, call: StoredCall | None) -> None:
         """None: there is no room, which the record says, so that it is not taken for all if the server is killed."""
         try:
             if call is not None:
@@ -267,7 +267,7 @@ class RunMemory:
             made.kept = False
             self._failed(failure)
 
-    async def _put(self, number: int, call: Call) -> None:
+    async def _put(self, number: int, call: StoredCall) -> None:
         if number <= MAX_CALLS:
             await self._store.put_call(self._run_id, self._header, number, call, lasts_s=self._lasts_s)
             self._kept += 1

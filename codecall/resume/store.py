@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec.structs import replace as change
 
-from codecall.concurrency import within
+from codecall.concurrency import with_timeout
 from codecall.jsonio.decode import read_json
 from codecall.options import KeyValueStore
 
@@ -41,11 +41,11 @@ State = Literal["running", "ok", "failed", "cancelled"]
 """`running`: also of a run whose server was killed."""
 
 
-class Damaged(Exception):  # noqa: N818 - internal signal, named for what happened
+class DamagedRecord(Exception):  # noqa: N818 - internal signal, named for what happened
     """Something of the record is missing, or is not what was written."""
 
 
-class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RunHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is known of a run as a whole."""
 
     version: Literal[1]
@@ -70,11 +70,11 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether nothing failed to be written."""
 
 
-class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class StoredCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One call of a run."""
 
     place: Annotated[str, msgspec.Meta(max_length=128)] = ""
-    """As of `Header`."""
+    """As of `RunHeader`."""
     called: Annotated[str, msgspec.Meta(max_length=16)] = ""
     name: Annotated[str, msgspec.Meta(max_length=1_024)] = ""
     digest: Annotated[str, msgspec.Meta(max_length=64)] = ""
@@ -84,8 +84,9 @@ class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     value: str | None = None
     """Of one that went well: its value as JSON text."""
     epochs: Annotated[tuple[tuple[Natural, Natural], ...], msgspec.Meta(max_length=MAX_EPOCHS)] = ()
-    """For each run that made it or was answered it: which run of the chain (`Header.generation`), and when
-    (`MadeCall.epoch`). None of a call of which only that is known that it was under way when its server was killed."""
+    """For each run that made it or was answered it: which run of the chain (`RunHeader.generation`), and when
+    (`CallRecord.epoch`). None of a call of which only that is known that it was under way when its server was
+    killed."""
     inherits: Natural = 0
     """Number of the earlier run's call that it was answered from, or whose place it took; 0 for none."""
     parted: bool = False
@@ -97,7 +98,7 @@ class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
         """What was called."""
         return self.called, self.name
 
-    def before(self, other: Call) -> bool:
+    def before(self, other: StoredCall) -> bool:
         """Whether it came before the other in every run that had both. What ran side by side in any has no order: it
         comes now in this order, now in that."""
         theirs = dict(other.epochs)
@@ -119,7 +120,7 @@ class RunStore:
         self._ttl_s = ttl_s
         self._max_value_chars = max_value_chars
 
-    async def header(self, run_id: str) -> Header | None:
+    async def header(self, run_id: str) -> RunHeader | None:
         """Of that run; None if there is none.
 
         Raises:
@@ -127,12 +128,12 @@ class RunStore:
         """
         data = await self._get(run_id)
         try:
-            header = None if data is None else msgspec.convert(data, Header)
+            header = None if data is None else msgspec.convert(data, RunHeader)
         except msgspec.ValidationError:
             return None
         return header if header is not None and header.place == run_id else None
 
-    async def put_header(self, run_id: str, header: Header) -> None:
+    async def put_header(self, run_id: str, header: RunHeader) -> None:
         """Write it.
 
         Raises:
@@ -140,7 +141,7 @@ class RunStore:
         """
         await self._put(run_id, header, self._ttl_s + 60)
 
-    async def put_call(self, run_id: str, header: Header, number: int, call: Call, *, lasts_s: float) -> None:
+    async def put_call(self, run_id: str, header: RunHeader, number: int, call: StoredCall, *, lasts_s: float) -> None:
         """Write an entry; it outlives the header of a run that lasts so long.
 
         Raises:
@@ -148,7 +149,7 @@ class RunStore:
         """
         await self._put(f"{run_id}.{header.attempt}.{number}", call, self._ttl_s + 120 + lasts_s)
 
-    async def put_inherited(self, run_id: str, attempt: int, calls: list[Call], *, lasts_s: float) -> None:
+    async def put_inherited(self, run_id: str, attempt: int, calls: list[StoredCall], *, lasts_s: float) -> None:
         """Write all that a run was given of earlier ones.
 
         Raises:
@@ -159,7 +160,7 @@ class RunStore:
             some = named[first : first + AT_ONCE]
             await asyncio.gather(*(self._put(key, call, self._ttl_s + 120 + lasts_s) for key, call in some))
 
-    async def calls(self, run_id: str, header: Header) -> list[Call]:
+    async def calls(self, run_id: str, header: RunHeader) -> list[StoredCall]:
         """All calls that a later run may be answered from.
 
         Raises:
@@ -173,14 +174,14 @@ class RunStore:
         else:
             made = await self._numbered(prefix, header.last)
         if len(given) < header.inherited or len(made) < header.kept or not header.whole:
-            raise Damaged
+            raise DamagedRecord
         last = header.last if header.state != "running" else max(made, default=0)
-        if len(calls := joined(given, made, last)) > MAX_CALLS:
-            raise Damaged
+        if len(calls := merge_calls(given, made, last)) > MAX_CALLS:
+            raise DamagedRecord
         return calls
 
-    async def _until_gap(self, prefix: str) -> dict[int, Call]:
-        made: dict[int, Call] = {}
+    async def _until_gap(self, prefix: str) -> dict[int, StoredCall]:
+        made: dict[int, StoredCall] = {}
         first = 1
         while first <= MAX_CALLS:
             numbers = range(first, first + AT_ONCE)
@@ -192,39 +193,39 @@ class RunStore:
                 break
         return made
 
-    async def _numbered(self, prefix: str, last: int) -> dict[int, Call]:
-        made: dict[int, Call] = {}
+    async def _numbered(self, prefix: str, last: int) -> dict[int, StoredCall]:
+        made: dict[int, StoredCall] = {}
         for first in range(1, last + 1, AT_ONCE):
             numbers = range(first, min(first + AT_ONCE, last + 1))
             found = await asyncio.gather(*(self._call(f"{prefix}{number}") for number in numbers))
             made.update((number, call) for number, call in zip(numbers, found, strict=True) if call is not None)
         return made
 
-    async def _call(self, key: str) -> Call | None:
+    async def _call(self, key: str) -> StoredCall | None:
         data = await self._get(key)
         if data is None:
             return None
         try:
-            call = msgspec.convert(data, Call)
+            call = msgspec.convert(data, StoredCall)
             if (call.state == "ok") != (call.value is not None) or call.place != key:
-                raise Damaged
+                raise DamagedRecord
             if call.value is not None:
                 if len(call.value) > self._max_value_chars:
-                    raise Damaged
+                    raise DamagedRecord
                 read_json(call.value)
         except (ValueError, RecursionError):
-            raise Damaged from None
+            raise DamagedRecord from None
         return call
 
     async def _get(self, key: str) -> Any:
-        return await within(SECONDS, self._store.get(key, collection=COLLECTION))
+        return await with_timeout(SECONDS, self._store.get(key, collection=COLLECTION))
 
-    async def _put(self, key: str, kept: Header | Call, ttl: float) -> None:
+    async def _put(self, key: str, kept: RunHeader | StoredCall, ttl: float) -> None:
         data = msgspec.to_builtins(change(kept, place=key))
-        await within(SECONDS, self._store.put(key, data, collection=COLLECTION, ttl=ttl))
+        await with_timeout(SECONDS, self._store.put(key, data, collection=COLLECTION, ttl=ttl))
 
 
-def joined(given: dict[int, Call], made: dict[int, Call], last: int) -> list[Call]:
+def merge_calls(given: dict[int, StoredCall], made: dict[int, StoredCall], last: int) -> list[StoredCall]:
     """What a run was given of earlier ones, and what it made of that.
 
     What it was given and has not come to is still there; what took the place of another is there instead.
@@ -237,8 +238,8 @@ def joined(given: dict[int, Call], made: dict[int, Call], last: int) -> list[Cal
     Raises:
         Damaged: something refers to what is not there.
     """
-    left, used = dict(given), dict[int, Call]()
-    fresh: list[Call] = []
+    left, used = dict(given), dict[int, StoredCall]()
+    fresh: list[StoredCall] = []
     parted: dict[tuple[str, str], int] = {}
     gone: set[tuple[str, str]] = set()
     for number in range(1, last + 1):
@@ -247,7 +248,7 @@ def joined(given: dict[int, Call], made: dict[int, Call], last: int) -> list[Cal
         epoch = call.epochs[-1][1] if call.epochs else 0
         if call.state == "reused":
             if place is None:
-                raise Damaged
+                raise DamagedRecord
             used[call.inherits] = call = change(place, epochs=(*place.epochs, *call.epochs)[-MAX_EPOCHS:])
         else:
             if epoch > parted.get(call.key, epoch):
@@ -259,4 +260,4 @@ def joined(given: dict[int, Call], made: dict[int, Call], last: int) -> list[Cal
     return [change(call, parted=False) if call.key in gone else call for call in calls]
 
 
-_UNKNOWN: Final = Call()
+_UNKNOWN: Final = StoredCall()

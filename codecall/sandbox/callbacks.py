@@ -15,19 +15,19 @@ import msgspec
 from codecall.errors import (
     NOT_FOUND,
     AccessDeniedError,
-    Called,
+    CallKind,
     CodeCallError,
     InvalidInputError,
     SelfReferenceError,
     ToolCallError,
     ToolNotFoundError,
 )
-from codecall.namespaces import Lookup, Namespaces
+from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.options import SanitizationOptions
-from codecall.redaction.patterns import Turns
+from codecall.redaction.patterns import ThreadedCleaner
 from codecall.sandbox.agentscript.policy import is_meta_tool
-from codecall.schema.partial import Mistake
-from codecall.schema.validation import breaches, explain, problems
+from codecall.schema.partial import PreflightError
+from codecall.schema.validation import find_violations, invalid_input_message, violation_problems
 
 ToolHandler = Callable[[str, dict[str, Any]], Any]
 """Performs a script's tool calls, or renders its prompts: `(name, input) -> value`, sync or async. A sync one runs in a
@@ -40,7 +40,7 @@ MAX_COMPARED = 200
 """Names that one is compared with to find near ones, and characters of it: the time grows with both."""
 
 
-class HandlerBroker:
+class CallbackBroker:
     """Calls answered by Python callables.
 
     Args:
@@ -68,9 +68,9 @@ class HandlerBroker:
         self._tools = None if tools is None else {str(tool["name"]): tool for tool in tools}
         self._allowed = None if allowed is None else tuple(allowed)
         self._sanitization = sanitization
-        self._turns = Turns()
+        self._turns = ThreadedCleaner()
         self._spaces: Namespaces | None = None
-        self._lookup = Lookup(self._may_call, _near)
+        self._lookup = NamespaceLookup(self._may_call, _near)
 
     async def prepare(self) -> None:
         """Nothing to read ahead."""
@@ -95,25 +95,27 @@ class HandlerBroker:
             return None
         return {key: tool.get(key) for key in ("name", "description", "inputSchema", "outputSchema")}
 
-    async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
+    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
         """What the tool's `inputSchema` is sure to refuse. See `ToolBroker.foresee`."""
         schema = None if self._tools is None else self._tools.get(name, {}).get("inputSchema")
         if self._handler is None or not isinstance(schema, dict) or not self._may_call(name):
             return None
         plain = cast("dict[str, object]", schema)
-        if not (found := breaches(known, plain)):
+        if not (found := find_violations(arguments, plain)):
             return None
-        told, paths = problems(found, plain), tuple(item.path for item in found)
-        return Mistake(InvalidInputError.code, explain(name, told, plain), problems=tuple(told), paths=paths)
+        told, paths = violation_problems(found, plain), tuple(item.path for item in found)
+        return PreflightError(
+            InvalidInputError.code, invalid_input_message(name, told, plain), problems=tuple(told), paths=paths
+        )
 
-    async def unreachable(self, name: str) -> Mistake | None:
+    async def check_reachable(self, name: str) -> PreflightError | None:
         """Why the handler would not be asked. See `ToolBroker.unreachable`."""
         if (missing := self._lookup.missing(name)) is not None:
-            return Mistake(ToolNotFoundError.code, *missing)
+            return PreflightError(ToolNotFoundError.code, *missing)
         if self._handler is None or (self._tools is not None and name not in self._tools):
-            return Mistake(ToolNotFoundError.code, f"Tool '{name}' was not found", self._meant(name))
+            return PreflightError(ToolNotFoundError.code, f"Tool '{name}' was not found", self._meant(name))
         if not self._may_call(name):
-            return Mistake(AccessDeniedError.code, f"Tool '{name}' is not among the allowed tools")
+            return PreflightError(AccessDeniedError.code, f"Tool '{name}' is not among the allowed tools")
         return None
 
     def _meant(self, name: str) -> str | None:
@@ -123,10 +125,10 @@ class HandlerBroker:
         near = " or ".join(f"'{other}'" for other in _near(name, [*(self._tools or ())]) if self._may_call(other))
         return f"Did you mean {near}?" if near else None
 
-    async def space(self, path: str) -> dict[str, object]:
+    async def namespace(self, path: str) -> dict[str, object]:
         """The namespaces of the listed tools; of tools that nobody has listed any. See `ToolBroker.space`."""
         if self._tools is not None:
-            return self._lookup.space(await self._namespaces(self._tools), path)
+            return self._lookup.namespace(await self._namespaces(self._tools), path)
         return {"near": []} if self._handler is None else {"members": {}, "listed": False}
 
     async def member(self, path: str, member: str) -> dict[str, object]:
@@ -134,16 +136,16 @@ class HandlerBroker:
         if self._tools is None:
             return {"tool": f"{path}:{member}" if path else member}
         spaces = await self._namespaces(self._tools)
-        return self._lookup.member(spaces, path, member, exists=member in self._tools).told()
+        return self._lookup.member(spaces, path, member, exists=member in self._tools).as_dict()
 
     async def _namespaces(self, tools: Mapping[str, Mapping[str, Any]]) -> Namespaces:
         if self._spaces is None:
             named = [(name, str(tool.get("appId") or "")) for name, tool in tools.items()]
-            self._spaces = await anyio.to_thread.run_sync(Namespaces.of, named)
+            self._spaces = await anyio.to_thread.run_sync(Namespaces.from_tools, named)
         return self._spaces
 
     async def _answer(
-        self, called: Called, handler: Callable[..., Any] | None, name: str, *arguments: dict[str, object]
+        self, called: CallKind, handler: Callable[..., Any] | None, name: str, *arguments: dict[str, object]
     ) -> str:
         # What a caller's own scripts have left is behind no rule about names.
         if called != "result" and is_meta_tool(name):

@@ -13,7 +13,7 @@ from typing import Any, Final, Self, cast
 import anyio
 import anyio.to_thread
 
-from codecall.envelopes import ExecutionResult, shown_of
+from codecall.envelopes import ExecutionResult, select_calls
 from codecall.errors import (
     CodeCallError,
     ExecutionAbortedError,
@@ -23,19 +23,19 @@ from codecall.errors import (
     WorkerError,
     WorkerPoolDisposedError,
     WorkerStartupError,
-    advise,
+    add_default_hint,
 )
-from codecall.jsonio.decode import context_json
+from codecall.jsonio.decode import encode_context
 from codecall.options import SECURITY_LEVELS, PoolOptions, Preset, SanitizationOptions, resolve_preset
-from codecall.redaction.masking import mask_inputs
-from codecall.redaction.patterns import Turns, clean_text, clean_value
+from codecall.redaction.masking import mask_call_inputs
+from codecall.redaction.patterns import ThreadedCleaner, clean_text, clean_value
 from codecall.sandbox import wire
-from codecall.sandbox.callbacks import HandlerBroker, ResourceHandler, ToolHandler
+from codecall.sandbox.callbacks import CallbackBroker, ResourceHandler, ToolHandler
 from codecall.sandbox.host.pool import WorkerPool
-from codecall.sandbox.host.queue import Need
-from codecall.sandbox.host.references import Allowance
-from codecall.sandbox.host.turns import Run
-from codecall.sandbox.interfaces import NOTHING, Services, ToolBroker
+from codecall.sandbox.host.queue import WorkerRequest
+from codecall.sandbox.host.references import ReferenceLimits
+from codecall.sandbox.host.turns import ScriptRun
+from codecall.sandbox.interfaces import NO_HOOKS, RunHooks, ToolBroker
 from codecall.sandbox.report import SandboxReport, kernel_facts
 
 # ----------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ _MOST_KEPT: Final = 64
 """Presets whose limits are kept ready."""
 
 
-class Limiting:
+class LimitsCache:
     """The limits of presets.
 
     Args:
@@ -59,7 +59,7 @@ class Limiting:
         self._max_kept_bytes = max_kept_bytes
         self._limits: dict[Preset, wire.Limits] = {}
 
-    def of(self, preset: Preset) -> wire.Limits:
+    def limits(self, preset: Preset) -> wire.Limits:
         """Those of one script."""
         if (limits := self._limits.get(preset)) is None:
             values = {name: getattr(preset, name) for name in wire.PRESET_FIELDS}
@@ -72,7 +72,7 @@ class Limiting:
         """What a worker makes ready for."""
         required = preset.require_jail
         return wire.Prepare(
-            limits=self.of(preset),
+            limits=self.limits(preset),
             runs=preset.worker_max_runs,
             cpu_seconds=math.ceil(preset.worker_max_runs * preset.timeout_ms / 1000) + SPARE_CPU_SECONDS,
             require_jail=sys.platform == "linux" if required == "on_linux" else required,
@@ -86,14 +86,14 @@ ABORT_S: Final = 1.0
 """Seconds scripts that are ended have to let go of what they wait for: a cancelled tool has a quarter of one."""
 
 
-class InFlight:
+class InFlightRuns:
     """What an enclave has begun and not ended."""
 
     __slots__ = ("_begun", "_none", "_runs")
 
     def __init__(self) -> None:
         self._begun = 0
-        self._runs: set[Run] = set()
+        self._runs: set[ScriptRun] = set()
         self._none: anyio.Event | None = None
 
     def __len__(self) -> int:
@@ -104,11 +104,11 @@ class InFlight:
         """One more; it waits for a worker."""
         self._begun += 1
 
-    def started(self, run: Run) -> None:
+    def started(self, run: ScriptRun) -> None:
         """It has got its worker."""
         self._runs.add(run)
 
-    def end(self, run: Run | None) -> None:
+    def end(self, run: ScriptRun | None) -> None:
         """One has ended; `run` if it had got a worker."""
         if run is not None:
             self._runs.discard(run)
@@ -130,7 +130,7 @@ class InFlight:
         return len(runs)
 
 
-async def drained(pool: WorkerPool, in_flight: InFlight, grace_s: float) -> int:
+async def drain_pool(pool: WorkerPool, in_flight: InFlightRuns, grace_s: float) -> int:
     """Wait for the scripts of a pool that takes no more, end those that run after `grace_s` seconds, and close it; how
     many had to be ended."""
     with anyio.move_on_after(grace_s):
@@ -187,7 +187,7 @@ class Enclave:
                 )
             preset = SECURITY_LEVELS[security_level]
         self._preset = _resolve(preset, overrides)
-        self._limiting = Limiting(max_kept_bytes)
+        self._limiting = LimitsCache(max_kept_bytes)
         self._sanitization = (
             sanitization
             if isinstance(sanitization, SanitizationOptions)
@@ -196,7 +196,7 @@ class Enclave:
         options = pool if isinstance(pool, PoolOptions) else PoolOptions.read(pool or {}, where="pool")
         self._prepare = self._limiting.prepare(self._preset)
         self._pool = WorkerPool(options, self._prepare)
-        self.in_flight = InFlight()
+        self.in_flight = InFlightRuns()
         """The scripts that have not ended."""
 
     @property
@@ -229,7 +229,7 @@ class Enclave:
             WorkerError: none can.
         """
         await self.start()
-        async with self._pool.checkout(Need(self._preset.memory_mb)) as worker:
+        async with self._pool.checkout(WorkerRequest(self._preset.memory_mb)) as worker:
             worker.retired = True  # it has an owner now, who is nobody
 
     async def aclose(self) -> None:
@@ -247,7 +247,7 @@ class Enclave:
             How many had to be ended.
         """
         self._pool.refuse()
-        return await drained(self._pool, self.in_flight, grace_s)
+        return await drain_pool(self._pool, self.in_flight, grace_s)
 
     async def sandbox_report(self) -> SandboxReport:
         """How the worker processes are held: every layer of their jail, and what the kernel says of one of them.
@@ -257,10 +257,10 @@ class Enclave:
         Raises:
             WorkerError: no worker can be had; with a preset that requires the whole jail the message names the layer.
         """
-        async with self._pool.checkout(Need(self._preset.memory_mb)) as worker:
+        async with self._pool.checkout(WorkerRequest(self._preset.memory_mb)) as worker:
             return SandboxReport(
                 platform=sys.platform,
-                fork_server=self._pool.maker.forks,
+                fork_server=self._pool.spawner.forks,
                 runs_per_worker=self._preset.worker_max_runs,
                 required=self._prepare.require_jail,
                 layers=tuple(worker.layers),
@@ -304,7 +304,7 @@ class Enclave:
             OptionsError: `config` is wrong.
             TypeError: `script` is not a string, or `context` is not JSON data.
         """
-        broker = HandlerBroker(
+        broker = CallbackBroker(
             tool_handler,
             tools,
             allowed_tools,
@@ -325,7 +325,7 @@ class Enclave:
         owner: str = "",
         coverage: bool = False,
         dry_run: bool = False,
-        services: Services = NOTHING,
+        hooks: RunHooks = NO_HOOKS,
     ) -> ExecutionResult:
         """Run one script with `broker` performing its calls. Never raises for what script or worker do.
 
@@ -344,36 +344,36 @@ class Enclave:
             raise TypeError(f"script: a string is needed, got {type(script).__name__}")
         chosen = preset or self._preset
         try:
-            start = wire.Start(script, self._limiting.of(chosen), context_json(context), dry_run, coverage)
+            start = wire.Start(script, self._limiting.limits(chosen), encode_context(context), dry_run, coverage)
             script.encode()
         except UnicodeEncodeError:
             hint = "It holds half of a surrogate pair: write the whole character, or its escape in a string."
             error = IllegalAccess("The script contains text that is not valid Unicode", kind="UnsafeSource", hint=hint)
             return ExecutionResult(error.status, error=error)
-        run: Run | None = None
+        run: ScriptRun | None = None
         self.in_flight.begin()
         try:
-            async with self._pool.checkout(Need(start.limits.memory_mb, owner)) as worker:
-                services.watch.running()
-                allowance = Allowance.of(chosen)
-                run = Run(worker, broker, start.limits, chosen.max_duration_ms, services, allowance)
+            async with self._pool.checkout(WorkerRequest(start.limits.memory_mb, owner)) as worker:
+                hooks.observer.on_started()
+                allowance = ReferenceLimits.from_preset(chosen)
+                run = ScriptRun(worker, broker, start.limits, chosen.max_duration_ms, hooks, allowance)
                 self.in_flight.started(run)
                 try:
                     result = await run.execute(start)
                 except CodeCallError:
                     worker.retired = True
                     raise
-            result = await run.put_away(result)
+            result = await run.store_oversized(result)
         except WorkerError as error:
             failure = self._disposed(error)
             result = ExecutionResult(failure.status, error=failure) if run is None else run.failed(failure)
         finally:
             self.in_flight.end(run)
         if coverage and run is not None:
-            result = replace(result, lines=run.ran.lines)
+            result = replace(result, lines=run.coverage.lines)
         if dry_run and isinstance(result.value, dict):
             told = cast("dict[str, object]", result.value)
-            cleaned = await Turns().of(clean_value, told["findings"], self._sanitization)
+            cleaned = await ThreadedCleaner().run(clean_value, told["findings"], self._sanitization)
             result = replace(result, value={**told, "findings": cleaned})
         return await self._cleaned(result)
 
@@ -384,14 +384,14 @@ class Enclave:
         return error
 
     async def _cleaned(self, result: ExecutionResult) -> ExecutionResult:
-        turns = Turns()
+        turns = ThreadedCleaner()
         if result.error is not None:
-            advise(result.error)
+            add_default_hint(result.error)
             await turns.clean_error(result.error, self._sanitization)
             if result.calls and self._sanitization.remove_file_paths:
-                await turns.of(mask_inputs, shown_of(result.calls))
+                await turns.run(mask_call_inputs, select_calls(result.calls))
         if result.warnings:
-            result = replace(result, warnings=await turns.of(self._cleaned_warnings, result.warnings))
+            result = replace(result, warnings=await turns.run(self._cleaned_warnings, result.warnings))
         return result
 
     def _cleaned_warnings(self, warnings: Sequence[str]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
-from codecall.envelopes import ExecutionResult, LargeResult, MadeCall
-from codecall.schema.partial import Mistake
+from codecall.envelopes import CallRecord, ExecutionResult, LargeResult
+from codecall.schema.partial import PreflightError
 
 # ----------------------------------------------------------------------------------------------------
 # The side of a broker that the sandbox sees. `calls/broker.py` implements it over FastMCP.
@@ -54,7 +54,7 @@ class ToolBroker(Protocol):
         """
         ...
 
-    async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
+    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
         """What is sure to be wrong with a call, found out before it is made and without making it; None where nothing
         is, and for a name that may not be called or is none.
 
@@ -64,7 +64,7 @@ class ToolBroker(Protocol):
         """
         ...
 
-    async def unreachable(self, name: str) -> Mistake | None:
+    async def check_reachable(self, name: str) -> PreflightError | None:
         """Why no call of that name would reach a tool; None where it would."""
         ...
 
@@ -72,7 +72,7 @@ class ToolBroker(Protocol):
         """What `getTool(name)` sees: name, description, inputSchema, outputSchema; None when it may not be called."""
         ...
 
-    async def space(self, path: str) -> dict[str, object]:
+    async def namespace(self, path: str) -> dict[str, object]:
         """Whether there is a namespace: `{"members": {"list": "users:list", …}}` with the first members and the tools
         they stand for, and `"listed": false` where any member would do. Else `{"near": [namespaces], "tools": [names]}`
         with what may have been meant, and what begins so all the same.
@@ -101,42 +101,42 @@ R = TypeVar("R")
 
 logger = logging.getLogger("codecall")
 
-Ending: TypeAlias = Callable[["str | None"], None]
+OnCallEnd: TypeAlias = Callable[["str | None"], None]
 """Told that a call has ended: the JSON text of its value, or None of one that failed or was given up, of which
-`MadeCall` says more."""
+`CallRecord` says more."""
 
 
-class RunWatch(Protocol):
+class RunObserver(Protocol):
     """Sees one run. Nothing of it may block or take long, since the run waits meanwhile; what it raises is logged, and
     the run goes on."""
 
-    def waiting(self) -> None:
+    def on_queued(self) -> None:
         """The run begins: it waits for a worker."""
         ...
 
-    def running(self) -> None:
+    def on_started(self) -> None:
         """It has a worker, and is about to start."""
         ...
 
-    def checked(self, validation_ms: float) -> None:
+    def on_validated(self, validation_ms: float) -> None:
         """The script has been validated, which took so long by what its worker says; once, and not where the worker
         never said anything."""
         ...
 
-    def said(self, lines: Sequence[str]) -> None:
+    def on_console(self, lines: Sequence[str]) -> None:
         """Console lines."""
         ...
 
-    def calling(self, made: MadeCall, text: str) -> Ending | None:
+    def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:
         """A call starts; `text` is its input as JSON. What is returned is called at its end, in the same task."""
         ...
 
-    def ended(self, result: ExecutionResult) -> None:
+    def on_finished(self, result: ExecutionResult) -> None:
         """The run has ended, with the result its caller gets; also where it never got a worker. Not told of a run that
         was cancelled."""
         ...
 
-    def cancelled(self) -> None:
+    def on_cancelled(self) -> None:
         """The run was cancelled; nobody gets a result."""
         ...
 
@@ -144,7 +144,7 @@ class RunWatch(Protocol):
 class CallMemory(Protocol):
     """Remembers the calls of runs, so that a later run need not make them again."""
 
-    async def recall(self, made: MadeCall, text: str) -> str | None:
+    async def recall(self, record: CallRecord, input_json: str) -> str | None:
         """The JSON text of the value this call had in an earlier run; None to make it. `text` is its input as JSON.
 
         Raises:
@@ -153,12 +153,12 @@ class CallMemory(Protocol):
         """
         ...
 
-    async def keep(self, made: MadeCall, text: str, value: str | None) -> None:
+    async def keep(self, record: CallRecord, input_json: str, value: str | None) -> None:
         """A call has ended, with this value as JSON text, or failed. Must not fail: what cannot be kept is logged."""
         ...
 
 
-class ResultVault(Protocol):
+class ResultStorage(Protocol):
     """Keeps the results of one caller's scripts that are too large for an answer, and gives them to later ones."""
 
     async def keep(self, text: str, size: int) -> LargeResult:
@@ -183,39 +183,41 @@ class ResultVault(Protocol):
         ...
 
 
-class Watches:
+class ObserverGroup:
     """Any number of watches as one that never raises."""
 
     __slots__ = ("_watches",)
 
-    def __init__(self, watches: Sequence[RunWatch] = ()) -> None:
+    def __init__(self, watches: Sequence[RunObserver] = ()) -> None:
         self._watches = tuple(watches)
 
-    def waiting(self) -> None:
-        """See `RunWatch.waiting`."""
+    def on_queued(self) -> None:
+        """See `RunObserver.waiting`."""
         for watch in self._watches:
-            _told(watch.waiting)
+            _told(watch.on_queued)
 
-    def running(self) -> None:
-        """See `RunWatch.running`."""
+    def on_started(self) -> None:
+        """See `RunObserver.running`."""
         for watch in self._watches:
-            _told(watch.running)
+            _told(watch.on_started)
 
-    def checked(self, validation_ms: float) -> None:
-        """See `RunWatch.checked`."""
+    def on_validated(self, validation_ms: float) -> None:
+        """See `RunObserver.checked`."""
         for watch in self._watches:
-            _told(watch.checked, validation_ms)
+            _told(watch.on_validated, validation_ms)
 
-    def said(self, lines: Sequence[str]) -> None:
-        """See `RunWatch.said`."""
+    def on_console(self, lines: Sequence[str]) -> None:
+        """See `RunObserver.said`."""
         for watch in self._watches:
-            _told(watch.said, lines)
+            _told(watch.on_console, lines)
 
-    def calling(self, made: MadeCall, text: str) -> Ending | None:
-        """See `RunWatch.calling`."""
+    def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:
+        """See `RunObserver.calling`."""
         if not self._watches:
             return None
-        endings = [ending for watch in self._watches if (ending := _told(watch.calling, made, text)) is not None]
+        endings = [
+            ending for watch in self._watches if (ending := _told(watch.on_call, record, input_json)) is not None
+        ]
 
         def end(value: str | None) -> None:
             for ending in reversed(endings):
@@ -223,43 +225,43 @@ class Watches:
 
         return end if endings else None
 
-    def ended(self, result: ExecutionResult) -> None:
-        """See `RunWatch.ended`."""
+    def on_finished(self, result: ExecutionResult) -> None:
+        """See `RunObserver.ended`."""
         for watch in self._watches:
-            _told(watch.ended, result)
+            _told(watch.on_finished, result)
 
-    def cancelled(self) -> None:
-        """See `RunWatch.cancelled`."""
+    def on_cancelled(self) -> None:
+        """See `RunObserver.cancelled`."""
         for watch in self._watches:
-            _told(watch.cancelled)
+            _told(watch.on_cancelled)
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class RunHooks:
     """What one run is given."""
 
     run_id: str = ""
     """Names it."""
-    watch: Watches = field(default_factory=Watches)
+    observer: ObserverGroup = field(default_factory=ObserverGroup)
     """Who sees it."""
     memory: CallMemory | None = None
     """What remembers its calls."""
-    results: ResultVault | None = None
+    results: ResultStorage | None = None
     """What keeps results that are too large, its own and those before it; None: they fail with OUTPUT_LIMIT."""
 
-    async def attend(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
+    async def observe(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
         """The result of `run`, which was given these services, under its name, seen from beginning to end."""
-        self.watch.waiting()
+        self.observer.on_queued()
         try:
             result = replace(await run, run_id=self.run_id)
         except BaseException:
-            self.watch.cancelled()
+            self.observer.on_cancelled()
             raise
-        self.watch.ended(result)
+        self.observer.on_finished(result)
         return result
 
 
-NOTHING = Services()
+NO_HOOKS = RunHooks()
 """For a run that has no name, that nobody sees and nothing remembers."""
 
 

@@ -228,7 +228,7 @@ FindingKind = Literal[
 """Why it is not AgentScript."""
 
 
-class Found(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class WireFinding(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Something in a script that keeps it from running."""
 
     code: FindingCode
@@ -239,7 +239,7 @@ class Found(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     hint: _Text | None
 
 
-class Named(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class NamedCall(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A call with a literal for its name."""
 
     kind: Literal["tool", "resource", "prompt", "result"]
@@ -259,8 +259,8 @@ class Loop(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a script is made of: what a dry run gives, as JSON text, in place of a result."""
 
-    findings: Annotated[list[Found], msgspec.Meta(max_length=200)]
-    calls: Annotated[list[Named], msgspec.Meta(max_length=MAX_LISTED)]
+    findings: Annotated[list[WireFinding], msgspec.Meta(max_length=200)]
+    calls: Annotated[list[NamedCall], msgspec.Meta(max_length=MAX_LISTED)]
     loops: Annotated[list[Loop], msgspec.Meta(max_length=MAX_LISTED)]
     computed: bool
     """Whether there are calls whose names are no literals."""
@@ -415,12 +415,12 @@ def pack(message: ServerMessage | WorkerMessage) -> bytes:
 # ----------------------------------------------------------------------------------------------------
 # The fork server's line, which carries no word of a script, and what became of a worker.
 
-FATE = struct.Struct(">ci")
+EXIT_RECORD = struct.Struct(">ci")
 """What became of a worker: one of the marks below and a number."""
 
-BORN = b"B"
+SPAWNED = b"B"
 """The number is the process id."""
-STILLBORN = b"S"
+SPAWN_FAILED = b"S"
 """There is no process; the number is the reason, as in errno.h."""
-DIED = b"D"
+EXITED = b"D"
 """The number is the exit status; negative for a signal."""

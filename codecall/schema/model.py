@@ -24,7 +24,7 @@ _NOWHERE: Final = object()
 _KEYWORDS: Final = frozenset({"properties", "items", "additionalProperties", "anyOf", "oneOf", "allOf", "prefixItems"})
 
 
-def pointed(reference: object, root: object) -> tuple[str, object] | None:
+def resolve_pointer(reference: object, root: object) -> tuple[str, object] | None:
     """The place that `reference` names and what is there; None for anything else than a place within `root`.
 
     Names of equal places are equal, however they are spelled. Anchors and other documents are not looked up.
@@ -49,17 +49,17 @@ def _step(target: object, step: str) -> object:
     elif isinstance(target, list) and re.fullmatch(r"0|[1-9][0-9]{0,8}", step):
         items = cast("Sequence[object]", target)
         found = items[int(step)] if int(step) < len(items) else _NOWHERE
-    if isinstance(found, Mapping) and is_document(cast("Mapping[str, object]", found)):
+    if isinstance(found, Mapping) and is_embedded_document(cast("Mapping[str, object]", found)):
         return _NOWHERE
     return cast("object", found)
 
 
-def is_document(schema: Mapping[str, object]) -> bool:
+def is_embedded_document(schema: Mapping[str, object]) -> bool:
     """Whether a schema within another is a document of its own, whose references start at itself."""
     return any(isinstance(name := schema.get(key), str) and not name.startswith("#") for key in ("$id", "id"))
 
 
-def title_of(place: str) -> str:
+def definition_title(place: str) -> str:
     """What to call the definition at a place: the last step that is a name."""
     steps = [step for step in place.split("/") if step and not step.isdigit() and step not in _KEYWORDS]
     return steps[-1] if steps else "Root"
@@ -76,7 +76,7 @@ MAX_PROPERTIES = 40
 """Required properties of one object that are read."""
 
 
-class Schema:
+class SchemaNode:
     """One JSON Schema with its document, so that local references resolve."""
 
     __slots__ = ("body", "root")
@@ -85,9 +85,9 @@ class Schema:
         self.root: JsonObject = body if root is None else root
         self.body = _resolved(body, self.root)
 
-    def at(self, body: object) -> Schema:
+    def at(self, body: object) -> SchemaNode:
         """A part of this schema's document; what is no schema object allows everything."""
-        return Schema(cast(JsonObject, body) if isinstance(body, Mapping) else {}, self.root)
+        return SchemaNode(cast(JsonObject, body) if isinstance(body, Mapping) else {}, self.root)
 
     @property
     def kind(self) -> str:
@@ -104,13 +104,13 @@ class Schema:
         return "array" if "items" in self.body or "prefixItems" in self.body else ""
 
     @property
-    def properties(self) -> dict[str, Schema]:
+    def properties(self) -> dict[str, SchemaNode]:
         """The properties of an object that a script may name, in their order."""
         found = self.body.get("properties")
         if not isinstance(found, Mapping):
             return {}
         properties = cast(Mapping[object, object], found)
-        return {name: self.at(body) for name, body in properties.items() if isinstance(name, str) and speakable(name)}
+        return {name: self.at(body) for name, body in properties.items() if isinstance(name, str) and is_nameable(name)}
 
     @property
     def required(self) -> list[str]:
@@ -118,11 +118,11 @@ class Schema:
         found = self.body.get("required")
         if not isinstance(found, list):
             return []
-        names = (name for name in cast(list[object], found) if isinstance(name, str) and speakable(name))
+        names = (name for name in cast(list[object], found) if isinstance(name, str) and is_nameable(name))
         return list(dict.fromkeys(names))[:MAX_PROPERTIES]
 
     @property
-    def items(self) -> Schema:
+    def items(self) -> SchemaNode:
         """The schema of an array's items."""
         return self.at(self.body.get("items"))
 
@@ -144,7 +144,7 @@ class Schema:
         return number if isfinite(number) else None
 
 
-def speakable(name: str) -> bool:
+def is_nameable(name: str) -> bool:
     """Whether a script may use `name` as a property name."""
     return name not in NEVER_NAMES and not name.startswith(tuple(PREFIXES))
 
@@ -172,7 +172,7 @@ def _resolved(body: JsonObject, root: JsonObject) -> JsonObject:
 
 
 def _pointed(reference: str, root: JsonObject) -> JsonObject:
-    found = pointed(reference, root)
+    found = resolve_pointer(reference, root)
     return cast(JsonObject, found[1]) if found is not None and isinstance(found[1], Mapping) else {}
 
 
@@ -208,7 +208,7 @@ _REMARKS = frozenset({"$schema", "title", "description", "default", "x-fastmcp-w
 """Keywords that say nothing of a value's form."""
 
 
-def says_nothing(schema: JsonObject | None, depth: int = 3) -> bool:
+def is_uninformative(schema: JsonObject | None, depth: int = 3) -> bool:
     """Whether a tool's output schema leaves its form open: there is none, or it allows any object, or a list of such.
 
     That is what a Python function declares that returns `dict` or `list[dict]`. Nested further than `depth` counts as
@@ -222,6 +222,6 @@ def says_nothing(schema: JsonObject | None, depth: int = 3) -> bool:
         return rest.pop("additionalProperties", True) in (True, {}) and rest.pop("properties", {}) == {} and not rest
     if kind == "array":
         items = rest.pop("items", {})
-        inner = isinstance(items, Mapping) and depth > 0 and says_nothing(cast(JsonObject, items), depth - 1)
+        inner = isinstance(items, Mapping) and depth > 0 and is_uninformative(cast(JsonObject, items), depth - 1)
         return inner and not rest
     return kind is None and not rest

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple, cast
 
-from codecall.schema.partial import Gap, Partial, Path, Some
+from codecall.schema.partial import JsonPath, PartialArray, PartialObject, Unknown
 
 # ----------------------------------------------------------------------------------------------------
 # What is wrong with a tool's input by its JSON Schema, said so that a model can mend it: each bad field, and the valid
@@ -41,7 +41,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 """What a decoded JSON value of each JSON Schema type is in Python."""
 
 
-def mismatches(arguments: Mapping[str, object], schema: JsonObject) -> list[Problem]:
+def shallow_problems(arguments: Mapping[str, object], schema: JsonObject) -> list[Problem]:
     """How `arguments` plainly disagree with `schema` at the top level: missing, unknown, of another type, not a choice.
 
     A shallow check on purpose. It explains a failure that has happened; it never refuses a call.
@@ -59,16 +59,18 @@ def mismatches(arguments: Mapping[str, object], schema: JsonObject) -> list[Prob
             found.append((name, "Not one of the allowed values"))
         elif not _has_type(value, field.get("type")):
             found.append((name, "Wrong type"))
-    return with_rest([problem([name], message, schema) for name, message in found[:MAX_FIELDS]], len(found))
+    return add_overflow_note(
+        [make_problem([name], message, schema) for name, message in found[:MAX_FIELDS]], len(found)
+    )
 
 
-def explain(name: str, problems: Sequence[Problem], schema: JsonObject) -> str:
+def invalid_input_message(name: str, problems: Sequence[Problem], schema: JsonObject) -> str:
     """The message of INVALID_INPUT: each bad field, then the valid parameters."""
     said = "; ".join(_sentence(problem) for problem in problems) or "the tool refused it"
-    return f"Invalid input for '{name}': {said}. {parameters(schema)}"
+    return f"Invalid input for '{name}': {said}. {describe_parameters(schema)}"
 
 
-def parameters(schema: JsonObject) -> str:
+def describe_parameters(schema: JsonObject) -> str:
     """The parameters of a tool in one line: `*` for required, types or the choices of enumerations in brackets."""
     properties = _object(schema.get("properties"))
     if not properties:
@@ -98,14 +100,14 @@ def _sentence(problem: Problem) -> str:
     return f"{said} (expected {expected})" if expected else said
 
 
-def with_rest(problems: list[Problem], total: int) -> list[Problem]:
+def add_overflow_note(problems: list[Problem], total: int) -> list[Problem]:
     """The problems told of `total`, with a last one for the rest."""
     if total > len(problems):
         problems.append({"field": "…", "message": f"and {total - len(problems)} more bad fields"})
     return problems
 
 
-def problem(path: Sequence[str], message: str, schema: JsonObject) -> Problem:
+def make_problem(path: Sequence[str], message: str, schema: JsonObject) -> Problem:
     """What is wrong with the field at `path`, and what `schema` expects there."""
     told = {"field": ".".join(path) or "input", "message": message}
     if near := _meant(path, schema):
@@ -242,10 +244,10 @@ _SCALARS: Final = frozenset({"string", "number", "integer", "boolean", "null"})
 _TYPES: Final = _SCALARS | {"object", "array"}
 
 
-class Breach(NamedTuple):
+class Violation(NamedTuple):
     """One thing that is wrong."""
 
-    path: Path
+    path: JsonPath
     message: str
 
 
@@ -253,15 +255,15 @@ class _EnoughError(Exception):
     """`MAX_STEPS` have been taken."""
 
 
-def missing(known: Mapping[str, object], schema: JsonObject) -> list[Breach]:
+def find_missing(known: Mapping[str, object], schema: JsonObject) -> list[Violation]:
     """The required parameters that are left out of an input."""
     properties = schema.get("properties")
-    if isinstance(known, Partial) or not schema.keys() <= _PLAIN or not isinstance(properties, dict):
+    if isinstance(known, PartialObject) or not schema.keys() <= _PLAIN or not isinstance(properties, dict):
         return []
     return list(_missing(known, schema, ())) if known.keys() <= cast("JsonObject", properties).keys() else []
 
 
-def breaches(known: Mapping[str, object], schema: JsonObject) -> list[Breach]:
+def find_violations(known: Mapping[str, object], schema: JsonObject) -> list[Violation]:
     """All that is sure to be wrong with an input."""
     try:
         return list(_Reader(schema).read(known, schema, ()))
@@ -269,10 +271,10 @@ def breaches(known: Mapping[str, object], schema: JsonObject) -> list[Breach]:
         return []
 
 
-def problems(found: Sequence[Breach], schema: JsonObject) -> list[Problem]:
+def violation_problems(found: Sequence[Violation], schema: JsonObject) -> list[Problem]:
     """What was found, as an error tells it."""
-    told = [problem([str(part) for part in path], message, schema) for path, message in found[:MAX_FIELDS]]
-    return with_rest(told, len(found))
+    told = [make_problem([str(part) for part in path], message, schema) for path, message in found[:MAX_FIELDS]]
+    return add_overflow_note(told, len(found))
 
 
 class _Reader:
@@ -282,39 +284,39 @@ class _Reader:
         self._root = root
         self._left = MAX_STEPS
 
-    def read(self, value: object, schema: object, path: Path) -> Iterator[Breach]:
+    def read(self, value: object, schema: object, path: JsonPath) -> Iterator[Violation]:
         """What is wrong with `value`, which should fit `schema`."""
         self._left -= 1
         if self._left < 0:
             raise _EnoughError
         place = self._plain(schema)
-        if place is None or isinstance(value, Gap):
+        if place is None or isinstance(value, Unknown):
             return
         branches = place.get("anyOf")
         if isinstance(branches, list):
             every = [next(self.read(value, branch, path), None) for branch in cast("list[object]", branches)]
             if every and None not in every:
-                yield Breach(path, "Fits none of the forms this may have")
+                yield Violation(path, "Fits none of the forms this may have")
             return
         if _is_wrong_type(value, place):
-            yield Breach(path, "Wrong type")
+            yield Violation(path, "Wrong type")
         elif _is_no_choice(value, place):
-            yield Breach(path, "Not one of the allowed values")
+            yield Violation(path, "Not one of the allowed values")
         elif isinstance(value, dict):
             yield from self._members(cast("dict[str, object]", value), place, path)
         elif isinstance(value, list):
             for at, item in enumerate(cast("list[object]", value)):
-                yield from self.read(item, place.get("items"), path if isinstance(value, Some) else (*path, at))
+                yield from self.read(item, place.get("items"), path if isinstance(value, PartialArray) else (*path, at))
 
-    def _members(self, value: Mapping[str, object], place: JsonObject, path: Path) -> Iterator[Breach]:
+    def _members(self, value: Mapping[str, object], place: JsonObject, path: JsonPath) -> Iterator[Violation]:
         properties = _properties(place)
-        if not isinstance(value, Partial):
+        if not isinstance(value, PartialObject):
             yield from _missing(value, place, path)
         for key, member in value.items():
             if key in properties:
                 yield from self.read(member, properties[key], (*path, key))
-            elif place.get("additionalProperties") is False and member is not Gap.PERHAPS:
-                yield Breach((*path, key), "Unknown parameter")
+            elif place.get("additionalProperties") is False and member is not Unknown.MAYBE_ABSENT:
+                yield Violation((*path, key), "Unknown parameter")
 
     def _plain(self, schema: object) -> JsonObject | None:
         """`schema` without `$ref`; None where it is more than this can read."""
@@ -328,7 +330,7 @@ class _Reader:
         return None
 
 
-def _missing(value: Mapping[str, object], place: JsonObject, path: Path) -> Iterator[Breach]:
+def _missing(value: Mapping[str, object], place: JsonObject, path: JsonPath) -> Iterator[Violation]:
     properties = _properties(place)
     required = place.get("required")
     closed = place.get("additionalProperties") is False
@@ -337,7 +339,7 @@ def _missing(value: Mapping[str, object], place: JsonObject, path: Path) -> Iter
         return
     for name in cast("list[object]", required):
         if isinstance(name, str) and name not in value and not _has_default(properties.get(name)):
-            yield Breach((*path, name), "Field required")
+            yield Violation((*path, name), "Field required")
 
 
 def _properties(place: JsonObject) -> JsonObject:

@@ -32,7 +32,7 @@ WATCH_AFTER_S: Final = 1.0
 nothing more."""
 
 
-async def unless_abandoned(context: Context, run: Awaitable[ExecutionResult]) -> ExecutionResult:
+async def run_while_connected(context: Context, run: Awaitable[ExecutionResult]) -> ExecutionResult:
     """The result of `run`, which is cancelled when the client of `context` has gone and nobody can get it any more."""
     receive = _waiting_for_answer(context)
     if receive is None:

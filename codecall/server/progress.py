@@ -32,28 +32,28 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from codecall.envelopes import ExecutionResult, MadeCall
+from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.fastmcp_errors import log_unexpected
 from codecall.options import ProgressOptions
-from codecall.patterns import shown
+from codecall.patterns import display_name
 from codecall.redaction.patterns import well_formed
-from codecall.sandbox.interfaces import Ending
+from codecall.sandbox.interfaces import OnCallEnd
 
 # ----------------------------------------------------------------------------------------------------
 # What the client of a request asked to hear while it waits, and how it is told.
 
-LEVEL: Final[LoggingLevel] = "info"
+CONSOLE_LEVEL: Final[LoggingLevel] = "info"
 """Level of console lines; which method of `console` wrote one is not known."""
 
 _LEVELS: Final = cast("tuple[LoggingLevel, ...]", get_args(LoggingLevel))
 _NO_SESSION: Final = "__no_session__"
 
-Hear: TypeAlias = Callable[[float, "float | None", "str | None"], None]
+OnProgress: TypeAlias = Callable[[float, "float | None", "str | None"], None]
 """Told what a tool reports of itself: progress, total, message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ClientChannel:
     """The client of one request, or those who ask after a background task."""
 
     context: Context
@@ -64,25 +64,25 @@ class Listener:
     lines: bool
     """Whether console lines were."""
 
-    async def tell_progress(self, progress: float, message: str) -> None:
+    async def send_progress(self, progress: float, message: str) -> None:
         """Send progress; there is no total."""
         if self.request is not None:
             await self.request.session.report_progress(progress, None, message)
         else:
             await self.context.report_progress(progress, None, message)
 
-    async def tell_line(self, line: str, run_id: str) -> None:
+    async def send_console_line(self, line: str, run_id: str) -> None:
         """Send one console line, in the form in which FastMCP sends logs."""
         if self.request is None:
             return
         data = {"msg": well_formed(line), "extra": {"runId": run_id}}
-        params = LoggingMessageNotificationParams(level=LEVEL, logger="codecall.console", data=data)
+        params = LoggingMessageNotificationParams(level=CONSOLE_LEVEL, logger="codecall.console", data=data)
         # With the request, since on 2026-07-28 connections there is no other way to the client.
         request_id = self.request.request_id or ""
         await self.request.session.send_notification(LoggingMessageNotification(params=params), request_id)
 
     @contextlib.contextmanager
-    def overhearing(self, hear: Hear) -> Generator[None]:
+    def intercept_progress(self, hear: OnProgress) -> Generator[None]:
         """Within this context what tools report under the token of the request goes to `hear`.
 
         A client may take progress for broken that does not rise, and each tool begins at its own zero.
@@ -91,7 +91,7 @@ class Listener:
         if self.request is None or token is None:
             yield
             return
-        session = _Overheard(self.request.session, token, hear)
+        session = _ProgressInterceptor(self.request.session, token, hear)
         before = fastmcp_request_ctx.set(replace(self.request, session=session))
         try:
             yield
@@ -99,21 +99,21 @@ class Listener:
             fastmcp_request_ctx.reset(before)
 
 
-def listener_of(context: Context) -> Listener | None:
+def channel_from_context(context: Context) -> ClientChannel | None:
     """Who hears of the request of `context`; None where nobody asked."""
     if context.is_background_task:
-        return Listener(context, None, progress=True, lines=False)
+        return ClientChannel(context, None, progress=True, lines=False)
     request = context.request_context
     if request is None:
         return None
     progress, lines = _token(request) is not None, _lines_asked(context, request)
-    return Listener(context, request, progress=progress, lines=lines) if progress or lines else None
+    return ClientChannel(context, request, progress=progress, lines=lines) if progress or lines else None
 
 
-class _Overheard(ServerSession):
+class _ProgressInterceptor(ServerSession):
     """The session of a request, but for the progress that is reported under its token."""
 
-    def __init__(self, session: ServerSession, token: ProgressToken, hear: Hear) -> None:
+    def __init__(self, session: ServerSession, token: ProgressToken, hear: OnProgress) -> None:
         vars(self).update(vars(session))
         self._token = token
         self._hear = hear
@@ -154,7 +154,7 @@ def _lines_asked(context: Context, request: FastMCPRequestContext) -> bool:
 
 def _covers(level: object) -> bool:
     """Whether who asked for `level` gets console lines."""
-    return level in _LEVELS[: _LEVELS.index(LEVEL) + 1]
+    return level in _LEVELS[: _LEVELS.index(CONSOLE_LEVEL) + 1]
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -179,28 +179,28 @@ class _Call:
     __slots__ = ("_name", "text")
 
     def __init__(self, name: str) -> None:
-        self._name = shown(name)
+        self._name = display_name(name)
         self.text = self._name
         """Its name, and what its tool has reported last."""
 
     def hear(self, progress: float, total: float | None, message: str | None) -> None:
         """The tool reports on itself."""
         share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-        self.text = f"{self._name} ({share}: {shown(message)})" if message else f"{self._name} ({share})"
+        self.text = f"{self._name} ({share}: {display_name(message)})" if message else f"{self._name} ({share})"
 
 
 _call: Final[contextvars.ContextVar[_Call | None]] = contextvars.ContextVar("codecall_call", default=None)
 """The call this task makes. What a tool starts takes it along."""
 
 
-def progress_of(options: ProgressOptions, context: Context, run_id: str) -> Progress | None:
+def progress_from_context(options: ProgressOptions, context: Context, run_id: str) -> ProgressNotifier | None:
     """What tells the client of `context` of its run; None where it asked for nothing, or the option is off."""
-    listener = listener_of(context) if options.enabled else None
-    return Progress(listener, options.heartbeat_s, run_id) if listener is not None else None
+    listener = channel_from_context(context) if options.enabled else None
+    return ProgressNotifier(listener, options.heartbeat_s, run_id) if listener is not None else None
 
 
-class Progress:
-    """A `RunWatch` that tells a client. To be entered before the run begins, and left in the same task.
+class ProgressNotifier:
+    """A `RunObserver` that tells a client. To be entered before the run begins, and left in the same task.
 
     Args:
         listener: The client.
@@ -208,7 +208,7 @@ class Progress:
         run_id: Names the run in console lines.
     """
 
-    def __init__(self, listener: Listener, heartbeat_s: float, run_id: str) -> None:
+    def __init__(self, listener: ClientChannel, heartbeat_s: float, run_id: str) -> None:
         self._listener = listener
         self._heartbeat_s = heartbeat_s
         self._run_id = run_id
@@ -218,7 +218,7 @@ class Progress:
         self._running: dict[_Call, None] = {}
         """The one that was last heard of is the last."""
         self._lines: deque[str] = deque()
-        self._rising = Rising()
+        self._rising = RisingProgress()
         self._news = asyncio.Event()
         self._over = asyncio.Event()
         self._gone = False
@@ -230,27 +230,27 @@ class Progress:
 
     # ---------------------------------------------------------------------------------------------- what happens
 
-    def waiting(self) -> None:
-        """See `RunWatch.waiting`."""
+    def on_queued(self) -> None:
+        """See `RunObserver.waiting`."""
 
-    def running(self) -> None:
-        """See `RunWatch.running`."""
+    def on_started(self) -> None:
+        """See `RunObserver.running`."""
         self._waits = False
         self._news.set()
         self._begin_in(INTERVAL_S)
 
-    def checked(self, validation_ms: float) -> None:
-        """See `RunWatch.checked`."""
+    def on_validated(self, validation_ms: float) -> None:
+        """See `RunObserver.checked`."""
 
-    def said(self, lines: Sequence[str]) -> None:
-        """See `RunWatch.said`."""
+    def on_console(self, lines: Sequence[str]) -> None:
+        """See `RunObserver.said`."""
         if self._listener.lines and not self._gone:
             self._lines.extend(lines)
             self._news.set()
 
-    def calling(self, made: MadeCall, text: str) -> Ending | None:  # noqa: ARG002
-        """See `RunWatch.calling`."""
-        call = _Call(made.name)
+    def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:  # noqa: ARG002
+        """See `RunObserver.calling`."""
+        call = _Call(record.name)
         before = _call.set(call)
         self._running[call] = None
         self._news.set()
@@ -263,11 +263,11 @@ class Progress:
 
         return ended
 
-    def ended(self, result: ExecutionResult) -> None:
-        """See `RunWatch.ended`."""
+    def on_finished(self, result: ExecutionResult) -> None:
+        """See `RunObserver.ended`."""
 
-    def cancelled(self) -> None:
-        """See `RunWatch.cancelled`."""
+    def on_cancelled(self) -> None:
+        """See `RunObserver.cancelled`."""
 
     def _heard(self, progress: float, total: float | None, message: str | None) -> None:
         """A tool reports on itself; one that has ended is not listened to."""
@@ -281,7 +281,7 @@ class Progress:
     # --------------------------------------------------------------------------------------------------- sending
 
     async def __aenter__(self) -> Self:
-        self._within.enter_context(self._listener.overhearing(self._heard))
+        self._within.enter_context(self._listener.intercept_progress(self._heard))
         self._begin_in(max(INTERVAL_S, self._heartbeat_s))
         return self
 
@@ -333,7 +333,7 @@ class Progress:
             while not self._over.is_set():
                 await self._tell_lines()
                 if self._listener.progress and not self._over.is_set():
-                    await self._listener.tell_progress(self._rising.next(self._done), self._message())
+                    await self._listener.send_progress(self._rising.next(self._done), self._message())
                 await _within(INTERVAL_S, self._over)
                 quiet = max(0.0, self._heartbeat_s - INTERVAL_S) if self._listener.progress else None
                 await _within(quiet, self._news)
@@ -347,7 +347,7 @@ class Progress:
 
     async def _tell_lines(self) -> None:
         while self._lines:
-            await self._listener.tell_line(self._lines[0], self._run_id)
+            await self._listener.send_console_line(self._lines[0], self._run_id)
             self._lines.popleft()
 
     def _message(self) -> str:
@@ -362,7 +362,7 @@ class Progress:
         return f"{done}, now {current}{f' and {more} more' if more else ''}, {said}"
 
 
-class Rising:
+class RisingProgress:
     """Numbers for progress, each of which has to be more than the one before, though nothing may have been done."""
 
     def __init__(self) -> None:

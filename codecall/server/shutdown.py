@@ -4,7 +4,8 @@ have happened without CodeCall.
 That order matters: an HTTP server that is told to stop cuts off its event streams within half a second, and a process
 that speaks over stdio has no handler at all and is gone at once.
 
-The signal belongs to the process, so all plugins in it share one `Termination`. It works on the main thread alone, as
+The signal belongs to the process, so all plugins in it share one `ShutdownSignals`. It works on the main thread
+alone, as
 signals do. What is put before a handler (`_Link`) calls that handler later; a second SIGTERM calls it at once. Handlers
 that event loops keep for themselves (`loop.add_signal_handler`) cannot be held up; they run beside the grace.
 """
@@ -21,45 +22,45 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, TypeAlias, TypeVar
 
-from codecall.concurrency import within
+from codecall.concurrency import with_timeout
 
 logger = logging.getLogger("codecall")
 
 ANSWERS_S: Final = 0.25
 """Seconds the answers of the last scripts have to leave the process before what comes next closes connections."""
 
-LAST_S: Final = 5.0
+EXIT_TIMEOUT_S: Final = 5.0
 """Seconds a process that the signal itself does not end has to end in some other way."""
 
-LONGER_S: Final = 10.0
+EXTRA_GRACE_S: Final = 10.0
 """Seconds beyond their grace in which scripts must have been ended and records written; then what comes next comes."""
 
 T = TypeVar("T")
 
-Stop: TypeAlias = Callable[[], Awaitable[bool]]
+DrainCallback: TypeAlias = Callable[[], Awaitable[bool]]
 """Drains a plugin; whether there was anybody to get an answer."""
 
 
-async def in_time(grace_s: float, stopping: Coroutine[Any, Any, T]) -> T:
-    """What `stopping` gives, which has no more than `grace_s` and `LONGER_S` for it.
+async def within_grace(grace_s: float, stopping: Coroutine[Any, Any, T]) -> T:
+    """What `stopping` gives, which has no more than `grace_s` and `EXTRA_GRACE_S` for it.
 
     Raises:
         TimeoutError: it took longer, whatever held it up.
     """
-    return await within(grace_s + LONGER_S, stopping)
+    return await with_timeout(grace_s + EXTRA_GRACE_S, stopping)
 
 
-class Termination:
+class ShutdownSignals:
     """The SIGTERM of this process."""
 
     def __init__(self) -> None:
-        self._stops: dict[object, tuple[asyncio.AbstractEventLoop, Stop]] = {}
+        self._stops: dict[object, tuple[asyncio.AbstractEventLoop, DrainCallback]] = {}
         self._links: list[_Link] = []
         self._received: _Link | None = None
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
-    def watched(self, stop: Stop | None) -> Generator[None]:
+    def drain_first(self, stop: DrainCallback | None) -> Generator[None]:
         """Within this a SIGTERM calls `stop` first, if there is one. Does nothing on other threads than the main one,
         and where SIGTERM is ignored or belongs to somebody who does not use Python."""
         if stop is None or not self._chain():
@@ -74,7 +75,7 @@ class Termination:
             if not self._stops:
                 self._end()
 
-    def go_first(self) -> None:
+    def move_to_front(self) -> None:
         """Come before handlers that have been set since: an HTTP server sets its own when its lifespan has begun."""
         if self._stops:
             self._chain()
@@ -127,7 +128,7 @@ class Termination:
         link.pass_on(unless_done=True)
         if not callable(link.previous):
             # The first process of a container outlives what would end any other. If its server does not end either:
-            await asyncio.sleep(LAST_S)
+            await asyncio.sleep(EXIT_TIMEOUT_S)
             os._exit(128 + signal.SIGTERM)
 
     def _end(self) -> None:
@@ -151,7 +152,7 @@ class _Link:
         previous: What it was put before.
     """
 
-    def __init__(self, termination: Termination, previous: Callable[[int, FrameType | None], Any] | int) -> None:
+    def __init__(self, termination: ShutdownSignals, previous: Callable[[int, FrameType | None], Any] | int) -> None:
         self.previous = previous
         self._termination = termination
         self._process = os.getpid()
@@ -176,5 +177,5 @@ class _Link:
         signal.raise_signal(signal.SIGTERM)
 
 
-TERMINATION: Final = Termination()
+SHUTDOWN_SIGNALS: Final = ShutdownSignals()
 """The one there is."""

@@ -21,7 +21,7 @@ from codecall.telemetry.semconv import SCOPE
 # The metrics of `names.py` as instruments, and the pools of which the gauges tell.
 
 
-class Pool(Protocol):
+class ObservedPool(Protocol):
     """What gauges read of a pool; they do so in a thread of their own."""
 
     @property
@@ -37,34 +37,34 @@ class Pool(Protocol):
         """Scripts in its queue."""
         ...
 
-    def lent(self) -> Collection[object]:
+    def busy_workers(self) -> Collection[object]:
         """Workers that run scripts now."""
         ...
 
 
-class Pools(Protocol):
+class PoolSource(Protocol):
     """Who has pools; only a weak reference to it is kept."""
 
-    def pools(self) -> Sequence[Pool]:
+    def pools(self) -> Sequence[ObservedPool]:
         """Those that are open now."""
         ...
 
 
-_SOURCES: Final[WeakValueDictionary[int, Pools]] = WeakValueDictionary()
+_SOURCES: Final[WeakValueDictionary[int, PoolSource]] = WeakValueDictionary()
 _NUMBERS: Final = count()
 
 
-def observe(source: Pools) -> None:
+def observe_pools(source: PoolSource) -> None:
     """Let the gauges tell of these pools too, for as long as `source` lives."""
     _SOURCES[next(_NUMBERS)] = source
 
 
-def _pools() -> list[Pool]:
+def _pools() -> list[ObservedPool]:
     # `valuerefs` is a copy: plugins may come and go while another thread reads.
     return [pool for ref in _SOURCES.valuerefs() if (source := ref()) is not None for pool in source.pools()]
 
 
-class Meters:
+class Instruments:
     """The instruments of one provider. There is one for the whole process: plugins add to the same metrics."""
 
     def __init__(self, meter: Meter) -> None:
@@ -84,25 +84,25 @@ class Meters:
         self._gauge(names.WORKER_LIMIT, lambda: [Observation(sum(pool.limit for pool in _pools()))])
         self._gauge(names.WORKERS, _workers)
 
-    def _counter(self, metric: names.Metric) -> Counter:
-        return self._meter.create_counter(metric.name, metric.unit, metric.what)
+    def _counter(self, metric: names.MetricSpec) -> Counter:
+        return self._meter.create_counter(metric.name, metric.unit, metric.description)
 
-    def _histogram(self, metric: names.Metric) -> Histogram:
+    def _histogram(self, metric: names.MetricSpec) -> Histogram:
         return self._meter.create_histogram(
-            metric.name, metric.unit, metric.what, explicit_bucket_boundaries_advisory=names.SECONDS
+            metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=names.SECONDS
         )
 
-    def _gauge(self, metric: names.Metric, read: Callable[[], list[Observation]]) -> None:
+    def _gauge(self, metric: names.MetricSpec, read: Callable[[], list[Observation]]) -> None:
         def observed(_options: CallbackOptions) -> Iterable[Observation]:
             return read()
 
-        _ = self._meter.create_observable_up_down_counter(metric.name, [observed], metric.unit, metric.what)
+        _ = self._meter.create_observable_up_down_counter(metric.name, [observed], metric.unit, metric.description)
 
 
 def _workers() -> list[Observation]:
     total = busy = 0
     for pool in _pools():
-        lent = len(pool.lent())
+        lent = len(pool.busy_workers())
         busy += lent
         total += max(pool.size, lent)
     return [
@@ -129,7 +129,7 @@ class _Last(Generic[Provider, Made]):
 
 
 _TRACER: Final = _Last[trace.TracerProvider, trace.Tracer]()
-_METERS: Final = _Last[metrics.MeterProvider, Meters]()
+_METERS: Final = _Last[metrics.MeterProvider, Instruments]()
 
 
 def tracer() -> trace.Tracer | None:
@@ -145,7 +145,7 @@ def tracer() -> trace.Tracer | None:
     return _TRACER.made
 
 
-def meters() -> Meters | None:
+def instruments() -> Instruments | None:
     """What takes measurements; None where nobody would read them."""
     provider = metrics.get_meter_provider()
     if type(provider).__module__.startswith("opentelemetry.metrics") or telemetry_mode() == "off":
@@ -155,7 +155,7 @@ def meters() -> Meters | None:
             # Again: observable metrics must not be made twice.
             if _METERS.of is not provider:
                 made = provider.get_meter(SCOPE, _version())
-                _METERS.made = None if isinstance(made, metrics.NoOpMeter) else Meters(made)
+                _METERS.made = None if isinstance(made, metrics.NoOpMeter) else Instruments(made)
                 _METERS.of = provider
     return _METERS.made
 

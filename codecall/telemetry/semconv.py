@@ -77,13 +77,13 @@ ATTRIBUTES: Final[dict[str, str]] = {
 """What each attribute says."""
 
 
-class SpanNames(NamedTuple):
+class SpanSpec(NamedTuple):
     """One kind of span. All are INTERNAL."""
 
     name: str
-    under: str
+    parent: str
     """Name of the parent."""
-    what: str
+    description: str
     attributes: tuple[str, ...]
 
 
@@ -102,81 +102,83 @@ GET_RESULT: Final = "get_result"
 _REQUEST: Final = (STATUS, ERROR, ANSWER_SIZE)
 _CALL: Final = (CALL_NUMBER, CALL_KIND, CALL_OUTCOME, ERROR, INPUT_SIZE, OUTPUT_SIZE)
 
-SPANS: Final[tuple[SpanNames, ...]] = (
-    SpanNames(SEARCH, "FastMCP's", "one search", (*_REQUEST, FOUND)),
-    SpanNames(DESCRIBE, "FastMCP's", "one description", (*_REQUEST, FOUND)),
-    SpanNames(INVOKE, "FastMCP's", "one direct call", _REQUEST),
-    SpanNames(
+SPANS: Final[tuple[SpanSpec, ...]] = (
+    SpanSpec(SEARCH, "FastMCP's", "one search", (*_REQUEST, FOUND)),
+    SpanSpec(DESCRIBE, "FastMCP's", "one description", (*_REQUEST, FOUND)),
+    SpanSpec(INVOKE, "FastMCP's", "one direct call", _REQUEST),
+    SpanSpec(
         EXECUTE,
         "FastMCP's",
         "one script, from its arguments to its envelope",
         (*_REQUEST, RUN_ID, PRESET, DRY_RUN, SCRIPT_SIZE, SCRIPT_DURATION, STEPS, CALLS),
     ),
-    SpanNames(QUEUE, EXECUTE, "waiting for a worker", (ERROR,)),
-    SpanNames(VALIDATE, EXECUTE, "the worker checks the script", (ERROR,)),
-    SpanNames(RUN, EXECUTE, "the script runs; left out where it was refused before", (ERROR,)),
-    SpanNames(
+    SpanSpec(QUEUE, EXECUTE, "waiting for a worker", (ERROR,)),
+    SpanSpec(VALIDATE, EXECUTE, "the worker checks the script", (ERROR,)),
+    SpanSpec(RUN, EXECUTE, "the script runs; left out where it was refused before", (ERROR,)),
+    SpanSpec(
         EXECUTE_TOOL,
         f"{EXECUTE}, {INVOKE}",
         "one call of a tool, whose name follows; FastMCP's own spans are below it",
         (GEN_AI_OPERATION, TOOL, *_CALL),
     ),
-    SpanNames(READ_RESOURCE, EXECUTE, "one read of a resource", _CALL),
-    SpanNames(GET_PROMPT, EXECUTE, "one prompt, whose name follows", (PROMPT, *_CALL)),
-    SpanNames(GET_RESULT, EXECUTE, "one read of an earlier script's result", _CALL),
+    SpanSpec(READ_RESOURCE, EXECUTE, "one read of a resource", _CALL),
+    SpanSpec(GET_PROMPT, EXECUTE, "one prompt, whose name follows", (PROMPT, *_CALL)),
+    SpanSpec(GET_RESULT, EXECUTE, "one read of an earlier script's result", _CALL),
 )
 """Every span."""
 
 
-class Metric(NamedTuple):
+class MetricSpec(NamedTuple):
     """One metric."""
 
     name: str
     kind: Literal["counter", "histogram", "gauge"]
     """`gauge` is an observable up-down counter: instances add up."""
     unit: str
-    what: str
+    description: str
     attributes: tuple[str, ...] = ()
 
 
-REQUEST_DURATION: Final = Metric(
+REQUEST_DURATION: Final = MetricSpec(
     "codecall.request.duration", "histogram", "s", "Time of one call of a meta-tool", (OPERATION, STATUS)
 )
-EXECUTIONS: Final = Metric(
+EXECUTIONS: Final = MetricSpec(
     "codecall.executions", "counter", "{execution}", "Scripts that ended", (STATUS, ERROR, DRY_RUN)
 )
-SCRIPT_TIME: Final = Metric(
+SCRIPT_TIME: Final = MetricSpec(
     "codecall.script.duration", "histogram", "s", "Time a script itself had the processor", (STATUS,)
 )
-QUEUE_TIME: Final = Metric("codecall.queue.duration", "histogram", "s", "Time a script waited for a worker", (ERROR,))
-QUEUE_DEPTH: Final = Metric("codecall.queue.depth", "gauge", "{execution}", "Scripts that wait for a worker")
-WORKERS: Final = Metric("codecall.worker.count", "gauge", "{worker}", "Worker processes alive", (WORKER_STATE,))
-WORKER_LIMIT: Final = Metric("codecall.worker.limit", "gauge", "{worker}", "Worker processes there may be")
-WORKERS_ENDED: Final = Metric(
+QUEUE_TIME: Final = MetricSpec(
+    "codecall.queue.duration", "histogram", "s", "Time a script waited for a worker", (ERROR,)
+)
+QUEUE_DEPTH: Final = MetricSpec("codecall.queue.depth", "gauge", "{execution}", "Scripts that wait for a worker")
+WORKERS: Final = MetricSpec("codecall.worker.count", "gauge", "{worker}", "Worker processes alive", (WORKER_STATE,))
+WORKER_LIMIT: Final = MetricSpec("codecall.worker.limit", "gauge", "{worker}", "Worker processes there may be")
+WORKERS_ENDED: Final = MetricSpec(
     "codecall.worker.ended", "counter", "{worker}", "Worker processes that ended", (WORKER_ENDING,)
 )
-TOOL_CALLS: Final = Metric(
+TOOL_CALLS: Final = MetricSpec(
     "codecall.tool.calls",
     "counter",
     "{call}",
     "Calls of tools, reads of resources and results, prompts",
     (OPERATION, CALL_KIND, CALL_OUTCOME, ERROR, TOOL),
 )
-TOOL_TIME: Final = Metric(
+TOOL_TIME: Final = MetricSpec(
     "codecall.tool.duration", "histogram", "s", "Time of one such call", (CALL_KIND, CALL_OUTCOME)
 )
-REFUSALS: Final = Metric(
+REFUSALS: Final = MetricSpec(
     "codecall.rate.refusals", "counter", "{call}", "Calls that a rate rule refused", (CALL_KIND, RULE, REASON)
 )
-IO: Final = Metric("codecall.io", "counter", "By", "Bytes that went through CodeCall", (DIRECTION,))
-TOKENS_SAVED: Final = Metric(
+IO: Final = MetricSpec("codecall.io", "counter", "By", "Bytes that went through CodeCall", (DIRECTION,))
+TOKENS_SAVED: Final = MetricSpec(
     "codecall.tokens.saved", "counter", "{token}", "Tokens a model need not read, an estimate", (SAVING,)
 )
-TOKENS_SPENT: Final = Metric(
+TOKENS_SPENT: Final = MetricSpec(
     "codecall.tokens.spent", "counter", "{token}", "Tokens of answers of search and describe, an estimate"
 )
 
-METRICS: Final[tuple[Metric, ...]] = (
+METRICS: Final[tuple[MetricSpec, ...]] = (
     REQUEST_DURATION,
     EXECUTIONS,
     SCRIPT_TIME,

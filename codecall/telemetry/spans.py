@@ -17,34 +17,34 @@ from opentelemetry import context as otel_context
 from opentelemetry.trace import INVALID_SPAN, Span, Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 
-from codecall.envelopes import ExecutionResult, MadeCall
-from codecall.errors import Called, CodeCallError
+from codecall.envelopes import CallRecord, ExecutionResult
+from codecall.errors import CallKind, CodeCallError
 from codecall.telemetry import metrics as listening
 from codecall.telemetry import semconv as names
-from codecall.telemetry.metrics import Meters, Pools, observe
+from codecall.telemetry.metrics import Instruments, PoolSource, observe_pools
 from codecall.telemetry.semconv import error_type
-from codecall.telemetry.tokens import Definition, characters_of, tokens, utf8_size
+from codecall.telemetry.tokens import ToolDefinition, estimate_characters, estimate_tokens, utf8_size
 
 # ----------------------------------------------------------------------------------------------------
 # One call of a meta-tool, as OpenTelemetry is told of it.
 
 Operation = Literal["search", "describe", "invoke", "execute"]
-Reached = Collection[tuple[Called, str]]
+ReachedNames = Collection[tuple[CallKind, str]]
 """What calls have got to: kinds and names of things that exist."""
 
-_SPAN_OF: Final[dict[Called, str]] = {
+_SPAN_OF: Final[dict[CallKind, str]] = {
     "tool": names.EXECUTE_TOOL,
     "resource": names.READ_RESOURCE,
     "prompt": names.GET_PROMPT,
     "result": names.GET_RESULT,
 }
-_NAMED: Final[dict[Called, str]] = {"tool": names.TOOL, "prompt": names.PROMPT}
+_NAMED: Final[dict[CallKind, str]] = {"tool": names.TOOL, "prompt": names.PROMPT}
 """URIs are no names: there is no end to them, and templates put arguments into them."""
 
-_CURRENT: ContextVar[Request | None] = ContextVar("codecall_request", default=None)
+_CURRENT: ContextVar[RequestSpan | None] = ContextVar("codecall_request", default=None)
 
 
-class Request:
+class RequestSpan:
     """A call of a meta-tool, from its arguments to its answer. To be entered once, in the task that answers it.
 
     Args:
@@ -53,19 +53,19 @@ class Request:
         tracer: What makes spans, if anybody sees them.
     """
 
-    def __init__(self, operation: Operation, meters: Meters | None, tracer: Tracer | None) -> None:
+    def __init__(self, operation: Operation, meters: Instruments | None, tracer: Tracer | None) -> None:
         self.operation: Operation = operation
-        self.meters = meters
+        self.instruments = meters
         self.span: Span = INVALID_SPAN
         self.status = "error"
         """Until there is an answer."""
         self.code: str | None = None
         """`error.type`, once there is one."""
-        self.kept_characters = 0
+        self.value_characters = 0
         """Of the values that calls of a script gave it."""
         self._tracer = tracer
         self._began = 0.0
-        self._tokens: tuple[Token[Request | None], Token[otel_context.Context] | None] | None = None
+        self._tokens: tuple[Token[RequestSpan | None], Token[otel_context.Context] | None] | None = None
 
     @property
     def tracer(self) -> Tracer | None:
@@ -92,13 +92,13 @@ class Request:
             _CURRENT.reset(current)
             if attached is not None:
                 otel_context.detach(attached)
-        if self.meters is not None:
+        if self.instruments is not None:
             took = time.perf_counter() - self._began
             kind_of = {names.OPERATION: self.operation, names.STATUS: self.status}
-            self.meters.request_duration.record(took, kind_of)
-        end(self.span, self.code, {names.STATUS: self.status})
+            self.instruments.request_duration.record(took, kind_of)
+        end_span(self.span, self.code, {names.STATUS: self.status})
 
-    def answered(self, body: dict[str, Any] | None, text: str) -> None:
+    def on_answer(self, body: dict[str, Any] | None, text: str) -> None:
         """There is an answer: its structured content, and its text. None: a task goes back into its queue."""
         if body is None:
             self.status = "cancelled"
@@ -109,19 +109,21 @@ class Request:
             self.code = error_type(failure.get("code"))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         size = utf8_size(text)
         searches = self.operation in ("search", "describe")
-        if self.meters is not None:
-            self.meters.io.add(size, {names.DIRECTION: "answers"})
+        if self.instruments is not None:
+            self.instruments.io.add(size, {names.DIRECTION: "answers"})
             if searches:
-                self.meters.tokens_spent.add(tokens(len(text)))
-            elif self.kept_characters > len(text):
-                saved = tokens(self.kept_characters - len(text))
-                self.meters.tokens_saved.add(saved, {names.SAVING: "results"})
+                self.instruments.tokens_spent.add(estimate_tokens(len(text)))
+            elif self.value_characters > len(text):
+                saved = estimate_tokens(self.value_characters - len(text))
+                self.instruments.tokens_saved.add(saved, {names.SAVING: "results"})
         if self.span.is_recording():
             self.span.set_attribute(names.ANSWER_SIZE, size)
             if searches:
                 self.span.set_attribute(names.FOUND, len(body.get("tools", ())))
 
-    def calling(self, made: MadeCall, reached: Reached, input_size: int | None = None) -> Callable[[int], None]:
+    def start_call(
+        self, made: CallRecord, reached: ReachedNames, input_size: int | None = None
+    ) -> Callable[[int], None]:
         """A call starts; what is returned is told its end, and the bytes of its value, in the same task. What happens
         between the two is below its span."""
         span: Span = INVALID_SPAN
@@ -143,36 +145,36 @@ class Request:
             outcome = "reused" if made.reused else made.outcome
             code = error_type(made.code)
             known = made.called in _NAMED and (made.called, made.name) in reached
-            if self.meters is not None:
+            if self.instruments is not None:
                 kind = {names.CALL_KIND: made.called, names.CALL_OUTCOME: outcome}
-                self.meters.tool_time.record(took, kind)
+                self.instruments.tool_time.record(took, kind)
                 counted = {**kind, names.OPERATION: self.operation, **_error(code)}
                 if made.called == "tool" and known:
                     counted[names.TOOL] = made.name
-                self.meters.tool_calls.add(1, counted)
+                self.instruments.tool_calls.add(1, counted)
             last: dict[str, AttributeValue] = {names.CALL_OUTCOME: outcome, names.OUTPUT_SIZE: output_size}
             if known:
                 span.update_name(f"{_SPAN_OF[made.called]} {made.name}")
                 last[_NAMED[made.called]] = made.name
-            end(span, code, last)
+            end_span(span, code, last)
 
         return ended
 
 
-def current() -> Request | None:
+def current_request() -> RequestSpan | None:
     """The request that is being answered, if anybody listens."""
     return _CURRENT.get()
 
 
 @contextmanager
-def invoking(tool: str, reached: Reached) -> Generator[Callable[[str], None]]:
+def trace_invoke(tool: str, reached: ReachedNames) -> Generator[Callable[[str], None]]:
     """Around the one call of `codecall:invoke`; what it gives is told the value, as JSON text."""
-    request = current()
+    request = current_request()
     if request is None:
         yield lambda _value: None
         return
-    made = MadeCall(1, "tool", tool)
-    ended = request.calling(made, reached)
+    made = CallRecord(1, "tool", tool)
+    ended = request.start_call(made, reached)
     received = 0
 
     def got(value: str) -> None:
@@ -190,7 +192,7 @@ def invoking(tool: str, reached: Reached) -> Generator[Callable[[str], None]]:
         ended(received)
 
 
-def end(span: Span, code: str | None, told: dict[str, AttributeValue], at: int | None = None) -> None:
+def end_span(span: Span, code: str | None, told: dict[str, AttributeValue], at: int | None = None) -> None:
     """End a span; what failed is marked by its code, without a message, which may hold anything."""
     if span.is_recording():
         if code is not None:
@@ -211,8 +213,8 @@ def _error(code: str | None) -> dict[str, str]:
 _REFUSED = ("syntax_error", "illegal_access")
 
 
-class WatchedRun:
-    """Sees one run: a `RunWatch`.
+class RunTelemetry:
+    """Sees one run: a `RunObserver`.
 
     The spans of its stages are made when each has ended, with the times they had: a run that waits for nothing and a
     script that is refused have none.
@@ -229,8 +231,8 @@ class WatchedRun:
 
     def __init__(
         self,
-        request: Request,
-        reached: Reached,
+        request: RequestSpan,
+        reached: ReachedNames,
         *,
         run_id: str,
         preset: str,
@@ -259,43 +261,43 @@ class WatchedRun:
                 }
             )
 
-    def waiting(self) -> None:
-        """See `RunWatch.waiting`."""
+    def on_queued(self) -> None:
+        """See `RunObserver.waiting`."""
         self._waited_from = time.time_ns()
 
-    def running(self) -> None:
-        """See `RunWatch.running`."""
+    def on_started(self) -> None:
+        """See `RunObserver.running`."""
         self._ran_from = self._validated = time.time_ns()
         self._queued(self._ran_from, None)
 
-    def checked(self, validation_ms: float) -> None:
-        """See `RunWatch.checked`."""
+    def on_validated(self, validation_ms: float) -> None:
+        """See `RunObserver.checked`."""
         self._checked = True
         self._validated = self._ran_from + round(validation_ms * 1_000_000)
         self._stage(names.VALIDATE, self._ran_from, self._validated, None)
 
-    def said(self, lines: Sequence[str]) -> None:
-        """See `RunWatch.said`."""
+    def on_console(self, lines: Sequence[str]) -> None:
+        """See `RunObserver.said`."""
 
-    def calling(self, made: MadeCall, text: str) -> Callable[[str | None], None]:
-        """See `RunWatch.calling`."""
-        sent = utf8_size(text)
+    def on_call(self, record: CallRecord, input_json: str) -> Callable[[str | None], None]:
+        """See `RunObserver.calling`."""
+        sent = utf8_size(input_json)
         self._to_tools += sent
-        ended = self._request.calling(made, self._reached, sent)
+        ended = self._request.start_call(record, self._reached, sent)
 
         def told(value: str | None) -> None:
             received = 0 if value is None else utf8_size(value)
             self._from_tools += received
-            self._request.kept_characters += len(value or "")
+            self._request.value_characters += len(value or "")
             ended(received)
 
         return told
 
-    def ended(self, result: ExecutionResult) -> None:
-        """See `RunWatch.ended`."""
+    def on_finished(self, result: ExecutionResult) -> None:
+        """See `RunObserver.ended`."""
         code = error_type(result.error.code) if result.error is not None else None
         self._end(result.status, code)
-        meters = self._request.meters
+        meters = self._request.instruments
         if meters is not None and self._ran_from and not self._dry_run and not self._refused(result.status):
             meters.script_time.record(result.stats.script_ms / 1000, {names.STATUS: result.status})
         span = self._request.span
@@ -308,8 +310,8 @@ class WatchedRun:
                 }
             )
 
-    def cancelled(self) -> None:
-        """See `RunWatch.cancelled`."""
+    def on_cancelled(self) -> None:
+        """See `RunObserver.cancelled`."""
         self._end("cancelled", None)
 
     def _end(self, status: str, code: str | None) -> None:
@@ -320,7 +322,7 @@ class WatchedRun:
             self._stage(names.VALIDATE, self._ran_from, now, code)
         elif not self._dry_run:
             self._stage(names.RUN, self._validated, now, code)
-        if (meters := self._request.meters) is not None:
+        if (meters := self._request.instruments) is not None:
             ended: dict[str, str | bool] = {names.STATUS: status, names.DRY_RUN: self._dry_run}
             meters.executions.add(1, ended if code is None else {**ended, names.ERROR: code})
             self._count(meters)
@@ -329,7 +331,7 @@ class WatchedRun:
         """Whether nothing ran. One that has passed may be ended for what it calls, under the same status."""
         return status in _REFUSED and not self._checked
 
-    def _count(self, meters: Meters) -> None:
+    def _count(self, meters: Instruments) -> None:
         directions = {"scripts": self._script_bytes, "to_tools": self._to_tools, "from_tools": self._from_tools}
         for direction, size in directions.items():
             if size:
@@ -337,19 +339,19 @@ class WatchedRun:
 
     def _queued(self, until: int, code: str | None) -> None:
         self._stage(names.QUEUE, self._waited_from, until, code)
-        if (meters := self._request.meters) is not None:
+        if (meters := self._request.instruments) is not None:
             meters.queue_time.record((until - self._waited_from) / 1e9, {} if code is None else {names.ERROR: code})
 
     def _stage(self, name: str, start: int, until: int, code: str | None) -> None:
         tracer: Tracer | None = self._request.tracer
         if tracer is not None:
-            end(tracer.start_span(name, start_time=start), code, {}, max(start, until))
+            end_span(tracer.start_span(name, start_time=start), code, {}, max(start, until))
 
 
 # ----------------------------------------------------------------------------------------------------
 # What one plugin tells OpenTelemetry, and what rate rules do.
 
-WorkerEnding = Literal["recycled", "killed", "died", "replaced", "closed"]
+WorkerExitReason = Literal["recycled", "killed", "died", "replaced", "closed"]
 
 
 class Telemetry:
@@ -363,38 +365,38 @@ class Telemetry:
         self._enabled = enabled
         self._own: int | None = None
 
-    def observe(self, source: Pools) -> None:
+    def observe(self, source: PoolSource) -> None:
         """Let the gauges tell of these pools, for as long as `source` lives."""
         if self._enabled:
-            observe(source)
-            _ = listening.meters()
+            observe_pools(source)
+            _ = listening.instruments()
 
-    def request(self, operation: Operation) -> Request | None:
+    def request(self, operation: Operation) -> RequestSpan | None:
         """What is to be entered around the answer to a request; None where nobody listens."""
-        meters = listening.meters() if self._enabled else None
+        meters = listening.instruments() if self._enabled else None
         tracer = listening.tracer() if self._enabled else None
-        if meters is None and tracer is None and current() is None:
+        if meters is None and tracer is None and current_request() is None:
             return None
         # Where nobody listens to this one, a request whose tool calls it still must not be taken for it.
-        return Request(operation, meters, tracer)
+        return RequestSpan(operation, meters, tracer)
 
-    def worker_ended(self, ending: WorkerEnding) -> None:
+    def record_worker_exit(self, ending: WorkerExitReason) -> None:
         """A worker process has ended, or is being ended."""
-        if self._enabled and (meters := listening.meters()) is not None:
+        if self._enabled and (meters := listening.instruments()) is not None:
             meters.workers_ended.add(1, {names.WORKER_ENDING: ending})
 
-    def listed(self, tools: Sequence[Definition], shown: int, own: Sequence[Definition]) -> None:
+    def record_listing(self, tools: Sequence[ToolDefinition], shown: int, own: Sequence[ToolDefinition]) -> None:
         """A client was listed `shown` of these tools, and CodeCall's `own`."""
-        if not self._enabled or (meters := listening.meters()) is None:
+        if not self._enabled or (meters := listening.instruments()) is None:
             return
         if self._own is None:
-            self._own = characters_of(own)
-        hidden = characters_of(tools) * (len(tools) - shown) // max(1, len(tools))
+            self._own = estimate_characters(own)
+        hidden = estimate_characters(tools) * (len(tools) - shown) // max(1, len(tools))
         if hidden > self._own:
-            meters.tokens_saved.add(tokens(hidden - self._own), {names.SAVING: "definitions"})
+            meters.tokens_saved.add(estimate_tokens(hidden - self._own), {names.SAVING: "definitions"})
 
 
-def rate_refused(called: Called, rule: str, reason: Literal["limit", "unchecked"]) -> None:
+def record_rate_refusal(called: CallKind, rule: str, reason: Literal["limit", "unchecked"]) -> None:
     """A rate rule has refused a call."""
-    if (meters := listening.meters()) is not None:
+    if (meters := listening.instruments()) is not None:
         meters.refusals.add(1, {names.CALL_KIND: called, names.RULE: rule, names.REASON: reason})

@@ -19,7 +19,7 @@ MAX_NODES: Final = 20_000
 """Values that are looked at in all of them; what is beyond is not counted."""
 
 
-class Definition(Protocol):
+class ToolDefinition(Protocol):
     """What of a tool a model reads, in a list of tools."""
 
     @property
@@ -47,12 +47,12 @@ def utf8_size(text: str) -> int:
     return size if len(head) == len(text) else size * len(text) // len(head)
 
 
-def tokens(characters: int) -> int:
+def estimate_tokens(characters: int) -> int:
     """About how many tokens that many characters are."""
     return characters // CHARACTERS_PER_TOKEN
 
 
-def characters_of(tools: Sequence[Definition]) -> int:
+def estimate_characters(tools: Sequence[ToolDefinition]) -> int:
     """About how many characters a list of these tools has."""
     if not tools:
         return 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final, cast, overload
 
-from codecall.errors import Called, CodeCallError
+from codecall.errors import CallKind, CodeCallError
 
 _MAX_SHOWN: Final = 200
 """Most characters of an input or a value that a text shows."""
@@ -26,7 +26,7 @@ class Call:
 
     number: int
     """From 1, in the order in which the calls of the test began."""
-    kind: Called
+    kind: CallKind
     """`tool`, `resource` (`readResource`), `prompt` (`getPrompt`) or `result` (`getResult`)."""
     name: str
     """The tool's name, the resource's URI, the prompt's name, or the handle."""
@@ -57,9 +57,9 @@ class Call:
     __hash__ = None  # pyright: ignore[reportAssignmentType] - equal to tuples, whose hashes its own could not match
 
     def __repr__(self) -> str:
-        shown = "" if self.kind == "resource" else short(self.input)
+        shown = "" if self.kind == "resource" else abbreviate(self.input)
         raised = f" ({self.raised})" if self.raised else ""
-        ended = short(self.value) if self.outcome == "ok" else f"{self.outcome}{raised}"
+        ended = abbreviate(self.value) if self.outcome == "ok" else f"{self.outcome}{raised}"
         return f"{self.name}({shown}) -> {ended}"
 
 
@@ -118,9 +118,9 @@ class Calls(Sequence[Call]):
         __tracebackhide__ = True
         expected = {**(arguments or {}), **named}
         if len(self.items) != 1:
-            raise AssertionError(f"one call with {short(expected)} was expected; there are {self!r}")
+            raise AssertionError(f"one call with {abbreviate(expected)} was expected; there are {self!r}")
         if self.items[0].input != expected:
-            raise AssertionError(f"expected: {short(expected)}\n     got: {short(self.items[0].input)}")
+            raise AssertionError(f"expected: {abbreviate(expected)}\n     got: {abbreviate(self.items[0].input)}")
 
     @overload
     def __getitem__(self, index: int) -> Call: ...
@@ -160,13 +160,13 @@ class Calls(Sequence[Call]):
         return lines
 
 
-def short(value: object) -> str:
+def abbreviate(value: object) -> str:
     """JSON data for a person to read, cut where it is long, which it says."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… ({len(text)} characters)"
 
 
-def compared(calls: Calls, expected: object) -> list[str] | None:
+def compare_calls(calls: Calls, expected: object) -> list[str] | None:
     """What pytest shows when `calls == expected` is not so; None when `expected` is no list."""
     if not isinstance(expected, (list, tuple, Calls)):
         return None
@@ -190,10 +190,10 @@ def _pair(item: Call) -> tuple[str, dict[str, object]]:
 
 def _shown_pair(item: object) -> str:
     if isinstance(item, Call):
-        return f"{item.name}({short(item.input)})"
+        return f"{item.name}({abbreviate(item.input)})"
     match item:
         case (str() as name, given):  # pyright: ignore[reportUnknownVariableType]
-            return f"{name}({short(cast('object', given))})"
+            return f"{name}({abbreviate(cast('object', given))})"
         case _:
             return repr(item)
 

@@ -9,7 +9,7 @@ are reported too where they are named, with patterns below each directory that i
     [tool.coverage."codecall.testing.coverage"]
     scripts = ["scripts/*.js"]
 
-A line counts as in `sandbox/agentscript/lines.py`. `// pragma: no cover` leaves out the statement that begins on its
+A line counts as in `sandbox/agentscript/lines.py`. `// pragma: no matches` leaves out the statement that begins on its
 line, or the block, branch or loop body that does. Branches are not measured.
 """
 
@@ -23,14 +23,14 @@ from typing import Final, cast
 from coverage.plugin import CoveragePlugin, FileReporter
 from coverage.plugin_support import Plugins
 
-from codecall.sandbox.agentscript.checked import Refused
+from codecall.sandbox.agentscript.checked import InvalidScript
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import read
-from codecall.sandbox.agentscript.validator.names import Space
-from codecall.sandbox.agentscript.validator.statements import LOOPS, Lines, children, runnable_lines
-from codecall.sandbox.agentscript.validator.walk import SHIFT
+from codecall.sandbox.agentscript.validate import validate_script
+from codecall.sandbox.agentscript.validator.names import NamespaceInfo
+from codecall.sandbox.agentscript.validator.statements import LOOP_TYPES, LineTable, children, runnable_lines
+from codecall.sandbox.agentscript.validator.walk import PREFIX_LENGTH
 from codecall.testing.scripts.parser import ScriptFileError, parse_programs
 
 PROGRAMS_SUFFIX: Final = ".script.js"
@@ -103,7 +103,7 @@ class ScriptReporter(FileReporter):
         return self._lines
 
     def excluded_lines(self) -> set[int]:
-        """The lines that can run and are left out by `// pragma: no cover`."""
+        """The lines that can run and are left out by `// pragma: no matches`."""
         self.lines()
         return self._excluded
 
@@ -120,43 +120,43 @@ def sources(name: str, text: str) -> list[tuple[int, str]]:
 
 def runnable(script: str) -> tuple[frozenset[int], set[int]]:
     """The lines of `script` that can run, none of a script that is refused whatever the preset; and those that
-    `// pragma: no cover` leaves out."""
+    `// pragma: no matches` leaves out."""
     try:
-        text, checked = read(script, _EVERYTHING, coverage=True, spaces=_any_space)
-    except Refused:
+        text, checked = validate_script(script, _EVERYTHING, coverage=True, find_namespaces=_any_space)
+    except InvalidScript:
         return frozenset(), set()
     marked = {number for number, line in enumerate(script.split("\n"), 1) if _PRAGMA.search(line)}
     return runnable_lines(text, checked), _left_out(text, marked) if marked else set()
 
 
-def _any_space(names: Sequence[str]) -> dict[str, Space]:
+def _any_space(names: Sequence[str]) -> dict[str, NamespaceInfo]:
     """Which namespaces there are depends on the server; here any name may be one."""
-    return {name: Space(members={}, listed=False) for name in names}
+    return {name: NamespaceInfo(members={}, listed=False) for name in names}
 
 
 def _left_out(text: str, marked: set[int]) -> set[int]:
     """The lines of what begins on a line of `marked`."""
     statements, _ = parse(text)
-    lines = Lines(text)
+    lines = LineTable(text)
     left_out = set(marked)
     for start, end in _spans(statements, marked, lines):
-        left_out.update(range(lines.at(start), lines.at(end - 1) + 1))
+        left_out.update(range(lines.line(start), lines.line(end - 1) + 1))
     return left_out
 
 
-def _spans(statements: list[Node], marked: set[int], lines: Lines) -> Iterator[tuple[int, int]]:
+def _spans(statements: list[Node], marked: set[int], lines: LineTable) -> Iterator[tuple[int, int]]:
     """What begins on a line of `marked` and goes with it."""
     pending = list(statements)
     while pending:
         node = pending.pop()
-        here = lines.at(node.range[0] - SHIFT) in marked
+        here = lines.line(node.range[0] - PREFIX_LENGTH) in marked
         if here and (node.type in _BLOCKS or node.type in _SIMPLE):
             yield _span(node)
-        elif here and (node.type == "IfStatement" or node.type in LOOPS):
+        elif here and (node.type == "IfStatement" or node.type in LOOP_TYPES):
             yield _span(node.consequent if node.type == "IfStatement" else node.body)
         pending.extend(children(node))
 
 
 def _span(node: Node) -> tuple[int, int]:
     start, end = node.range
-    return start - SHIFT, end - SHIFT
+    return start - PREFIX_LENGTH, end - PREFIX_LENGTH

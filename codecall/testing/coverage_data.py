@@ -21,7 +21,7 @@ PLUGIN: Final = "codecall.testing.coverage"
 _TRACER: Final = f"{PLUGIN}.AgentScripts"
 
 
-def wanted(path: str | os.PathLike[str]) -> bool:
+def is_measured(path: str | os.PathLike[str]) -> bool:
     """Whether somebody measures the script file at `path`: what coverage.py's `source`, `include` and `omit` say."""
     measuring = _current()
     return measuring is not None and measuring.covers(_absolute(path))

@@ -29,7 +29,7 @@ __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
 T = TypeVar("T")
 
 
-async def elsewhere(portal: BlockingPortal, job: Callable[[], Awaitable[T]]) -> T:
+async def run_on_loop(portal: BlockingPortal, job: Callable[[], Awaitable[T]]) -> T:
     """Do `job` on the event loop behind `portal` while this one goes on; it is cancelled with the caller.
 
     Raises:
@@ -70,12 +70,12 @@ async def elsewhere(portal: BlockingPortal, job: Callable[[], Awaitable[T]]) -> 
 # The worker pools of a test session.
 
 
-Job = Callable[[BlockingPortal | None], Awaitable[T]]
+EnclaveJob = Callable[[BlockingPortal | None], Awaitable[T]]
 """Something to do on the event loop of the workers, given the event loop of the test if that has one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PresetChoice:
     """The limits that a test asks for."""
 
     preset: str | None = None
@@ -84,7 +84,7 @@ class Choice:
     """Values of the preset to replace."""
 
 
-class Sandboxes:
+class SessionEnclaves:
     """The worker pools of one test session, one for each preset, and the event loop they live on."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Sandboxes:
             self._portal = self._stack.enter_context(start_blocking_portal(name="codecall-tests"))
         return self._portal
 
-    def enclave(self, choice: Choice) -> tuple[Enclave, Preset]:
+    def enclave(self, choice: PresetChoice) -> tuple[Enclave, Preset]:
         """The enclave for `choice`, and the limits its scripts run under.
 
         Raises:
@@ -114,7 +114,7 @@ class Sandboxes:
             self._enclaves[key] = Enclave(base.replaced(made), pool=PoolOptions.read({"min_workers": 0}, where="pool"))
         return self._enclaves[key], preset
 
-    def wait(self, job: Job[T]) -> T:
+    def run(self, job: EnclaveJob[T]) -> T:
         """Do `job` while this thread waits; when the wait is interrupted, `job` is cancelled."""
         future = self.portal.start_task_soon(job, None)
         try:
@@ -123,13 +123,13 @@ class Sandboxes:
             future.cancel()
             raise
 
-    async def meanwhile(self, job: Job[T]) -> T:
+    async def run_async(self, job: EnclaveJob[T]) -> T:
         """Do `job` while the event loop of the caller goes on; it is cancelled with the caller."""
         outcome: list[T] = []
         trouble: Exception | None = None
         async with BlockingPortal() as callers:
             try:
-                outcome.append(await elsewhere(self.portal, partial(job, callers)))
+                outcome.append(await run_on_loop(self.portal, partial(job, callers)))
             except Exception as failure:  # raised here it would arrive in a group
                 trouble = failure
         if trouble is not None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pytest
 
 if TYPE_CHECKING:
-    from codecall.testing.event_loop import Sandboxes
-    from codecall.testing.report import Problem
+    from codecall.testing.event_loop import SessionEnclaves
+    from codecall.testing.report import FailureReason
     from codecall.testing.runner import Script, ScriptEnclave
     from codecall.testing.scripts.items import ScriptFile
     from codecall.testing.stubs.stubs import Stub, Stubs
@@ -36,7 +36,7 @@ _MARKER: Final = (
 _MAX_REPORTS: Final = 5
 """Most scripts of which a failing test tells."""
 
-_sandboxes = pytest.StashKey["Sandboxes"]()
+_sandboxes = pytest.StashKey["SessionEnclaves"]()
 _stubs = pytest.StashKey["Stubs"]()
 _enclave = pytest.StashKey["ScriptEnclave"]()
 
@@ -108,10 +108,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         _explain(item)
         raise
     if problems := _problems(item):
-        from codecall.testing.report import told
+        from codecall.testing.report import format_reasons
 
         _explain(item)
-        pytest.fail(told(problems), pytrace=False)
+        pytest.fail(format_reasons(problems), pytrace=False)
     return outcome
 
 
@@ -119,11 +119,11 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
     """Calls are compared line by line."""
     if op != "==" or "codecall.testing.calls" not in sys.modules:
         return None
-    from codecall.testing.calls import Calls, compared
+    from codecall.testing.calls import Calls, compare_calls
 
     if isinstance(left, Calls):
-        return compared(left, right)
-    return compared(right, left) if isinstance(right, Calls) else None
+        return compare_calls(left, right)
+    return compare_calls(right, left) if isinstance(right, Calls) else None
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def codecall_preset(request: pytest.FixtureRequest) -> str | None:
     """
     pass
 
-    return marked(request.node).preset or chosen_preset(request.config)
+    return marker_options(request.node).preset or configured_preset(request.config)
 
 
 @pytest.fixture
@@ -145,8 +145,8 @@ def tool_stub(request: pytest.FixtureRequest) -> Stubs:
     pass
     from codecall.testing.stubs.stubs import Stubs
 
-    stubs = Stubs(lambda: sandboxes_of(request.config).portal)
-    for name in marked(request.node).allowances:
+    stubs = Stubs(lambda: session_enclaves(request.config).portal)
+    for name in marker_options(request.node).allowances:
         getattr(stubs, name)()
     request.node.stash[_stubs] = stubs
     return stubs
@@ -176,12 +176,12 @@ def codecall_enclave(request: pytest.FixtureRequest, tool_stub: Stubs, codecall_
     from codecall.options import OptionsError
 
     pass
-    from codecall.testing.event_loop import Choice
+    from codecall.testing.event_loop import PresetChoice
     from codecall.testing.runner import ScriptEnclave
 
-    choice = Choice(codecall_preset, marked(request.node).limits)
+    choice = PresetChoice(codecall_preset, marker_options(request.node).limits)
     try:
-        enclave = request.node.stash[_enclave] = ScriptEnclave(sandboxes_of(request.config), choice, tool_stub)
+        enclave = request.node.stash[_enclave] = ScriptEnclave(session_enclaves(request.config), choice, tool_stub)
     except OptionsError as error:
         wrong = str(error).replace("vm.", "")
     else:
@@ -205,12 +205,12 @@ def script(
     def read(path: str | os.PathLike[str]) -> Script:
         __tracebackhide__ = True
         found = _found(Path(path), list(dict.fromkeys([*folders, config.rootpath])))
-        return Script(found, shown_path(found, config.rootpath), codecall_enclave)
+        return Script(found, display_path(found, config.rootpath), codecall_enclave)
 
     return read
 
 
-def chosen_preset(config: pytest.Config) -> str | None:
+def configured_preset(config: pytest.Config) -> str | None:
     """The preset of the command line or the configuration file; a file's path is below the root."""
     given: str | None = config.getoption("codecall_preset", None)
     preset: str = given or config.getini("codecall_preset")
@@ -220,16 +220,16 @@ def chosen_preset(config: pytest.Config) -> str | None:
     return str(path) if given is None and path.suffix == ".toml" else preset
 
 
-def sandboxes_of(config: pytest.Config) -> Sandboxes:
+def session_enclaves(config: pytest.Config) -> SessionEnclaves:
     """The worker pools of this session."""
     if (sandboxes := config.stash.get(_sandboxes, None)) is None:
-        from codecall.testing.event_loop import Sandboxes
+        from codecall.testing.event_loop import SessionEnclaves
 
-        sandboxes = config.stash[_sandboxes] = Sandboxes()
+        sandboxes = config.stash[_sandboxes] = SessionEnclaves()
     return sandboxes
 
 
-def shown_path(path: Path, root: Path) -> str:
+def display_path(path: Path, root: Path) -> str:
     """A path as messages show it: below the root where it is there."""
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
 
@@ -250,10 +250,10 @@ def _found(path: Path, folders: list[Path]) -> Path:
     )
 
 
-def _problems(item: pytest.Item) -> list[Problem]:
+def _problems(item: pytest.Item) -> list[FailureReason]:
     """What fails a test that has passed."""
     stubs, enclave = item.stash.get(_stubs, None), item.stash.get(_enclave, None)
-    failed = enclave.overlooked() if enclave else []
+    failed = enclave.unexamined_failures() if enclave else []
     # Of a script that failed, that it did not come to all of its calls says nothing
     return [*failed, *(one for one in (stubs.failures() if stubs else ()) if not failed or one.kind != "unused")]
 
@@ -290,7 +290,7 @@ OTHER_KEYS: Final = ("preset", "recording")
 """What of it is neither that nor a limit."""
 
 
-class Marked(NamedTuple):
+class MarkerOptions(NamedTuple):
     """What the markers of a test say, the nearest first."""
 
     preset: str | None
@@ -298,7 +298,7 @@ class Marked(NamedTuple):
     limits: dict[str, object]
 
 
-def marked(node: pytest.Item) -> Marked:
+def marker_options(node: pytest.Item) -> MarkerOptions:
     """What `@pytest.mark.codecall(...)` says for a test; the marker nearest to it decides, key by key. What is wrong
     fails the test."""
     said: dict[str, object] = {}
@@ -312,7 +312,7 @@ def marked(node: pytest.Item) -> Marked:
         _refuse(f": preset is a name or a path, got {preset!r}")
     if limits:
         _check(limits)
-    return Marked(preset, tuple(name for name in ALLOWANCES if said.get(name, False)), limits)
+    return MarkerOptions(preset, tuple(name for name in ALLOWANCES if said.get(name, False)), limits)
 
 
 def _check(limits: dict[str, object]) -> None:

@@ -10,13 +10,13 @@ from functools import wraps
 from itertools import count
 from typing import Final, Literal, ParamSpec, TypeVar
 
-from codecall.errors import Called
+from codecall.errors import CallKind
 from codecall.testing.calls import Call, Calls
 
 # ----------------------------------------------------------------------------------------------------
 # What happened in one test: the calls its scripts made, and what went wrong with them.
 
-Wrong = Literal["undeclared", "invalid_input", "unused", "answer", "recording", "failed"]
+FailureKind = Literal["undeclared", "invalid_input", "unused", "answer", "recording", "failed"]
 """What fails a test: a call without a stub; input the schema refuses; a stub used too rarely; a stub that could not
 answer; a call that is not as recorded; a script that failed while nobody looked. The first three and the last can be
 allowed."""
@@ -26,10 +26,10 @@ _MAX_LISTED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FailureReason:
     """One thing that fails the test."""
 
-    kind: Wrong
+    kind: FailureKind
     text: str
     """What happened."""
     advice: str = ""
@@ -38,13 +38,13 @@ class Problem:
     """What a callable of the test raised, to be raised again."""
 
 
-class Ledger:
+class CallHistory:
     """The calls of one test, and its problems."""
 
     def __init__(self) -> None:
-        self.allowed: set[Wrong] = set()
+        self.allowed: set[FailureKind] = set()
         """What does not fail the test."""
-        self._problems: list[Problem] = []
+        self._problems: list[FailureReason] = []
         self._told = 0
         self._calls: list[Call] = []
         self._moments = count(1)
@@ -54,7 +54,7 @@ class Ledger:
         """Every call so far."""
         return Calls(tuple(self._calls))
 
-    def begin(self, kind: Called, name: str, given: dict[str, object]) -> Call:
+    def begin(self, kind: CallKind, name: str, given: dict[str, object]) -> Call:
         """A script calls."""
         call = Call(len(self._calls) + 1, kind, name, given, next(self._moments))
         self._calls.append(call)
@@ -65,21 +65,21 @@ class Ledger:
         call.outcome = outcome
         call.ended = next(self._moments)
 
-    def note(self, kind: Wrong, text: str, advice: str = "", *, cause: BaseException | None = None) -> None:
+    def note(self, kind: FailureKind, text: str, advice: str = "", *, cause: BaseException | None = None) -> None:
         """Something went wrong: what, and what to do about it."""
-        self._problems.append(Problem(kind, text, advice, cause))
+        self._problems.append(FailureReason(kind, text, advice, cause))
 
-    def failures(self) -> list[Problem]:
+    def failures(self) -> list[FailureReason]:
         """What fails the test so far."""
         return [problem for problem in self._problems if problem.kind not in self.allowed]
 
-    def untold(self) -> list[Problem]:
+    def new_failures(self) -> list[FailureReason]:
         """Those of `failures` that were not asked for before."""
         told, self._told = self._told, len(self._problems)
         return [problem for problem in self._problems[told:] if problem.kind not in self.allowed]
 
 
-def told(problems: Sequence[Problem]) -> str:
+def format_reasons(problems: Sequence[FailureReason]) -> str:
     """Problems for a person to read; the same advice is given once."""
     lines: list[str] = []
     for problem, following in zip(problems, [*problems[1:], None], strict=False):
@@ -89,7 +89,7 @@ def told(problems: Sequence[Problem]) -> str:
     return "\n".join(lines)
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names in one line; it says how many more there are."""
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return f"{', '.join(names[:_MAX_LISTED])}{more}"
@@ -115,7 +115,7 @@ class Wording:
     """How to allow input that a schema refuses."""
     unused: str
     """How to allow that a stub is not used."""
-    apart: str
+    several: str
     """How to tell several stubs of one name apart."""
 
 
@@ -128,7 +128,7 @@ IN_TESTS: Final = Wording(
     "get INVALID_INPUT",
     unused="optional=True for this stub; for all of them tool_stub.allow_unused(), or "
     "@pytest.mark.codecall(allow_unused=True)",
-    apart="when=… or times=… tells stubs of one name apart; side_effect=[…] gives several answers in turn",
+    several="when=… or times=… tells stubs of one name apart; side_effect=[…] gives several answers in turn",
 )
 """Stubs declared in Python."""
 
@@ -139,7 +139,7 @@ IN_FILES: Final = Wording(
     undeclared="state the outcome `//~ {code}`",
     invalid_input="state the outcome `//~ INVALID_INPUT`",
     unused="`//@ {kind}?:` instead of `//@ {kind}:`",
-    apart="`//@ {kind}: {name} INPUT -> VALUE` tells stubs of one name apart",
+    several="`//@ {kind}: {name} INPUT -> VALUE` tells stubs of one name apart",
 )
 """Stubs declared in the comments of a script file."""
 
@@ -192,7 +192,7 @@ def refuse_unknown(
             raise TypeError(f"{function} has no argument {name!r}{asked} It takes {', '.join(known)}")
 
 
-def naming(function: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def suggest_arguments(function: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a method that declares stubs say what was meant by an argument that it does not take."""
 
     def decorate(method: Callable[P, R]) -> Callable[P, R]:

@@ -9,8 +9,8 @@ from typing import Final, cast
 import pytest
 
 from codecall.envelopes import ExecutionResult, JsonObject, Stats
-from codecall.errors import ADVICE, NOT_FOUND, CodeCallError, IllegalAccess, Location, Status, ToolCallError
-from codecall.testing.calls import Calls, short
+from codecall.errors import DEFAULT_HINTS, NOT_FOUND, CodeCallError, IllegalAccess, Location, Status, ToolCallError
+from codecall.testing.calls import Calls, abbreviate
 
 _MAX_LINE: Final = 160
 """Characters shown of a script's line."""
@@ -125,13 +125,13 @@ class ScriptResult:
     def __repr__(self) -> str:
         error = self._execution.error
         if error is None:
-            return f"<{self.name}: ok, {short(self._execution.value)}>"
-        location = location_of(error)
+            return f"<{self.name}: ok, {abbreviate(self._execution.value)}>"
+        location = error_location(error)
         place = f":{location.line}" if location else ""
         return f"<{self.name}{place}: {self._execution.status}, {error.code} {error.message}>"
 
 
-def location_of(error: CodeCallError) -> Location | None:
+def error_location(error: CodeCallError) -> Location | None:
     """Where in the script an error happened, if it says so."""
     location: object = getattr(error, "location", None)
     return cast("Location", location) if isinstance(location, tuple) else None
@@ -141,12 +141,12 @@ def report_lines(result: ExecutionResult, name: str, source: str, calls: Calls) 
     """How a script ended, line by line, for a person."""
     error = result.error
     if error is None:
-        return [f"{name} ended ok with {short(result.value)}", *outcome_lines(result, calls)]
+        return [f"{name} ended ok with {abbreviate(result.value)}", *outcome_lines(result, calls)]
     kind = f" {error.kind}" if isinstance(error, IllegalAccess) else ""
     return [
         f"{name} ended with {result.status}: {error.code}{kind}",
         f"  {error.message}",
-        *place_lines(location_of(error), name, source),
+        *place_lines(error_location(error), name, source),
         *namespace_lines(error, source),
         *outcome_lines(result, calls),
     ]
@@ -156,7 +156,7 @@ def outcome_lines(result: ExecutionResult, calls: Calls) -> list[str]:
     """What else there is to say about a run: details and hint of its error, warnings, console, calls."""
     lines: list[str] = []
     if isinstance(result.error, ToolCallError) and result.error.details is not None:
-        lines.append(f"  details: {short(result.error.details)}")
+        lines.append(f"  details: {abbreviate(result.error.details)}")
     if result.error is not None and (hint := _hint(result.error)):
         lines.append(f"  hint: {hint}")
     lines += [f"  warning: {warning}" for warning in result.warnings]
@@ -172,12 +172,12 @@ def outcome_lines(result: ExecutionResult, calls: Calls) -> list[str]:
 def _hint(error: CodeCallError) -> str:
     """What to do about it; without what is of use on a server only, where a script finds tools."""
     hint = error.hint or ""
-    return hint.removeprefix(ADVICE[error.code]).strip() if error.code in _SOUGHT else hint
+    return hint.removeprefix(DEFAULT_HINTS[error.code]).strip() if error.code in _SOUGHT else hint
 
 
 def namespace_lines(error: CodeCallError, source: str) -> list[str]:
     """What else an unknown name may be that has a member: in a test there are the namespaces of its stubs only."""
-    location = location_of(error)
+    location = error_location(error)
     if location is None or not isinstance(error, IllegalAccess) or error.kind != "DisallowedGlobal":
         return []
     line = "".join(_line_of(source, location.line))

@@ -13,11 +13,11 @@ from anyio.from_thread import BlockingPortal
 
 from codecall.options import OptionsError, Preset
 from codecall.sandbox.callbacks import ToolHandler
-from codecall.sandbox.interfaces import Services, ToolBroker
+from codecall.sandbox.interfaces import RunHooks, ToolBroker
 from codecall.testing import coverage_data
-from codecall.testing.calls import Calls, short
-from codecall.testing.event_loop import Choice, Job, Sandboxes
-from codecall.testing.report import Problem, refuse_unknown, told
+from codecall.testing.calls import Calls, abbreviate
+from codecall.testing.event_loop import EnclaveJob, PresetChoice, SessionEnclaves
+from codecall.testing.report import FailureReason, format_reasons, refuse_unknown
 from codecall.testing.results import ScriptResult
 from codecall.testing.stubs.broker import StubbedResults, StubBroker
 from codecall.testing.stubs.stubs import Stubs
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ScriptOrigin:
     """Where a script comes from."""
 
     name: str = "<script>"
@@ -67,7 +67,7 @@ def _meant(options: RunOptions) -> dict[str, str]:
     places = {name: "config" if name in Preset.model_fields else "context" for name in options}
     plain = dict[str, object](options)
     near = {name for name in plain if get_close_matches(name, _OPTIONS, n=1)}
-    return {name: f"{place}={short({name: plain[name]})}" for name, place in places.items() if name not in near}
+    return {name: f"{place}={abbreviate({name: plain[name]})}" for name, place in places.items() if name not in near}
 
 
 class ScriptEnclave:
@@ -82,7 +82,7 @@ class ScriptEnclave:
         OptionsError: unknown preset, unknown limit, or a value of the wrong type or out of range.
     """
 
-    def __init__(self, sandboxes: Sandboxes, choice: Choice, stubs: Stubs) -> None:
+    def __init__(self, sandboxes: SessionEnclaves, choice: PresetChoice, stubs: Stubs) -> None:
         self._sandboxes = sandboxes
         self._enclave, self._preset = sandboxes.enclave(choice)
         self._stubs = stubs
@@ -95,7 +95,7 @@ class ScriptEnclave:
         """The limits scripts run under."""
         return self._preset
 
-    def run(self, script: str, *, origin: Origin | None = None, **options: Unpack[RunOptions]) -> ScriptResult:
+    def run(self, script: str, *, origin: ScriptOrigin | None = None, **options: Unpack[RunOptions]) -> ScriptResult:
         """Run one script and wait for its end. For tests that are plain functions; works in coroutines, too.
 
         Args:
@@ -110,26 +110,28 @@ class ScriptEnclave:
         return self._judged(self.attempt(script, origin=origin, **options))
 
     async def execute(
-        self, script: str, *, origin: Origin | None = None, **options: Unpack[RunOptions]
+        self, script: str, *, origin: ScriptOrigin | None = None, **options: Unpack[RunOptions]
     ) -> ScriptResult:
         """What `run` does, for tests that are coroutines: their event loop goes on meanwhile.
 
         Callables of the test that are coroutine functions run in the event loop of the test.
         """
         job, origin = self._job(script, origin, options)
-        return self._judged(self._noted(await self._sandboxes.meanwhile(job), origin))
+        return self._judged(self._noted(await self._sandboxes.run_async(job), origin))
 
-    def attempt(self, script: str, *, origin: Origin | None = None, **options: Unpack[RunOptions]) -> ScriptResult:
+    def attempt(
+        self, script: str, *, origin: ScriptOrigin | None = None, **options: Unpack[RunOptions]
+    ) -> ScriptResult:
         """What `run` does, without failing the test for what the script called."""
         job, origin = self._job(script, origin, options)
-        return self._noted(self._sandboxes.wait(job), origin)
+        return self._noted(self._sandboxes.run(job), origin)
 
-    def overlooked(self) -> list[Problem]:
+    def unexamined_failures(self) -> list[FailureReason]:
         """What fails the test: scripts that failed and were given to it, and it did not ask how they ended."""
-        if "failed" in self._stubs.ledger.allowed:
+        if "failed" in self._stubs.history.allowed:
             return []
         return [
-            Problem(
+            FailureReason(
                 "failed", f"{result.name} failed, and the test did not look at its result\n{result.report()}", _UNSEEN
             )
             for result in self._given
@@ -140,7 +142,9 @@ class ScriptEnclave:
         """Await `function(*args)` on the event loop of the workers, and wait for it."""
         return self._sandboxes.portal.call(function, *args)
 
-    def _job(self, script: str, origin: Origin | None, options: RunOptions) -> tuple[Job[ScriptResult], Origin]:
+    def _job(
+        self, script: str, origin: ScriptOrigin | None, options: RunOptions
+    ) -> tuple[EnclaveJob[ScriptResult], ScriptOrigin]:
         """What is to be done on the event loop of the workers.
 
         Raises:
@@ -153,9 +157,9 @@ class ScriptEnclave:
             preset = self._preset.replaced(config) if config else self._preset
         except OptionsError as error:
             raise OptionsError(error.message.replace("vm.", "config.")) from None
-        origin = origin or Origin()
+        origin = origin or ScriptOrigin()
         stubs = self._stubs
-        covered = origin.path is not None and coverage_data.wanted(origin.path)
+        covered = origin.path is not None and coverage_data.is_measured(origin.path)
 
         async def job(callers: BlockingPortal | None) -> ScriptResult:
             stub_broker = StubBroker(
@@ -173,13 +177,13 @@ class ScriptEnclave:
                 context=options.get("context"),
                 preset=preset,
                 coverage=covered,
-                services=Services(results=StubbedResults(stub_broker)),
+                hooks=RunHooks(results=StubbedResults(stub_broker)),
             )
-            return ScriptResult(result, name=origin.name, source=script, calls=Calls(tuple(stub_broker.made)))
+            return ScriptResult(result, name=origin.name, source=script, calls=Calls(tuple(stub_broker.calls)))
 
         return job, origin
 
-    def _noted(self, result: ScriptResult, origin: Origin) -> ScriptResult:
+    def _noted(self, result: ScriptResult, origin: ScriptOrigin) -> ScriptResult:
         self.results.append(result)
         if origin.path is not None and result.lines:
             coverage_data.add_lines(origin.path, result.lines, origin.first_line)
@@ -187,12 +191,12 @@ class ScriptEnclave:
 
     def _judged(self, result: ScriptResult) -> ScriptResult:
         """The result, unless the test has failed by what the script called."""
-        problems = self._stubs.ledger.untold()
+        problems = self._stubs.history.new_failures()
         cause = next((problem.cause for problem in problems if problem.cause is not None), None)
         if cause is not None:
             raise cause
         if problems:
-            pytest.fail(f"{told(problems)}\n\n{result.report()}")
+            pytest.fail(f"{format_reasons(problems)}\n\n{result.report()}")
         self._given.append(result)
         return result
 
@@ -214,7 +218,7 @@ class Script:
         self.source = path.read_bytes().decode("utf-8")
         """Its text."""
         self._enclave = enclave
-        self._origin = Origin(name, path)
+        self._origin = ScriptOrigin(name, path)
 
     def run(self, **options: Unpack[RunOptions]) -> ScriptResult:
         """Run it and wait for its end: `run(context={"limit": 5})`; see `ScriptEnclave.run`."""

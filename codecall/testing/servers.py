@@ -14,10 +14,10 @@ from typing import Any, Final
 from fastmcp import FastMCP
 from fastmcp.server.context import Context
 
-from codecall.catalog.cache.cache import Catalogues
+from codecall.catalog.cache.cache import CatalogCaches
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.view import CatalogView
-from codecall.catalog.visibility import Reach
+from codecall.catalog.visibility import VisibilityPolicy
 from codecall.options import PluginOptions
 from codecall.plugin import CodeCallPlugin
 from codecall.testing.stubs.schemas import DeclaredTool
@@ -26,7 +26,7 @@ from codecall.testing.stubs.schemas import DeclaredTool
 # The tools of a FastMCP server as its scripts would see them.
 
 
-async def tools_of(server: FastMCP[Any]) -> list[DeclaredTool]:
+async def server_tools(server: FastMCP[Any]) -> list[DeclaredTool]:
     """Every tool that a script on `server` may call; with the options of its CodeCall plugin, if it has one."""
     plugins = [transform for transform in server.transforms if isinstance(transform, CodeCallPlugin)]
     async with Context(fastmcp=server) as context:
@@ -35,8 +35,8 @@ async def tools_of(server: FastMCP[Any]) -> list[DeclaredTool]:
 
 
 async def _without_plugin(server: FastMCP[Any]) -> tuple[CatalogEntry, ...]:
-    reach = Reach(PluginOptions.build())
-    return await CatalogView(server, server.list_tools, reach, Catalogues(reach).of(server)).entries()
+    reach = VisibilityPolicy(PluginOptions.build())
+    return await CatalogView(server, server.list_tools, reach, CatalogCaches(reach).for_server(server)).entries()
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ class ServerNameError(ValueError):
     """A text names no server. The message says why."""
 
 
-def named_server(named: str, root: Path) -> object:
+def load_server(named: str, root: Path) -> object:
     """What `named` names, for `fastmcp.Client`; modules and files are looked for below `root`, too. Quotes around it,
     which belong to TOML, do not matter.
 

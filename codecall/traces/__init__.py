@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from codecall.files import write_page
+    from codecall.files import write_private_file
     from codecall.traces.model import Trace
     from codecall.traces.page import render
     from codecall.traces.records import TraceRecorder, TraceSink, traces_of
 
-__all__ = ["Trace", "TraceRecorder", "TraceSink", "render", "traces_of", "write_page"]
+__all__ = ["Trace", "TraceRecorder", "TraceSink", "render", "traces_of", "write_private_file"]
 
 _HOMES = {
     "Trace": "model",

@@ -8,8 +8,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from codecall.traces.escape import MAX_NAME, MAX_VALUE, Room, cut, duration, percent, plain, shown
-from codecall.traces.model import Problem, Trace, TracedCall
+from codecall.traces.escape import (
+    MAX_NAME,
+    MAX_VALUE,
+    ValueBudget,
+    escape_attribute,
+    escape_html,
+    format_duration,
+    percent,
+    truncate,
+)
+from codecall.traces.model import Trace, TraceCall, TraceError
 
 # ----------------------------------------------------------------------------------------------------
 # The chart of a run: its calls on a time axis, each in the first lane that is free.
@@ -31,36 +40,36 @@ NAMED: Final = 6.0
 """Share of the axis, in percent, from which a bar has its name in it."""
 
 
-class Placed(NamedTuple):
+class ChartBar(NamedTuple):
     """A call in the chart."""
 
-    call: TracedCall
+    call: TraceCall
     start_ms: float
     end_ms: float
     lane: int
 
 
-def whole_of(trace: Trace) -> float:
+def axis_length_ms(trace: Trace) -> float:
     """Milliseconds that the axis is long."""
     ends = [call.end_ms or call.start_ms or 0.0 for call in trace.calls]
     before = (trace.queue_ms or 0.0) + (trace.validation_ms or 0.0)
     return max(0.001, trace.duration_ms or 0.0, before, *ends)
 
 
-def ticks(whole: float) -> list[float]:
+def axis_ticks(whole: float) -> list[float]:
     """Round times along an axis of so many milliseconds."""
     step = 10.0 ** math.floor(math.log10(whole / TICKS))
     step = next(step * factor for factor in (1, 2, 5, 10) if step * factor * TICKS >= whole)
     return [round(step * number, 9) for number in range(math.floor(whole / step) + 1)]
 
 
-def placed(calls: Sequence[TracedCall], whole: float) -> list[Placed]:
+def place_calls(calls: Sequence[TraceCall], whole: float) -> list[ChartBar]:
     """The calls that began, by their beginning, each in the first lane that is free then."""
     began = sorted((call.start_ms, call.number, call) for call in calls if call.start_ms is not None)
     busy: list[tuple[float, int]] = []
     free: list[int] = []
     lanes = 0
-    told: list[Placed] = []
+    told: list[ChartBar] = []
     for start_ms, _, call in began:
         while busy and busy[0][0] <= start_ms:
             heapq.heappush(free, heapq.heappop(busy)[1])
@@ -70,24 +79,24 @@ def placed(calls: Sequence[TracedCall], whole: float) -> list[Placed]:
             lane, lanes = lanes, lanes + 1
         end_ms = whole if call.end_ms is None else call.end_ms
         heapq.heappush(busy, (end_ms, lane))
-        told.append(Placed(call, start_ms, end_ms, lane))
+        told.append(ChartBar(call, start_ms, end_ms, lane))
     return told
 
 
-def sentence(call: TracedCall, start_ms: float | None, end_ms: float | None) -> str:
+def describe_call(call: TraceCall, start_ms: float | None, end_ms: float | None) -> str:
     """One call in a line of text."""
-    told = [f"{call.number}. {cut(call.name, MAX_LABEL)}"]
+    told = [f"{call.number}. {truncate(call.name, MAX_LABEL)}"]
     if start_ms is not None:
-        told.append(f"from {duration(start_ms)} to {duration(end_ms)}")
+        told.append(f"from {format_duration(start_ms)} to {format_duration(end_ms)}")
         if end_ms is not None:
-            told.append(f"took {duration(end_ms - start_ms)}")
+            told.append(f"took {format_duration(end_ms - start_ms)}")
     told.append(call.code or call.outcome)
     if call.line is not None:
         told.append(f"line {call.line}")
     return ", ".join(told)
 
 
-def kind_of(call: TracedCall) -> str:
+def bar_class(call: TraceCall) -> str:
     """The class of a call's bar."""
     if call.reused:
         return "reused"
@@ -96,8 +105,8 @@ def kind_of(call: TracedCall) -> str:
 
 def chart(trace: Trace, listed: set[int]) -> Iterator[str]:
     """The chart as HTML. `listed`: numbers of the calls that the page lists."""
-    whole = whole_of(trace)
-    bars = placed(trace.calls, whole)
+    whole = axis_length_ms(trace)
+    bars = place_calls(trace.calls, whole)
     shown_bars = bars[:MAX_BARS]
     lanes = min(MAX_LANES, max((bar.lane for bar in shown_bars), default=-1) + 1)
     step = max(4, min(22, HEIGHT // max(1, lanes)))
@@ -105,11 +114,11 @@ def chart(trace: Trace, listed: set[int]) -> Iterator[str]:
     top = 26
     height = top + lanes * step + 4
     at_once = max((bar.lane for bar in bars), default=-1) + 1
-    label = f"{len(bars):,} calls in {duration(whole)}, up to {at_once:,} at the same time"
+    label = f"{len(bars):,} calls in {format_duration(whole)}, up to {at_once:,} at the same time"
     yield f'<p class="quiet">{label}</p>'
     yield f'<div class="chart" id="chart" role="group" aria-label="Chart of {label}; they are listed below">'
     yield f'<svg class="axis" width="100%" height="{height + 20}" aria-hidden="true" focusable="false">'
-    for at_ms in ticks(whole):
+    for at_ms in axis_ticks(whole):
         x = percent(at_ms, whole)
         anchor = "start" if at_ms == 0 else "end" if at_ms > 0.96 * whole else "middle"
         yield f'<line class="tick" x1="{x}" x2="{x}" y1="0" y2="{height}"/>'
@@ -120,14 +129,14 @@ def chart(trace: Trace, listed: set[int]) -> Iterator[str]:
         x, width = percent(bar.start_ms, whole), percent(bar.end_ms - bar.start_ms, whole)
         y = top + min(bar.lane, MAX_LANES - 1) * step
         number = bar.call.number
-        text = plain(sentence(bar.call, bar.start_ms, bar.call.end_ms))
+        text = escape_attribute(describe_call(bar.call, bar.start_ms, bar.call.end_ms))
         href = f' href="#call-{number}"' if number in listed else ""
         yield f'<a{href} tabindex="-1" data-call="{number}"><title>{text}</title>'
-        yield f'<rect class="bar {kind_of(bar.call)}" x="{x}" y="{y}" width="{width}" height="{step - gap}" rx="2"/>'
+        yield f'<rect class="bar {bar_class(bar.call)}" x="{x}" y="{y}" width="{width}" height="{step - gap}" rx="2"/>'
         if step > 16 and float(width[:-1]) >= NAMED:
-            name = shown(cut(bar.call.name, MAX_LABEL))
+            name = escape_html(truncate(bar.call.name, MAX_LABEL))
             yield f'<svg x="{x}" y="{y}" width="{width}" height="{step - gap}">'
-            yield f'<text class="name {kind_of(bar.call)}" x="6" y="13">{_within_svg(name)}</text></svg>'
+            yield f'<text class="name {bar_class(bar.call)}" x="6" y="13">{_within_svg(name)}</text></svg>'
         yield "</a>"
     yield "</svg></div>"
     yield '<p id="about" class="about" aria-live="polite"></p>'
@@ -141,7 +150,7 @@ def chart(trace: Trace, listed: set[int]) -> Iterator[str]:
         yield f'<p class="cut">{missing:,} calls are not in the chart: it is not known when they began.</p>'
 
 
-def row_bar(call: TracedCall, whole: float) -> str:
+def row_bar(call: TraceCall, whole: float) -> str:
     """The bar of one call in the list."""
     if call.start_ms is None:
         return '<span class="track"></span>'
@@ -149,7 +158,7 @@ def row_bar(call: TracedCall, whole: float) -> str:
     x, width = percent(call.start_ms, whole), percent(end_ms - call.start_ms, whole)
     return (
         '<svg class="track" width="100%" height="10" aria-hidden="true" focusable="false">'
-        f'<rect class="bar {kind_of(call)}" x="{x}" y="1" width="{width}" height="8" rx="2"/></svg>'
+        f'<rect class="bar {bar_class(call)}" x="{x}" y="1" width="{width}" height="8" rx="2"/></svg>'
     )
 
 
@@ -162,15 +171,15 @@ def _phases(trace: Trace, whole: float) -> Iterator[str]:
     ):
         if took > 0:
             x, width = percent(start, whole), percent(took, whole)
-            yield f"<g><title>{what}: {duration(took)}</title>"
+            yield f"<g><title>{what}: {format_duration(took)}</title>"
             yield f'<rect class="bar {name}" x="{x}" y="4" width="{width}" height="14" rx="2"/></g>'
 
 
 def _legend(trace: Trace) -> Iterator[str]:
-    kinds = {kind_of(call) for call in trace.calls if call.start_ms is not None}
+    kinds = {bar_class(call) for call in trace.calls if call.start_ms is not None}
     names = {
-        "queue": f"wait for a worker, {duration(trace.queue_ms)}" if trace.queue_ms else "",
-        "validation": f"validation, {duration(trace.validation_ms)}" if trace.validation_ms else "",
+        "queue": f"wait for a worker, {format_duration(trace.queue_ms)}" if trace.queue_ms else "",
+        "validation": f"validation, {format_duration(trace.validation_ms)}" if trace.validation_ms else "",
         "ok": "call" if "ok" in kinds else "",
         "error": "call that failed" if "error" in kinds else "",
         "unfinished": "given up" if "unfinished" in kinds else "",
@@ -204,7 +213,7 @@ MAX_AT_LINE: Final = 12
 _OUTCOMES: Final = {"ok": "ok", "error": "failed", "unfinished": "given up", "not_started": "never started"}
 
 
-def listed_of(calls: Sequence[TracedCall]) -> list[TracedCall]:
+def listed_calls(calls: Sequence[TraceCall]) -> list[TraceCall]:
     """The calls that are listed, by number."""
     if len(calls) <= MAX_CALLS:
         return list(calls)
@@ -212,7 +221,7 @@ def listed_of(calls: Sequence[TracedCall]) -> list[TracedCall]:
     return sorted(ranked[:MAX_CALLS], key=lambda call: call.number)
 
 
-def call_list(trace: Trace, listed: Sequence[TracedCall], lines: int, whole: float, room: Room) -> Iterator[str]:
+def call_list(trace: Trace, listed: Sequence[TraceCall], lines: int, whole: float, room: ValueBudget) -> Iterator[str]:
     """The list of calls as HTML.
 
     Args:
@@ -235,35 +244,36 @@ def call_list(trace: Trace, listed: Sequence[TracedCall], lines: int, whole: flo
     yield "</ol>"
 
 
-def _call(call: TracedCall, lines: int, whole: float, room: Room) -> Iterator[str]:
+def _call(call: TraceCall, lines: int, whole: float, room: ValueBudget) -> Iterator[str]:
     outcome = _OUTCOMES.get(call.outcome, call.outcome)
     took = None if call.start_ms is None or call.end_ms is None else call.end_ms - call.start_ms
     yield f'<li id="call-{call.number}" class="call"><details><summary>'
-    yield f'<span class="number">{call.number}</span><bdi class="called">{shown(cut(call.name, MAX_NAME))}</bdi>'
+    name = escape_html(truncate(call.name, MAX_NAME))
+    yield f'<span class="number">{call.number}</span><bdi class="called">{name}</bdi>'
     yield row_bar(call, whole)
-    yield f'<span class="took">{duration(took)}</span>'
+    yield f'<span class="took">{format_duration(took)}</span>'
     mood = "good" if call.outcome == "ok" else "bad"
-    told = "reused" if call.reused else shown(cut(outcome, MAX_NAME))
+    told = "reused" if call.reused else escape_html(truncate(outcome, MAX_NAME))
     yield f'<span class="outcome {mood}">{told}</span></summary><div class="body"><dl class="facts">'
     if call.called != "tool":
-        yield f"<div><dt>Kind</dt><dd>{shown(call.called)}</dd></div>"
+        yield f"<div><dt>Kind</dt><dd>{escape_html(call.called)}</dd></div>"
     if call.start_ms is not None:
-        yield f"<div><dt>From</dt><dd>{duration(call.start_ms)}</dd></div>"
-        yield f"<div><dt>To</dt><dd>{duration(call.end_ms)}</dd></div>"
+        yield f"<div><dt>From</dt><dd>{format_duration(call.start_ms)}</dd></div>"
+        yield f"<div><dt>To</dt><dd>{format_duration(call.end_ms)}</dd></div>"
     if call.line is not None:
         place = f"line {call.line}" + ("" if call.column is None else f", column {call.column}")
         link = f'<a href="#L{call.line}">{place}</a>' if 1 <= call.line <= lines else place
         yield f"<div><dt>Made at</dt><dd>{link}</dd></div>"
     if call.code is not None:
-        yield f"<div><dt>Error</dt><dd><code>{shown(cut(call.code, MAX_NAME))}</code></dd></div>"
+        yield f"<div><dt>Error</dt><dd><code>{escape_html(truncate(call.code, MAX_NAME))}</code></dd></div>"
     yield "</dl>"
-    yield f"<h3>Input</h3>{room.value(call.input)}"
+    yield f"<h3>Input</h3>{room.render(call.input)}"
     if call.outcome == "ok":
-        yield f"<h3>Result</h3>{room.value(call.result)}"
+        yield f"<h3>Result</h3>{room.render(call.result)}"
     yield "</div></details></li>"
 
 
-def lines_of(trace: Trace) -> list[str]:
+def script_lines(trace: Trace) -> list[str]:
     """The lines of the script, as places in it count them; as many as fit. An empty last one if something is there."""
     if trace.script is None:
         return []
@@ -273,14 +283,18 @@ def lines_of(trace: Trace) -> list[str]:
     return lines
 
 
-def script_list(trace: Trace, lines: Sequence[str], listed: Sequence[TracedCall]) -> Iterator[str]:
+def script_list(trace: Trace, lines: Sequence[str], listed: Sequence[TraceCall]) -> Iterator[str]:
     """The script as HTML, with the calls and the failure at their lines."""
     if trace.script is None:
         size = "" if trace.script_chars is None else f"{trace.script_chars:,} characters, "
-        digest = "" if trace.script_sha256 is None else f"SHA-256 <code>{shown(cut(trace.script_sha256, 64))}</code>, "
+        digest = (
+            ""
+            if trace.script_sha256 is None
+            else f"SHA-256 <code>{escape_html(truncate(trace.script_sha256, 64))}</code>, "
+        )
         yield f'<p class="quiet">{size}{digest}not on record</p>'
         return
-    made: dict[int, list[TracedCall]] = defaultdict(list)
+    made: dict[int, list[TraceCall]] = defaultdict(list)
     for call in trace.calls:
         if call.line is not None:
             made[call.line].append(call)
@@ -291,9 +305,9 @@ def script_list(trace: Trace, lines: Sequence[str], listed: Sequence[TracedCall]
         fails = error is not None and error.line == number
         calls = made.get(number, [])
         mark = ' class="failing"' if fails else ' class="calling"' if calls else ""
-        yield f'<li id="L{number}"{mark}><code>{shown(line)}</code>'
+        yield f'<li id="L{number}"{mark}><code>{escape_html(line)}</code>'
         if calls:
-            yield from _made_here(calls, numbers)
+            yield from _calls_at_line(calls, numbers)
         if fails and error is not None:
             yield from _failure(error)
         yield "</li>"
@@ -302,7 +316,7 @@ def script_list(trace: Trace, lines: Sequence[str], listed: Sequence[TracedCall]
         yield f'<p class="cut">{len(trace.script) - MAX_SCRIPT:,} more characters are not on this page.</p>'
 
 
-def _made_here(calls: Sequence[TracedCall], listed: set[int]) -> Iterator[str]:
+def _calls_at_line(calls: Sequence[TraceCall], listed: set[int]) -> Iterator[str]:
     yield '<span class="made">'
     for call in calls[:MAX_AT_LINE]:
         text = f"{call.number}"
@@ -316,10 +330,11 @@ def _made_here(calls: Sequence[TracedCall], listed: set[int]) -> Iterator[str]:
     yield "</span>"
 
 
-def _failure(error: Problem) -> Iterator[str]:
+def _failure(error: TraceError) -> Iterator[str]:
     at = "" if error.column is None else f" at column {error.column}"
-    message = f": {shown(cut(error.message, MAX_VALUE))}" if error.message else ""
-    yield f'<div class="failure" role="note"><p><strong>{shown(cut(error.code, MAX_NAME))}</strong>{at}{message}</p>'
+    message = f": {escape_html(truncate(error.message, MAX_VALUE))}" if error.message else ""
+    code = escape_html(truncate(error.code, MAX_NAME))
+    yield f'<div class="failure" role="note"><p><strong>{code}</strong>{at}{message}</p>'
     if error.hint:
-        yield f'<p class="hint">{shown(cut(error.hint, MAX_VALUE))}</p>'
+        yield f'<p class="hint">{escape_html(truncate(error.hint, MAX_VALUE))}</p>'
     yield "</div>"

@@ -8,7 +8,7 @@ import math
 import re
 from typing import Final
 
-from codecall.traces.model import Value
+from codecall.traces.model import TraceValue
 
 MAX_VALUE: Final = 20_000
 """Characters of one value on a page."""
@@ -26,22 +26,22 @@ _ODD: Final = re.compile(
 """What nobody sees, what changes the order of the letters around it, and what is no character."""
 
 
-def shown(text: str) -> str:
+def escape_html(text: str) -> str:
     """A text as HTML; what nobody would see of it is spelled out."""
     return _ODD.sub(lambda found: f'<span class="odd">U+{ord(found[0]):04X}</span>', html.escape(text))
 
 
-def plain(text: str) -> str:
+def escape_attribute(text: str) -> str:
     """The same where no markup can be: in an attribute, in a title."""
     return _ODD.sub(lambda found: f"[U+{ord(found[0]):04X}]", html.escape(text)).replace("\n", " ").replace("\t", " ")
 
 
-def cut(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """A text, or as much as `most` characters of it, and how many more there were."""
     return text if len(text) <= most else f"{text[:most]}…[{len(text) - most:,} more characters]"
 
 
-def duration(ms: float | None) -> str:
+def format_duration(ms: float | None) -> str:
     """Milliseconds for people."""
     if ms is None:
         return "—"
@@ -50,10 +50,10 @@ def duration(ms: float | None) -> str:
     return f"{ms / 1000:.2f} s" if ms < 100_000 else f"{ms / 1000:,.0f} s"
 
 
-def amount(value: float, unit: str) -> str:
+def format_amount(value: float, unit: str) -> str:
     """A number with its unit for people."""
     if unit == "ms":
-        return duration(value)
+        return format_duration(value)
     if unit != "bytes":
         return f"{value:,.0f}"
     for name, size in (("MiB", 1024 * 1024), ("KiB", 1024)):
@@ -68,7 +68,7 @@ def percent(part: float, whole: float) -> str:
     return f"{min(100.0, max(0.0, share if math.isfinite(share) else 0.0)):.3f}%"
 
 
-class Room:
+class ValueBudget:
     """What is left of the room that a page has for values."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Room:
         self.left_out = 0
         """Values that are cut or left out."""
 
-    def value(self, value: Value) -> str:
+    def render(self, value: TraceValue) -> str:
         """A value as HTML."""
         if not value.known:
             size = "" if value.chars is None else f"{value.chars:,} characters of JSON, "
@@ -85,7 +85,7 @@ class Room:
         most = min(MAX_VALUE, self._left)
         part = text[:most]
         self._left -= len(part)
-        told = f'<pre tabindex="0">{shown(part)}</pre>' if part else ""
+        told = f'<pre tabindex="0">{escape_html(part)}</pre>' if part else ""
         if len(part) < len(text):
             self.left_out += 1
             why = "" if most == MAX_VALUE else ", since all values of this page together are too much"

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class TraceValue:
     """JSON data, or what is known of it where the record has none."""
 
     data: object = None
@@ -25,7 +25,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class TracedCall:
+class TraceCall:
     """One call that the script made."""
 
     number: int
@@ -37,7 +37,7 @@ class TracedCall:
     end_ms: float | None = None
     """None of a call that was given up."""
     outcome: str = "ok"
-    """`ok`, `error`, `unfinished` or `not_started`."""
+    """`ok`, `error`, `unfinished` or `start_error`."""
     code: str | None = None
     """Of the error."""
     line: int | None = None
@@ -45,12 +45,12 @@ class TracedCall:
     column: int | None = None
     reused: bool = False
     """Answered from the record of an earlier run."""
-    input: Value = Value()
-    result: Value = Value()
+    input: TraceValue = TraceValue()
+    result: TraceValue = TraceValue()
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ConsoleLine:
     """One line of the console."""
 
     text: str
@@ -59,7 +59,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class LimitUsage:
     """What a run used, and how much of it was allowed."""
 
     name: str
@@ -71,7 +71,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TraceError:
     """Why a run failed."""
 
     code: str
@@ -105,15 +105,15 @@ class Trace:
     """How long it waited for a worker, from its beginning."""
     validation_ms: float | None = None
     """How long the script was checked after that."""
-    calls: tuple[TracedCall, ...] = ()
+    calls: tuple[TraceCall, ...] = ()
     """By number."""
-    console: tuple[Said, ...] = ()
-    result: Value = Value()
+    console: tuple[ConsoleLine, ...] = ()
+    result: TraceValue = TraceValue()
     result_kept: bool = False
     """Whether the result was too large for the answer, and kept for later."""
-    error: Problem | None = None
+    error: TraceError | None = None
     warnings: tuple[str, ...] = ()
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[LimitUsage, ...] = ()
     dry_run: bool = False
     resumed_from: str | None = None
     notes: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ NO_TIMES: Final = "The record does not say when calls began: it was written by a
 
 
 @dataclass(slots=True)
-class Parts:
+class TraceBuilder:
     """What is known of one run, in the fields of its events."""
 
     run_id: str
@@ -157,7 +157,7 @@ class Parts:
     notes: list[str] = field(default_factory=list[str])
 
 
-def build(parts: Parts) -> Trace:
+def build_trace(parts: TraceBuilder) -> Trace:
     """The trace of a run."""
     start, end = parts.start or _NONE, parts.end or _NONE
     calls = sorted((_call(fields) for fields in parts.calls), key=lambda call: call.number)
@@ -186,7 +186,7 @@ def build(parts: Parts) -> Trace:
     )
 
 
-def _missing(parts: Parts, calls: Sequence[TracedCall]) -> Iterable[str]:
+def _missing(parts: TraceBuilder, calls: Sequence[TraceCall]) -> Iterable[str]:
     if parts.start is None:
         yield NO_START
     elif "script" not in parts.start:
@@ -201,9 +201,9 @@ def _missing(parts: Parts, calls: Sequence[TracedCall]) -> Iterable[str]:
         yield NO_TIMES
 
 
-def _call(fields: Fields) -> TracedCall:
+def _call(fields: Fields) -> TraceCall:
     start_ms, took_ms = _number(fields, "start_ms"), _number(fields, "duration_ms")
-    return TracedCall(
+    return TraceCall(
         number=_whole(fields, "number") or 0,
         called=_text(fields, "called") or "tool",
         name=_text(fields, "name") or "",
@@ -219,14 +219,14 @@ def _call(fields: Fields) -> TracedCall:
     )
 
 
-def _value(fields: Fields, name: str, chars: int | None) -> Value:
+def _value(fields: Fields, name: str, chars: int | None) -> TraceValue:
     if name not in fields:
-        return Value(chars=chars)
+        return TraceValue(chars=chars)
     data = fields[name]
     mark = _mark(data)
     if mark is not None:
-        return Value(chars=mark if chars is None else chars)
-    return Value(data, known=True, chars=chars)
+        return TraceValue(chars=mark if chars is None else chars)
+    return TraceValue(data, known=True, chars=chars)
 
 
 def _mark(data: object) -> int | None:
@@ -237,18 +237,18 @@ def _mark(data: object) -> int | None:
     return _whole(cast("Fields", told), "characters") if isinstance(told, Mapping) else None
 
 
-def _console(lines: object) -> Iterable[Said]:
+def _console(lines: object) -> Iterable[ConsoleLine]:
     for line in _items(lines):
         match line:
             case [int() | float() as at_ms, str() as text] if math.isfinite(at_ms):
-                yield Said(text, float(at_ms))
+                yield ConsoleLine(text, float(at_ms))
             case {"__truncated": {"items": int() as left_out}}:
-                yield Said(f"…[{left_out} more lines are not in the record]")
+                yield ConsoleLine(f"…[{left_out} more lines are not in the record]")
             case _:
                 pass
 
 
-def _problem(end: Fields) -> Problem | None:
+def _problem(end: Fields) -> TraceError | None:
     told = end.get("error")
     error = cast("Fields", told) if isinstance(told, Mapping) else _NONE
     code = _text(error, "code") or _text(end, "code")
@@ -257,7 +257,7 @@ def _problem(end: Fields) -> Problem | None:
     subject = next(
         (name for key in ("toolName", "resource", "prompt", "result", "name") if (name := _text(error, key))), None
     )
-    return Problem(
+    return TraceError(
         code,
         _text(error, "message"),
         _text(error, "hint"),
@@ -267,11 +267,11 @@ def _problem(end: Fields) -> Problem | None:
     )
 
 
-def _limits(end: Fields) -> tuple[Limit, ...]:
-    told = [Limit(name, unit, _number(end, used), _number(end, most)) for name, unit, used, most in _LIMITS]
+def _limits(end: Fields) -> tuple[LimitUsage, ...]:
+    told = [LimitUsage(name, unit, _number(end, used), _number(end, most)) for name, unit, used, most in _LIMITS]
     memory_mb = _number(end, "max_memory_mb")
     if memory_mb is not None:
-        told.append(Limit("Memory", "bytes", None, memory_mb * 1024 * 1024))
+        told.append(LimitUsage("Memory", "bytes", None, memory_mb * 1024 * 1024))
     return tuple(limit for limit in told if limit.used is not None or limit.allowed is not None)
 
 

@@ -13,9 +13,19 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from codecall.traces.chart import call_list, chart, lines_of, listed_of, script_list, whole_of
-from codecall.traces.escape import MAX_NAME, MAX_VALUE, Room, amount, cut, duration, percent, plain, shown
-from codecall.traces.model import Limit, Trace
+from codecall.traces.chart import axis_length_ms, call_list, chart, listed_calls, script_lines, script_list
+from codecall.traces.escape import (
+    MAX_NAME,
+    MAX_VALUE,
+    ValueBudget,
+    escape_attribute,
+    escape_html,
+    format_amount,
+    format_duration,
+    percent,
+    truncate,
+)
+from codecall.traces.model import LimitUsage, Trace
 
 MAX_TEXTS: Final = 500_000
 """Characters of the console on a page."""
@@ -45,16 +55,17 @@ def _page(trace: Trace) -> Iterator[str]:
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     yield '<meta name="referrer" content="no-referrer"><meta name="color-scheme" content="light dark">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{plain(cut(trace.run_id, MAX_NAME))}: {plain(cut(trace.status, MAX_NAME))}</title>"
+    run_id, status = (escape_attribute(truncate(text, MAX_NAME)) for text in (trace.run_id, trace.status))
+    yield f"<title>{run_id}: {status}</title>"
     yield f"<style>{style}</style></head><body>"
     yield from _head(trace)
     yield "<main>"
     yield from _failed(trace)
     yield from _notes(trace)
-    whole = whole_of(trace)
-    listed = listed_of(trace.calls)
-    lines = lines_of(trace)
-    room = Room()
+    whole = axis_length_ms(trace)
+    listed = listed_calls(trace.calls)
+    lines = script_lines(trace)
+    room = ValueBudget()
     if trace.calls or trace.queue_ms or trace.duration_ms:
         yield from _section("timeline", "Timeline", chart(trace, {call.number for call in listed}))
     yield from _section("script", "Script", script_list(trace, lines, listed))
@@ -84,19 +95,20 @@ def _section(name: str, title: str, content: Iterator[str], more: str = "") -> I
 def _head(trace: Trace) -> Iterator[str]:
     mood = "good" if trace.status in _GOOD else "bad"
     yield '<header><div class="title"><div><p class="kind">CodeCall run</p>'
-    yield f"<h1><bdi>{shown(cut(trace.run_id, MAX_NAME))}</bdi></h1></div>"
-    yield f'<span class="status {mood}">{shown(cut(trace.status.replace("_", " "), MAX_NAME))}</span>'
+    yield f"<h1><bdi>{escape_html(truncate(trace.run_id, MAX_NAME))}</bdi></h1></div>"
+    yield f'<span class="status {mood}">{escape_html(truncate(trace.status.replace("_", " "), MAX_NAME))}</span>'
     yield '<button type="button" id="theme" aria-pressed="false" hidden>Dark theme</button></div><dl class="facts">'
     when = None if trace.when is None else datetime.fromtimestamp(trace.when, UTC)
     facts = {
         "Began": "" if when is None else f"{when:%Y-%m-%d %H:%M:%S} UTC",
-        "Took": "" if trace.duration_ms is None else duration(trace.duration_ms),
+        "Took": "" if trace.duration_ms is None else format_duration(trace.duration_ms),
         "Calls": f"{len(trace.calls):,}",
-        "Preset": shown(cut(trace.preset or "", MAX_NAME)),
-        "Caller": f'<code title="{plain(cut(trace.caller, MAX_NAME))}">{shown(trace.caller[:12])}…</code>'
+        "Preset": escape_html(truncate(trace.preset or "", MAX_NAME)),
+        "Caller": f'<code title="{escape_attribute(truncate(trace.caller, MAX_NAME))}">'
+        f"{escape_html(trace.caller[:12])}…</code>"
         if trace.caller
         else "",
-        "Takes up": shown(cut(trace.resumed_from or "", MAX_NAME)),
+        "Takes up": escape_html(truncate(trace.resumed_from or "", MAX_NAME)),
         "Kind": "dry run: no calls were made" if trace.dry_run else "",
     }
     for name, value in facts.items():
@@ -109,16 +121,16 @@ def _failed(trace: Trace) -> Iterator[str]:
     error = trace.error
     if error is None:
         return
-    code = shown(cut(error.code, MAX_NAME))
-    name = f" <bdi>{shown(cut(error.name, MAX_NAME))}</bdi>" if error.name else ""
+    code = escape_html(truncate(error.code, MAX_NAME))
+    name = f" <bdi>{escape_html(truncate(error.name, MAX_NAME))}</bdi>" if error.name else ""
     yield f'<section class="error" aria-labelledby="failed"><h2 id="failed">{code}{name}</h2>'
     if error.message:
-        yield f'<p class="message">{shown(cut(error.message, MAX_VALUE))}</p>'
+        yield f'<p class="message">{escape_html(truncate(error.message, MAX_VALUE))}</p>'
     if error.hint:
-        yield f'<p class="hint">{shown(cut(error.hint, MAX_VALUE))}</p>'
+        yield f'<p class="hint">{escape_html(truncate(error.hint, MAX_VALUE))}</p>'
     if error.line is not None:
         place = f"line {error.line}" + ("" if error.column is None else f", column {error.column}")
-        inside = error.line <= len(lines_of(trace))
+        inside = error.line <= len(script_lines(trace))
         yield f'<p><a href="#L{error.line}">{place}</a></p>' if inside else f"<p>{place}</p>"
     yield "</section>"
 
@@ -126,7 +138,7 @@ def _failed(trace: Trace) -> Iterator[str]:
 def _notes(trace: Trace) -> Iterator[str]:
     for title, texts in (("Warnings", trace.warnings), ("Not on record", trace.notes)):
         if texts:
-            items = "".join(f"<li>{shown(cut(text, MAX_WARNING))}</li>" for text in texts[:MAX_WARNINGS])
+            items = "".join(f"<li>{escape_html(truncate(text, MAX_WARNING))}</li>" for text in texts[:MAX_WARNINGS])
             more = "" if len(texts) <= MAX_WARNINGS else f"<li>and {len(texts) - MAX_WARNINGS:,} more</li>"
             yield f'<section class="notes"><h2>{title}</h2><ul>{items}{more}</ul></section>'
 
@@ -142,28 +154,28 @@ def _console(trace: Trace) -> Iterator[str]:
             break
         left -= len(line.text)
         told += 1
-        at = "" if line.at_ms is None else duration(line.at_ms)
-        yield f'<li><span class="at">{at}</span><span class="said">{shown(line.text)}</span></li>'
+        at = "" if line.at_ms is None else format_duration(line.at_ms)
+        yield f'<li><span class="at">{at}</span><span class="said">{escape_html(line.text)}</span></li>'
     yield "</ol>"
     if told < len(trace.console):
         yield f'<p class="cut">{len(trace.console) - told:,} more lines are not on this page.</p>'
 
 
-def _result(trace: Trace, room: Room) -> Iterator[str]:
+def _result(trace: Trace, room: ValueBudget) -> Iterator[str]:
     if trace.error is not None or trace.status != "ok":
         return
     if trace.result_kept:
         yield '<p class="quiet">Too large for the answer; it was kept for later.</p>'
-    yield room.value(trace.result)
+    yield room.render(trace.result)
 
 
-def _limits(limits: tuple[Limit, ...]) -> Iterator[str]:
+def _limits(limits: tuple[LimitUsage, ...]) -> Iterator[str]:
     yield '<table class="limits"><thead><tr><th scope="col">Limit</th>'
     yield '<th scope="col"><span class="unseen">Share</span></th>'
     yield '<th scope="col">Used</th><th scope="col">Allowed</th></tr></thead><tbody>'
     for limit in limits:
-        used = "not measured" if limit.used is None else amount(limit.used, limit.unit)
-        allowed = "—" if limit.allowed is None else amount(limit.allowed, limit.unit)
+        used = "not measured" if limit.used is None else format_amount(limit.used, limit.unit)
+        allowed = "—" if limit.allowed is None else format_amount(limit.allowed, limit.unit)
         yield f'<tr><th scope="row">{limit.name}</th><td class="share">'
         if limit.used is not None and limit.allowed:
             share = limit.used / limit.allowed

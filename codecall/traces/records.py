@@ -14,20 +14,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, cast
 
-from codecall.audit.events import AuditEvent, Fields, Recorded, call_fields, end_fields, start_fields
-from codecall.audit.values import Bounds, recorded, recorded_json, recorded_script
-from codecall.envelopes import ExecutionResult, MadeCall
+from codecall.audit.events import AuditEvent, Fields, RunDetails, call_fields, end_fields, start_fields
+from codecall.audit.values import ValueBounds, redact_json, redact_script, redact_value
+from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.errors import OptionsError
-from codecall.files import write_page
+from codecall.files import write_private_file
 from codecall.redaction.masking import Masker
-from codecall.sandbox.interfaces import Ending, RunWatch
-from codecall.traces.model import Parts, Trace, build
+from codecall.sandbox.interfaces import OnCallEnd, RunObserver
+from codecall.traces.model import Trace, TraceBuilder, build_trace
 from codecall.traces.page import render
 
 # ----------------------------------------------------------------------------------------------------
 # Sees runs as they happen, and makes traces of them with all that they called and said.
 
-MAX_HELD: Final = 64 * 1024 * 1024
+MAX_STORED: Final = 64 * 1024 * 1024
 """Characters of inputs and values that one run may have kept; of what comes then only the size is known."""
 
 MAX_SHOWN: Final = 4_000_000
@@ -36,52 +36,52 @@ MAX_SHOWN: Final = 4_000_000
 MASKING_SECONDS: Final = 20.0
 """How long masking may take for one trace; of what is left then only the size is told."""
 
-VALUE: Final = Bounds(read=1_000_000, nodes=5_000, chars=100_000, text=32_000)
+VALUE: Final = ValueBounds(read=1_000_000, nodes=5_000, chars=100_000, text=32_000)
 """Of each value."""
 
 
 @dataclass(slots=True)
-class _Heard:
+class _RecordedCall:
     """One call, and what went in and out of it, as JSON text."""
 
-    made: MadeCall
+    made: CallRecord
     text: str | None
     value: str | None = None
 
 
-class _Notes:
-    """Takes notes of one run; a `RunWatch`."""
+class _RunRecorder:
+    """Takes notes of one run; a `RunObserver`."""
 
-    def __init__(self, run: Recorded) -> None:
+    def __init__(self, run: RunDetails) -> None:
         self.run = run
         self.when = time.time()
         self._began = time.perf_counter()
-        self._calls: list[_Heard] = []
+        self._calls: list[_RecordedCall] = []
         self._console: list[tuple[float, str]] = []
         self._held = 0
         self._ending: Fields = {}
         self._result: ExecutionResult | None = None
 
-    def waiting(self) -> None:
-        """See `RunWatch.waiting`."""
+    def on_queued(self) -> None:
+        """See `RunObserver.waiting`."""
         self.when, self._began = time.time(), time.perf_counter()
 
-    def running(self) -> None:
-        """See `RunWatch.running`."""
+    def on_started(self) -> None:
+        """See `RunObserver.running`."""
         self._ending["queue_ms"] = self._since()
 
-    def checked(self, validation_ms: float) -> None:
-        """See `RunWatch.checked`."""
+    def on_validated(self, validation_ms: float) -> None:
+        """See `RunObserver.checked`."""
         self._ending["validation_ms"] = validation_ms
 
-    def said(self, lines: Sequence[str]) -> None:
-        """See `RunWatch.said`."""
+    def on_console(self, lines: Sequence[str]) -> None:
+        """See `RunObserver.said`."""
         at_ms = self._since()
         self._console.extend((at_ms, line) for line in lines)
 
-    def calling(self, made: MadeCall, text: str) -> Ending:
-        """See `RunWatch.calling`."""
-        heard = _Heard(made, self._room(text))
+    def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd:
+        """See `RunObserver.calling`."""
+        heard = _RecordedCall(record, self._room(input_json))
         self._calls.append(heard)
 
         def end(value: str | None) -> None:
@@ -89,13 +89,13 @@ class _Notes:
 
         return end
 
-    def ended(self, result: ExecutionResult) -> None:
-        """See `RunWatch.ended`."""
+    def on_finished(self, result: ExecutionResult) -> None:
+        """See `RunObserver.ended`."""
         self._end(result.status)
         self._result = result
 
-    def cancelled(self) -> None:
-        """See `RunWatch.cancelled`."""
+    def on_cancelled(self) -> None:
+        """See `RunObserver.cancelled`."""
         self._end("cancelled")
 
     def trace(self) -> Trace:
@@ -112,27 +112,27 @@ class _Notes:
                 left_out += 1
                 return {"__truncated": {"characters": chars}}
             left -= len(text)
-            return recorded_json(text, VALUE, masker)
+            return redact_json(text, VALUE, masker)
 
-        parts = Parts(self.run.run_id, self.run.caller, self.when)
+        parts = TraceBuilder(self.run.run_id, self.run.caller, self.when)
         # In the order in which things became known: a token in an answer is known in the inputs after it.
         for heard in calls:
-            fields = call_fields(heard.made, self._began, whole=True)
+            fields = call_fields(heard.made, self._began, full_uri=True)
             fields["input"] = told(heard.text, heard.made.input_chars)
             if heard.made.outcome == "ok":
                 fields["result"] = told(heard.value, heard.made.result_chars)
             parts.calls.append(fields)
-        parts.start = start_fields(self.run, recorded_script(self.run.script, masker))
+        parts.start = start_fields(self.run, redact_script(self.run.script, masker))
         if "status" in self._ending:
-            lines = [(at_ms, recorded_script(line, masker)) for at_ms, line in console]
+            lines = [(at_ms, redact_script(line, masker)) for at_ms, line in console]
             parts.end = dict(self._ending)
             if result is not None:
-                values = end_fields(result, self.run.preset, (), lambda data: recorded(data, VALUE, masker))
+                values = end_fields(result, self.run.preset, (), lambda data: redact_value(data, VALUE, masker))
                 parts.end = parts.end | values
             parts.end = parts.end | {"console": lines}
         if left_out:
             parts.notes.append(f"Of {left_out:,} inputs and results only the size is here: together they are too much.")
-        return build(parts)
+        return build_trace(parts)
 
     def _end(self, status: str) -> None:
         self._ending |= {"status": status, "duration_ms": self._since()}
@@ -142,7 +142,7 @@ class _Notes:
 
     def _room(self, text: str | None) -> str | None:
         """`text`, if there is room for it."""
-        if text is None or self._held + len(text) > MAX_HELD:
+        if text is None or self._held + len(text) > MAX_STORED:
             return None
         self._held += len(text)
         return text
@@ -156,12 +156,12 @@ class TraceRecorder:
     """
 
     def __init__(self, keep: int = 1) -> None:
-        self._runs: deque[_Notes] = deque(maxlen=keep)
+        self._runs: deque[_RunRecorder] = deque(maxlen=keep)
         self._lock = threading.Lock()
 
-    def __call__(self, run: Recorded) -> RunWatch:
+    def __call__(self, run: RunDetails) -> RunObserver:
         """What watches that run."""
-        notes = _Notes(run)
+        notes = _RunRecorder(run)
         with self._lock:
             self._runs.append(notes)
         return notes
@@ -194,7 +194,7 @@ _END: Final = "codecall.execute.complete"
 _LOST: Final = "codecall.audit.lost"
 
 
-class Runs:
+class TraceAssembler:
     """Runs whose events come one after the other.
 
     Args:
@@ -203,7 +203,7 @@ class Runs:
 
     def __init__(self, max_open: int = MAX_OPEN) -> None:
         self._max_open = max_open
-        self._open: dict[str, Parts] = {}
+        self._open: dict[str, TraceBuilder] = {}
 
     def add(self, event: Mapping[str, object]) -> list[Trace]:
         """Take in an event, as `AuditEvent.as_dict` gives it.
@@ -221,12 +221,12 @@ class Runs:
             return []
         told: list[Trace] = []
         if name == _START and run_id in self._open:
-            told.append(build(self._open.pop(run_id)))  # a background task whose first server was killed
+            told.append(build_trace(self._open.pop(run_id)))  # a background task whose first server was killed
         if run_id not in self._open:
             if len(self._open) >= self._max_open:
-                told.append(build(self._open.pop(next(iter(self._open)))))
+                told.append(build_trace(self._open.pop(next(iter(self._open)))))
             caller = event.get("caller")
-            self._open[run_id] = Parts(run_id, caller if isinstance(caller, str) else "")
+            self._open[run_id] = TraceBuilder(run_id, caller if isinstance(caller, str) else "")
         parts = self._open[run_id]
         if name == _START:
             parts.start, parts.when = event, _when(event)
@@ -234,12 +234,12 @@ class Runs:
             parts.calls.append(event)
         else:
             parts.end = event
-            told.append(build(self._open.pop(run_id)))
+            told.append(build_trace(self._open.pop(run_id)))
         return told
 
-    def rest(self) -> list[Trace]:
+    def unfinished(self) -> list[Trace]:
         """Those of which no end has come; they are forgotten."""
-        told = [build(parts) for parts in self._open.values()]
+        told = [build_trace(parts) for parts in self._open.values()]
         self._open.clear()
         return told
 
@@ -254,7 +254,7 @@ def traces_of(lines: Iterable[str], skipped: list[int] | None = None) -> Iterato
     Raises:
         ValueError: a line is no event, and there is no `skipped`.
     """
-    runs = Runs()
+    runs = TraceAssembler()
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -268,7 +268,7 @@ def traces_of(lines: Iterable[str], skipped: list[int] | None = None) -> Iterato
             skipped.append(number)
             continue
         yield from runs.add(cast("dict[str, object]", event))
-    yield from runs.rest()
+    yield from runs.unfinished()
 
 
 def _count(event: Mapping[str, object]) -> str:
@@ -315,7 +315,7 @@ class TraceSink:
         if not self._folder.is_dir():
             raise OptionsError(f"audit: TraceSink: there is no folder {str(self._folder)!r}")
         self._keep = keep
-        self._runs = Runs(MAX_OPEN_PAGES)
+        self._runs = TraceAssembler(MAX_OPEN_PAGES)
         self._lock = threading.Lock()
 
     def __call__(self, event: AuditEvent) -> None:
@@ -326,7 +326,7 @@ class TraceSink:
         """
         with self._lock:
             for trace in self._runs.add(event.as_dict()):
-                write_page(self._folder / _name(trace, event.time), render(trace))
+                write_private_file(self._folder / _name(trace, event.time), render(trace))
                 self._clear()
 
     def _clear(self) -> None:

@@ -40,7 +40,7 @@ class ListedView:
     async def exists(self, name: str) -> bool:
         return name in await self._tools()
 
-    async def near(self, name: str) -> list[str]:
+    async def suggest(self, name: str) -> list[str]:
         return difflib.get_close_matches(name, list(await self._tools()), 3)
 
     async def describe(self, name: str) -> JsonObject | None:

@@ -7,14 +7,14 @@ import pytest
 from codecall.calls.access import BY_NAME, MAX_LISTED_NAMES, AccessPolicy
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import AccessDeniedError, SelfReferenceError, ToolNotFoundError
-from codecall.patterns import MAX_NAME_CHARS, MAX_SHOWN_NAME
+from codecall.patterns import MAX_DISPLAY_NAME, MAX_NAME_CHARS
 
 USABLE = ("users:list", "users:get", "orders:list", "a[b]")
 VISIBLE = (*USABLE, "payroll")
 
 
 class Shelf:
-    """A catalogue of fixed names."""
+    """A catalog of fixed names."""
 
     async def find(self, name: str) -> CatalogEntry | None:
         return CatalogEntry(name, "crm", "", {}) if name in USABLE else None
@@ -22,7 +22,7 @@ class Shelf:
     async def exists(self, name: str) -> bool:
         return name in VISIBLE
 
-    async def near(self, name: str) -> list[str]:
+    async def suggest(self, name: str) -> list[str]:
         return [usable for usable in USABLE if usable[0] == name[:1]]
 
     async def describe(self, name: str) -> JsonObject | None:
@@ -79,7 +79,7 @@ async def test_the_hint_is_bounded() -> None:
         await policy(*(f"tool{n}" + "x" * 500 for n in range(40))).admit("users:list")
     assert raised.value.hint is not None
     assert f"and {40 - MAX_LISTED_NAMES} more" in raised.value.hint
-    assert len(raised.value.hint) < MAX_LISTED_NAMES * (MAX_SHOWN_NAME + 60)
+    assert len(raised.value.hint) < MAX_LISTED_NAMES * (MAX_DISPLAY_NAME + 60)
 
 
 async def test_an_empty_list_allows_nothing() -> None:
@@ -134,7 +134,7 @@ async def test_describe_agrees_with_admit() -> None:
 
 
 def test_every_rule_says_what_it_is_about() -> None:
-    assert [rule.what for rule in BY_NAME] == [
+    assert [rule.description for rule in BY_NAME] == [
         "longer than MAX_NAME_CHARS, a URI than MAX_URI_CHARS",
         "a CodeCall meta-tool",
         "system:*, internal:*, __* in any letter case",
@@ -152,7 +152,7 @@ async def test_a_name_too_long_for_any_tool_is_not_found_before_any_rule(start: 
         assert "…[truncated 129 characters]" in raised.value.tool_name
         assert raised.value.hint == "No tool has a name of 257 characters; 256 are the most."
         assert await policy(*allowed).describe(name) is None
-    assert len(name[:-1]) > MAX_SHOWN_NAME
+    assert len(name[:-1]) > MAX_DISPLAY_NAME
     with pytest.raises((ToolNotFoundError, AccessDeniedError, SelfReferenceError)) as refused:
         await policy().admit(name[:-1])
     assert "are the most" not in str(refused.value.hint)

@@ -23,9 +23,9 @@ from opentelemetry.trace import use_span
 from codecall import AuditEvent, CodeCallPlugin, LoggingSink, OpenTelemetrySink, RateLimitPlugin
 from codecall.audit.recorder import Audit
 from codecall.audit.sinks import AUDIT_LOGGER
-from codecall.audit.values import named, recorded, recorded_json, recorded_script
-from codecall.envelopes import MadeCall
-from codecall.jsonio.decode import MAX_SORTED, digest, digest_soon
+from codecall.audit.values import call_subject, redact_json, redact_script, redact_value
+from codecall.envelopes import CallRecord
+from codecall.jsonio.decode import MAX_SORTED, canonical_digest, canonical_digest_async
 from codecall.options import AuditOptions
 
 Answer = dict[str, Any]
@@ -50,7 +50,7 @@ class Office:
 
     async def events(self) -> list[AuditEvent]:
         """Those since it was last asked for them."""
-        await self.plugin._now.wiring.audit.flush()  # pyright: ignore[reportPrivateUsage]
+        await self.plugin._now.runtime.audit.flush()  # pyright: ignore[reportPrivateUsage]
         events = [*self._events]
         self._events.clear()
         return events
@@ -131,7 +131,7 @@ async def test_a_run_from_beginning_to_end(desk: Office):
         "called": "tool",
         "name": "login",
         "input_chars": len(f'{{"name":"ann","password":"{SECRET}"}}'),
-        "input_sha256": digest(json.dumps({"password": SECRET, "name": "ann"})),
+        "input_sha256": canonical_digest(json.dumps({"password": SECRET, "name": "ann"})),
         "outcome": "ok",
         "code": None,
         "line": 1,
@@ -223,7 +223,7 @@ async def test_calls_without_a_script(desk: Office):
     call, denied, blocked = await desk.events()
     assert call.name == denied.name == "codecall.invoke.tool_call"
     assert call.run_id.startswith("invoke_")
-    assert call.fields["input_sha256"] == digest(json.dumps({"password": SECRET, "name": "ann"}))
+    assert call.fields["input_sha256"] == canonical_digest(json.dumps({"password": SECRET, "name": "ann"}))
     assert call.fields["result_chars"] == len(f'{{"session":"for ann","token":"{SECRET}"}}')
     assert blocked.name == "codecall.invoke.blocked"
     assert blocked.run_id == denied.run_id != call.run_id
@@ -257,25 +257,25 @@ async def test_arguments_and_results_only_when_asked_for_and_then_without_creden
 
 
 def test_what_is_recorded_is_bounded():
-    wide = recorded([[1] * 20] * 2_000)
+    wide = redact_value([[1] * 20] * 2_000)
     assert len(json.dumps(wide)) < 20_000
     assert "__truncated" in json.dumps(wide)
-    assert recorded("x" * 5_000 + " y") == f"…[truncated {5_002} characters]"
-    assert recorded("word " * 1_000) == f"{('word ' * 800).rstrip()}…[truncated 1001 characters]"
+    assert redact_value("x" * 5_000 + " y") == f"…[truncated {5_002} characters]"
+    assert redact_value("word " * 1_000) == f"{('word ' * 800).rstrip()}…[truncated 1001 characters]"
     deep: object = 1
     for _ in range(50):
         deep = [deep]
-    assert "__truncated" in json.dumps(recorded(deep))
-    assert recorded_json('"' + "x" * MAX_SORTED + '"') == {"__truncated": {"characters": MAX_SORTED + 2}}
-    assert recorded_json("[") == {"__unreadable": {"characters": 1}}
-    assert len(json.dumps(recorded({str(n): "x" * 900 for n in range(900)}))) < 60_000
+    assert "__truncated" in json.dumps(redact_value(deep))
+    assert redact_json('"' + "x" * MAX_SORTED + '"') == {"__truncated": {"characters": MAX_SORTED + 2}}
+    assert redact_json("[") == {"__unreadable": {"characters": 1}}
+    assert len(json.dumps(redact_value({str(n): "x" * 900 for n in range(900)}))) < 60_000
 
 
 def test_a_script_is_recorded_whole():
     key = "-----BEGIN PRIVATE KEY-----\n" + "QUJD\n" * 1_000 + "-----END PRIVATE KEY-----"
     script = "const a = 1;\n" * 400 + f"const key = `{key}`;\n" + "x" * 9_000
-    assert recorded_script(script) == script.replace(key, "[credential]")
-    assert recorded_script("") == ""
+    assert redact_script(script) == script.replace(key, "[credential]")
+    assert redact_script("") == ""
 
 
 @pytest.mark.parametrize("value", ["hunter2-and-more", "'hunter2-and-more'"])
@@ -283,33 +283,36 @@ def test_a_script_is_recorded_whole():
 def test_no_cut_of_a_script_separates_a_credential_from_its_name(value: str, between: str):
     for filler in range(3_930, 4_000, 6):
         script = f"{'x = 1;' * (filler // 6)}\nconst password={between}{value};\n{'y = 2; ' * 600}"
-        told = recorded_script(script)
+        told = redact_script(script)
         assert "hunter2" not in told, filler
         assert told.endswith("y = 2; ")
 
 
 def test_of_the_uri_of_a_resource_no_query_and_no_credential_is_recorded():
     uri = "crm://ann:pa55word-long@host/people?name=Ann#x"
-    made = MadeCall(1, "resource", uri)
-    name = str(named(made, whole=False)["name"])
+    made = CallRecord(1, "resource", uri)
+    name = str(call_subject(made, full_uri=False)["name"])
     assert "Ann" not in name
     assert name.endswith(f"?sha256={hashlib.sha256(uri.encode()).hexdigest()}")
     for whole in (False, True):
-        assert "pa55word" not in str(named(made, whole=whole)["name"])
-    assert named(MadeCall(1, "resource", "crm://people?name=Ann"), whole=True)["name"] == "crm://people?name=Ann"
-    assert named(MadeCall(1, "resource", "crm://people"), whole=False)["name"] == "crm://people"
+        assert "pa55word" not in str(call_subject(made, full_uri=whole)["name"])
+    assert (
+        call_subject(CallRecord(1, "resource", "crm://people?name=Ann"), full_uri=True)["name"]
+        == "crm://people?name=Ann"
+    )
+    assert call_subject(CallRecord(1, "resource", "crm://people"), full_uri=False)["name"] == "crm://people"
 
 
 async def test_digests_are_of_what_is_meant():
-    assert digest('{"a":1,"b":{"c":[1,2],"d":3}}') == digest('{"b":{"d":3,"c":[1,2]},"a":1}')
-    assert digest('{"a":1}') != digest('{"a":2}')
-    assert digest('{"a":[1,2]}') != digest('{"a":[2,1]}')
+    assert canonical_digest('{"a":1,"b":{"c":[1,2],"d":3}}') == canonical_digest('{"b":{"d":3,"c":[1,2]},"a":1}')
+    assert canonical_digest('{"a":1}') != canonical_digest('{"a":2}')
+    assert canonical_digest('{"a":[1,2]}') != canonical_digest('{"a":[2,1]}')
     # Longer ones are compared as they are written.
     long = [json.dumps({"a": 1, "b": "x" * MAX_SORTED}), json.dumps({"b": "x" * MAX_SORTED, "a": 1})]
-    assert digest(long[0]) != digest(long[1])
-    assert await digest_soon(long[0]) == digest(long[0])
+    assert canonical_digest(long[0]) != canonical_digest(long[1])
+    assert await canonical_digest_async(long[0]) == canonical_digest(long[0])
     for odd in ('"\\ud800"', "[" * 9_999, "1e999", "nothing"):
-        assert len(digest(odd)) == 64
+        assert len(canonical_digest(odd)) == 64
 
 
 # ----------------------------------------------------------------------------------------------------------- sinks
@@ -317,9 +320,9 @@ async def test_digests_are_of_what_is_meant():
 
 async def test_without_sinks_the_logger_gets_them_where_anybody_listens(caplog: pytest.LogCaptureFixture):
     audit = Audit(AuditOptions())
-    assert not audit.wanted
+    assert not audit.enabled
     with caplog.at_level(logging.INFO, AUDIT_LOGGER):
-        assert audit.wanted
+        assert audit.enabled
         audit.note("codecall.execute.start", "run_1", "ann", lambda: {"name": "a\nb\u2028\x7f\ud800 é"})
         await audit.flush()
     (record,) = [record for record in caplog.records if record.name == AUDIT_LOGGER]
@@ -330,7 +333,7 @@ async def test_without_sinks_the_logger_gets_them_where_anybody_listens(caplog: 
     assert told["name"] == "a\nb\u2028\x7f\ufffd é"
     assert told["event"] == "codecall.execute.start"
     assert record.__dict__["codecall"]["run_id"] == "run_1"
-    assert not Audit(AuditOptions(sinks=())).wanted
+    assert not Audit(AuditOptions(sinks=())).enabled
 
 
 async def test_opentelemetry_gets_them_in_the_span_they_happened_in():
@@ -362,7 +365,7 @@ async def test_opentelemetry_gets_them_in_the_span_they_happened_in():
 async def test_a_sink_of_the_logger_asks_before_anything_is_made(caplog: pytest.LogCaptureFixture):
     made: list[None] = []
     audit = Audit(AuditOptions(sinks=(LoggingSink("codecall.elsewhere"),)))
-    assert not audit.wanted
+    assert not audit.enabled
     with caplog.at_level(logging.INFO, "codecall.elsewhere"):
         audit.note("codecall.execute.start", "run_1", "ann", lambda: made.append(None) or {})
         await audit.flush()

@@ -60,7 +60,7 @@ async def test_each_sink_gets_all_events_in_order():
     note(audit, *range(500))
     await audit.flush()
     assert numbers(plain) == numbers(awaited) == [*range(500)]
-    assert audit.lost == 0
+    assert audit.dropped == 0
 
 
 async def test_tools_that_hang_in_all_threads_of_asyncio_hold_up_no_flush():
@@ -98,7 +98,7 @@ async def test_a_sink_that_hangs_holds_up_nobody_and_what_it_misses_is_counted(
             assert taken.acquire(timeout=5)
     assert numbers(quick) == [*range(200)]
     assert time.perf_counter() - began < 1
-    assert audit.lost == 99  # one is with the sink, a hundred wait
+    assert audit.dropped == 99  # one is with the sink, a hundred wait
     assert [record.message for record in caplog.records] == [
         "audit: Slow has missed 1 events so far (100 are waiting, 0 characters)"
     ]
@@ -141,7 +141,7 @@ async def test_what_waits_for_a_sink_that_hangs_is_bounded_in_characters(
     # All are on their way to the sink before it takes any.
     assert await asyncio.to_thread(audit._notes.flush, 5)
     await asyncio.sleep(0)
-    assert audit.lost == 14  # one is with the sink, five wait
+    assert audit.dropped == 14  # one is with the sink, five wait
     assert "(5 are waiting, 9," in caplog.text
     go.set()
     async_go.set()
@@ -185,7 +185,7 @@ async def test_a_sink_that_fails(caplog: pytest.LogCaptureFixture):
     assert [event.as_dict()["events"] for event in taken[1:3]] == [1, 1]
     assert "audit: fails has missed 1 events so far (SystemExit: no)" in caplog.text
     assert "declared with `async def`" in caplog.text
-    assert audit.lost == 6
+    assert audit.dropped == 6
 
 
 async def test_an_async_sink_that_hangs_or_fails(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch):
@@ -203,7 +203,7 @@ async def test_an_async_sink_that_hangs_or_fails(caplog: pytest.LogCaptureFixtur
     note(audit, 0, 1, 2, 3)
     await audit.flush()
     assert numbers(taken) == [0, "codecall.audit.lost", "codecall.audit.lost", 3]
-    assert audit.lost == 2
+    assert audit.dropped == 2
     assert "sink has missed 1 events so far (TimeoutError" in caplog.text
 
 
@@ -224,7 +224,7 @@ async def test_what_waits_is_bounded_in_characters(monkeypatch: pytest.MonkeyPat
     gate.set()
     await audit.flush()
     assert numbers(taken) == [0, 1, 2]
-    assert audit.lost == 1
+    assert audit.dropped == 1
 
 
 async def test_an_event_that_cannot_be_made_is_counted(caplog: pytest.LogCaptureFixture):
@@ -234,7 +234,7 @@ async def test_an_event_that_cannot_be_made_is_counted(caplog: pytest.LogCapture
     note(audit, 1)
     await audit.flush()
     assert numbers(taken) == [1]
-    assert audit.lost == 1
+    assert audit.dropped == 1
     assert "the record of runs has missed 1 events so far (ZeroDivisionError" in caplog.text
 
 

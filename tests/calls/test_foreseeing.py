@@ -20,10 +20,10 @@ from fastmcp.tools import FunctionTool, Tool
 from fastmcp.tools.base import ToolResult
 from pydantic import BaseModel, BeforeValidator, Field
 
-from codecall.calls.preflight import MAX_SUGGESTED
+from codecall.calls.preflight import MAX_SUGGESTIONS
 from codecall.errors import InvalidInputError
 from codecall.ratelimit.middleware import RateLimitPlugin
-from codecall.schema.partial import Gap, Mistake, Partial
+from codecall.schema.partial import PartialObject, PreflightError, Unknown
 
 Look = Callable[..., Any]
 
@@ -60,9 +60,9 @@ BAD: dict[str, object] = {"items": [{"count": 0}], "stag": "won"}
 def look(caller: Any) -> Look:
     """Looks at one call."""
 
-    async def look(name: str, known: dict[str, object]) -> Mistake | None:
+    async def look(name: str, known: dict[str, object]) -> PreflightError | None:
         found = await caller.run(lambda broker: broker.foresee(name, known))
-        assert found is None or isinstance(found, Mistake), found
+        assert found is None or isinstance(found, PreflightError), found
         return found
 
     return look
@@ -81,10 +81,10 @@ async def test_what_may_be_right_is_left(mcp: FastMCP[Any], look: Look) -> None:
     mcp.tool(order)
     mcp.tool(number)
     assert await look("number", {"value": "5"}) is None
-    assert await look("number", {"value": Gap.PERHAPS}) is None
-    assert await look("number", Partial()) is None
+    assert await look("number", {"value": Unknown.MAYBE_ABSENT}) is None
+    assert await look("number", PartialObject()) is None
     assert await look("order", {"items": [{"sku": "a", "count": "2"}]}) is None
-    assert await look("order", {"items": [Partial()]}) is None
+    assert await look("order", {"items": [PartialObject()]}) is None
 
 
 def nested(levels: int) -> dict[str, object]:
@@ -121,12 +121,12 @@ async def test_finding_out_is_bounded_for_a_call_and_for_a_script(mcp: FastMCP[A
 async def test_names_like_those_that_lead_nowhere_are_bounded(mcp: FastMCP[Any], caller: Any) -> None:
     mcp.tool(number)
 
-    async def look(broker: Any) -> list[Mistake]:
-        return [await broker.unreachable(f"number{n}") for n in range(MAX_SUGGESTED + 5)]
+    async def look(broker: Any) -> list[PreflightError]:
+        return [await broker.unreachable(f"number{n}") for n in range(MAX_SUGGESTIONS + 5)]
 
     found = await caller.run(look)
     assert {mistake.code for mistake in found} == {"TOOL_NOT_FOUND"}
-    assert ["Did you mean" in mistake.hint for mistake in found] == [True] * MAX_SUGGESTED + [False] * 5
+    assert ["Did you mean" in mistake.hint for mistake in found] == [True] * MAX_SUGGESTIONS + [False] * 5
     assert all(mistake.hint for mistake in found)
 
 
@@ -148,7 +148,7 @@ async def test_why_a_name_leads_nowhere(mcp: FastMCP[Any], caller: Any) -> None:
     mcp.tool(order)
     mcp.tool(order, name="secret", tags={"hidden"})
 
-    async def unreachable(name: str) -> Mistake | None:
+    async def unreachable(name: str) -> PreflightError | None:
         return await caller.run(lambda broker: broker.unreachable(name))
 
     assert await unreachable("order") is None

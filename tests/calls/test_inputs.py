@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from codecall.calls.failures import MAX_READ_ERRORS, problems_of
+from codecall.calls.failures import MAX_READ_ERRORS, problems_from_pydantic
 from codecall.schema.validation import (
     MAX_CHOICES,
     MAX_FIELDS,
     MAX_PARAMETERS,
-    explain,
-    mismatches,
+    describe_parameters,
+    invalid_input_message,
     parameter_names,
-    parameters,
+    shallow_problems,
 )
 
 SCHEMA: dict[str, Any] = {
@@ -41,17 +41,17 @@ def failing(model: type[BaseModel], **values: object) -> ValidationError:
 
 
 def test_parameters_show_required_and_choices() -> None:
-    assert parameters(SCHEMA) == (
+    assert describe_parameters(SCHEMA) == (
         "Valid parameters (* = required): stage* ('open' | 'won'), owner (integer), tags (array), "
         "note (string | null), version (2), either (string | null)."
     )
-    assert parameters({}) == "The tool takes no parameters."
+    assert describe_parameters({}) == "The tool takes no parameters."
     assert parameter_names(SCHEMA)[:2] == ["stage", "owner"]
 
 
 def test_parameters_are_bounded_and_say_so() -> None:
     many: dict[str, Any] = {"properties": {f"p{n}": {"enum": list(range(50))} for n in range(60)}}
-    said = parameters(many)
+    said = describe_parameters(many)
     assert f"and {60 - MAX_PARAMETERS} more." in said
     assert f"… {50 - MAX_CHOICES} more)" in said
 
@@ -64,7 +64,7 @@ def test_pydantic_problems_name_path_message_and_expectation() -> None:
         note: str | None
 
     failure = failing(Deal, stage=1, owner="x", tags=["a", 2], note="")
-    problems = {item["field"]: item for item in problems_of(failure, SCHEMA)}
+    problems = {item["field"]: item for item in problems_from_pydantic(failure, SCHEMA)}
     assert problems["stage"]["expected"] == "one of 'open', 'won'"
     assert problems["owner"]["expected"] == "integer"
     assert problems["tags.1"] == {
@@ -72,14 +72,14 @@ def test_pydantic_problems_name_path_message_and_expectation() -> None:
         "message": "Input should be a valid string",
         "expected": "string",
     }
-    assert "expected" not in problems_of(failing(Deal), {})[0]
+    assert "expected" not in problems_from_pydantic(failing(Deal), {})[0]
 
 
 def test_many_problems_are_counted() -> None:
     class Deal(BaseModel):
         tags: list[int]
 
-    problems = problems_of(failing(Deal, tags=["x"] * 50), SCHEMA)
+    problems = problems_from_pydantic(failing(Deal, tags=["x"] * 50), SCHEMA)
     assert len(problems) == MAX_FIELDS + 1
     assert problems[-1]["message"] == f"and {50 - MAX_FIELDS} more bad fields"
 
@@ -101,7 +101,7 @@ def test_many_problems_are_counted() -> None:
     ],
 )
 def test_mismatches(arguments: dict[str, object], fields: list[str]) -> None:
-    assert [problem["field"] for problem in mismatches(arguments, SCHEMA)] == fields
+    assert [problem["field"] for problem in shallow_problems(arguments, SCHEMA)] == fields
 
 
 @pytest.mark.parametrize(
@@ -115,19 +115,19 @@ def test_mismatches(arguments: dict[str, object], fields: list[str]) -> None:
     ],
 )
 def test_odd_schemas_are_survived(schema: dict[str, Any]) -> None:
-    mismatches({"a": 1}, schema)
-    assert explain("t", mismatches({"a": 1}, schema), schema).startswith("Invalid input for 't'")
+    shallow_problems({"a": 1}, schema)
+    assert invalid_input_message("t", shallow_problems({"a": 1}, schema), schema).startswith("Invalid input for 't'")
 
 
 def test_very_many_errors_are_counted_not_read() -> None:
     class Numbers(BaseModel):
         values: list[int]
 
-    few = problems_of(failing(Numbers, values=["x"] * MAX_READ_ERRORS), {})
+    few = problems_from_pydantic(failing(Numbers, values=["x"] * MAX_READ_ERRORS), {})
     assert few[-1] == {"field": "…", "message": f"and {MAX_READ_ERRORS - MAX_FIELDS} more bad fields"}
     failure = failing(Numbers, values=["x"] * 50_000)
     started = time.thread_time()
-    many = problems_of(failure, {})
+    many = problems_from_pydantic(failure, {})
     assert time.thread_time() - started < 0.005
     assert many == [{"field": "input", "message": "50,000 values are not valid"}]
 
@@ -144,10 +144,10 @@ NULLABLE: dict[str, Any] = {
 
 
 def test_choices_are_seen_in_alternatives() -> None:
-    assert parameters(NULLABLE).endswith(
+    assert describe_parameters(NULLABLE).endswith(
         "stage ('open' | 'won' | null), open (string), created_since (string), flag (true | null | 1.5)."
     )
-    (problem,) = mismatches({"stage": "lost", "open": "b"}, NULLABLE)
+    (problem,) = shallow_problems({"stage": "lost", "open": "b"}, NULLABLE)
     assert problem == {
         "field": "stage",
         "message": "Not one of the allowed values",
@@ -159,5 +159,5 @@ def test_choices_are_seen_in_alternatives() -> None:
     ("name", "meant"), [("createdSince", "created_since"), ("creatd_since", "created_since"), ("limit", None)]
 )
 def test_a_parameter_that_is_none_may_be_another_one(name: str, meant: str | None) -> None:
-    (problem,) = mismatches({name: "x"}, {**NULLABLE, "additionalProperties": False})
+    (problem,) = shallow_problems({name: "x"}, {**NULLABLE, "additionalProperties": False})
     assert problem["message"] == "Unknown parameter" + (f"; did you mean '{meant}'?" if meant else "")

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS
-from codecall.patterns import MAX_GLOB_CHARS, MAX_NAME_CHARS, MAX_SHOWN_NAME, Patterns, is_glob, shown
+from codecall.patterns import MAX_DISPLAY_NAME, MAX_GLOB_CHARS, MAX_NAME_CHARS, Patterns, display_name, is_glob
 
 names = st.text("ab-:[!]*?\u00e9\n", max_size=12)
 
@@ -27,14 +27,14 @@ names = st.text("ab-:[!]*?\u00e9\n", max_size=12)
 @example("", "**")
 @example("ab", "a*b*")
 def test_a_glob_means_what_it_means_to_fnmatch(name: str, glob: str) -> None:
-    assert Patterns([glob]).cover(name) == (name == glob or fnmatch.fnmatchcase(name, glob))
+    assert Patterns([glob]).matches(name) == (name == glob or fnmatch.fnmatchcase(name, glob))
 
 
 @given(st.text(max_size=40))
 def test_a_name_always_matches_itself(name: str) -> None:
-    assert Patterns([name]).cover(name)
-    assert not Patterns([]).cover(name)
-    assert Patterns(["x*", "*"]).cover(name)
+    assert Patterns([name]).matches(name)
+    assert not Patterns([]).matches(name)
+    assert Patterns(["x*", "*"]).matches(name)
 
 
 def test_what_is_a_glob() -> None:
@@ -67,16 +67,16 @@ def test_no_globs_of_a_call_hold_the_event_loop(case: str) -> None:
         started = time.thread_time()
         patterns = Patterns(globs)
         apart = time.thread_time()
-        assert not patterns.cover(name[:-1] + last)
+        assert not patterns.matches(name[:-1] + last)
         best = [min(best[0], apart - started), min(best[1], time.thread_time() - apart)]
     assert max(best) < 0.005, best
 
 
 def test_long_names_are_shortened_with_a_mark() -> None:
-    assert shown("x" * MAX_SHOWN_NAME) == "x" * MAX_SHOWN_NAME
-    assert shown("x" * 200) == "x" * MAX_SHOWN_NAME + f"…[truncated {200 - MAX_SHOWN_NAME} characters]"
+    assert display_name("x" * MAX_DISPLAY_NAME) == "x" * MAX_DISPLAY_NAME
+    assert display_name("x" * 200) == "x" * MAX_DISPLAY_NAME + f"…[truncated {200 - MAX_DISPLAY_NAME} characters]"
 
 
 def test_a_name_is_shown_as_text_that_can_be_sent() -> None:
-    assert shown("a\ud800") == "a\ufffd"
-    assert shown("\ud83d" * 200).encode()
+    assert display_name("a\ud800") == "a\ufffd"
+    assert display_name("\ud83d" * 200).encode()

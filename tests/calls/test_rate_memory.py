@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import RateLimitItemPerSecond
-from limits.aio.storage import MemoryStorage
+from limits.aio.storage import MemoryStorage as LimitsMemoryStorage
 from limits.aio.strategies import STRATEGIES
 
 from codecall.ratelimit.counting import sliding_wait_s
-from codecall.ratelimit.memory import MemoryCounts
+from codecall.ratelimit.memory import MemoryStorage
 
 WINDOW = 10
 
@@ -34,7 +34,7 @@ GAPS = st.lists(st.integers(0, 48).map(lambda eighths: eighths / 8), max_size=60
 @settings(max_examples=60, deadline=None)
 async def test_no_moving_window_has_more_than_the_limit(gaps: list[float], limit: int) -> None:
     clock = Clock()
-    limiter = STRATEGIES["moving-window"](MemoryCounts(clock))
+    limiter = STRATEGIES["moving-window"](MemoryStorage(clock))
     item = RateLimitItemPerSecond(limit, WINDOW)
     passed: list[float] = []
     for gap in gaps:
@@ -54,7 +54,7 @@ async def test_no_moving_window_has_more_than_the_limit(gaps: list[float], limit
 @settings(max_examples=60, deadline=None)
 async def test_a_fixed_window_begins_with_its_first_call(gaps: list[float], limit: int) -> None:
     clock = Clock()
-    limiter = STRATEGIES["fixed-window"](MemoryCounts(clock))
+    limiter = STRATEGIES["fixed-window"](MemoryStorage(clock))
     item = RateLimitItemPerSecond(limit, WINDOW)
     begin, calls = -1e9, 0
     for gap in gaps:
@@ -72,7 +72,7 @@ async def test_a_fixed_window_begins_with_its_first_call(gaps: list[float], limi
 @settings(max_examples=100, deadline=None)
 async def test_two_counters_let_a_call_pass_after_the_wait_and_not_before(gaps: list[float], limit: int) -> None:
     clock = Clock()
-    counts = MemoryCounts(clock)
+    counts = MemoryStorage(clock)
     limiter = STRATEGIES["sliding-window-counter"](counts)
     item = RateLimitItemPerSecond(limit, WINDOW)
     for gap in gaps:
@@ -93,7 +93,7 @@ async def test_two_counters_let_a_call_pass_after_the_wait_and_not_before(gaps: 
 @pytest.mark.parametrize("strategy", ["moving-window", "fixed-window", "sliding-window-counter"])
 async def test_it_counts_as_the_library_s_own_memory_does(strategy: str) -> None:
     item = RateLimitItemPerSecond(5, 3_600)
-    ours, theirs = STRATEGIES[strategy](MemoryCounts()), STRATEGIES[strategy](MemoryStorage())
+    ours, theirs = STRATEGIES[strategy](MemoryStorage()), STRATEGIES[strategy](LimitsMemoryStorage())
     for _ in range(8):
         assert await ours.test(item, "x") == await theirs.test(item, "x")
         assert await ours.hit(item, "x") == await theirs.hit(item, "x")
@@ -105,7 +105,7 @@ async def test_it_counts_as_the_library_s_own_memory_does(strategy: str) -> None
 @pytest.mark.parametrize("strategy", ["moving-window", "fixed-window", "sliding-window-counter"])
 async def test_callers_who_do_not_come_back_are_forgotten(strategy: str) -> None:
     clock = Clock()
-    counts = MemoryCounts(clock)
+    counts = MemoryStorage(clock)
     limiter = STRATEGIES[strategy](counts)
     item = RateLimitItemPerSecond(5, WINDOW)
     kept: list[int] = []
@@ -119,7 +119,7 @@ async def test_callers_who_do_not_come_back_are_forgotten(strategy: str) -> None
 
 
 async def test_what_is_cleared_is_gone() -> None:
-    counts = MemoryCounts()
+    counts = MemoryStorage()
     for strategy in STRATEGIES.values():
         item = RateLimitItemPerSecond(1, WINDOW)
         limiter = strategy(counts)

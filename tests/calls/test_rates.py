@@ -117,10 +117,10 @@ async def test_every_other_tool_answers_with_an_error_result(tool: str) -> None:
 async def test_either_spelling_of_a_meta_tool_is_meant() -> None:
     for written in ("codecall:execute", "codecall_execute", "CodeCall:Execute", "codecall:*", "codecall_exec*", "*"):
         for called in ("codecall:execute", "codecall_execute", "CODECALL_EXECUTE", " codecall:execute "):
-            assert RateLimitRule.read({"tool": written, "limit": 1, "window": 1}, where="").covers(called)
+            assert RateLimitRule.read({"tool": written, "limit": 1, "window": 1}, where="").matches(called)
     other = RateLimitRule.read({"tool": "codecall:search", "limit": 1, "window": 1}, where="")
-    assert not other.covers("codecall:execute")
-    assert not other.covers("codecall:searching")
+    assert not other.matches("codecall:execute")
+    assert not other.matches("codecall:searching")
 
 
 async def test_the_limit_is_of_the_window() -> None:

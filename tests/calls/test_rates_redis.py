@@ -23,8 +23,8 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Monitor
 
 from codecall import CodeCallPlugin, OptionsError, RateLimitPlugin
-from codecall.ratelimit.counting import Counting, Often, Refusal
-from codecall.ratelimit.redis import PAUSE_S, RedisStore, reached
+from codecall.ratelimit.counting import CallCounter, LimitRefusal, WindowLimit
+from codecall.ratelimit.redis import RETRY_AFTER_S, RedisCounterStore, redis_breaker
 from codecall.ratelimit.rules import RateLimitOptions, RateLimitRule, Strategy
 from tests.loaded_python import LoadedPython
 from tests.redis_server import RedisServer
@@ -169,10 +169,10 @@ async def test_a_call_refused_by_one_rule_counts_for_none(redis_server: RedisSer
         {"storage": redis_server.url, "timeout_ms": 10_000, "rules": [{"tool": "*", "rate": "1/hour"}]}, where=""
     )
     rule = RateLimitRule.read({"tool": "*", "rate": "1/hour", "strategy": strategy}, where="")
-    wide = Often(rule, ("wide", "all"), RateLimitItemPerHour(100))
-    narrow = Often(rule, ("narrow", "all"), RateLimitItemPerHour(7))
-    stores = [RedisStore(options, reached(options)) for _ in range(2)]
-    countings = [Counting(store) for store in stores]
+    wide = WindowLimit(rule, ("wide", "all"), RateLimitItemPerHour(100))
+    narrow = WindowLimit(rule, ("narrow", "all"), RateLimitItemPerHour(7))
+    stores = [RedisCounterStore(options, redis_breaker(options)) for _ in range(2)]
+    countings = [CallCounter(store) for store in stores]
     passed = 0
 
     async def one(number: int) -> None:
@@ -182,7 +182,7 @@ async def test_a_call_refused_by_one_rule_counts_for_none(redis_server: RedisSer
         if admitted is None:
             passed += 1
         else:
-            assert isinstance(admitted, Refusal)
+            assert isinstance(admitted, LimitRefusal)
             assert admitted.limit == narrow
 
     try:
@@ -191,7 +191,7 @@ async def test_a_call_refused_by_one_rule_counts_for_none(redis_server: RedisSer
                 group.start_soon(one, number)
         assert passed == 7
         left = 0
-        only_wide = Counting(stores[0])
+        only_wide = CallCounter(stores[0])
         while await only_wide.admit([wide]) is None:
             left += 1
         assert left == 93
@@ -283,7 +283,7 @@ async def test_redis_away_and_back(
             await advised(error)
         else:
             assert error is None
-            await anyio.sleep(PAUSE_S + 0.02)
+            await anyio.sleep(RETRY_AFTER_S + 0.02)
         if how == "stopped":  # what it had counted is gone
             assert await passes(client, 3) == [True, True, False]
         else:  # it did what it was asked while it hung, or did not

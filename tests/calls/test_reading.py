@@ -17,7 +17,7 @@ from mcp_types import InputRequiredResult
 
 from codecall import tool_metadata
 from codecall.calls.broker import Broker
-from codecall.catalog.components import offers_of
+from codecall.catalog.components import component_view
 from codecall.errors import CodeCallError, SelfReferenceError, ToolCallError
 from codecall.options import PluginOptions, SanitizationOptions
 from codecall.patterns import MAX_URI_CHARS
@@ -36,7 +36,7 @@ class NoTools:
     async def exists(self, name: str) -> bool:
         return False
 
-    async def near(self, name: str) -> list[str]:
+    async def suggest(self, name: str) -> list[str]:
         return []
 
     async def describe(self, name: str) -> None:
@@ -63,7 +63,7 @@ class Reader:
                 tool_call_timeout_ms=self.timeout_ms,
                 max_value_bytes=self.max_bytes,
                 sanitization=SanitizationOptions(),
-                offers=offers_of(ctx, OPTIONS),
+                components=component_view(ctx, OPTIONS),
             )
             assert self._ask is not None
             try:

@@ -18,13 +18,13 @@ from key_value.aio.stores.memory import MemoryStore
 from key_value.aio.stores.redis import RedisStore
 
 from codecall import CodeCallPlugin, OptionsError
-from codecall.envelopes import MadeCall
-from codecall.errors import Called
+from codecall.envelopes import CallRecord
+from codecall.errors import CallKind
 from codecall.options import ResumeOptions
 from codecall.quota import AT_ONCE, Keeping
 from codecall.resume import store as kept_runs
-from codecall.resume.matching import Earlier
-from codecall.resume.memory import CannotResume, RunMemory
+from codecall.resume.matching import PreviousCalls
+from codecall.resume.memory import ResumeError, RunMemory
 from codecall.resume.store import COLLECTION, RunStore
 from tests.redis_server import RedisServer
 
@@ -330,7 +330,7 @@ class Run:
     def __init__(self, store: Any, run_id: str, *, lasts_s: float = 60, allowed: bool = True) -> None:
         options = ResumeOptions(store=store)
 
-        async def admit(_called: Called, _name: str) -> None:
+        async def admit(_called: CallKind, _name: str) -> None:
             assert allowed
 
         self.memory = RunMemory(options, run_id=run_id, owner="ann", lasts_s=lasts_s, admit=admit)
@@ -339,7 +339,7 @@ class Run:
     async def call(self, given: str, *, ends: bool = True) -> bool:
         """Whether the call is answered without being made; one that does not end is made, and never ends."""
         self._number += 1
-        made = MadeCall(self._number, "tool", "send", epoch=self._number)
+        made = CallRecord(self._number, "tool", "send", epoch=self._number)
         text = json.dumps({"to": given})
         value = await self.memory.recall(made, text)
         made.reused = value is not None
@@ -355,16 +355,16 @@ ONE, TWO = "run_" + "1" * 22, "run_" + "2" * 22
 async def killed_twice(store: Any) -> None:
     """A run is begun three times under its name, as a task is whose worker dies."""
     first = Run(store, ONE)
-    assert not await first.memory.take_up(ONE, known=True)
+    assert not await first.memory.resume(ONE, already_ended=True)
     assert [await first.call(to) for to in "abc"] == [False] * 3
     await first.call("d", ends=False)
     await first.call("e")
     second = Run(store, ONE)
-    assert await second.memory.take_up(ONE, known=True)
+    assert await second.memory.resume(ONE, already_ended=True)
     assert [await second.call(to) for to in "abcde"] == [True, True, True, False, True]
     await second.call("f")
     third = Run(store, ONE)
-    assert await third.memory.take_up(ONE, known=True)
+    assert await third.memory.resume(ONE, already_ended=True)
     assert [await third.call(to) for to in "abcdefg"] == [True] * 6 + [False]
 
 
@@ -379,7 +379,7 @@ async def test_the_same_in_redis(redis_server: RedisServer):
         for number in range(50):
             assert not await run.call(f"{number}")
         again = Run(store, ONE)
-        await again.memory.take_up(TWO, known=True)
+        await again.memory.resume(TWO, already_ended=True)
         assert all([await again.call(f"{number}") for number in range(50)])
         # Everything goes by itself.
         client = store._client  # pyright: ignore[reportPrivateUsage]
@@ -389,12 +389,12 @@ async def test_the_same_in_redis(redis_server: RedisServer):
 async def test_a_run_that_may_still_be_running_is_not_taken_up():
     store = MemoryStore()
     await Run(store, ONE).call("a")
-    with pytest.raises(CannotResume, match="has not ended yet") as refused:
-        await Run(store, TWO).memory.take_up(ONE)
+    with pytest.raises(ResumeError, match="has not ended yet") as refused:
+        await Run(store, TWO).memory.resume(ONE)
     assert refused.value.hint == "If nothing is heard of it, take it up in 70 s: then it has."
     await Run(store, ONE, lasts_s=-20).call("a")
     later = Run(store, TWO)
-    await later.memory.take_up(ONE)
+    await later.memory.resume(ONE)
     assert await later.call("a")
 
 
@@ -471,7 +471,7 @@ def test_room_is_there_again_when_what_took_it_has_expired():
 
 
 def test_records_that_are_read_count_while_they_are_there():
-    kept, record = Keeping(), Earlier()
+    kept, record = Keeping(), PreviousCalls()
     kept.reads("ann", record, 90)
     assert kept.reading("ann") == 90
     del record

@@ -49,7 +49,7 @@ from pydantic_core import SchemaValidator
 from typing_extensions import TypedDict
 
 from codecall.calls.partial_validation import MAX_STEPS, Steps, loosened, refusal
-from codecall.schema.partial import Gap, Partial, Some
+from codecall.schema.partial import PartialArray, PartialObject, Unknown
 
 ran: list[str] = []
 """Code of a tool's author that has run."""
@@ -347,12 +347,15 @@ def known(draw: st.DrawFn, value: Any, share: int) -> Any:
 
     if isinstance(value, dict):
         if cut("object"):
-            return Partial({key: draw(known(item, share)) for key, item in value.items() if not cut("member")})
-        told = {key: Gap.PRESENT if cut("value") else draw(known(item, share)) for key, item in value.items()}
-        return {**told, **{key: Gap.PERHAPS for key in ("extra", "z", "a") if key not in value and cut("absent")}}
+            return PartialObject({key: draw(known(item, share)) for key, item in value.items() if not cut("member")})
+        told = {key: Unknown.PRESENT if cut("value") else draw(known(item, share)) for key, item in value.items()}
+        return {
+            **told,
+            **{key: Unknown.MAYBE_ABSENT for key in ("extra", "z", "a") if key not in value and cut("absent")},
+        }
     if isinstance(value, list):
-        items = [Gap.PRESENT if cut("item") else draw(known(item, share)) for item in value]
-        return Some(item for item in items if not cut("one")) if cut("array") else items
+        items = [Unknown.PRESENT if cut("item") else draw(known(item, share)) for item in value]
+        return PartialArray(item for item in items if not cut("one")) if cut("array") else items
     return value
 
 
@@ -402,10 +405,10 @@ WRONG: list[tuple[str, dict[str, object], list[str]]] = [
     ("pattern", {"value": "b"}, ["value", ]),
     ("literal", {"value": "c"}, ["value"]),
     ("enum", {"value": "green"}, ["value"]),
-    ("list", {"value": [1, "x", Gap.PRESENT, {}]}, ["value.1", "value.3"]),
+    ("list", {"value": [1, "x", Unknown.PRESENT, {}]}, ["value.1", "value.3"]),
     ("date", {"value": "tomorrow"}, ["value"]),
     ("model", {"value": {"count": {}}}, ["value.name", "value.count"]),
-    ("model", {"value": Partial(count=[])}, ["value.count"]),
+    ("model", {"value": PartialObject(count=[])}, ["value.count"]),
     ("closed model", {"value": {"a": 1, "b": [{"a": 2, "c": 3}]}}, ["value.b.0.c"]),
     ("camel", {"value": {"firstName": "A", "last_name": "B"}}, ["value.last_name"]),
     ("tagged", {"value": {"kind": "cow"}}, ["value"]),
@@ -413,7 +416,7 @@ WRONG: list[tuple[str, dict[str, object], list[str]]] = [
     ("model with code", {"value": {"a": "x"}}, ["value.a"]),
     ("dataclass", {"value": {}}, ["value.a"]),
     ("after", {"value": "x"}, ["value"]),
-    ("int", Partial(other=[]), ["other"]),
+    ("int", PartialObject(other=[]), ["other"]),
 ]  # fmt: skip
 """The tool, what is known of its input, what is certain."""
 
@@ -425,15 +428,15 @@ def test_mistakes_that_are_certain(name: str, what: dict[str, object], places: l
 
 OPEN: list[tuple[str, dict[str, object]]] = [
     ("int", {"value": "5"}),
-    ("int", {"value": Gap.PERHAPS}),
-    ("int", {"value": 1, "more": Gap.PERHAPS}),
-    ("int", Partial()),
-    ("model", {"value": Partial()}),
-    ("closed model", {"value": {"a": 1, "c": Gap.PERHAPS}}),
-    ("set", {"value": [Gap.PRESENT, Gap.PRESENT]}),
-    ("bounded list", {"value": Some([1, 2, 3])}),
-    ("dict of int", {"value": {"1": [], "2": Gap.PERHAPS}}),
-    ("tagged", {"value": {"kind": Gap.PRESENT}}),
+    ("int", {"value": Unknown.MAYBE_ABSENT}),
+    ("int", {"value": 1, "more": Unknown.MAYBE_ABSENT}),
+    ("int", PartialObject()),
+    ("model", {"value": PartialObject()}),
+    ("closed model", {"value": {"a": 1, "c": Unknown.MAYBE_ABSENT}}),
+    ("set", {"value": [Unknown.PRESENT, Unknown.PRESENT]}),
+    ("bounded list", {"value": PartialArray([1, 2, 3])}),
+    ("dict of int", {"value": {"1": [], "2": Unknown.MAYBE_ABSENT}}),
+    ("tagged", {"value": {"kind": Unknown.PRESENT}}),
     ("alias choices", {"value": {"y": 1}}),
     ("by name", {"value": {"a": 1}}),
     ("before model", {"value": "anything"}),

@@ -1,4 +1,4 @@
-"""A small realistic catalogue: a CRM, a shop, a calendar, a version control system."""
+"""A small realistic catalog: a CRM, a shop, a calendar, a version control system."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def tool(name: str, description: str, app: str = "crm", **parameters: dict[str, 
     return CatalogEntry(name=name, app_id=app, description=description, input_schema=schema)
 
 
-CATALOGUE = (
+CATALOG = (
     tool("users:list", "List all users with pagination and filtering", limit={"type": "integer"}),
     tool("users:getProfile", "Get user profile by ID with full details", user_id=_ID),
     tool("users:invite", "Send an invitation e-mail to a new colleague", email={"type": "string", "format": "email"}),

@@ -11,19 +11,19 @@ from fastmcp.server.transforms import Namespace
 from fastmcp.tools import Tool
 from pydantic import AnyUrl
 
-from codecall.catalog.apps import Apps, Server
+from codecall.catalog.apps import AppResolver, FastMCPServer
 
 
-def server(name: str, *tools: str) -> Server:
+def server(name: str, *tools: str) -> FastMCPServer:
     made = FastMCP(name)
     for tool in tools:
         made.add_tool(Tool.from_function(lambda: 1, name=tool))
-    return cast("Server", made)
+    return cast("FastMCPServer", made)
 
 
-async def origins(of: Server) -> dict[str, str]:
-    apps = await Apps.read(of)
-    return {tool.name: apps.of(tool).app_id for tool in await of.list_tools()}
+async def origins(of: FastMCPServer) -> dict[str, str]:
+    apps = await AppResolver.from_server(of)
+    return {tool.name: apps.origin(tool).app_id for tool in await of.list_tools()}
 
 
 async def test_a_tool_of_the_server_belongs_to_the_server() -> None:
@@ -101,8 +101,8 @@ async def test_a_namespace_on_the_server_itself_is_no_app() -> None:
 async def test_the_name_a_tool_has_on_its_own_server() -> None:
     main = server("main")
     main.mount(server("ops", "system:reboot"), namespace="ops")
-    apps = await Apps.read(main)
-    assert [apps.of(tool).own_name for tool in await main.list_tools()] == ["system:reboot"]
+    apps = await AppResolver.from_server(main)
+    assert [apps.origin(tool).unprefixed_name for tool in await main.list_tools()] == ["system:reboot"]
 
 
 async def test_of_uris_whole_segments_count() -> None:
@@ -111,8 +111,8 @@ async def test_of_uris_whole_segments_count() -> None:
         provider = LocalProvider()
         provider.add_resource(TextResource(uri=cast("AnyUrl", uri), name="r", text=""))
         main.add_provider(provider, namespace=name)
-    apps = await Apps.read(main)
-    found = {str(each.uri): apps.of(each) for each in await main.list_resources()}
+    apps = await AppResolver.from_server(main)
+    found = {str(each.uri): apps.origin(each) for each in await main.list_resources()}
     assert {uri: origin.app_id for uri, origin in found.items()} == {
         "x://git/hub/secret": "git",
         "x://git_hub/doc": "git_hub",

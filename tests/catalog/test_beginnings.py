@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
 from codecall.catalog.inference import shapes as beginnings
-from codecall.catalog.inference.observer import schema_of
+from codecall.catalog.inference.observer import schema_from_shape
 from codecall.catalog.inference.shapes import (
     ARRAY,
     INTEGER,
@@ -21,22 +21,22 @@ from codecall.catalog.inference.shapes import (
     MAX_ITEMS,
     OBJECT,
     STRING,
-    Outline,
-    Shape,
+    InferredShape,
+    ValueShape,
+    infer_shape,
     join,
-    outline,
 )
 
 
-def read(text: str) -> Outline:
-    found = outline(text, "me")
+def read(text: str) -> InferredShape:
+    found = infer_shape(text, "me")
     assert found is not None
     return found
 
 
-def names(shape: Shape | None) -> list[str]:
+def names(shape: ValueShape | None) -> list[str]:
     assert shape is not None
-    return list(shape.names)
+    return list(shape.fields)
 
 
 ROW = {"id": 1, "name": 'say "hi" [ok] {ok}, \\', "tags": ["a", "b"], "nested": {"x": None, "y": [1.5]}}
@@ -66,48 +66,48 @@ def test_a_long_array_is_read_in_part():
     assert found.partial
     assert found.shape.kinds == ARRAY
     assert names(found.shape.items) == list(ROW)
-    assert not any(name.missing for name in found.shape.items.names.values())  # type: ignore[union-attr]
+    assert not any(name.optional for name in found.shape.items.fields.values())  # type: ignore[union-attr]
 
 
 def test_names_after_the_end_are_not_missing():
     whole = read(json.dumps({"rows": [1], "total": 1}))
     cut = read(json.dumps({"rows": [1] * MAX_CHARS, "total": 1}))
-    assert (whole.shape.whole, whole.partial) == (True, False)
-    assert (cut.shape.whole, cut.partial) == (False, True)
+    assert (whole.shape.complete, whole.partial) == (True, False)
+    assert (cut.shape.complete, cut.partial) == (False, True)
     both = join(cut.shape, whole.shape)
-    assert not both.names["total"].missing
+    assert not both.fields["total"].optional
 
 
 def test_a_text_that_is_cut_is_a_text():
     body = "x" * (2 * MAX_CHARS)
-    assert read(json.dumps(body)) == Outline(Shape(STRING), False)
+    assert read(json.dumps(body)) == InferredShape(ValueShape(STRING), False)
     assert names(read(json.dumps({"path": "a", "content": body})).shape) == ["path", "content"]
     assert names(read(json.dumps({"path": "a", body: 1})).shape) == ["path"]
-    assert read(json.dumps([body])).shape.items == Shape(STRING)
-    assert read(json.dumps(["a", body])).shape.items == Shape(STRING)
-    assert read(json.dumps({"content": "\\" * 2 * MAX_CHARS})).shape.names["content"].shape == Shape(STRING)
-    assert read(" \n" + json.dumps(body)).shape == Shape(STRING)
+    assert read(json.dumps([body])).shape.items == ValueShape(STRING)
+    assert read(json.dumps(["a", body])).shape.items == ValueShape(STRING)
+    assert read(json.dumps({"content": "\\" * 2 * MAX_CHARS})).shape.fields["content"].shape == ValueShape(STRING)
+    assert read(" \n" + json.dumps(body)).shape == ValueShape(STRING)
 
 
 def test_numbers_without_end():
-    assert outline("1" * 2 * MAX_CHARS, "me") is None
-    assert outline("1" * 5_000, "me") is None
-    assert read('{"a": ' + "1" * 5_000 + "}") == Outline(Shape(OBJECT), True)
-    assert outline(" " * 2 * MAX_CHARS, "me") is None
+    assert infer_shape("1" * 2 * MAX_CHARS, "me") is None
+    assert infer_shape("1" * 5_000, "me") is None
+    assert read('{"a": ' + "1" * 5_000 + "}") == InferredShape(ValueShape(OBJECT), True)
+    assert infer_shape(" " * 2 * MAX_CHARS, "me") is None
 
 
 def test_items_beyond_the_first_are_not_looked_at():
     found = read(json.dumps([1] * MAX_ITEMS + ["x"]))
-    assert found == Outline(Shape(ARRAY, Shape(INTEGER)), True)
+    assert found == InferredShape(ValueShape(ARRAY, ValueShape(INTEGER)), True)
     assert not read(json.dumps([1] * MAX_ITEMS)).partial
 
 
 def test_a_dictionary_has_no_names_even_where_one_key_looks_like_it():
     for value in ({"ann@x.org": 1, "bob": 2}, {"1": 1}, {"2026-01-01": 1, "2026-01-02": 2, "total": 3}):
         shape = read(json.dumps(value)).shape
-        assert (shape.dictionary, names(shape), shape.rest) == (True, [], Shape(INTEGER)), value
+        assert (shape.dictionary, names(shape), shape.other_values) == (True, [], ValueShape(INTEGER)), value
     mostly = read(json.dumps({"id": 1, "name": 2, "strange key": "x"})).shape
-    assert (mostly.dictionary, names(mostly), mostly.rest) == (False, ["id", "name"], Shape(STRING))
+    assert (mostly.dictionary, names(mostly), mostly.other_values) == (False, ["id", "name"], ValueShape(STRING))
 
 
 DEEP = 1_000
@@ -137,7 +137,7 @@ def test_what_is_hostile_takes_milliseconds(text: str):
         start = time.perf_counter()
         found = read(text)
         took.append(time.perf_counter() - start)
-    schema = schema_of(found.shape, "me", results=1, partial=found.partial)
+    schema = schema_from_shape(found.shape, "me", results=1, partial=found.partial)
     written = json.dumps(schema)
     assert len(written) < 20_000
     assert "__proto__" not in written
@@ -160,5 +160,5 @@ def test_random_values_are_valid_when_they_were_read_whole():
         data = value(5)
         found = read(json.dumps(data))
         if not found.partial:
-            schema = schema_of(found.shape, "me", results=1, partial=False)
+            schema = schema_from_shape(found.shape, "me", results=1, partial=False)
             Draft202012Validator(schema or {}).validate(data)

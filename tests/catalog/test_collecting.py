@@ -11,7 +11,7 @@ from threading import Barrier
 
 import pytest
 
-from codecall.concurrency import full_collections_later
+from codecall.concurrency import defer_full_collections
 
 FEW = (100, 2, 2)
 """Thresholds under which a full collection comes after some hundred objects."""
@@ -39,7 +39,7 @@ def grow() -> int:
 
 def test_no_full_collection_starts_inside_and_the_young_are_collected_as_ever() -> None:
     assert grow() > 0
-    with full_collections_later():
+    with defer_full_collections():
         young = gc.get_stats()[0]["collections"]
         assert grow() == 0
         assert gc.get_stats()[0]["collections"] > young
@@ -51,12 +51,12 @@ def test_it_ends_with_the_last_of_several_threads() -> None:
     both_in, one_out = Barrier(2), Barrier(2)
 
     def first() -> None:
-        with full_collections_later():
+        with defer_full_collections():
             both_in.wait(10)
         one_out.wait(10)
 
     def second() -> tuple[int, int, int]:
-        with full_collections_later():
+        with defer_full_collections():
             both_in.wait(10)
             one_out.wait(10)
             return gc.get_threshold()
@@ -68,17 +68,17 @@ def test_it_ends_with_the_last_of_several_threads() -> None:
 
 
 def test_an_error_inside_ends_it() -> None:
-    with pytest.raises(ValueError, match="no"), full_collections_later():
+    with pytest.raises(ValueError, match="no"), defer_full_collections():
         raise ValueError("no")
     assert gc.get_threshold() == FEW
 
 
 def test_thresholds_somebody_else_sets_meanwhile_stay() -> None:
-    with full_collections_later():
+    with defer_full_collections():
         gc.set_threshold(500, 5, 5)
     assert gc.get_threshold() == (500, 5, 5)
     gc.set_threshold(*FEW)
-    with full_collections_later():
+    with defer_full_collections():
         gc.set_threshold(500, 5, gc.get_threshold()[2])
     assert gc.get_threshold() == (500, 5, FEW[2])
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.catalog.search.fusion import CLOSE, diversified
+from codecall.catalog.search.fusion import MAX_SCORE_GAP, diversify
 
 
 class Ranked(NamedTuple):
@@ -23,8 +23,8 @@ def ranking(*found: tuple[str, float]) -> list[Ranked]:
     return [Ranked(place, app, score) for place, (app, score) in enumerate(found)]
 
 
-def shown(ranked: list[Ranked], top: int, close: float = CLOSE) -> list[Ranked]:
-    return diversified(ranked, top, app_of=lambda item: item.app, score_of=lambda item: item.score, close=close)
+def shown(ranked: list[Ranked], top: int, close: float = MAX_SCORE_GAP) -> list[Ranked]:
+    return diversify(ranked, top, app_of=lambda item: item.app, score_of=lambda item: item.score, max_gap=close)
 
 
 RANKINGS = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(10, 100).map(lambda n: n / 100)), max_size=40).map(
@@ -66,8 +66,8 @@ def test_what_is_not_needed_is_not_read() -> None:
             read.append(1 - place / 100)
             yield Ranked(place, "a", 1 - place / 100)
 
-    diversified(hits(), 5, app_of=lambda item: item.app, score_of=lambda item: item.score)
-    assert read[-1] > 1 - 0.04 - CLOSE - 0.02
+    diversify(hits(), 5, app_of=lambda item: item.app, score_of=lambda item: item.score)
+    assert read[-1] > 1 - 0.04 - MAX_SCORE_GAP - 0.02
 
 
 @given(RANKINGS, TOPS)
@@ -84,7 +84,7 @@ def test_nothing_gives_way_to_what_is_clearly_worse(found: list[Ranked], top: in
     gone = [item for item in found[:top] if item not in answer]
     came = [item for item in answer if item not in found[:top]]
     assert len(gone) == len(came) <= max(1, top // 5)
-    assert all(out.score - into.score <= CLOSE for out, into in zip(reversed(gone), came, strict=True))
+    assert all(out.score - into.score <= MAX_SCORE_GAP for out, into in zip(reversed(gone), came, strict=True))
     assert {item.app for item in answer} >= {item.app for item in found[:top]}
 
 
@@ -93,7 +93,7 @@ def test_nobody_is_crowded_out(found: list[Ranked], top: int) -> None:
     answer = shown(found, top)
     others = [item for item in found if item.app != found[0].app]
     if top > 1 and others and len({item.app for item in answer}) == 1:
-        assert answer[-1].score - others[0].score > CLOSE
+        assert answer[-1].score - others[0].score > MAX_SCORE_GAP
 
 
 @given(RANKINGS, TOPS)

@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.catalog.entries import CatalogEntry, Example
-from codecall.catalog.search.analysis import FIELDS, LONGEST_TEXT, MAX_CHOICES, Fields, document_of
+from codecall.catalog.search.analysis import (
+    DEFAULT_FIELD_WEIGHTS,
+    MAX_CHOICES,
+    MAX_TEXT_CHARS,
+    FieldWeights,
+    document_from_entry,
+)
 from codecall.catalog.search.lexical import LexicalRanker
 
 
@@ -19,7 +25,7 @@ def entry(**fields: object) -> CatalogEntry:
 
 
 def test_words_count_by_where_they_stand() -> None:
-    document = document_of(
+    document = document_from_entry(
         entry(
             name="users:list",
             description="List users",
@@ -28,20 +34,20 @@ def test_words_count_by_where_they_stand() -> None:
     )
 
     assert document.words == {
-        "user": FIELDS.name + FIELDS.plain,
-        "list": FIELDS.name + FIELDS.plain,
-        "order": FIELDS.plain,
-        "sort": FIELDS.plain,
-        "newest": FIELDS.choices,
+        "user": DEFAULT_FIELD_WEIGHTS.name + DEFAULT_FIELD_WEIGHTS.text,
+        "list": DEFAULT_FIELD_WEIGHTS.name + DEFAULT_FIELD_WEIGHTS.text,
+        "order": DEFAULT_FIELD_WEIGHTS.text,
+        "sort": DEFAULT_FIELD_WEIGHTS.text,
+        "newest": DEFAULT_FIELD_WEIGHTS.choices,
     }
-    assert document.name == {"user", "list"}
+    assert document.name_words == {"user", "list"}
     assert document.spelling == {"users": 4, "list": 4, "a": 1}
 
 
 def test_choices_can_be_left_out() -> None:
     schema = {"properties": {"size": {"enum": ["tiny"]}}}
 
-    assert "tini" not in document_of(entry(input_schema=schema), Fields(choices=0)).words
+    assert "tini" not in document_from_entry(entry(input_schema=schema), FieldWeights(choices=0)).words
 
 
 @pytest.mark.parametrize(
@@ -59,7 +65,10 @@ def test_choices_can_be_left_out() -> None:
     ],
 )
 def test_a_schema_that_makes_no_sense_is_read_as_far_as_it_does(schema: dict[str, object]) -> None:
-    assert document_of(entry(description="Strange thing", input_schema=schema)).words["strang"] == FIELDS.plain
+    assert (
+        document_from_entry(entry(description="Strange thing", input_schema=schema)).words["strang"]
+        == DEFAULT_FIELD_WEIGHTS.text
+    )
 
 
 def endless() -> dict[str, object]:
@@ -107,9 +116,9 @@ def test_no_entry_takes_long(fields: dict[str, object]) -> None:
 
 
 def test_the_rest_of_a_long_entry_is_not_read() -> None:
-    words = document_of(
+    words = document_from_entry(
         entry(
-            description="a first word" + " x" * LONGEST_TEXT,
+            description="a first word" + " x" * MAX_TEXT_CHARS,
             input_schema={"properties": {"kumquat": {}}},
             examples=(Example("walnut", ""),),
         )
@@ -122,7 +131,9 @@ def test_the_rest_of_a_long_entry_is_not_read() -> None:
 def test_some_choices_of_many_are_read() -> None:
     schema = {"properties": {"p": {"enum": [f"choice {n}" for n in range(1_000)]}}}
 
-    assert document_of(entry(input_schema=schema)).words["choic"] == pytest.approx(FIELDS.choices * MAX_CHOICES)
+    assert document_from_entry(entry(input_schema=schema)).words["choic"] == pytest.approx(
+        DEFAULT_FIELD_WEIGHTS.choices * MAX_CHOICES
+    )
 
 
 JSON = st.recursive(
@@ -140,4 +151,4 @@ JSON = st.recursive(
 def test_any_json_can_be_read(schema: dict[str, object], text: str) -> None:
     odd = entry(name=text, app_id=text, title=text, description=text, tags=frozenset({text}), input_schema=schema)
 
-    assert all(word and count > 0 for word, count in document_of(odd).words.items())
+    assert all(word and count > 0 for word, count in document_from_entry(odd).words.items())

@@ -16,23 +16,29 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.catalog.catalog import CATALOG, tool
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.search.embedding import KEPT_QUERIES, TOOLS_A_STEP, EmbeddingRanker, embedding_ranker, passages
-from codecall.catalog.search.models import Encoder, Floats, load, locate
+from codecall.catalog.search.embedding import (
+    MAX_CACHED_QUERIES,
+    TOOLS_PER_STEP,
+    EmbeddingRanker,
+    embedding_ranker,
+    passages,
+)
+from codecall.catalog.search.models import Encoder, Floats, load_encoder, locate_model
 from codecall.catalog.search.vectors import VectorCache
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
-from tests.catalog.catalogue import CATALOGUE, tool
 
 STATIC = SearchOptions(strategy="hybrid", model_name="wordllama")
-ALL = np.arange(len(CATALOGUE), dtype=np.int32)
-MANY = [tool(f"thing:{number}", f"Does thing number {number}") for number in range(3 * TOOLS_A_STEP)]
+ALL = np.arange(len(CATALOG), dtype=np.int32)
+MANY = [tool(f"thing:{number}", f"Does thing number {number}") for number in range(3 * TOOLS_PER_STEP)]
 
 
 @pytest.fixture(scope="module")
 def static() -> Encoder:
-    return load(locate(STATIC))
+    return load_encoder(locate_model(STATIC))
 
 
 class Watched:
@@ -70,14 +76,14 @@ def ranker_of(model: Watched, folder: Path | None = None) -> EmbeddingRanker:
     )
 
 
-def filled(model: Watched, folder: Path | None = None, entries: Sequence[CatalogEntry] = CATALOGUE) -> EmbeddingRanker:
+def filled(model: Watched, folder: Path | None = None, entries: Sequence[CatalogEntry] = CATALOG) -> EmbeddingRanker:
     ranker = ranker_of(model, folder)
     ranker.add(range(len(entries)), entries)
     return ranker
 
 
 def best(ranker: EmbeddingRanker, query: str) -> str:
-    return CATALOGUE[int(np.nanargmax(ranker.scores(ALL, query)))].name
+    return CATALOG[int(np.nanargmax(ranker.scores(ALL, query)))].name
 
 
 @pytest.mark.parametrize(
@@ -90,9 +96,9 @@ def best(ranker: EmbeddingRanker, query: str) -> str:
 )
 def test_meaning_is_found_without_a_common_word(query: str, name: str):
     ranker = embedding_ranker(STATIC)
-    ranker.add(range(len(CATALOGUE)), CATALOGUE)
+    ranker.add(range(len(CATALOG)), CATALOG)
     assert best(ranker, query) == name
-    assert ranker.encoded(ALL) == len(CATALOGUE)
+    assert ranker.count_encoded(ALL) == len(CATALOG)
 
 
 def test_scores_are_cosines_in_the_order_of_the_view(model: Watched):
@@ -105,8 +111,8 @@ def test_scores_are_cosines_in_the_order_of_the_view(model: Watched):
 
 
 def test_what_others_see_changes_no_score(model: Watched):
-    few = filled(model, entries=CATALOGUE[:5])
-    many = filled(model, entries=[*CATALOGUE[:5], *MANY])
+    few = filled(model, entries=CATALOG[:5])
+    many = filled(model, entries=[*CATALOG[:5], *MANY])
     view = np.arange(5, dtype=np.int32)
     for query in ("list users", "a deal", "who am I"):
         assert np.array_equal(few.scores(view, query), many.scores(view, query))
@@ -115,48 +121,48 @@ def test_what_others_see_changes_no_score(model: Watched):
 def test_documents_without_a_vector_are_told(model: Watched):
     ranker = ranker_of(model)
     assert np.isnan(ranker.scores(ALL, "users")).all()
-    ranker.add([2, 700], CATALOGUE[:2])
+    ranker.add([2, 700], CATALOG[:2])
     view = np.array([0, 2, 700, 5_000], dtype=np.int32)
     assert np.isnan(ranker.scores(view, "users")).tolist() == [True, False, False, True]
-    assert ranker.encoded(view) == 2
+    assert ranker.count_encoded(view) == 2
     assert len(ranker.scores(view[:0], "users")) == 0
 
 
 def test_a_number_may_stand_for_another_document_later(model: Watched):
     ranker = filled(model)
     before = ranker.scores(ALL, "refund an order")
-    ranker.forget([9, 3, 999])
+    ranker.remove([9, 3, 999])
     assert np.flatnonzero(np.isnan(ranker.scores(ALL, "refund an order"))).tolist() == [3, 9]
-    ranker.add([9], [CATALOGUE[9]])
-    ranker.add([3], [CATALOGUE[9]])
+    ranker.add([9], [CATALOG[9]])
+    ranker.add([3], [CATALOG[9]])
     after = ranker.scores(ALL, "refund an order")
     assert after[3] == after[9] == before[9]
-    ranker.add([3], [CATALOGUE[3]])
+    ranker.add([3], [CATALOG[3]])
     assert np.array_equal(ranker.scores(ALL, "refund an order"), before)
 
 
 def test_what_is_forgotten_while_it_is_encoded_stays_away(model: Watched):
     ranker = ranker_of(model)
-    model.before_batch = lambda: ranker.forget([1])
-    ranker.add([0, 1], CATALOGUE[:2])
+    model.before_batch = lambda: ranker.remove([1])
+    ranker.add([0, 1], CATALOG[:2])
     assert np.isnan(ranker.scores(ALL[:2], "users")).tolist() == [False, True]
 
 
 def test_an_entry_the_model_has_nothing_for_gets_no_vector(model: Watched):
     model.passages = lambda texts: np.zeros((len(texts), model.width), dtype=np.float32)  # type: ignore[method-assign]
     ranker = filled(model)
-    assert ranker.encoded(ALL) == 0
+    assert ranker.count_encoded(ALL) == 0
     assert np.isnan(ranker.scores(ALL, "users")).all()
 
 
 def test_only_what_is_new_is_encoded(model: Watched, tmp_path: Path):
     first = filled(model, tmp_path)
-    assert sorted(model.passages_seen) == sorted({each.text for entry in CATALOGUE for each in passages(entry)})
+    assert sorted(model.passages_seen) == sorted({each.text for entry in CATALOG for each in passages(entry)})
     model.passages_seen.clear()
     again = filled(model, tmp_path)
     assert model.passages_seen == []
     assert np.array_equal(again.scores(ALL, "refund an order"), first.scores(ALL, "refund an order"))
-    changed = [replace(CATALOGUE[0], description="Show every person"), *CATALOGUE[1:]]
+    changed = [replace(CATALOG[0], description="Show every person"), *CATALOG[1:]]
     filled(model, tmp_path, changed)
     assert model.passages_seen == ["Show every person"]
 
@@ -175,7 +181,7 @@ def test_the_cache_is_where_the_option_says(static: Encoder, tmp_path: Path, mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "usual"))
     options = SearchOptions(strategy="hybrid")
     for place, found in ((None, "usual/codecall"), (tmp_path / "own", "own"), (False, None)):
-        embedding_ranker(options.model_copy(update={"cache_dir": place})).add([0], CATALOGUE[:1])
+        embedding_ranker(options.model_copy(update={"cache_dir": place})).add([0], CATALOG[:1])
         files = [file for file in tmp_path.rglob("*.sqlite3") if file.is_file()]
         assert [str(file.parent.relative_to(tmp_path)) for file in files] == ([found] if found else [])
         for file in files:
@@ -188,7 +194,7 @@ def test_search_answers_while_tools_are_encoded_and_goes_first(model: Watched):
     reached, go = threading.Event(), threading.Event()
 
     def hold() -> None:
-        if model.batches and ranker.encoded(view) == TOOLS_A_STEP and not go.is_set():
+        if model.batches and ranker.count_encoded(view) == TOOLS_PER_STEP and not go.is_set():
             reached.set()
             assert go.wait(10)
 
@@ -196,7 +202,7 @@ def test_search_answers_while_tools_are_encoded_and_goes_first(model: Watched):
     background = threading.Thread(target=ranker.add, args=(range(len(MANY)), MANY))
     background.start()
     assert reached.wait(10)
-    asked = threading.Thread(target=ranker.prepare, args=(["thing number 5"],))
+    asked = threading.Thread(target=ranker.encode_queries, args=(["thing number 5"],))
     asked.start()
     while not ranker._turns._urgent:  # pyright: ignore[reportPrivateUsage] - until the query stands in line
         time.sleep(0.001)
@@ -206,15 +212,15 @@ def test_search_answers_while_tools_are_encoded_and_goes_first(model: Watched):
     go.set()
     asked.join()
     assert batches == [before + 1]
-    assert TOOLS_A_STEP <= np.count_nonzero(~np.isnan(ranker.scores(view, "thing number 5"))) <= len(MANY)
+    assert TOOLS_PER_STEP <= np.count_nonzero(~np.isnan(ranker.scores(view, "thing number 5"))) <= len(MANY)
     background.join()
-    assert ranker.encoded(view) == len(MANY)
+    assert ranker.count_encoded(view) == len(MANY)
 
 
 def test_queries_are_encoded_once_and_together(model: Watched):
     ranker = filled(model)
-    ranker.prepare(["one", "two", "one"])
-    ranker.prepare(["two", "three"])
+    ranker.encode_queries(["one", "two", "one"])
+    ranker.encode_queries(["two", "three"])
     ranker.scores(ALL, "three")
     assert model.queries_seen == [["one", "two"], ["three"]]
 
@@ -222,7 +228,7 @@ def test_queries_are_encoded_once_and_together(model: Watched):
 def test_few_queries_are_remembered(model: Watched):
     ranker = filled(model)
     ranker.scores(ALL, "first")
-    for number in range(KEPT_QUERIES + 2):
+    for number in range(MAX_CACHED_QUERIES + 2):
         ranker.scores(ALL, "first" if number == 100 else f"query {number}")
     ranker.scores(ALL, "first")
     ranker.scores(ALL, "query 0")
@@ -243,7 +249,7 @@ def test_a_model_that_fails_for_tools_is_told_once(model: Watched, caplog: pytes
     ranker.add(range(20, 22), MANY[:2])
     ranker.add(range(22, 24), MANY[2:4])
     assert np.isnan(ranker.scores(ALL, "users")).all()
-    assert ranker.encoded(ALL) == 0
+    assert ranker.count_encoded(ALL) == 0
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [
         "Search goes on by words alone until the server is started again. "
         "The search model failed: RuntimeError: out of memory"
@@ -268,7 +274,7 @@ def test_a_model_that_does_not_load_is_told_once(caplog: pytest.LogCaptureFixtur
     ranker = EmbeddingRanker(broken, lambda _: None)
     assert not ranker.load()
     for _ in range(2):
-        ranker.add([0], CATALOGUE[:1])
+        ranker.add([0], CATALOG[:1])
         assert np.isnan(ranker.scores(ALL, "users")).all()
     assert tried == [1]
     assert [record.message for record in caplog.records] == [
@@ -325,7 +331,7 @@ def test_ten_thousand_tools_are_scored_in_milliseconds(model: Watched):
     entries = [CatalogEntry(f"t{number}", "", "", {}) for number in range(10_000)]
     ranker.add(range(10_000), entries)
     view = np.arange(10_000, dtype=np.int32)
-    ranker.prepare(["list users"])
+    ranker.encode_queries(["list users"])
     times: list[float] = []
     for _ in range(50):
         began = time.perf_counter()

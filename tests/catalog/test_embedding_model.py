@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.catalog.catalog import CATALOG
 
 from codecall.catalog.search.embedding import EmbeddingRanker, embedding_ranker
-from codecall.catalog.search.models import Encoder, Located, load, locate
+from codecall.catalog.search.models import Encoder, ModelLocation, load_encoder, locate_model
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
-from tests.catalog.catalogue import CATALOGUE
 
 pytestmark = [
     pytest.mark.embedding,
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("default:::(torch|transformers|sentence_transformers|huggingface_hub|optimum).*"),
 ]
 
-ALL = np.arange(len(CATALOGUE), dtype=np.int32)
+ALL = np.arange(len(CATALOG), dtype=np.int32)
 
 
 @pytest.fixture(autouse=True)
@@ -37,13 +37,13 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def located() -> Located:
-    return locate(SearchOptions(strategy="hybrid", model_name="all-MiniLM-L6-v2"))
+def located() -> ModelLocation:
+    return locate_model(SearchOptions(strategy="hybrid", model_name="all-MiniLM-L6-v2"))
 
 
 @pytest.fixture(scope="module")
-def encoder(located: Located) -> Encoder:
-    return load(located, threads=1)
+def encoder(located: ModelLocation) -> Encoder:
+    return load_encoder(located, threads=1)
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def ranker(encoder: Encoder) -> Iterator[EmbeddingRanker]:
     ],
 )
 def test_meaning_is_found_without_a_common_word(ranker: EmbeddingRanker, query: str, name: str):
-    ranker.add(range(len(CATALOGUE)), CATALOGUE)
-    assert CATALOGUE[int(np.argmax(ranker.scores(ALL, query)))].name == name
-    assert ranker.encoded(ALL) == len(CATALOGUE)
+    ranker.add(range(len(CATALOG)), CATALOG)
+    assert CATALOG[int(np.argmax(ranker.scores(ALL, query)))].name == name
+    assert ranker.count_encoded(ALL) == len(CATALOG)
 
 
 def test_vectors_are_unit_vectors_in_any_company(encoder: Encoder):
@@ -79,52 +79,52 @@ def test_a_long_text_is_no_failure(encoder: Encoder):
     assert np.isfinite(encoder.queries(["word " * 5_000, ""])).all()
 
 
-def test_a_second_start_encodes_nothing(located: Located, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_a_second_start_encodes_nothing(located: ModelLocation, tmp_path: Path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO, logger="codecall")
     options = SearchOptions(strategy="hybrid", model_name=str(located.directory), cache_dir=tmp_path / "cache")
     first = embedding_ranker(options)
-    first.add(range(len(CATALOGUE)), CATALOGUE)
-    assert f"Encoded {len(CATALOGUE)} tools for search so far" in caplog.text
+    first.add(range(len(CATALOG)), CATALOG)
+    assert f"Encoded {len(CATALOG)} tools for search so far" in caplog.text
     caplog.clear()
     second = embedding_ranker(options)
-    second.add(range(len(CATALOGUE)), CATALOGUE)
+    second.add(range(len(CATALOG)), CATALOG)
     assert "Encoded" not in caplog.text
     assert np.array_equal(first.scores(ALL, "refund"), second.scores(ALL, "refund"))
 
 
-def test_a_changed_model_has_another_identity(located: Located, encoder: Encoder, tmp_path: Path):
+def test_a_changed_model_has_another_identity(located: ModelLocation, encoder: Encoder, tmp_path: Path):
     assert located.directory is not None
     copy = shutil.copytree(located.directory, tmp_path / "model")
-    assert load(Located("transformer", str(copy), copy)).identity == encoder.identity
+    assert load_encoder(ModelLocation("transformer", str(copy), copy)).identity == encoder.identity
     settings = copy / "sentence_bert_config.json"
     settings.write_text(settings.read_text().replace("256", "128"))
-    assert load(Located("transformer", str(copy), copy)).identity != encoder.identity
+    assert load_encoder(ModelLocation("transformer", str(copy), copy)).identity != encoder.identity
 
 
-def test_threads_are_bounded_only_while_it_works(located: Located):
+def test_threads_are_bounded_only_while_it_works(located: ModelLocation):
     import torch
 
     torch.set_num_threads(2)
-    encoder = load(located, threads=1)
+    encoder = load_encoder(located, threads=1)
     encoder.queries(["list users"])
     assert torch.get_num_threads() == 2
 
 
-def test_torn_weights_are_told_in_one_line(located: Located, tmp_path: Path):
+def test_torn_weights_are_told_in_one_line(located: ModelLocation, tmp_path: Path):
     assert located.directory is not None
     copy = shutil.copytree(located.directory, tmp_path / "model")
     weights = copy / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1_000])
     with pytest.raises(CodeCallError, match=r"^The search model '[^\n]+' cannot be loaded: [^\n]+$"):
-        load(Located("transformer", str(copy), copy))
+        load_encoder(ModelLocation("transformer", str(copy), copy))
 
 
 def test_a_name_that_cannot_be_fetched_is_told_in_one_line():
     with pytest.raises(CodeCallError, match=r"^The search model 'no/such-model' cannot be loaded: [^\n]+$"):
-        load(Located("transformer", "no/such-model", None))
+        load_encoder(ModelLocation("transformer", "no/such-model", None))
 
 
-def test_nothing_is_printed(located: Located):
+def test_nothing_is_printed(located: ModelLocation):
     program = f"""
 from pathlib import Path
 from codecall.catalog.search.models import load

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codecall.catalog.search.models import Encoder, Located, load, locate, unit
+from codecall.catalog.search.models import Encoder, ModelLocation, load_encoder, locate_model, normalize
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
 
@@ -20,7 +20,7 @@ STATIC = SearchOptions(strategy="hybrid", model_name="wordllama")
 
 @pytest.fixture(scope="module")
 def static() -> Encoder:
-    return load(locate(STATIC))
+    return load_encoder(locate_model(STATIC))
 
 
 def test_the_static_model_knows_what_means_the_same(static: Encoder):
@@ -42,13 +42,13 @@ def test_texts_without_meaning_give_no_direction(static: Encoder):
 
 def test_loading_is_told_in_the_log(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO, logger="codecall")
-    load(locate(STATIC))
+    load_encoder(locate_model(STATIC))
     assert caplog.records[0].message == "Loading the search model wordllama"
     assert caplog.records[-1].message.startswith("Loaded the search model wordllama in ")
 
 
 def test_the_identity_is_that_of_the_files(static: Encoder, tmp_path: Path):
-    located = locate(STATIC)
+    located = locate_model(STATIC)
     assert located.directory is not None
     copy = tmp_path / "wordllama"
     for part in ("weights", "tokenizers"):
@@ -56,10 +56,10 @@ def test_the_identity_is_that_of_the_files(static: Encoder, tmp_path: Path):
         for file in (located.directory / part).iterdir():
             if file.suffix in (".safetensors", ".json"):
                 (copy / part / file.name).write_bytes(file.read_bytes())
-    assert load(replace(located, directory=copy)).identity == static.identity
+    assert load_encoder(replace(located, directory=copy)).identity == static.identity
     (tokenizer,) = (copy / "tokenizers").iterdir()
     tokenizer.write_bytes(tokenizer.read_bytes() + b"\n")
-    assert load(replace(located, directory=copy)).identity != static.identity
+    assert load_encoder(replace(located, directory=copy)).identity != static.identity
 
 
 @pytest.mark.parametrize("content", [b"", b"no tensors"])
@@ -67,7 +67,7 @@ def test_files_that_do_not_load_are_told_in_one_line(tmp_path: Path, content: by
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "l2_supercat_256.safetensors").write_bytes(content)
     with pytest.raises(CodeCallError, match=r"^The search model 'wordllama' cannot be loaded: \w+: [^\n]+$"):
-        load(Located("static", "wordllama", tmp_path))
+        load_encoder(ModelLocation("static", "wordllama", tmp_path))
 
 
 def test_a_library_that_does_not_load_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -75,7 +75,7 @@ def test_a_library_that_does_not_load_is_told_in_one_line(tmp_path: Path, monkey
     monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(CodeCallError) as failed:
-        load(Located("transformer", "some/model", tmp_path))
+        load_encoder(ModelLocation("transformer", "some/model", tmp_path))
     assert failed.value.message == (
         "The search model 'some/model' cannot be loaded: ImportError: torch is broken in two lines"
     )
@@ -95,4 +95,4 @@ assert logging.getLogger().handlers == [], logging.getLogger().handlers
 
 def test_rows_without_a_length_become_zero():
     rows = np.array([[3, 4], [0, 0], [np.nan, 1], [np.inf, 1]], dtype=np.float32)
-    assert np.allclose(unit(rows), [[0.6, 0.8], [0, 0], [0, 0], [0, 0]])
+    assert np.allclose(normalize(rows), [[0.6, 0.8], [0, 0], [0, 0], [0, 0]])

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codecall.catalog.entries import CatalogEntry, Example
-from codecall.catalog.examples.generate import MAX_MADE, usage_examples
+from codecall.catalog.examples.generate import MAX_GENERATED, usage_examples
 from codecall.catalog.examples.hints import Intent, intent_of
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import check
+from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.sandbox.enclave import Enclave
 
 STRICTEST = Rules(allow_loops=False, allow_regex=False, allow_console=False, allow_clock=False)
@@ -182,7 +182,7 @@ def test_a_recursive_schema_ends() -> None:
     )
 
     for example in usage_examples(tool):
-        check(example.code, STRICTEST)
+        validate_javascript(example.code, STRICTEST)
 
 
 def test_names_a_script_may_not_use_are_left_out() -> None:
@@ -192,7 +192,7 @@ def test_names_a_script_may_not_use_are_left_out() -> None:
 
     for name in ("users:list", "users:get", "users:create"):
         for example in usage_examples(entry(name, {**nasty, "options": {"optional": 1} | default}, output)):
-            check(example.code, STRICTEST)
+            validate_javascript(example.code, STRICTEST)
             assert "__proto__" not in example.code
             assert "constructor" not in example.code
 
@@ -222,9 +222,9 @@ def test_no_tool_name_breaks_an_example(name: str, verb: str) -> None:
 
     made = usage_examples(tool)
 
-    assert 2 <= len(made) <= MAX_MADE
+    assert 2 <= len(made) <= MAX_GENERATED
     for example in made:
-        check(example.code, STRICTEST)
+        validate_javascript(example.code, STRICTEST)
 
 
 NAMES = st.one_of(
@@ -288,9 +288,9 @@ def test_every_made_example_is_valid_under_every_preset(
 
     made = usage_examples(tool)
 
-    assert len({example.code for example in made}) == len(made) <= MAX_MADE
+    assert len({example.code for example in made}) == len(made) <= MAX_GENERATED
     for example in made:
-        check(example.code, STRICTEST)
+        validate_javascript(example.code, STRICTEST)
         assert "\n" not in example.description
 
 

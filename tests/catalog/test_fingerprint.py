@@ -24,7 +24,7 @@ from fastmcp.tools import Tool
 from fastmcp.tools.tool_transform import ToolTransformConfig
 
 from codecall import CodeCallPlugin
-from codecall.catalog.cache.cache import Listing
+from codecall.catalog.cache.cache import ToolListing
 from codecall.catalog.entries import CatalogEntry
 
 
@@ -40,7 +40,7 @@ def server(name: str, *tools: str) -> FastMCP:
 
 
 class Seen:
-    """A server with CodeCall, and a tool on it that looks at the catalogue in two ways."""
+    """A server with CodeCall, and a tool on it that looks at the catalog in two ways."""
 
     def __init__(self, root: FastMCP, **options: Any) -> None:
         self.root = root
@@ -510,7 +510,7 @@ async def test_a_server_that_takes_the_place_of_another() -> None:
     twin.providers.pop(0)
     provider.server = twin
     assert await seen.names() == ["two"]
-    assert isinstance(seen.listing, Listing)
+    assert isinstance(seen.listing, ToolListing)
     assert cast("Any", seen.listing.tools["two"])._server is twin
 
 
@@ -593,7 +593,7 @@ async def test_nothing_is_asked_of_a_provider_of_an_unknown_class() -> None:
     plugin = CodeCallPlugin.init()
     plugin.install(root)
     root.add_provider(Late())
-    assert await Fingerprint.take(root, plugin) is None  # type: ignore[arg-type]
+    assert await Fingerprint.from_server(root, plugin) is None  # type: ignore[arg-type]
 
 
 async def test_a_wrapper_around_itself_has_no_fingerprint() -> None:
@@ -605,9 +605,9 @@ async def test_a_wrapper_around_itself_has_no_fingerprint() -> None:
     root.add_provider(Changing().wrap_transform(Namespace("a")))
     wrapper: Any = root.providers[-1]
     wrapper._inner = wrapper
-    assert await Fingerprint.take(root, plugin) is None  # type: ignore[arg-type]
+    assert await Fingerprint.from_server(root, plugin) is None  # type: ignore[arg-type]
     wrapper._inner = None
-    assert await Fingerprint.take(root, plugin) is None  # type: ignore[arg-type]
+    assert await Fingerprint.from_server(root, plugin) is None  # type: ignore[arg-type]
 
 
 async def test_a_proxy_is_asked_every_time() -> None:
@@ -629,7 +629,7 @@ async def test_servers_mounted_in_a_circle_have_no_fingerprint() -> None:
     plugin.install(one)
     one.mount(two)
     two.mount(one)
-    assert await Fingerprint.take(one, plugin) is None  # type: ignore[arg-type]
+    assert await Fingerprint.from_server(one, plugin) is None  # type: ignore[arg-type]
 
 
 async def test_another_release_of_fastmcp_is_asked_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -728,4 +728,4 @@ def test_a_server_that_is_gone_is_forgotten() -> None:
         asyncio.run(use(number))
     for _ in range(3):  # what a collection ends may hold what only the next one finds
         gc.collect()
-    assert len(plugin._now.catalogues._of) == 0
+    assert len(plugin._now.catalogs._of) == 0

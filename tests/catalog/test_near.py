@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.catalog.suggestions import near_names
+from codecall.catalog.suggestions import similar_names
 
 NAMES = [
     "users:list",
@@ -47,29 +47,29 @@ NAMES = [
     ],
 )
 def test_the_name_that_was_meant_comes_first(wrong: str, meant: str) -> None:
-    assert near_names(wrong, NAMES)[0] == meant
+    assert similar_names(wrong, NAMES)[0] == meant
 
 
 @pytest.mark.parametrize("wrong", ["", "   ", "_", "zzz", "bake_cake", "weather", "x" * 100_000])
 def test_nothing_is_better_than_a_wrong_hint(wrong: str) -> None:
-    assert near_names(wrong, NAMES) == []
+    assert similar_names(wrong, NAMES) == []
 
 
 def test_a_missing_prefix_offers_every_owner_up_to_the_limit() -> None:
-    assert near_names("list", NAMES) == ["orders:list", "users:list"]
-    assert near_names("list", NAMES, limit=1) == ["orders:list"]
-    assert near_names("list", NAMES, limit=0) == []
+    assert similar_names("list", NAMES) == ["orders:list", "users:list"]
+    assert similar_names("list", NAMES, limit=1) == ["orders:list"]
+    assert similar_names("list", NAMES, limit=0) == []
 
 
 def test_the_name_itself_is_no_hint() -> None:
-    assert "users:list" not in near_names("users:list", NAMES)
+    assert "users:list" not in similar_names("users:list", NAMES)
 
 
 def test_ten_thousand_names_are_looked_through_quickly() -> None:
     many = [f"service{n % 97}:{verb}Thing{n}" for n in range(2_500) for verb in ("get", "list", "delete", "update")]
     began = time.perf_counter()
 
-    found = near_names("service5_getThng5", many)
+    found = similar_names("service5_getThng5", many)
 
     assert found[0] == "service5:getThing5"
     assert time.perf_counter() - began < 0.5
@@ -78,8 +78,8 @@ def test_ten_thousand_names_are_looked_through_quickly() -> None:
 @settings(max_examples=80, deadline=None)
 @given(st.text(max_size=60), st.lists(st.text(max_size=40), max_size=20))
 def test_hints_are_some_of_the_names_whatever_their_order(name: str, names: list[str]) -> None:
-    found = near_names(name, names)
+    found = similar_names(name, names)
 
     assert len(found) == len(set(found)) <= 3
     assert set(found) <= set(names) - {name}
-    assert near_names(name, names[::-1]) == found
+    assert similar_names(name, names[::-1]) == found

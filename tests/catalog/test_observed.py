@@ -10,36 +10,36 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.catalog.catalog import tool
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.inference.observer import MAX_GAP, MAX_OWNERS, Observations
+from codecall.catalog.inference.observer import MAX_OWNERS, MAX_SKIPPED_RESULTS, OutputObserver
 from codecall.options import ObservedOutputOptions
-from tests.catalog.catalogue import tool
 
 LIST = tool("users:list", "List users", limit={"type": "integer"})
 ROWS = [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob", "email": None}]
 
 
-def observations(**options: Any) -> Observations:
-    return Observations(ObservedOutputOptions.read(options, where=""))
+def observations(**options: Any) -> OutputObserver:
+    return OutputObserver(ObservedOutputOptions.read(options, where=""))
 
 
-def saw(observed: Observations, *values: Any, entry: CatalogEntry = LIST, owner: str = "") -> None:
+def saw(observed: OutputObserver, *values: Any, entry: CatalogEntry = LIST, owner: str = "") -> None:
     for value in values:
-        observed.saw(entry, json.dumps(value), owner)
+        observed.observe(entry, json.dumps(value), owner)
 
 
-async def names(observed: Observations, viewer: str = "", entry: CatalogEntry = LIST) -> list[str] | None:
+async def names(observed: OutputObserver, viewer: str = "", entry: CatalogEntry = LIST) -> list[str] | None:
     """The names shown of an object; None where there are none."""
-    schema: Any = await observed.output_of(entry, viewer)
+    schema: Any = await observed.output_schema(entry, viewer)
     return list(schema["properties"]) if schema is not None and "properties" in schema else None
 
 
 async def test_what_is_seen_is_shown():
     observed = observations()
-    assert await observed.output_of(LIST) is None
+    assert await observed.output_schema(LIST) is None
     saw(observed, ROWS)
-    assert await observed.output_of(LIST) == {
+    assert await observed.output_schema(LIST) == {
         "type": "array",
         "items": {
             "type": "object",
@@ -49,7 +49,7 @@ async def test_what_is_seen_is_shown():
         "x-observed": {"results": 1},
     }
     saw(observed, [{"id": 1.5, "name": "Ann", "email": "ann@example.org"}], "none found")
-    assert await observed.output_of(LIST) == {
+    assert await observed.output_schema(LIST) == {
         "type": ["array", "string"],
         "items": {
             "type": "object",
@@ -67,7 +67,7 @@ async def test_what_is_seen_is_shown():
 async def test_what_was_not_read_is_said():
     observed = observations()
     saw(observed, {"rows": [1] * 100_000})
-    assert await observed.output_of(LIST) == {
+    assert await observed.output_schema(LIST) == {
         "type": "object",
         "properties": {"rows": {"type": "array", "items": {"type": "integer"}}},
         "required": ["rows"],
@@ -80,20 +80,20 @@ async def test_tools_that_declare_their_output_are_left_alone():
     observed = observations()
     declared = replace(LIST, output_schema={"type": "object", "properties": {"id": {"type": "integer"}}})
     saw(observed, {"id": 1}, entry=declared)
-    assert await observed.output_of(declared) is None
-    assert await observed.output_of(LIST) is None
+    assert await observed.output_schema(declared) is None
+    assert await observed.output_schema(LIST) is None
     vague = replace(LIST, name="vague", output_schema={"type": "object", "additionalProperties": True})
     saw(observed, {"id": 1}, entry=vague)
-    assert await observed.output_of(vague) is not None
+    assert await observed.output_schema(vague) is not None
     resource = replace(LIST, kind="resource")
     saw(observed, {"id": 1}, entry=resource)
-    assert await observed.output_of(resource) is None
+    assert await observed.output_schema(resource) is None
 
 
 async def test_opting_out():
     observed = observations(enabled=False)
     saw(observed, ROWS)
-    assert await observed.output_of(LIST) is None
+    assert await observed.output_schema(LIST) is None
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_a_tool_that_changes_starts_anew(change: dict[str, Any]):
     observed = observations()
     saw(observed, {"id": 1})
     changed = replace(LIST, **change)
-    assert await observed.output_of(changed) is None
+    assert await observed.output_schema(changed) is None
     saw(observed, {"uuid": "x"}, entry=changed)
     assert await names(observed, entry=changed) == ["uuid"]
     assert await names(observed) == ["id"]
@@ -146,13 +146,13 @@ async def test_a_shape_that_is_known_is_seldom_looked_at():
     observed = observations()
     saw(observed, *[{"id": 1}] * 300)
     saw(observed, {"id": "x"})
-    assert (await observed.output_of(LIST) or {})["properties"] == {"id": {"type": "integer"}}
-    saw(observed, *[{"id": "x"}] * MAX_GAP)
-    assert (await observed.output_of(LIST) or {})["properties"] == {"id": {"type": ["string", "integer"]}}
+    assert (await observed.output_schema(LIST) or {})["properties"] == {"id": {"type": "integer"}}
+    saw(observed, *[{"id": "x"}] * MAX_SKIPPED_RESULTS)
+    assert (await observed.output_schema(LIST) or {})["properties"] == {"id": {"type": ["string", "integer"]}}
     text = json.dumps({"id": "x"})
     start = time.perf_counter()
     for _ in range(10_000):
-        observed.saw(LIST, text)
+        observed.observe(LIST, text)
     assert time.perf_counter() - start < 0.5
 
 
@@ -173,7 +173,7 @@ async def test_names_that_one_caller_had_are_for_that_caller():
     saw(observed, {"total": 2, "globex": 1}, owner="bob")
     assert await names(observed, "ann") == ["total", "acme"]
     assert await names(observed, "bob") == ["total", "globex"]
-    assert await observed.output_of(LIST, "carl") == {
+    assert await observed.output_schema(LIST, "carl") == {
         "type": "object",
         "properties": {"total": {"type": "integer"}},
         "required": ["total"],
@@ -185,7 +185,7 @@ async def test_names_that_one_caller_had_are_for_that_caller():
 async def test_what_nobody_else_may_see_is_there_as_a_dictionary():
     observed = observations()
     saw(observed, {"acme": {"id": 1}}, owner="ann")
-    assert await observed.output_of(LIST, "bob") == {
+    assert await observed.output_schema(LIST, "bob") == {
         "type": "object",
         "additionalProperties": {"type": "object", "additionalProperties": {"type": "integer"}},
         "x-observed": {"results": 1},
@@ -198,14 +198,14 @@ async def test_each_caller_apart():
     saw(observed, {"name": "x"}, owner="bob")
     assert await names(observed, "ann") == ["id"]
     assert await names(observed, "bob") == ["name"]
-    assert await observed.output_of(LIST, "carl") is None
+    assert await observed.output_schema(LIST, "carl") is None
 
 
 async def test_keys_that_vary_are_data():
     observed = observations()
     companies = ["acme", "globex", "initech"]
     saw(observed, *({company: {"revenue": 1}} for company in companies))
-    assert await observed.output_of(LIST) == {
+    assert await observed.output_schema(LIST) == {
         "type": "object",
         "additionalProperties": {
             "type": "object",
@@ -235,7 +235,7 @@ async def test_entries_that_are_all_alike_are_a_dictionary():
     observed = observations()
     people = ["ann", "bob", "carl", "dora", "emil", "fay", "gus", "hal"]
     saw(observed, {person: {"age": 1, "height": 2.5} for person in people})
-    schema: Any = await observed.output_of(LIST)
+    schema: Any = await observed.output_schema(LIST)
     assert list(schema["additionalProperties"]["properties"]) == ["age", "height"]
     assert "properties" not in schema
     # A few measures of the same form are fields.
@@ -251,7 +251,7 @@ async def test_the_tool_unused_for_longest_is_forgotten():
         saw(observed, {"id": 1}, entry=entry)
     assert await names(observed, entry=tools[0]) == ["id"]
     saw(observed, {"id": 1}, entry=tools[2])
-    assert await observed.output_of(tools[1]) is None
+    assert await observed.output_schema(tools[1]) is None
     assert await names(observed, entry=tools[0]) == ["id"]
     saw(observed, {"id": 1}, entry=tools[1])
     assert await names(observed, entry=tools[1]) == ["id"]
@@ -262,7 +262,7 @@ async def test_counts_are_round():
     shown: list[int] = []
     for number in range(100):
         saw(observed, {f"f{chr(97 + number // 26)}{chr(97 + number % 26)}": 1, "id": 1})
-        schema: Any = await observed.output_of(LIST)
+        schema: Any = await observed.output_schema(LIST)
         shown.append(schema["x-observed"]["results"])
     assert set(shown) <= {1, 2, 5, 10, 20, 50}
     assert shown == sorted(shown)
@@ -273,7 +273,7 @@ async def test_what_changes_with_every_result_is_looked_at_ever_less_often():
     letters = "abcdefghijklmnopqrstuvwxyz"
     for number in range(2_000):
         saw(observed, {"same": 1, f"{letters[number % 26]}{letters[number // 26 % 26]}x": number})
-    schema: Any = await observed.output_of(LIST)
+    schema: Any = await observed.output_schema(LIST)
     assert schema["x-observed"]["results"] <= 200
 
 
@@ -287,9 +287,9 @@ async def test_hostile_results_leave_no_more_than_the_bounds():
         {"\ud800": "\udfff"},
     ):
         saw(observed, value)
-    observed.saw(LIST, "[" * 1_000 + "]" * 1_000)
-    observed.saw(LIST, "1" * 10_000)
-    written = json.dumps(await observed.output_of(LIST))
+    observed.observe(LIST, "[" * 1_000 + "]" * 1_000)
+    observed.observe(LIST, "1" * 10_000)
+    written = json.dumps(await observed.output_schema(LIST))
     assert len(written) < 2_000
     written.encode()
     assert "__proto__" not in written
@@ -298,9 +298,9 @@ async def test_hostile_results_leave_no_more_than_the_bounds():
 async def test_what_is_shown_is_made_once():
     observed = observations()
     saw(observed, *[ROWS] * 3)
-    assert await observed.output_of(LIST) is await observed.output_of(LIST)
+    assert await observed.output_schema(LIST) is await observed.output_schema(LIST)
     for number in range(20):
-        assert await observed.output_of(LIST, f"viewer {number}") is not None
+        assert await observed.output_schema(LIST, f"viewer {number}") is not None
 
 
 def test_many_threads():

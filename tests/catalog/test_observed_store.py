@@ -13,17 +13,17 @@ from typing import Any, SupportsFloat
 import pytest
 from key_value.aio.stores.filetree import FileTreeStore
 from key_value.aio.stores.memory import MemoryStore
+from tests.catalog.catalog import tool
 
 from codecall.catalog.inference import store as observed_store
-from codecall.catalog.inference.observer import Observations
+from codecall.catalog.inference.observer import OutputObserver
 from codecall.catalog.inference.store import COLLECTION, ShapeStore
 from codecall.options import KeyValueStore, ObservedOutputOptions
-from tests.catalog.catalogue import tool
 from tests.catalog.test_observed import LIST, ROWS, names, saw
 
 
-def observations(store: KeyValueStore, **options: Any) -> Observations:
-    return Observations(ObservedOutputOptions(store=store, **options))
+def observations(store: KeyValueStore, **options: Any) -> OutputObserver:
+    return OutputObserver(ObservedOutputOptions(store=store, **options))
 
 
 class Hanging:
@@ -88,15 +88,15 @@ async def test_it_is_there_after_a_restart(make_store: Callable[[], Any]):
     saw(before, ROWS, [])
     await before.flush()
     after = observations(make_store())
-    assert await after.output_of(LIST) == await before.output_of(LIST)
+    assert await after.output_schema(LIST) == await before.output_schema(LIST)
     # And learning goes on from there.
     saw(after, [{"id": 3, "name": "Carl", "tags": []}])
-    schema: Any = await after.output_of(LIST)
+    schema: Any = await after.output_schema(LIST)
     assert schema["items"]["required"] == ["id", "name"]
     assert schema["items"]["properties"]["tags"] == {"type": "array"}
     await after.flush()
-    assert await observations(make_store()).output_of(LIST) == schema
-    assert await observations(make_store()).output_of(tool("users:list", "Something else")) is None
+    assert await observations(make_store()).output_schema(LIST) == schema
+    assert await observations(make_store()).output_schema(tool("users:list", "Something else")) is None
 
 
 async def test_nothing_but_names_and_types_is_written():
@@ -142,7 +142,7 @@ async def test_names_of_one_caller_stay_theirs_after_a_restart():
     await apart.flush()
     again = observations(store, per_caller=True)
     assert await names(again, "ann") == ["own"]
-    assert await again.output_of(LIST, "bob") is None
+    assert await again.output_schema(LIST, "bob") is None
 
 
 async def test_changes_are_written_in_the_background(monkeypatch: pytest.MonkeyPatch):
@@ -186,7 +186,7 @@ async def test_a_store_that_hangs_is_not_waited_for(quick: None, caplog: pytest.
     start = time.monotonic()
     assert await names(observed) == ["id"]
     for number in range(20):
-        await observed.output_of(tool(f"t{number}", "A tool"))
+        await observed.output_schema(tool(f"t{number}", "A tool"))
     await observed.flush()
     assert time.monotonic() - start < 2
     assert store.asked == 2
@@ -208,7 +208,7 @@ async def test_a_store_that_is_slow_is_asked_once(monkeypatch: pytest.MonkeyPatc
     observed = observations(store)
     assert await names(observed) == ["id"]
     for number in range(20):
-        assert await observed.output_of(tool(f"t{number}", "A tool")) is None
+        assert await observed.output_schema(tool(f"t{number}", "A tool")) is None
     assert store.asked == 1
 
 
@@ -243,7 +243,7 @@ async def test_what_somebody_else_has_written_is_not_used(caplog: pytest.LogCapt
     ):
         await store.put(key, forged, collection=COLLECTION)
         observed = observations(store)
-        assert await observed.output_of(LIST) is None
+        assert await observed.output_schema(LIST) is None
         saw(observed, {"name": "x"})
         await observed.flush()
         assert await names(observations(store)) == ["name"]
@@ -285,7 +285,7 @@ async def test_cancelling_who_asks_cancels_the_question():
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert not shapes.resting
+    assert not shapes.paused
     store.released.set()
     await asyncio.sleep(0)
 
@@ -296,6 +296,6 @@ async def test_a_store_that_cancels_itself_is_one_that_failed(caplog: pytest.Log
             raise asyncio.CancelledError
 
     observed = observations(Cancelling())
-    assert await observed.output_of(LIST) is None
+    assert await observed.output_schema(LIST) is None
     assert "CancelledItself" in caplog.text
     await observed.flush()

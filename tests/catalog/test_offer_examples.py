@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.catalog.entries import CatalogEntry, Example, JsonObject, Kind
-from codecall.catalog.examples.generate import offer_examples
+from codecall.catalog.examples.generate import component_examples
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import check
+from codecall.sandbox.agentscript.validate import validate_javascript
 
 
 def entry(kind: Kind, name: str, schema: JsonObject | None = None, *examples: Example) -> CatalogEntry:
@@ -17,7 +17,7 @@ def entry(kind: Kind, name: str, schema: JsonObject | None = None, *examples: Ex
 
 
 def made(kind: Kind, name: str, schema: JsonObject | None = None) -> str:
-    (example,) = offer_examples(entry(kind, name, schema))
+    (example,) = component_examples(entry(kind, name, schema))
     return example.code
 
 
@@ -50,9 +50,9 @@ def test_a_prompt() -> None:
 
 def test_the_authors_own_come_first() -> None:
     own = [Example(f"own {number}", f"return {number}") for number in range(7)]
-    assert offer_examples(entry("prompt", "x", None, *own)) == own[:5]
-    assert offer_examples(entry("prompt", "x", None, own[0]))[0] == own[0]
-    assert len(offer_examples(entry("prompt", "x", None, own[0]))) == 2
+    assert component_examples(entry("prompt", "x", None, *own)) == own[:5]
+    assert component_examples(entry("prompt", "x", None, own[0]))[0] == own[0]
+    assert len(component_examples(entry("prompt", "x", None, own[0]))) == 2
 
 
 @pytest.mark.parametrize("kind", ["resource", "template", "prompt"])
@@ -69,4 +69,4 @@ def test_every_made_example_may_run(kind: Kind, name: str, required: list[str]) 
         "properties": {key: {"type": "string"} for key in required},
         "required": required,
     }
-    check(made(kind, name, schema), Rules())
+    validate_javascript(made(kind, name, schema), Rules())

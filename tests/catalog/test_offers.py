@@ -15,8 +15,8 @@ from fastmcp.server import create_proxy
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
 from codecall import tool_metadata
-from codecall.catalog.components import Offers, offers_of
-from codecall.catalog.uris import HIDDEN, Hidden, Readable
+from codecall.catalog.components import ComponentView, component_view
+from codecall.catalog.uris import HIDDEN, HiddenComponent, ResolvedUri
 from codecall.options import PluginOptions
 
 Server = FastMCP[Any]
@@ -33,7 +33,7 @@ async def inside(server: Server, ask: Any, **given: Any) -> Any:
 
     @server.tool(name="probe")
     async def probe(ctx: Context) -> str:
-        answers.append(await ask(offers_of(ctx, chosen)))
+        answers.append(await ask(component_view(ctx, chosen)))
         return "done"
 
     try:
@@ -45,13 +45,13 @@ async def inside(server: Server, ask: Any, **given: Any) -> Any:
 
 
 async def names(server: Server, *kinds: Any, **given: Any) -> list[str]:
-    async def ask(offers: Offers) -> list[str]:
+    async def ask(offers: ComponentView) -> list[str]:
         return [entry.name for entry in await offers.entries(kinds)]
 
     return await inside(server, ask, **given)
 
 
-async def resolved(server: Server, uri: str, **given: Any) -> Readable | Hidden | None:
+async def resolved(server: Server, uri: str, **given: Any) -> ResolvedUri | HiddenComponent | None:
     return await inside(server, lambda offers: offers.resolve(uri), **given)
 
 
@@ -81,7 +81,7 @@ def library() -> Server:
 
 
 async def test_every_kind_becomes_entries(library: Server) -> None:
-    async def ask(offers: Offers) -> list[Any]:
+    async def ask(offers: ComponentView) -> list[Any]:
         return await offers.entries({"prompt", "template", "resource", "tool"})
 
     resource, template, prompt = await inside(library, ask)
@@ -108,7 +108,7 @@ async def test_only_the_kinds_that_are_asked_for_are_listed_and_each_once(librar
 
     library.add_middleware(Listening())
 
-    async def ask(offers: Offers) -> None:
+    async def ask(offers: ComponentView) -> None:
         assert listed == []
         for _ in range(3):
             await offers.entries({"prompt"})
@@ -116,7 +116,7 @@ async def test_only_the_kinds_that_are_asked_for_are_listed_and_each_once(librar
         await offers.resolve("data://hours")
         assert listed == ["prompts/list", "resources/list"]
         await offers.resolve("books://1/page")
-        await offers.near("data://horus")
+        await offers.suggest("data://horus")
         await offers.find("template", "x")
         assert listed == ["prompts/list", "resources/list", "resources/templates/list"]
 
@@ -131,7 +131,7 @@ async def test_a_server_without_any_has_none() -> None:
 
 
 async def test_equal_entries_are_the_same_objects(library: Server) -> None:
-    async def ask(offers: Offers) -> list[Any]:
+    async def ask(offers: ComponentView) -> list[Any]:
         return await offers.entries({"prompt", "template", "resource"})
 
     one, other = await inside(library, ask), await inside(library, ask)
@@ -148,17 +148,17 @@ async def test_the_highest_version_is_listed() -> None:
     for version in ("1", "2"):
         server.add_resource(TextResource(uri="data://v", text=version, version=version))  # type: ignore[arg-type]
 
-    async def ask(offers: Offers) -> list[str | None]:
+    async def ask(offers: ComponentView) -> list[str | None]:
         return [entry.version for entry in await offers.entries({"resource"})]
 
     assert await inside(server, ask) == ["2"]
     found = await resolved(server, "data://v")
-    assert isinstance(found, Readable)
+    assert isinstance(found, ResolvedUri)
     assert found.version == "2"
 
 
 async def test_parameters_of_another_servers_template_are_read_from_its_text(library: Server) -> None:
-    async def ask(offers: Offers) -> Any:
+    async def ask(offers: ComponentView) -> Any:
         return (await offers.entries({"template"}))[0].input_schema
 
     schema = await inside(create_proxy(library), ask)
@@ -175,7 +175,7 @@ async def test_what_comes_from_a_mounted_server_belongs_to_its_namespace(library
     main.mount(create_proxy(library), namespace="far")
     main.add_resource(TextResource(uri="data://own", text="x"))  # type: ignore[arg-type]
 
-    async def ask(offers: Offers) -> dict[str, str]:
+    async def ask(offers: ComponentView) -> dict[str, str]:
         return {entry.name: entry.app_id for entry in await offers.entries({"resource", "template", "prompt"})}
 
     assert await inside(main, ask) == {
@@ -253,7 +253,7 @@ async def test_what_hosts_keep_from_models_stays_out() -> None:
     assert not [name for name in listed if name.startswith(("ui:", "data:")) or name == "app"]
     for uri in ("ui://page", "UI://page", " ui://page", "ui://a/x", "uı://page"):
         found = await resolved(server, uri)
-        assert found is None or (isinstance(found, Readable) and not found.uri.strip().lower().startswith("ui:"))
+        assert found is None or (isinstance(found, ResolvedUri) and not found.uri.strip().lower().startswith("ui:"))
 
 
 # ------------------------------------------------------------------------------------------------------------- URIs
@@ -295,7 +295,7 @@ def shelf() -> Server:
 )
 async def test_a_uri_is_read_under_its_one_spelling(shelf: Server, uri: str, read: str) -> None:
     found = await resolved(shelf, uri)
-    assert isinstance(found, Readable)
+    assert isinstance(found, ResolvedUri)
     assert found.uri == read
 
 
@@ -313,9 +313,9 @@ async def test_no_spelling_leads_through_a_template_to_a_hidden_resource(shelf: 
 @pytest.mark.parametrize("uri", ["data://kid/off", "data://kid/o%66f", "data://kid/off#x", "data://kid/off?"])
 async def test_a_resource_fastmcp_hides_is_hidden_under_every_spelling(shelf: Server, uri: str) -> None:
     # The read itself is FastMCP's, under the spelling it hides; nothing of the template's is in the way.
-    async def ask(offers: Offers) -> str | None:
+    async def ask(offers: ComponentView) -> str | None:
         found = await offers.resolve(uri)
-        return found.uri if isinstance(found, Readable) else None
+        return found.uri if isinstance(found, ResolvedUri) else None
 
     spelled = await inside(shelf, ask)
     assert spelled in (None, "data://kid/off")
@@ -343,7 +343,7 @@ async def test_no_uri_holds_up_the_event_loop(template: str) -> None:
     server.resource(template, name="slow")(lambda a, b, c, d="": f"{a} {b} {c} {d}")
     server.resource("y://{a}/{b}/{c}", name="quick")(lambda a, b, c: f"{a} {b} {c}")
 
-    async def ask(offers: Offers) -> float:
+    async def ask(offers: ComponentView) -> float:
         await offers.resolve("x://1")
         began = time.perf_counter()
         for filler in "/-a":
@@ -351,9 +351,9 @@ async def test_no_uri_holds_up_the_event_loop(template: str) -> None:
         return time.perf_counter() - began
 
     assert await inside(server, ask) < 0.3
-    assert isinstance(await resolved(server, "y://" + "/".join(["a" * 30] * 3)), Readable)
+    assert isinstance(await resolved(server, "y://" + "/".join(["a" * 30] * 3)), ResolvedUri)
     if "-" in template:
-        assert isinstance(await resolved(server, "x://1-2-3/end"), Readable)
+        assert isinstance(await resolved(server, "x://1-2-3/end"), ResolvedUri)
 
 
 async def test_clients_spell_uris_their_own_way_and_still_meet_what_is_hidden() -> None:
@@ -383,7 +383,7 @@ async def test_a_listing_that_middleware_cuts_is_what_counts(library: Server) ->
     # FastMCP would read the first with the resource, and the second with the template that is not shown.
     assert await resolved(library, "data://hours") is None
     assert await resolved(library, "books://1/page") is None
-    assert isinstance(await resolved(library, "other://1/page"), Readable)
+    assert isinstance(await resolved(library, "other://1/page"), ResolvedUri)
 
 
 async def test_what_a_component_refuses_this_caller_is_not_there() -> None:
@@ -409,7 +409,7 @@ async def test_what_a_provider_raises_passes_through(library: Server) -> None:
 
     library.add_middleware(Failing())
 
-    async def ask(offers: Offers) -> str:
+    async def ask(offers: ComponentView) -> str:
         assert len(await offers.entries({"resource", "template"})) == 2
         with pytest.raises(ResourceError, match="no prompts today"):
             await offers.entries({"prompt"})

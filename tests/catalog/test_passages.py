@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from codecall.catalog.entries import CatalogEntry, Example
 from codecall.catalog.search.embedding import (
-    LONGEST_PASSAGE,
-    LONGEST_REMARK,
-    LONGEST_REMARKS,
+    MAX_PARAMETER_CHARS,
     MAX_PARAMETERS,
+    MAX_PARAMETERS_CHARS,
+    MAX_PASSAGE_CHARS,
     passages,
 )
 
@@ -57,11 +57,11 @@ def test_odd_schemas_are_read_as_far_as_they_go():
 def test_long_texts_are_cut():
     many = {f"name{number}": {"description": "word " * 200} for number in range(MAX_PARAMETERS + 9)}
     long = replace(INVOICE, description="word " * 2_000, input_schema={"properties": many})
-    assert max(map(len, texts(long))) == LONGEST_PASSAGE
-    assert LONGEST_REMARKS - 5 <= len(texts(long)[3]) <= LONGEST_REMARKS
+    assert max(map(len, texts(long))) == MAX_PASSAGE_CHARS
+    assert MAX_PARAMETERS_CHARS - 5 <= len(texts(long)[3]) <= MAX_PARAMETERS_CHARS
     assert len(texts(long)[2].split(", ")) == MAX_PARAMETERS
     one = replace(long, input_schema={"properties": {"a": many["name0"]}})
-    assert len(texts(one)[3]) <= LONGEST_REMARK
+    assert len(texts(one)[3]) <= MAX_PARAMETER_CHARS
 
 
 def test_half_a_surrogate_pair_is_replaced():

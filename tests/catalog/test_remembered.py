@@ -22,11 +22,11 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from codecall import CodeCallPlugin
-from codecall.catalog.apps import Server
-from codecall.catalog.cache.cache import Catalogue, Catalogues
+from codecall.catalog.apps import FastMCPServer
+from codecall.catalog.cache.cache import CatalogCache, CatalogCaches
 from codecall.catalog.entries import CatalogEntry, tool_metadata
 from codecall.catalog.view import CatalogView
-from codecall.catalog.visibility import Reach
+from codecall.catalog.visibility import VisibilityPolicy
 from codecall.options import PluginOptions
 
 NAMES = ("a", "b", "c")
@@ -204,15 +204,15 @@ class Requests:
     """Requests to one server, each of which has its tools listed anew: nothing is proved about it."""
 
     def __init__(self, server: FastMCP, **options: Any) -> None:
-        self.server = cast("Server", server)
-        self.reach = Reach(PluginOptions.build(**options))
-        self.catalogue = Catalogue(self.reach)
+        self.server = cast("FastMCPServer", server)
+        self.reach = VisibilityPolicy(PluginOptions.build(**options))
+        self.catalog = CatalogCache(self.reach)
 
     async def entries(self, tools: Sequence[Tool] | None = None) -> tuple[CatalogEntry, ...]:
         async def read() -> Sequence[Tool]:
             return await self.server.list_tools() if tools is None else tools
 
-        return await CatalogView(self.server, read, self.reach, self.catalogue).entries()
+        return await CatalogView(self.server, read, self.reach, self.catalog).entries()
 
 
 async def test_tools_of_mounted_servers_are_copied_for_each_listing_and_have_one_entry() -> None:
@@ -316,14 +316,14 @@ async def test_what_is_remembered_stays_within_bounds() -> None:
     requests = Requests(FastMCP("main"))
     for number in range(20):
         await requests.entries([Tool.from_function(lambda: 1, name=f"tool_{number}_{n}") for n in range(100)])
-    assert len(requests.catalogue._records) <= 3 * 100 + 100
-    catalogues = Catalogues(requests.reach)
-    servers = [cast("Server", FastMCP(f"server_{number}")) for number in range(40)]
-    first = catalogues.of(servers[0])
+    assert len(requests.catalog._records) <= 3 * 100 + 100
+    catalogs = CatalogCaches(requests.reach)
+    servers = [cast("FastMCPServer", FastMCP(f"server_{number}")) for number in range(40)]
+    first = catalogs.for_server(servers[0])
     for server in servers:
-        assert catalogues.of(servers[0]) is first
-        catalogues.of(server)
-    assert len(catalogues._of) == 32
+        assert catalogs.for_server(servers[0]) is first
+        catalogs.for_server(server)
+    assert len(catalogs._of) == 32
 
 
 async def test_metadata_that_is_no_plain_data_gives_fresh_entries() -> None:

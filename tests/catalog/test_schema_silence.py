@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastmcp import FastMCP
 
-from codecall.schema.model import says_nothing
+from codecall.schema.model import is_uninformative
 
 
 def open_dict() -> dict[str, Any]:
@@ -28,12 +28,12 @@ def names() -> list[str]:
 
 @pytest.mark.parametrize("function", [open_dict, open_list])
 async def test_what_python_functions_leave_open(function: Any) -> None:
-    assert says_nothing(await declared(function))
+    assert is_uninformative(await declared(function))
 
 
 @pytest.mark.parametrize("function", [counts, names])
 async def test_what_they_say(function: Any) -> None:
-    assert not says_nothing(await declared(function))
+    assert not is_uninformative(await declared(function))
 
 
 async def declared(function: Any) -> Any:
@@ -67,11 +67,11 @@ async def declared(function: Any) -> Any:
     ],
 )
 def test_forms(schema: Any, open_: bool) -> None:
-    assert says_nothing(schema) is open_
+    assert is_uninformative(schema) is open_
 
 
 def test_lists_of_lists_end() -> None:
     schema: dict[str, Any] = {}
     for _ in range(10_000):
         schema = {"type": "array", "items": schema}
-    assert not says_nothing(schema)
+    assert not is_uninformative(schema)

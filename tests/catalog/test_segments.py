@@ -6,37 +6,37 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.catalog.catalog import tool
 
-from codecall.catalog.search.analysis import document_of
-from codecall.catalog.search.inverted_index import Shelf, Store
-from tests.catalog.catalogue import tool
+from codecall.catalog.search.analysis import document_from_entry
+from codecall.catalog.search.inverted_index import IndexSnapshot, InvertedIndex
 
 
-def contents(shelf: Shelf) -> dict[int, tuple[dict[str, float], set[str], float, int]]:
+def contents(shelf: IndexSnapshot) -> dict[int, tuple[dict[str, float], set[str], float, int]]:
     """By document: its words, the words of its name, its length, and how many n-grams it has."""
-    spelt = {number: word for word, number in shelf.words.items()}
+    spelt = {number: word for word, number in shelf.word_ids.items()}
     found: dict[int, tuple[dict[str, float], set[str], float, int]] = {}
     for segment in shelf.segments:
-        for number in segment.numbers.tolist():
+        for number in segment.ids.tolist():
             assert number not in found
             found[number] = ({}, set(), float(shelf.lengths[number]), 0)
         for kind, postings in enumerate((segment.words, segment.names)):
             for column in range(len(postings.starts) - 1):
                 part = postings.column(column)
                 for row, value in zip(postings.rows[part].tolist(), postings.values[part].tolist(), strict=True):
-                    words, name, _, _ = found[int(segment.numbers[row])]
+                    words, name, _, _ = found[int(segment.ids[row])]
                     if kind:
                         name.add(spelt[column])
                     else:
                         words[spelt[column]] = value
         for row in segment.grams.rows.tolist():
-            number = int(segment.numbers[row])
+            number = int(segment.ids[row])
             found[number] = (*found[number][:3], found[number][3] + 1)  # type: ignore[assignment]
     return found
 
 
 def document(text: str) -> object:
-    return document_of(tool(text.replace(" ", "_"), text))
+    return document_from_entry(tool(text.replace(" ", "_"), text))
 
 
 STEPS = st.lists(
@@ -51,7 +51,7 @@ STEPS = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_the_store_holds_what_was_added_and_not_forgotten(steps: list[list[str] | set[int]]) -> None:
-    store, held = Store(), dict[int, str]()
+    store, held = InvertedIndex(), dict[int, str]()
     for step in steps:
         if isinstance(step, list):
             free = [number for number in range(100) if number not in held][: len(step)]
@@ -59,11 +59,11 @@ def test_the_store_holds_what_was_added_and_not_forgotten(steps: list[list[str] 
             store.add(free, [document(text) for text in step])  # type: ignore[misc]
         else:
             held = {number: text for number, text in held.items() if number not in step}
-            store.forget(step)
-    fresh = Store()
+            store.remove(step)
+    fresh = InvertedIndex()
     fresh.add(list(held), [document(text) for text in held.values()])  # type: ignore[misc]
 
-    assert contents(store.shelf) == contents(fresh.shelf)
+    assert contents(store.snapshot) == contents(fresh.snapshot)
 
 
 def test_a_document_is_spelt_the_same_to_the_last_digit_whatever_it_is_added_with() -> None:
@@ -72,11 +72,11 @@ def test_a_document_is_spelt_the_same_to_the_last_digit_whatever_it_is_added_wit
     documents = [document(" ".join(chance.choices(words, k=120))) for _ in range(20)]
 
     def spelt(together: list[int]) -> dict[int, list[float]]:
-        store = Store()
+        store = InvertedIndex()
         store.add(together, [documents[number] for number in together])  # type: ignore[misc]
-        (segment,) = store.shelf.segments
+        (segment,) = store.snapshot.segments
         rows = segment.grams.rows
-        return {n: segment.grams.values[rows == row].tolist() for row, n in enumerate(segment.numbers.tolist())}
+        return {n: segment.grams.values[rows == row].tolist() for row, n in enumerate(segment.ids.tolist())}
 
     alone = {number: spelt([number])[number] for number in range(len(documents))}
     assert spelt(list(range(len(documents)))) == alone
@@ -84,40 +84,40 @@ def test_a_document_is_spelt_the_same_to_the_last_digit_whatever_it_is_added_wit
 
 
 def test_segments_stay_few() -> None:
-    store = Store()
+    store = InvertedIndex()
     for number in range(200):
         store.add([number], [document(f"tool{number}")])  # type: ignore[list-item]
 
-    assert len(store.shelf.segments) <= 8  # the logarithm of 200
-    assert sum(len(segment.numbers) for segment in store.shelf.segments) == 200
+    assert len(store.snapshot.segments) <= 8  # the logarithm of 200
+    assert sum(len(segment.ids) for segment in store.snapshot.segments) == 200
 
 
 def test_a_shelf_stays_what_it_was() -> None:
-    store = Store()
+    store = InvertedIndex()
     store.add([0, 1], [document("pear"), document("fig")])  # type: ignore[list-item]
-    shelf = store.shelf
+    shelf = store.snapshot
     before = contents(shelf)
-    store.forget([0])
+    store.remove([0])
     store.add([0], [document("plum")])  # type: ignore[list-item]
 
     assert contents(shelf) == before
 
 
 def test_words_go_with_the_last_document_that_has_them() -> None:
-    store = Store()
+    store = InvertedIndex()
     for number in range(0, 300, 3):
         store.add([number, number + 1], [document(f"only{number}"), document(f"common {number}")])  # type: ignore[list-item]
-        store.forget([number])
+        store.remove([number])
 
-    assert set(store.shelf.words) == {"common", "crm", *(str(number) for number in range(0, 300, 3))}
+    assert set(store.snapshot.word_ids) == {"common", "crm", *(str(number) for number in range(0, 300, 3))}
 
 
 def test_nothing_to_add_or_to_forget_is_no_work() -> None:
-    store = Store()
+    store = InvertedIndex()
     store.add([], [])
-    store.forget([5])
+    store.remove([5])
 
-    assert store.shelf.segments == ()
-    store.add([5], [document_of(tool("…", "", ""))])
-    store.forget([5])
-    assert store.shelf.segments == ()
+    assert store.snapshot.segments == ()
+    store.add([5], [document_from_entry(tool("…", "", ""))])
+    store.remove([5])
+    assert store.snapshot.segments == ()

@@ -8,12 +8,12 @@ from weakref import ref
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.catalog.catalog import CATALOG, tool
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search import spelling
 from codecall.catalog.search.analysis import name_words
-from codecall.catalog.search.spelling import LEAST_READ, MAX_READ, MAX_READ_IN_ALL, MAX_WORDS, spellings
-from tests.catalog.catalogue import CATALOGUE, tool
+from codecall.catalog.search.spelling import MAX_ENTRY_CHARS, MAX_TOTAL_CHARS, MAX_WORDS, MIN_ENTRY_CHARS, correct_words
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from tests.catalog.catalogue import CATALOGUE, tool
     ],
 )
 def test_a_mistyped_word_leads_to_the_one_that_is_meant(query: str, meant: str) -> None:
-    assert spellings(CATALOGUE, f"please {query} now") == [meant]
+    assert correct_words(CATALOG, f"please {query} now") == [meant]
 
 
 @pytest.mark.parametrize(
@@ -45,41 +45,41 @@ def test_a_mistyped_word_leads_to_the_one_that_is_meant(query: str, meant: str) 
     ],
 )
 def test_nothing_is_suggested_for_words_that_are_right_or_lead_nowhere(query: str) -> None:
-    assert spellings(CATALOGUE, query) == []
+    assert correct_words(CATALOG, query) == []
 
 
 def test_words_of_any_alphabet() -> None:
     entries = [tool("kunden", "Rechnungen schreiben"), tool("счета", "Показать клиентов")]
-    assert spellings(entries, "rechnugnen клиенто") == ["rechnungen", "клиентов"]
+    assert correct_words(entries, "rechnugnen клиенто") == ["rechnungen", "клиентов"]
 
 
 def test_the_commoner_word_is_suggested() -> None:
     entries = [tool("a", "parcel parsel"), tool("b", "parcel"), tool("c", "parsel"), tool("d", "parcel")]
-    assert spellings(entries, "parzel") == ["parcel"]
+    assert correct_words(entries, "parzel") == ["parcel"]
 
 
 def test_of_a_long_description_the_beginning_is_read() -> None:
-    blanks = " " * (MAX_READ - 30)
-    assert spellings([tool("x", f"walrus {blanks} penguin")], "wallrus pengiun") == ["walrus", "penguin"]
-    assert spellings([tool("x", f"walrus {blanks}{' ' * 30} penguin")], "wallrus pengiun") == ["walrus"]
+    blanks = " " * (MAX_ENTRY_CHARS - 30)
+    assert correct_words([tool("x", f"walrus {blanks} penguin")], "wallrus pengiun") == ["walrus", "penguin"]
+    assert correct_words([tool("x", f"walrus {blanks}{' ' * 30} penguin")], "wallrus pengiun") == ["walrus"]
 
 
 def test_no_word_is_cut() -> None:
-    text = "x" + " " * (MAX_READ - 1 - len("walr"))
-    assert spellings([tool("", f"{text}walrusses")], "walrr walr") == []
+    text = "x" + " " * (MAX_ENTRY_CHARS - 1 - len("walr"))
+    assert correct_words([tool("", f"{text}walrusses")], "walrr walr") == []
 
 
-def test_the_entries_of_a_large_catalogue_share_what_is_read() -> None:
-    many = 2 * MAX_READ_IN_ALL // LEAST_READ
-    for count, most in ((MAX_READ_IN_ALL // 1_000, 1_000), (many, LEAST_READ)):
+def test_the_entries_of_a_large_catalog_share_what_is_read() -> None:
+    many = 2 * MAX_TOTAL_CHARS // MIN_ENTRY_CHARS
+    for count, most in ((MAX_TOTAL_CHARS // 1_000, 1_000), (many, MIN_ENTRY_CHARS)):
         filler = [tool(f"t{n}", "") for n in range(count - 1)]
         early = CatalogEntry("y" * 120, "z", "-" * (most - 140) + " penguin", {}, tags=frozenset({"walrus"}))
         late = CatalogEntry("x", "z", "-" * most + " ostrich", {})
-        assert spellings([*filler, early], "wallrus pengiun") == ["walrus", "penguin"]
-        assert spellings([*filler[1:], early, late], "wallrus ostritch") == ["walrus"]
+        assert correct_words([*filler, early], "wallrus pengiun") == ["walrus", "penguin"]
+        assert correct_words([*filler[1:], early, late], "wallrus ostritch") == ["walrus"]
 
 
-def test_a_catalogue_is_read_once_while_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_catalog_is_read_once_while_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
     def counted(text: str) -> list[str]:
@@ -88,35 +88,35 @@ def test_a_catalogue_is_read_once_while_it_is_the_same(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(spelling, "name_words", counted)
     entries = tuple(tool(f"t{n}", "walrus") for n in range(50))
-    assert spellings(entries, "wallrus") == ["walrus"]
+    assert correct_words(entries, "wallrus") == ["walrus"]
     assert len(read) == 51
     read.clear()
-    assert spellings(entries, "wallrus") == spellings(list(entries), "walruss") == ["walrus"]
+    assert correct_words(entries, "wallrus") == correct_words(list(entries), "walruss") == ["walrus"]
     assert read == ["wallrus", "walruss"]
-    assert spellings([*entries[1:], tool("t", "penguin")], "wallrus pengiun") == ["walrus", "penguin"]
-    assert spellings(entries[1:], "wallrus pengiun") == ["walrus"]
+    assert correct_words([*entries[1:], tool("t", "penguin")], "wallrus pengiun") == ["walrus", "penguin"]
+    assert correct_words(entries[1:], "wallrus pengiun") == ["walrus"]
 
 
 def test_nothing_is_held_by_what_is_kept() -> None:
     entry = tool("t", "walrus")
     gone = ref(entry)
-    assert spellings([entry], "wallrus") == ["walrus"]
+    assert correct_words([entry], "wallrus") == ["walrus"]
     del entry
     gc.collect()
     assert gone() is None
-    assert spellings([tool("t", "penguin")], "wallrus pengiun") == ["penguin"]
+    assert correct_words([tool("t", "penguin")], "wallrus pengiun") == ["penguin"]
 
 
 def test_long_texts_are_read_from_the_beginning() -> None:
     filler = " ".join(f"qqqqq{'w' * n}" for n in range(MAX_WORDS))
-    assert spellings(CATALOGUE, f"companeis {filler}") == ["companies"]
-    assert spellings(CATALOGUE, f"{filler} companeis") == []
+    assert correct_words(CATALOG, f"companeis {filler}") == ["companies"]
+    assert correct_words(CATALOG, f"{filler} companeis") == []
 
 
-@given(st.text(max_size=200), st.permutations(CATALOGUE))
-def test_only_words_of_the_catalogue_whatever_its_order(query: str, shuffled: list[CatalogEntry]) -> None:
-    found = spellings(shuffled, query)
-    assert found == spellings(CATALOGUE, query)
+@given(st.text(max_size=200), st.permutations(CATALOG))
+def test_only_words_of_the_catalog_whatever_its_order(query: str, shuffled: list[CatalogEntry]) -> None:
+    found = correct_words(shuffled, query)
+    assert found == correct_words(CATALOG, query)
     assert len(found) == len(set(found)) <= MAX_WORDS
-    text = " ".join(f"{entry.name} {entry.description}" for entry in CATALOGUE).lower()
+    text = " ".join(f"{entry.name} {entry.description}" for entry in CATALOG).lower()
     assert all(word in text for word in found)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from codecall.catalog.search.analysis import STOP_WORDS, stem
-from codecall.catalog.search.synonyms import ACTIONS, PADDING, THINGS, related
+from codecall.catalog.search.synonyms import ACTIONS, FILLER_WORDS, THINGS, synonyms_by_stem
 
 
 def test_relations_go_both_ways_and_never_to_the_word_itself() -> None:
-    found = related([["Bespoke", "tailored"]])
+    found = synonyms_by_stem([["Bespoke", "tailored"]])
 
     assert found["bespok"] == ("tailor",)
     for word, others in found.items():
@@ -17,7 +17,7 @@ def test_relations_go_both_ways_and_never_to_the_word_itself() -> None:
 
 
 def test_groups_are_not_joined() -> None:
-    found = related([["first", "both"], ["both", "second"]])
+    found = synonyms_by_stem([["first", "both"], ["both", "second"]])
 
     assert set(found["both"]) >= {"first", "second"}
     assert "second" not in found["first"]
@@ -30,4 +30,4 @@ def test_every_word_of_the_table_can_be_met() -> None:
     assert not words & STOP_WORDS
     assert all(word.isalpha() and word.islower() for word in words)
     assert all(len(group.split()) > 1 for group in (*ACTIONS, *THINGS))
-    assert not PADDING & {stem(word) for word in ("create", "delete", "update", "list", "order")}
+    assert not FILLER_WORDS & {stem(word) for word in ("create", "delete", "update", "list", "order")}

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.catalog.search.analysis import LONGEST_TEXT, STOP_WORDS, intentions, name_parts, name_words, stem, terms
+from codecall.catalog.search.analysis import (
+    MAX_TEXT_CHARS,
+    STOP_WORDS,
+    name_parts,
+    name_words,
+    split_request,
+    stem,
+    terms,
+)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +83,7 @@ def test_thai_keeps_its_vowels() -> None:
 
 
 def test_texts_are_read_from_their_beginning() -> None:
-    assert len(terms("ab " * LONGEST_TEXT)) == -(-LONGEST_TEXT // 3)
+    assert len(terms("ab " * MAX_TEXT_CHARS)) == -(-MAX_TEXT_CHARS // 3)
     assert terms("w" * 1_000_000) == ["w" * 64]
 
 
@@ -103,11 +111,11 @@ def test_no_text_takes_long(text: str) -> None:
     ],
 )
 def test_a_request_for_several_things_falls_into_its_parts(text: str, parts: list[str]) -> None:
-    assert intentions(text, 10) == parts
+    assert split_request(text, 10) == parts
 
 
 def test_only_the_first_parts_are_taken() -> None:
-    assert intentions("find it now. " * 50, 3) == ["find it now."] * 3
+    assert split_request("find it now. " * 50, 3) == ["find it now."] * 3
 
 
 @settings(deadline=None)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.catalog.catalog import CATALOG, tool
 
 from codecall.catalog.entries import CatalogEntry, Example
 from codecall.catalog.search.indexer import Scores
-from codecall.catalog.search.lexical import LexicalRanker, fit
+from codecall.catalog.search.lexical import LexicalRanker, absolute_score
 from codecall.options import SearchOptions
 from examples.crm.server import create_crm
-from tests.catalog.catalogue import CATALOGUE, tool
 
 THRESHOLD = SearchOptions().similarity_threshold
 
@@ -43,7 +43,7 @@ def names(entries: Sequence[CatalogEntry], query: str) -> list[str]:
     return [name for name, _ in found(entries, query)]
 
 
-RANKER = ranker_of(CATALOGUE)
+RANKER = ranker_of(CATALOG)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ RANKER = ranker_of(CATALOGUE)
     ],
 )
 def test_a_plain_request_finds_its_tool_well_above_the_default_threshold(query: str, name: str) -> None:
-    best, score = found(CATALOGUE, query, RANKER)[0]
+    best, score = found(CATALOG, query, RANKER)[0]
 
     assert best == name
     assert score > THRESHOLD + 0.1
@@ -78,7 +78,7 @@ def test_a_plain_request_finds_its_tool_well_above_the_default_threshold(query: 
     [("delte ordr", "orders:delete"), ("comit histroy", "git_log"), ("wheather forcast", "weather_forecast")],
 )
 def test_typing_errors_are_forgiven(query: str, name: str) -> None:
-    best, score = found(CATALOGUE, query, RANKER)[0]
+    best, score = found(CATALOG, query, RANKER)[0]
 
     assert best == name
     assert score > THRESHOLD
@@ -99,7 +99,7 @@ SMALL_TALK = (
 
 
 def test_most_small_talk_stays_below_the_default_threshold() -> None:
-    silent = [query for query in SMALL_TALK if all(score < THRESHOLD for _, score in found(CATALOGUE, query, RANKER))]
+    silent = [query for query in SMALL_TALK if all(score < THRESHOLD for _, score in found(CATALOG, query, RANKER))]
 
     assert len(silent) >= 8, silent
 
@@ -136,12 +136,12 @@ def test_scores_of_the_example_tell_requests_from_small_talk(crm: list[CatalogEn
 
 @pytest.mark.parametrize("query", ["", "  ", "?!", "…", "\x00", "🦑"])
 def test_a_query_without_words_finds_nothing(query: str) -> None:
-    assert found(CATALOGUE, query, RANKER) == []
+    assert found(CATALOG, query, RANKER) == []
 
 
 @pytest.mark.parametrize("query", ["the", "which of these will do it", "and then, and then"])
 def test_filler_alone_is_looked_for_as_it_stands(query: str) -> None:
-    assert len(RANKER.scores(view_of(range(len(CATALOGUE))), query)) == len(CATALOGUE)
+    assert len(RANKER.scores(view_of(range(len(CATALOG))), query)) == len(CATALOG)
 
 
 def test_the_name_counts_more_than_the_description() -> None:
@@ -172,7 +172,7 @@ def test_every_field_is_searched(field: dict[str, object]) -> None:
     plain: dict[str, object] = {"name": "x:y", "app_id": "a", "description": "", "input_schema": {}}
     entry = CatalogEntry(**(plain | field))  # type: ignore[arg-type]
 
-    assert names((*CATALOGUE, entry), "kumquat") == ["x:y"]
+    assert names((*CATALOG, entry), "kumquat") == ["x:y"]
 
 
 def test_a_synonym_finds_but_never_above_the_word_itself() -> None:
@@ -191,7 +191,7 @@ def test_a_synonym_finds_but_never_above_the_word_itself() -> None:
 
 
 def test_groups_of_ones_own_are_synonyms_too() -> None:
-    entries = [*CATALOGUE, tool("kb:lookup", "Find an article in the Frobnicator"), tool("x:y", "Other")]
+    entries = [*CATALOG, tool("kb:lookup", "Find an article in the Frobnicator"), tool("x:y", "Other")]
 
     assert "kb:lookup" not in names(entries, "quiz")
     ranker = ranker_of(entries, [["Quiz", "frobnicator"]])
@@ -199,8 +199,8 @@ def test_groups_of_ones_own_are_synonyms_too() -> None:
 
 
 def test_padding_decides_nothing() -> None:
-    bare = names(CATALOGUE, "refund order")
-    padded = names(CATALOGUE, "hello, please help me, I really need the best way to refund an order today")
+    bare = names(CATALOG, "refund order")
+    padded = names(CATALOG, "hello, please help me, I really need the best way to refund an order today")
 
     assert bare[0] == padded[0] == "orders:refund"
 
@@ -211,7 +211,7 @@ def test_each_of_several_intentions_is_found() -> None:
         "and then invite a colleague by e-mail, and delete the order from yesterday."
     )
 
-    assert set(names(CATALOGUE, request)[:5]) >= {"git_log", "weather_forecast", "users:invite", "orders:delete"}
+    assert set(names(CATALOG, request)[:5]) >= {"git_log", "weather_forecast", "users:invite", "orders:delete"}
 
 
 @pytest.mark.parametrize(
@@ -228,14 +228,14 @@ def test_each_of_several_intentions_is_found() -> None:
     ],
 )
 def test_texts_of_any_alphabet_are_found(text: str, query: str) -> None:
-    best, score = found((*CATALOGUE, tool("x:y", text)), query)[0]
+    best, score = found((*CATALOG, tool("x:y", text)), query)[0]
 
     assert best == "x:y"
     assert score > THRESHOLD
 
 
 def test_identifiers_are_found_by_the_words_in_them() -> None:
-    entries = [*CATALOGUE, tool("getGitHubPullRequest", ""), tool("HTTPServerRestart", "")]
+    entries = [*CATALOG, tool("getGitHubPullRequest", ""), tool("HTTPServerRestart", "")]
 
     assert names(entries, "github pull request")[0] == "getGitHubPullRequest"
     assert names(entries, "restart the http server")[0] == "HTTPServerRestart"
@@ -245,12 +245,12 @@ def test_a_query_of_a_thousand_characters_is_searched_in_a_moment() -> None:
     long = ("please list all the users of every company and then delete orders. " * 20)[:1_000]
     began = time.thread_time()
 
-    assert {"users:list", "orders:delete"} <= set(names(CATALOGUE, long)[:5])
+    assert {"users:list", "orders:delete"} <= set(names(CATALOG, long)[:5])
     assert time.thread_time() - began < 0.5
 
 
 def crowd(count: int) -> list[CatalogEntry]:
-    """Tools about other things than those of `CATALOGUE`."""
+    """Tools about other things than those of `CATALOG`."""
     things = ["boiler", "lamp", "fence", "lawn", "roof", "gutter", "carpet", "kettle", "bicycle", "sofa", "curtain"]
     deeds = ["paint", "mend", "polish", "varnish", "lift", "scrub", "tighten", "sharpen"]
     return [
@@ -261,8 +261,8 @@ def crowd(count: int) -> list[CatalogEntry]:
     ][:count]
 
 
-def test_a_score_means_the_same_in_a_small_and_in_a_large_catalogue() -> None:
-    small = CATALOGUE[:10]
+def test_a_score_means_the_same_in_a_small_and_in_a_large_catalog() -> None:
+    small = CATALOG[:10]
     large = [*small, *crowd(2_990)]
     ranker = ranker_of(large)
 
@@ -273,23 +273,23 @@ def test_a_score_means_the_same_in_a_small_and_in_a_large_catalogue() -> None:
 
 
 @pytest.mark.parametrize("entries", [(), (tool("…", ""),), (tool("only:one", "The only tool there is"),)])
-def test_tiny_catalogues_can_be_searched(entries: tuple[CatalogEntry, ...]) -> None:
+def test_tiny_catalogs_can_be_searched(entries: tuple[CatalogEntry, ...]) -> None:
     assert names(entries, "only tool") == [e.name for e in entries if "only" in e.name]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300))
 def test_any_query_gives_scores_from_0_to_1(query: str) -> None:
-    scores = RANKER.scores(view_of(range(len(CATALOGUE))), query)
+    scores = RANKER.scores(view_of(range(len(CATALOG))), query)
 
-    assert scores.shape == (len(CATALOGUE),)
+    assert scores.shape == (len(CATALOG),)
     assert ((scores >= 0) & (scores <= 1)).all()
 
 
 @settings(deadline=None)
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_the_fit_is_a_share(covered: float, likeness: float) -> None:
-    assert 0 <= fit(covered, likeness) <= 1
+    assert 0 <= absolute_score(covered, likeness) <= 1
 
 
 WORDS = st.sampled_from(
@@ -329,7 +329,7 @@ def test_what_a_caller_does_not_see_changes_nothing(entries: list[CatalogEntry],
     # To the last digit: rounding must not tell either.
     assert ranker.scores(view_of(numbers[: len(entries)]), query).tolist() == alone.tolist()
 
-    ranker.forget(numbers[len(entries) :: 2])
+    ranker.remove(numbers[len(entries) :: 2])
     assert ranker.scores(view_of(numbers[: len(entries)]), query).tolist() == alone.tolist()
 
     again = numbers[len(entries) :: 2][:10]

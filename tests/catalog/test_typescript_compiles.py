@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy, dictionaries, sampled_from
+from tests.catalog.catalog import CATALOG
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.typescript.declarations import declaration
-from tests.catalog.catalogue import CATALOGUE
 from tests.catalog.oddities import ODDITIES
 from tests.catalog.schemas import KEYWORDS, RUBBISH, documents, values_of
 from tests.typescript.compiler import complaints
@@ -27,7 +27,7 @@ def entry(name: str, given: Any, gives: Any = None, **more: Any) -> CatalogEntry
 
 
 def everything() -> list[CatalogEntry]:
-    """The catalogue of the tests, and the oddities both as inputs and as outputs."""
+    """The catalog of the tests, and the oddities both as inputs and as outputs."""
     odd = [
         entry(f"odd:{number}", {"properties": {"it": schema}} if schema is True else schema, schema)
         for number, (schema, _) in enumerate(ODDITIES)
@@ -39,7 +39,7 @@ def everything() -> list[CatalogEntry]:
         entry("notes://all\\n", {}, kind="resource"),
         entry("a:b", {"type": "object", "properties": {"topic": {"type": "string"}}}, kind="prompt"),
     ]
-    return [*CATALOGUE, *odd, *alike, *others]
+    return [*CATALOG, *odd, *alike, *others]
 
 
 BOOKS = {
@@ -51,7 +51,7 @@ BOOKS = {
 }
 
 
-def test_the_declarations_of_a_whole_catalogue_make_one_file_that_compiles():
+def test_the_declarations_of_a_whole_catalog_make_one_file_that_compiles():
     declared = [declaration(each, brief=brief) for brief in (False, True) for each in everything()]
     half = len(declared) // 2
     for part in (declared[:half], declared[half:]):

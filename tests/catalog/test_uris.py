@@ -13,8 +13,8 @@ from fastmcp.resources import ResourceTemplate
 from fastmcp.server.providers import Provider
 
 from codecall import tool_metadata
-from codecall.catalog.components import offers_of
-from codecall.catalog.uris import HIDDEN, Hidden, Readable, held
+from codecall.catalog.components import component_view
+from codecall.catalog.uris import HIDDEN, HiddenComponent, ResolvedUri, declared_uris
 from codecall.options import PluginOptions
 
 Server = FastMCP[Any]
@@ -29,10 +29,10 @@ async def resolved(server: Server, *uris: str) -> list[Any]:
 
     @server.tool(name="probe")
     async def probe(ctx: Context) -> None:
-        offers = offers_of(ctx, options)
+        offers = component_view(ctx, options)
         for uri in uris:
-            answer: Readable | Hidden | None = await offers.resolve(uri)
-            found.append(answer.uri if isinstance(answer, Readable) else answer)
+            answer: ResolvedUri | HiddenComponent | None = await offers.resolve(uri)
+            found.append(answer.uri if isinstance(answer, ResolvedUri) else answer)
 
     try:
         async with Client(server) as client:
@@ -75,7 +75,7 @@ async def test_templates_that_nobody_sees_are_compared_too(how: str) -> None:
     if behind is not server:
         server.mount(behind, namespace="kid")
     (behind if how == "child" else server).disable(tags={"off"})
-    assert f"data://{at}{{a*}}/{{b*}}/{{c*}}/end" in (await held(server)).templates
+    assert f"data://{at}{{a*}}/{{b*}}/{{c*}}/end" in (await declared_uris(server)).templates
     honest = f"data://{at}src/codecall/catalog/uris.py"
     assert await quickly(server, f"data://{at}" + "a/" * 500, honest) == [None, honest]
 
@@ -140,7 +140,7 @@ async def test_a_provider_that_fails_holds_nothing() -> None:
     server: Server = FastMCP("with-failing")
     server.resource("data://{x}", name="any")(lambda x: x)
     server.add_provider(Failing(), namespace="failing")
-    assert (await held(server)).templates == {"data://{x}"}
+    assert (await declared_uris(server)).templates == {"data://{x}"}
 
 
 # ------------------------------------------------------------------------------------------------- what is in the way

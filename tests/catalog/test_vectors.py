@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from codecall.catalog.search import vectors
-from codecall.catalog.search.vectors import KEPT_DAYS, NOTED_DAYS, Floats, VectorCache
+from codecall.catalog.search.vectors import TOUCH_DAYS, TTL_DAYS, Floats, VectorCache
 
 WIDTH = 8
 
@@ -248,8 +248,8 @@ def test_what_is_not_used_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     day = 20_000
     monkeypatch.setattr(vectors, "_today", lambda: day)
     VectorCache(tmp_path, "model", WIDTH).put({"used": vector(1), "unused": vector(2)})
-    day += NOTED_DAYS + 1
+    day += TOUCH_DAYS + 1
     assert len(VectorCache(tmp_path, "model", WIDTH).get(["used"])) == 1
-    day += KEPT_DAYS
+    day += TTL_DAYS
     VectorCache(tmp_path, "model", WIDTH).put({"new": vector(3)})
     assert VectorCache(tmp_path, "model", WIDTH).get(["used", "unused", "new"]).keys() == {"used", "new"}

@@ -12,11 +12,11 @@ from fastmcp.tools import Tool
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 
-from codecall.catalog.apps import Server
-from codecall.catalog.cache.cache import Catalogue
+from codecall.catalog.apps import FastMCPServer
+from codecall.catalog.cache.cache import CatalogCache
 from codecall.catalog.entries import tool_metadata
 from codecall.catalog.view import CatalogView
-from codecall.catalog.visibility import Reach
+from codecall.catalog.visibility import VisibilityPolicy
 from codecall.concurrency import CHUNK
 from codecall.options import PluginOptions
 
@@ -29,10 +29,10 @@ class Listed:
     """A server, and a count of how often its tools were listed."""
 
     def __init__(self, **options: Any) -> None:
-        self.server: Server = cast("Server", FastMCP("main"))
+        self.server: FastMCPServer = cast("FastMCPServer", FastMCP("main"))
         self.reads = 0
-        reach = Reach(PluginOptions.build(**options))
-        self.view = CatalogView(self.server, self._read, reach, Catalogue(reach))
+        reach = VisibilityPolicy(PluginOptions.build(**options))
+        self.view = CatalogView(self.server, self._read, reach, CatalogCache(reach))
 
     async def _read(self) -> Sequence[Tool]:
         self.reads += 1
@@ -40,35 +40,35 @@ class Listed:
 
 
 async def test_nothing_is_read_before_the_first_question_and_nothing_twice() -> None:
-    catalogue = Listed()
-    catalogue.server.tool(lambda: 1, name="one")
-    view = catalogue.view
-    assert catalogue.reads == 0
+    catalog = Listed()
+    catalog.server.tool(lambda: 1, name="one")
+    view = catalog.view
+    assert catalog.reads == 0
     assert (await view.find("one")) is not None
     assert await view.find("two") is None
     assert await view.exists("one")
     assert len(await view.entries()) == 1
     assert (await view.describe("one") or {})["name"] == "one"
-    assert await view.near("onne") == ["one"]
-    assert catalogue.reads == 1
+    assert await view.suggest("onne") == ["one"]
+    assert catalog.reads == 1
 
 
 async def test_concurrent_first_questions_share_one_read() -> None:
-    catalogue = Listed()
+    catalog = Listed()
     for number in range(20):
-        catalogue.server.tool(lambda: 1, name=f"tool_{number}")
-    found = await asyncio.gather(*(catalogue.view.find(f"tool_{number}") for number in range(20)))
+        catalog.server.tool(lambda: 1, name=f"tool_{number}")
+    found = await asyncio.gather(*(catalog.view.find(f"tool_{number}") for number in range(20)))
     assert all(found)
-    assert catalogue.reads == 1
+    assert catalog.reads == 1
 
 
 async def test_a_cancelled_first_question_leaves_the_next_one_to_read() -> None:
-    catalogue = Listed()
-    catalogue.server.tool(lambda: 1, name="one")
-    first = asyncio.create_task(catalogue.view.find("one"))
+    catalog = Listed()
+    catalog.server.tool(lambda: 1, name="one")
+    first = asyncio.create_task(catalog.view.find("one"))
     await asyncio.sleep(0)
     first.cancel()
-    assert await catalogue.view.find("one") is not None
+    assert await catalog.view.find("one") is not None
 
 
 async def test_entries_are_made_only_for_the_tools_asked_for() -> None:
@@ -78,28 +78,28 @@ async def test_entries_are_made_only_for_the_tools_asked_for() -> None:
         asked.append(tool.name)
         return True
 
-    catalogue = Listed(include_tools=include)
+    catalog = Listed(include_tools=include)
     for number in range(50):
-        catalogue.server.tool(lambda: 1, name=f"tool_{number}")
-    first = await catalogue.view.find("tool_7")
-    assert first is await catalogue.view.find("tool_7")
+        catalog.server.tool(lambda: 1, name=f"tool_{number}")
+    first = await catalog.view.find("tool_7")
+    assert first is await catalog.view.find("tool_7")
     assert asked == ["tool_7"]
 
 
 async def test_exists_tells_what_is_visible_though_out_of_reach() -> None:
-    catalogue = Listed(include_tools=lambda tool: tool.name != "kept")
-    catalogue.server.tool(lambda: 1, name="kept")
-    assert await catalogue.view.find("kept") is None
-    assert await catalogue.view.describe("kept") is None
-    assert await catalogue.view.exists("kept")
-    assert not await catalogue.view.exists("absent")
-    assert await catalogue.view.near("kep") == []
+    catalog = Listed(include_tools=lambda tool: tool.name != "kept")
+    catalog.server.tool(lambda: 1, name="kept")
+    assert await catalog.view.find("kept") is None
+    assert await catalog.view.describe("kept") is None
+    assert await catalog.view.exists("kept")
+    assert not await catalog.view.exists("absent")
+    assert await catalog.view.suggest("kep") == []
 
 
 async def test_all_of_an_entry() -> None:
-    catalogue = Listed()
+    catalog = Listed()
 
-    @catalogue.server.tool(
+    @catalog.server.tool(
         name="rows",
         title="All rows",
         version="2",
@@ -111,7 +111,7 @@ async def test_all_of_an_entry() -> None:
         """Give rows."""
         return Row(id=limit)
 
-    entry = await catalogue.view.find("rows")
+    entry = await catalog.view.find("rows")
     assert entry is not None
     assert (entry.name, entry.app_id, entry.description, entry.title) == ("rows", "data", "Give rows.", "All rows")
     assert entry.version == "2"
@@ -128,9 +128,9 @@ async def test_the_output_schema_is_that_of_the_value_without_the_wrapper(kind: 
     async def tool() -> Any: ...
 
     tool.__annotations__["return"] = kind
-    catalogue = Listed()
-    catalogue.server.tool(tool)
-    entry = await catalogue.view.find("tool")
+    catalog = Listed()
+    catalog.server.tool(tool)
+    entry = await catalog.view.find("tool")
     assert entry is not None
     assert entry.output_schema in (
         {"type": "integer"},
@@ -140,7 +140,7 @@ async def test_the_output_schema_is_that_of_the_value_without_the_wrapper(kind: 
 
 
 async def test_the_definitions_a_wrapped_schema_refers_to_stay() -> None:
-    catalogue = Listed()
+    catalog = Listed()
     schema = {
         "type": "object",
         "properties": {"result": {"type": "array", "items": {"$ref": "#/$defs/Row"}}},
@@ -148,9 +148,9 @@ async def test_the_definitions_a_wrapped_schema_refers_to_stay() -> None:
         "$defs": {"Row": {"type": "object"}},
     }
     made = Tool.from_function(lambda: [], name="rows")
-    catalogue.server.add_tool(made.model_copy(update={"output_schema": schema}))
-    reach = Reach(PluginOptions.build())
-    view = CatalogView(catalogue.server, catalogue.server.local_provider.list_tools, reach, Catalogue(reach))
+    catalog.server.add_tool(made.model_copy(update={"output_schema": schema}))
+    reach = VisibilityPolicy(PluginOptions.build())
+    view = CatalogView(catalog.server, catalog.server.local_provider.list_tools, reach, CatalogCache(reach))
     entry = await view.find("rows")
     assert entry is not None
     assert entry.output_schema == {
@@ -164,13 +164,13 @@ async def test_a_reserved_tool_of_a_mounted_server_stays_reserved() -> None:
     child = FastMCP("ops")
     child.tool(lambda: 1, name="system:reboot")
     child.tool(lambda: 1, name="uptime")
-    catalogue = Listed()
-    catalogue.server.mount(cast("Server", child), namespace="ops")
-    assert [entry.name for entry in await catalogue.view.entries()] == ["ops_uptime"]
+    catalog = Listed()
+    catalog.server.mount(cast("FastMCPServer", child), namespace="ops")
+    assert [entry.name for entry in await catalog.view.entries()] == ["ops_uptime"]
 
 
-async def test_a_large_catalogue_leaves_the_event_loop_its_turns() -> None:
-    catalogue = Listed()
+async def test_a_large_catalog_leaves_the_event_loop_its_turns() -> None:
+    catalog = Listed()
     base = Tool.from_function(lambda: 1, name="tool")
     tools = [base.model_copy(update={"name": f"tool_{number}"}) for number in range(CHUNK * 5)]
 
@@ -185,13 +185,13 @@ async def test_a_large_catalogue_leaves_the_event_loop_its_turns() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    reach = Reach(PluginOptions.build())
-    view = CatalogView(catalogue.server, read, reach, Catalogue(reach))
+    reach = VisibilityPolicy(PluginOptions.build())
+    view = CatalogView(catalog.server, read, reach, CatalogCache(reach))
     counting = asyncio.create_task(count())
     assert len(await view.entries()) == len(tools)
     counting.cancel()
     assert turns >= 4
-    assert (await view.near("tol_7"))[0] == "tool_7"
+    assert (await view.suggest("tol_7"))[0] == "tool_7"
 
 
 @pytest.mark.parametrize(
@@ -209,16 +209,16 @@ async def test_a_changed_tool_gives_a_fresh_entry(change: dict[str, Any]) -> Non
         update={"parameters": schema, "output_schema": schema}
     )
     shown = tool
-    reach = Reach(PluginOptions.build())
+    reach = VisibilityPolicy(PluginOptions.build())
 
     async def read() -> list[Tool]:
         return [shown]
 
-    server = cast("Server", FastMCP("main"))
-    catalogue = Catalogue(reach)
-    kept = await CatalogView(server, read, reach, catalogue).entries()
+    server = cast("FastMCPServer", FastMCP("main"))
+    catalog = CatalogCache(reach)
+    kept = await CatalogView(server, read, reach, catalog).entries()
     shown = tool.model_copy(update=change)
-    (entry,) = await CatalogView(server, read, reach, catalogue).entries()
+    (entry,) = await CatalogView(server, read, reach, catalog).entries()
 
     assert entry is not kept[0]
     # 1 == True, so the schemas are compared as they are written.

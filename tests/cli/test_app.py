@@ -12,8 +12,8 @@ import pytest
 
 from codecall.cli import app, main
 from codecall.cli import exit_codes as exits
-from codecall.cli.output import Output, harmless, json_text, one_line
-from codecall.cli.render import finding, timeline
+from codecall.cli.output import Output, escape_unprintable, json_text, one_line
+from codecall.cli.render import render_finding, timeline
 from codecall.errors import CodeCallError, OptionsError, ServerUnavailableError
 from tests.cli.conftest import CommandLine, Terminal
 from tests.loaded_python import LoadedPython
@@ -110,7 +110,7 @@ def test_a_fault_of_our_own_shows_its_traceback(cli: CommandLine, monkeypatch: p
 
 
 def test_what_others_wrote_cannot_drive_the_terminal():
-    assert harmless("a\x1b[2Jb\tc\nd\u202e") == "a\\u{1B}[2Jb c\nd\\u{202E}"
+    assert escape_unprintable("a\x1b[2Jb\tc\nd\u202e") == "a\\u{1B}[2Jb c\nd\\u{202E}"
     assert one_line("a\r\n\tb") == "a b"
     assert json_text({"a": "\x1b\x7f\u202e\ud800é"}) == '{"a":"\\u001b\\u007f\\u202e\\ud800é"}'
     assert json_text(["é"], ascii_only=True) == '["\\u00e9"]'
@@ -119,7 +119,7 @@ def test_what_others_wrote_cannot_drive_the_terminal():
     output.failure(CodeCallError("[bold]\x1b]0;x\x07", hint=":smile: [/]"))
     assert "[bold]\\u{1B}]0;x\\u{7}" in err.getvalue()
     assert ":smile: [/]" in err.getvalue()
-    seen = finding("a.js\x1b", "", {"code": "E\x1b[0m", "message": "m\x1b", "hint": "h\x1b"}).plain
+    seen = render_finding("a.js\x1b", "", {"code": "E\x1b[0m", "message": "m\x1b", "hint": "h\x1b"}).plain
     assert "\x1b" not in seen + timeline([{**CALL, "name": "n\x1b", "code": "c\x1b"}], 1, 80).plain
 
 

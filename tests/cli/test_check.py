@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.render import picture
+from codecall.cli.render import source_excerpt
 from tests.cli.conftest import CommandLine
 
 
@@ -99,9 +99,9 @@ def test_named_servers_are_checked_against(cli: CommandLine):
 
 def test_pictures_of_long_lines_and_of_no_lines():
     line = f"{'a' * 200}!{'b' * 200}"
-    seen = picture(line, 1, 201).plain.splitlines()
+    seen = source_excerpt(line, 1, 201).plain.splitlines()
     assert seen[0] == f"    1 │ …{'a' * 60}!{'b' * 59}…"
     assert seen[1].index("^") == seen[0].index("!")
-    assert picture(line, 2, 1).plain == ""
-    assert picture("\n \n", 2, 1).plain == ""
-    assert picture("\x1b[2J!", 1, 5).plain.splitlines() == ["    1 │ \\u{1B}[2J!", "      │ " + " " * 9 + "^"]
+    assert source_excerpt(line, 2, 1).plain == ""
+    assert source_excerpt("\n \n", 2, 1).plain == ""
+    assert source_excerpt("\x1b[2J!", 1, 5).plain.splitlines() == ["    1 │ \\u{1B}[2J!", "      │ " + " " * 9 + "^"]

@@ -6,7 +6,7 @@ import pytest
 
 from codecall.cli import exit_codes as exits
 from codecall.cli.commands.policy import TABLES
-from codecall.cli.commands.presets import meanings
+from codecall.cli.commands.presets import field_descriptions
 from codecall.options import PRESET_NAMES, Preset, load_preset, presets_folder
 from codecall.sandbox.agentscript.policy import all_rows
 from tests.cli.conftest import CommandLine
@@ -49,7 +49,7 @@ def test_on_a_terminal_it_is_tables(cli: CommandLine):
 
 
 def test_every_field_of_a_preset_says_what_it_limits():
-    said = meanings()
+    said = field_descriptions()
     assert list(said) == list(Preset.model_fields)
     assert all(said.values())
 

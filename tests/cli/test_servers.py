@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.commands.refresh import changes_of
-from codecall.cli.commands.savings import counted
-from codecall.cli.gateway import Surveyed
+from codecall.cli.commands.refresh import listing_changes
+from codecall.cli.commands.savings import count_tokens
+from codecall.cli.gateway import ServerInventory
 from codecall.gateway.upstream.listing import Listing
-from codecall.telemetry.tokens import characters_of, tokens
+from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 from tests.cli.conftest import CommandLine
 
 WIPE = {"name": "wipe", "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": True}}
@@ -144,12 +144,12 @@ def test_savings_do_not_count_what_is_down(shop: CommandLine):
 
 def test_savings_of_many_tools():
     tools = [_Definition(f"tool_{number}") for number in range(300)]
-    size = tokens(characters_of(tools))
-    surveyed = Surveyed("big", Listing(), tools, (), size)  # type: ignore[arg-type]
-    told = counted([surveyed], tools[:4], 100_000)
+    size = estimate_tokens(estimate_characters(tools))
+    surveyed = ServerInventory("big", Listing(), tools, (), size)  # type: ignore[arg-type]
+    told = count_tokens([surveyed], tools[:4], 100_000)
     assert told["listingAll"] == {"tools": 300, "tokens": size, "share": round(size / 100_000, 4)}
     assert told["saved"]["percent"] == pytest.approx(98.7, abs=0.1)
-    assert counted([], tools[:4], 100_000)["saved"]["percent"] == 0.0
+    assert count_tokens([], tools[:4], 100_000)["saved"]["percent"] == 0.0
 
 
 class _Definition:
@@ -189,4 +189,4 @@ def test_refresh_goes_on_without_a_server_that_is_down(shop: CommandLine):
     assert ran.code == exits.UNAVAILABLE
     assert "shop: 3 tools" in ran.out
     assert "broken" in ran.err
-    assert list(changes_of(Listing(), Listing())) == []
+    assert list(listing_changes(Listing(), Listing())) == []

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.client_files import collected, present
-from codecall.cli.commands.doctor import cache
+from codecall.cli.client_files import find_clients, merge_servers
+from codecall.cli.commands.doctor import cache_check
 from tests.cli.conftest import CommandLine
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -119,7 +119,7 @@ def test_init_where_there_is_nothing(cli: CommandLine):
 
 
 def test_servers_that_are_the_same_in_two_clients_count_once(clients: CommandLine):
-    found = collected(list(present()))
+    found = merge_servers(list(find_clients()))
     assert list(found.options.servers) == ["github", "time", "time_cursor"]
     assert found.origins["time_cursor"] == "cursor"
 
@@ -168,11 +168,11 @@ def test_doctor_says_when_the_preset_asks_for_more_than_there_is(cli: CommandLin
 
 
 def test_the_cache_folder_is_looked_at(tmp_path: Path):
-    assert cache(None).verdict == "ok"
+    assert cache_check(None).verdict == "ok"
     folder = tmp_path / "listings"
-    assert cache(folder).verdict == "ok"
+    assert cache_check(folder).verdict == "ok"
     folder.mkdir(mode=0o700)
     (folder / "a.listing").write_text("x" * 2048)
-    assert cache(folder).said.endswith("1 catalogue, 2 KiB")
+    assert cache_check(folder).detail.endswith("1 catalog, 2 KiB")
     folder.chmod(0o777)
-    assert cache(folder).advice == f"chmod 700 {folder}"
+    assert cache_check(folder).advice == f"chmod 700 {folder}"

@@ -9,7 +9,7 @@ import pytest
 
 from codecall import JsonLinesSink
 from codecall.cli import exit_codes as exits
-from codecall.cli.gateway import opened
+from codecall.cli.gateway import open_gateway
 from codecall.gateway.config.options import GatewayOptions, StdioServer
 from tests.cli.conftest import LISTED, CommandLine
 
@@ -24,9 +24,9 @@ async def records(tmp_path: Path, shared_fork_server: None) -> Path:
     options = GatewayOptions(
         servers={"shop": server}, cache_dir=False, codecall={"audit": {"sinks": [JsonLinesSink(path)]}}
     )
-    async with opened(options) as gateway:
-        await gateway.ask("execute", {"script": "return await shop.list({})"})
-        await gateway.ask("execute", {"script": "await shop.list({}); throw new Error('no')"})
+    async with open_gateway(options) as gateway:
+        await gateway.call("execute", {"script": "return await shop.list({})"})
+        await gateway.call("execute", {"script": "await shop.list({}); throw new Error('no')"})
     return path
 
 

@@ -18,7 +18,7 @@ from mcp_types import TextContent
 
 from codecall.gateway.config.options import StdioServer
 from codecall.gateway.tools.components import GatewayPrompt, GatewayResource, GatewayTemplate, GatewayTool
-from codecall.gateway.upstream.relay import Underway
+from codecall.gateway.upstream.relay import InFlightCall
 from codecall.gateway.upstream.server import Backend
 
 PLAIN = Path(__file__).parent / "servers" / "plain.py"
@@ -46,15 +46,15 @@ async def front(backend: Backend) -> AsyncGenerator[FastMCP[Any]]:
     """A FastMCP server with everything that the server behind it lists."""
     async with backend:
         server: FastMCP[Any] = FastMCP("front")
-        listing = await backend.listing()
+        listing = await backend.fetch_listing()
         for tool in listing.tools:
-            server.add_tool(GatewayTool.of(backend, tool))
+            server.add_tool(GatewayTool.from_mcp(backend, tool))
         for resource in listing.resources:
-            server.add_resource(GatewayResource.of(backend, resource))
+            server.add_resource(GatewayResource.from_mcp(backend, resource))
         for template in listing.templates:
-            server.add_template(GatewayTemplate.of(backend, template))
+            server.add_template(GatewayTemplate.from_mcp(backend, template))
         for prompt in listing.prompts:
-            server.add_prompt(GatewayPrompt.of(backend, prompt))
+            server.add_prompt(GatewayPrompt.from_mcp(backend, prompt))
         yield server
 
 
@@ -145,7 +145,7 @@ async def until(condition: Any, seconds: float = 5.0) -> None:
             await asyncio.sleep(0.01)
 
 
-def under_way(backend: Backend) -> list[Underway]:
+def under_way(backend: Backend) -> list[InFlightCall]:
     """The calls that a backend has under way."""
     connections = [slot.connection for slot in backend._slots.values() if slot.connection]
-    return [one for connection in connections for one in connection.passing.calls]
+    return [one for connection in connections for one in connection.router.calls]

@@ -6,7 +6,13 @@ import mcp_types
 import pytest
 
 from codecall.gateway.config.options import AccessOptions
-from codecall.gateway.tools.filter import MAX_NAME_CHARS, Access, Names, own_words, screened
+from codecall.gateway.tools.filter import (
+    MAX_NAME_CHARS,
+    AccessRules,
+    ReservedNames,
+    screen_components,
+    strip_reserved_meta,
+)
 
 
 def tool(name: str = "read", **hints: bool) -> mcp_types.Tool:
@@ -17,8 +23,8 @@ def tool(name: str = "read", **hints: bool) -> mcp_types.Tool:
 
 def refused(options: dict[str, object], *tools: mcp_types.Tool) -> dict[str, str]:
     """Code of each tool that these options hide."""
-    access = Access(AccessOptions.read(options, where="access"))
-    return {item.name: refusal.code for item in tools if (refusal := access.refusal(item)) is not None}
+    access = AccessRules(AccessOptions.read(options, where="access"))
+    return {item.name: refusal.code for item in tools if (refusal := access.reason_to_hide(item)) is not None}
 
 
 def test_everything_may_be_used_that_does_not_say_it_destroys():
@@ -60,23 +66,23 @@ def test_globs_are_matched_in_linear_time():
 
 
 def test_no_tool_takes_the_name_of_a_meta_tool_or_of_another_servers_tool():
-    names = Names(["git", "git_hub", "codecall"], ["codecall_search", "codecall:search"])
-    assert names.refusal("git", "status") is None
-    shadow = names.refusal("git", "hub_delete")
+    names = ReservedNames(["git", "git_hub", "codecall"], ["codecall_search", "codecall:search"])
+    assert names.reason_to_hide("git", "status") is None
+    shadow = names.reason_to_hide("git", "hub_delete")
     assert shadow is not None
-    assert (shadow.code, "git_hub" in shadow.why) == ("shadows", True)
-    assert names.refusal("git_hub", "delete") is None
-    meta = names.refusal("codecall", "search")
+    assert (shadow.code, "git_hub" in shadow.reason) == ("shadows", True)
+    assert names.reason_to_hide("git_hub", "delete") is None
+    meta = names.reason_to_hide("codecall", "search")
     assert meta is not None
     assert meta.code == "shadows"
-    assert names.refusal("codecall", "other") is None
+    assert names.reason_to_hide("codecall", "other") is None
 
 
 def test_names_that_cannot_be_shown_are_hidden_and_the_first_of_two_stays():
     first = tool("same", read_only_hint=True)
     bad = ["", "x" * (MAX_NAME_CHARS + 1), "line\nend", "bell\x07", "\u202ereversed"]
     hidden: list[tuple[str, str]] = []
-    kept = screened(
+    kept = screen_components(
         (first, tool("same"), *map(tool, bad)),
         large=False,
         refused=lambda _: None,
@@ -90,8 +96,8 @@ def test_names_that_cannot_be_shown_are_hidden_and_the_first_of_two_stays():
 
 def test_a_server_does_not_decide_what_codecall_makes_of_its_tools():
     said = {"codecall": {"appId": "git", "visibleInListTools": True, "metaTool": True, "tags": ["x"]}, "other": 1}
-    meta = own_words(tool().model_copy(update={"meta": said})).meta
+    meta = strip_reserved_meta(tool().model_copy(update={"meta": said})).meta
     assert meta == {"codecall": {"tags": ["x"]}, "other": 1}
-    assert own_words(tool().model_copy(update={"meta": {"codecall": 5}})).meta is None
+    assert strip_reserved_meta(tool().model_copy(update={"meta": {"codecall": 5}})).meta is None
     untouched = tool()
-    assert own_words(untouched) is untouched
+    assert strip_reserved_meta(untouched) is untouched

@@ -11,7 +11,7 @@ from fastmcp.server.auth import AuthProvider, RemoteAuthProvider
 from fastmcp.server.auth.providers.jwt import JWTVerifier
 
 from codecall.errors import OptionsError
-from codecall.gateway.serve.auth import PROVIDERS, provider_of
+from codecall.gateway.serve.auth import PROVIDERS, create_auth_provider
 
 SECRET = "correct horse battery staple"
 
@@ -26,7 +26,7 @@ def test_every_provider_is_there(name: str):
 async def test_static_tokens_tell_clients_apart(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ALICE", SECRET)
     tokens = {"alice": "${ALICE}", "bob": "x" * 16}
-    provider = provider_of({"provider": "static", "tokens": tokens, "scopes": ["read"]})
+    provider = create_auth_provider({"provider": "static", "tokens": tokens, "scopes": ["read"]})
     alice, bob = await provider.verify_token(SECRET), await provider.verify_token("x" * 16)
     assert alice is not None
     assert bob is not None
@@ -36,7 +36,7 @@ async def test_static_tokens_tell_clients_apart(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_verifier_inside_another_provider():
     verifier = {"provider": "jwt", "jwks_uri": "https://id.example.com/jwks.json", "issuer": "https://id.example.com"}
-    provider = provider_of(
+    provider = create_auth_provider(
         {
             "provider": "remote",
             "token_verifier": verifier,
@@ -66,7 +66,7 @@ def test_a_verifier_inside_another_provider():
 )
 def test_errors_name_the_option_and_no_value(auth: Mapping[str, object], said: str):
     with pytest.raises(OptionsError) as failure:
-        provider_of(auth)
+        create_auth_provider(auth)
     assert said in str(failure.value)
     assert SECRET not in str(failure.value)
     assert failure.value.__cause__ is None

@@ -113,7 +113,7 @@ async def test_a_server_that_does_not_start_is_tried_again_later(
 async def test_a_server_that_dies_of_a_question_it_does_not_know_is_started_without_it() -> None:
     async with Backend("git", plain("strict")) as backend:
         assert (await call(backend, "pid")).isdigit()
-        assert (await backend.listing()).tools
+        assert (await backend.fetch_listing()).tools
         assert backend.health.state == "running"
 
 
@@ -301,7 +301,7 @@ async def test_a_server_gets_few_variables_and_those_it_is_given(monkeypatch: py
 
 async def test_everything_is_listed_page_by_page() -> None:
     async with Backend("git", plain()) as backend:
-        listing = await backend.listing()
+        listing = await backend.fetch_listing()
         assert len(listing.tools) == len({tool.name for tool in listing.tools}) == 19
         assert [resource.name for resource in listing.resources] == ["one"]
         assert [template.name for template in listing.templates] == ["note"]
@@ -315,7 +315,7 @@ async def test_a_list_without_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pages, "MAX_ITEMS", 100)
     async with Backend("git", plain("endless")) as backend:
         with pytest.raises(ServerUnavailableError, match="lists more than 100 tools"):
-            await backend.listing()
+            await backend.fetch_listing()
 
 
 async def test_listeners_hear_of_starts_and_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +323,7 @@ async def test_listeners_hear_of_starts_and_changes(monkeypatch: pytest.MonkeyPa
     heard: Counter[str] = Counter()
     async with Backend("git", plain()) as backend:
         backend.on_changed(lambda what: heard.update([what]))
-        await backend.listing()
+        await backend.fetch_listing()
         assert not heard
         await call(backend, "changed")
         await until(lambda: heard["tools"])

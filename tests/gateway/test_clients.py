@@ -13,9 +13,16 @@ from pathlib import Path
 import pytest
 
 from codecall.errors import OptionsError
-from codecall.files import refuse_what_others_left
+from codecall.files import check_found_file
 from codecall.gateway.config.load import read_client, read_config
-from codecall.gateway.config.mcp_clients import CLIENTS, Machine, find, known, places, snippet
+from codecall.gateway.config.mcp_clients import (
+    CLIENTS,
+    Machine,
+    build_snippet,
+    client_files,
+    existing_client_files,
+    parse_client,
+)
 
 ADA = Path("/home/ada")
 CACHED = "LocalCache/Roaming/Claude/claude_desktop_config.json"
@@ -48,7 +55,8 @@ CACHED = "LocalCache/Roaming/Claude/claude_desktop_config.json"
 )
 def test_the_usual_places(client: str, platform: str, environ: dict[str, str], expected: list[str]):
     found = [
-        place.path for place in places(known(client), folder=ADA / "work", machine=Machine(platform, ADA, environ))
+        place.path
+        for place in client_files(parse_client(client), folder=ADA / "work", machine=Machine(platform, ADA, environ))
     ]
     wanted = [ADA / path for path in expected if path is not ...]
     assert found[: len(wanted)] == wanted
@@ -59,7 +67,7 @@ def test_claude_desktop_from_the_store_comes_first(tmp_path: Path):
     package = tmp_path / "Packages" / "Claude_pzs8sxrjxfjjc"
     package.mkdir(parents=True)
     machine = Machine("win32", tmp_path, {"LOCALAPPDATA": str(tmp_path), "APPDATA": str(tmp_path / "r")})
-    assert [place.path for place in places("claude-desktop", machine=machine)] == [
+    assert [place.path for place in client_files("claude-desktop", machine=machine)] == [
         package / CACHED,
         tmp_path / "r" / "Claude" / "claude_desktop_config.json",
     ]
@@ -71,37 +79,37 @@ def test_the_file_of_a_project_is_found_from_within_and_not_above_home(tmp_path:
     within.mkdir(parents=True)
     for path in (tmp_path / ".mcp.json", machine.home / "shop" / ".mcp.json", machine.home / ".claude.json"):
         path.write_text("{}", encoding="utf-8")
-    assert find("claude-code", folder=within, machine=machine) == [
+    assert existing_client_files("claude-code", folder=within, machine=machine) == [
         machine.home / "shop" / ".mcp.json",
         machine.home / ".claude.json",
     ]
-    assert find("claude-code", folder=machine.home, machine=machine) == [machine.home / ".claude.json"]
+    assert existing_client_files("claude-code", folder=machine.home, machine=machine) == [machine.home / ".claude.json"]
 
 
 def test_cursor_lists_the_file_in_the_home_folder_once(tmp_path: Path):
     file = tmp_path / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_text("{}", encoding="utf-8")
-    assert find("cursor", folder=tmp_path, machine=Machine("linux", tmp_path, {})) == [file]
+    assert existing_client_files("cursor", folder=tmp_path, machine=Machine("linux", tmp_path, {})) == [file]
 
 
 def test_names_of_clients():
-    assert [known(client) for client in CLIENTS] == list(CLIENTS)
-    assert known("Claude Desktop") == "claude-desktop"
-    assert known("VS Code") == "vscode"
+    assert [parse_client(client) for client in CLIENTS] == list(CLIENTS)
+    assert parse_client("Claude Desktop") == "claude-desktop"
+    assert parse_client("VS Code") == "vscode"
     with pytest.raises(OptionsError, match="unknown client 'zed'; known: claude-desktop, claude-code, cursor, vscode"):
-        known("zed")
+        parse_client("zed")
     with pytest.raises(OptionsError, match="did you mean claude-code or claude-desktop"):
-        known("claude")
+        parse_client("claude")
     with pytest.raises(OptionsError, match="did you mean claude-desktop") as refused:
-        known("claude-dektop")
+        parse_client("claude-dektop")
     assert "--config FILE" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_snippets(client: str):
     arguments = ["serve", "--config", "/home/ada/my codecall.toml"]
-    made = snippet(known(client), arguments, folder=ADA / "work", machine=Machine("linux", ADA, {}))
+    made = build_snippet(parse_client(client), arguments, folder=ADA / "work", machine=Machine("linux", ADA, {}))
     entry = {"command": "codecall", "args": arguments}
     typed = {"type": "stdio", **entry}
     text, path, command = {
@@ -125,14 +133,16 @@ def test_snippets(client: str):
 
 def test_what_has_no_shell_gets_a_place_for_variables():
     machine = Machine("linux", ADA, {})
-    made = {client: snippet(client, ["serve"], variables=["TOKEN"], folder=ADA, machine=machine) for client in CLIENTS}
+    made = {
+        client: build_snippet(client, ["serve"], variables=["TOKEN"], folder=ADA, machine=machine) for client in CLIENTS
+    }
     assert json.loads(made["cursor"].text)["mcpServers"]["codecall"]["env"] == {"TOKEN": "…"}
     assert made["vscode"].command is None
     assert "env" not in made["claude-code"].text
 
 
 def test_commands_are_quoted_as_windows_reads_them():
-    made = snippet("claude-code", ["serve", "C:\\my file"], folder=ADA, machine=Machine("win32", ADA, {}))
+    made = build_snippet("claude-code", ["serve", "C:\\my file"], folder=ADA, machine=Machine("win32", ADA, {}))
     assert made.command is not None
     assert made.command.endswith('codecall serve "C:\\my file"')
 
@@ -142,8 +152,10 @@ def test_outside_the_home_folder_nobody_looks_above(tmp_path: Path):
     within = tmp_path / "shop" / "src"
     within.mkdir(parents=True)
     (tmp_path / "shop" / ".mcp.json").write_text("{}", encoding="utf-8")
-    assert find("claude-code", folder=within, machine=machine) == []
-    assert find("claude-code", folder=tmp_path / "shop", machine=machine) == [tmp_path / "shop" / ".mcp.json"]
+    assert existing_client_files("claude-code", folder=within, machine=machine) == []
+    assert existing_client_files("claude-code", folder=tmp_path / "shop", machine=machine) == [
+        tmp_path / "shop" / ".mcp.json"
+    ]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="rights are lists there")
@@ -175,4 +187,4 @@ def test_a_file_must_be_ones_own_or_the_systems(
     monkeypatch.setattr(os, "geteuid", lambda: 43210)
     status = os.stat_result((0o100000 | mode, 0, 0, 1, owner, owner, 0, 0, 0, 0))
     with pytest.raises(PermissionError, match=said) if said else nullcontext():
-        refuse_what_others_left(Path("x"), status)
+        check_found_file(Path("x"), status)

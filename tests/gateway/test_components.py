@@ -127,5 +127,5 @@ async def test_scripts_and_direct_calls_get_the_code_and_the_next_call_works(mod
 def test_a_tool_is_made_without_copying_its_schema() -> None:
     backend = Backend("git", plain())
     tool = mcp_types.Tool(name="x", input_schema={"type": "object", "properties": {"a": {"type": "string"}}})
-    made = GatewayTool.of(backend, tool)
+    made = GatewayTool.from_mcp(backend, tool)
     assert made.parameters is tool.input_schema

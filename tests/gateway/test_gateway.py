@@ -146,7 +146,7 @@ async def test_rules_of_a_server_replace_those_of_the_gateway(tmp_path: Path):
     )
     async with Gateway(options) as gate, Client(gate.server) as client:
         assert await names(client) == ["lax_read", "lax_write", "strict_read"]
-        assert gate.kept == []
+        assert gate.cache_files == []
 
 
 async def test_a_server_that_does_not_start_does_not_hold_up_the_others(tmp_path: Path):
@@ -159,7 +159,7 @@ async def test_a_server_that_does_not_start_does_not_hold_up_the_others(tmp_path
         assert gate.providers["gone"].failure is not None
         failures = await gate.refresh(["gone"])
         assert list(failures) == ["gone"]
-        assert gate.providers["here"].listed
+        assert gate.providers["here"].is_listed
 
 
 async def test_a_slow_server_is_listed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -202,7 +202,7 @@ async def test_refreshing_tells_how_far_it_is_and_knows_its_servers(tmp_path: Pa
         with pytest.raises(OptionsError, match="three") as wrong:
             await gate.refresh(["three"])
         assert "one, two" in str(wrong.value.hint)
-    assert all(path.exists() for path in gate.kept)
+    assert all(path.exists() for path in gate.cache_files)
 
 
 async def test_a_server_cannot_take_the_name_of_a_meta_tool_or_of_another_server(tmp_path: Path):

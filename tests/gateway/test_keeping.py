@@ -14,7 +14,7 @@ import pytest
 
 from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
 from codecall.gateway.tools import disk_cache as keeping
-from codecall.gateway.tools.disk_cache import KeptFile, fingerprint, folder_of, tidy
+from codecall.gateway.tools.disk_cache import ListingCacheFile, cache_folder, config_fingerprint, remove_old_files
 from codecall.gateway.upstream.listing import Listing
 
 HERE = Listing(instructions="hello")
@@ -22,12 +22,12 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="rights are lists the
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> KeptFile:
+def kept(tmp_path: Path) -> ListingCacheFile:
     """The file of some server, which is not there yet."""
-    return KeptFile.of(tmp_path / "cache", "git", StdioServer(command="git-server"))
+    return ListingCacheFile.from_server(tmp_path / "cache", "git", StdioServer(command="git-server"))
 
 
-def test_what_was_saved_is_loaded_and_its_age_is_known(kept: KeptFile):
+def test_what_was_saved_is_loaded_and_its_age_is_known(kept: ListingCacheFile):
     assert (kept.load(), kept.age_s()) == (None, None)
     kept.save(HERE)
     assert kept.load() == HERE
@@ -39,7 +39,7 @@ def test_what_was_saved_is_loaded_and_its_age_is_known(kept: KeptFile):
 
 
 @posix
-def test_files_and_folders_are_for_their_owner_alone(kept: KeptFile):
+def test_files_and_folders_are_for_their_owner_alone(kept: ListingCacheFile):
     kept.save(HERE)
     assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.path.parent.stat().st_mode) == 0o700
@@ -47,7 +47,7 @@ def test_files_and_folders_are_for_their_owner_alone(kept: KeptFile):
 
 
 @posix
-def test_what_others_may_write_to_is_neither_read_nor_written(kept: KeptFile, caplog: pytest.LogCaptureFixture):
+def test_what_others_may_write_to_is_neither_read_nor_written(kept: ListingCacheFile, caplog: pytest.LogCaptureFixture):
     kept.save(HERE)
     kept.path.parent.chmod(0o777)
     assert kept.load() is None
@@ -60,7 +60,7 @@ def test_what_others_may_write_to_is_neither_read_nor_written(kept: KeptFile, ca
 
 
 @posix
-def test_links_and_pipes_are_not_followed(kept: KeptFile, tmp_path: Path):
+def test_links_and_pipes_are_not_followed(kept: ListingCacheFile, tmp_path: Path):
     kept.save(HERE)
     elsewhere = tmp_path / "elsewhere"
     kept.path.rename(elsewhere)
@@ -86,7 +86,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_what_is_damaged_is_not_believed_is_said_and_written_anew(
-    kept: KeptFile, damage: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+    kept: ListingCacheFile, damage: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
 ):
     kept.save(HERE)
     kept.path.write_bytes(damage(kept.path.read_bytes()))
@@ -97,22 +97,22 @@ def test_what_is_damaged_is_not_believed_is_said_and_written_anew(
 
 
 def test_neither_a_large_file_is_read_nor_a_large_listing_written(
-    kept: KeptFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kept: ListingCacheFile, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     kept.save(HERE)
     monkeypatch.setattr(keeping, "MAX_BYTES", 10)
     assert kept.load() is None
     assert "larger than 10 bytes" in caplog.text
-    KeptFile(kept.path).save(Listing(instructions="other"))
+    ListingCacheFile(kept.path).save(Listing(instructions="other"))
     monkeypatch.undo()
     assert kept.load() == HERE
 
 
 def test_a_server_configured_in_another_way_has_another_file():
     base = StdioServer(command="a", args=("b",), env={"TOKEN": "one"})
-    assert fingerprint("x", base) == fingerprint("x", base.model_copy(update={"env": {"TOKEN": "two"}}))
+    assert config_fingerprint("x", base) == config_fingerprint("x", base.model_copy(update={"env": {"TOKEN": "two"}}))
     same = {"idle_s": 5.0, "call_timeout_s": 3.0, "description": "d"}
-    assert fingerprint("x", base) == fingerprint("x", base.model_copy(update=same))
+    assert config_fingerprint("x", base) == config_fingerprint("x", base.model_copy(update=same))
     others: list[tuple[str, AnyServer]] = [
         ("y", base),
         ("x", base.model_copy(update={"args": ("c",)})),
@@ -126,7 +126,7 @@ def test_a_server_configured_in_another_way_has_another_file():
         ("x", OpenApiServer(openapi="https://a", base_url="https://b")),
         ("x", base),
     ]
-    assert len({fingerprint(*other) for other in others}) == len(others)
+    assert len({config_fingerprint(*other) for other in others}) == len(others)
 
 
 def test_the_same_words_in_another_folder_have_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -145,7 +145,7 @@ def test_the_same_words_in_another_folder_have_another_file(tmp_path: Path, monk
     for name in "ab":
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        found.append({what: fingerprint("x", server) for what, (server, _) in servers.items()})
+        found.append({what: config_fingerprint("x", server) for what, (server, _) in servers.items()})
     assert {what: found[0][what] != found[1][what] for what in servers} == {
         what: differs for what, (_, differs) in servers.items()
     }
@@ -157,20 +157,20 @@ def test_what_references_stand_for_counts_where_it_says_what_is_started(monkeypa
     for value in (None, "one", "two"):
         if value is not None:
             monkeypatch.setenv("DB", value)
-        seen.add(fingerprint("x", program))
-    seen.add(fingerprint("x", program.model_copy(update={"env": {"TOKEN": "${TOKEN}", "DB": "own"}})))
+        seen.add(config_fingerprint("x", program))
+    seen.add(config_fingerprint("x", program.model_copy(update={"env": {"TOKEN": "${TOKEN}", "DB": "own"}})))
     assert len(seen) == 4
-    before = fingerprint("x", program)
+    before = config_fingerprint("x", program)
     monkeypatch.setenv("TOKEN", "new")
-    assert fingerprint("x", program) == before
-    home = fingerprint("x", StdioServer(command="~/server", cwd="/"))
+    assert config_fingerprint("x", program) == before
+    home = config_fingerprint("x", StdioServer(command="~/server", cwd="/"))
     monkeypatch.setenv("HOME", "/elsewhere")
-    assert fingerprint("x", StdioServer(command="~/server", cwd="/")) != home
+    assert config_fingerprint("x", StdioServer(command="~/server", cwd="/")) != home
 
 
 def test_secrets_of_a_configuration_are_not_in_its_file(tmp_path: Path):
     server = StdioServer(command="a", args=("--token", "s3cr3t"), env={"KEY": "s3cr3t"})
-    kept = KeptFile.of(tmp_path, "n", server)
+    kept = ListingCacheFile.from_server(tmp_path, "n", server)
     kept.save(HERE)
     assert "s3cr3t" not in str(kept.path)
     assert b"s3cr3t" not in kept.path.read_bytes()
@@ -180,16 +180,16 @@ def test_old_files_go(tmp_path: Path):
     old, new, foreign = tmp_path / "old.listing", tmp_path / "new.listing", tmp_path / "other.txt"
     for path in (old, new, foreign):
         path.touch()
-    long_ago = time.time() - (keeping.KEPT_DAYS + 1) * 86_400
+    long_ago = time.time() - (keeping.MAX_AGE_DAYS + 1) * 86_400
     os.utime(old, (long_ago, long_ago))
     os.utime(foreign, (long_ago, long_ago))
-    tidy(tmp_path)
+    remove_old_files(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.listing", "other.txt"]
 
 
 def test_where_they_are(tmp_path: Path):
-    assert folder_of(False) is None
-    assert folder_of(str(tmp_path)) == tmp_path / "listings"
-    usual = folder_of(None)
+    assert cache_folder(False) is None
+    assert cache_folder(str(tmp_path)) == tmp_path / "listings"
+    usual = cache_folder(None)
     assert usual is not None
     assert usual.parts[-2:] == ("codecall", "listings")

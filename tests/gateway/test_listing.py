@@ -28,7 +28,7 @@ FULL = Listing(
 
 
 def test_what_a_server_said_comes_back_as_it_was():
-    read = Listing.decoded(FULL.encoded)
+    read = Listing.from_json(FULL.encoded)
     assert read == FULL
     assert read.tools[0].input_schema == {"type": "object", "properties": {"a": {"const": None, "default": 1.0}}}
     assert read.digest == FULL.digest
@@ -41,4 +41,4 @@ def test_another_listing_has_another_digest():
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"tools":[{}]}', b'{"other":1}', b"\xff", b'{"tools":5}'])
 def test_anything_else_is_refused(text: bytes):
     with pytest.raises(ValueError):  # noqa: PT011 - of any kind
-        Listing.decoded(text)
+        Listing.from_json(text)

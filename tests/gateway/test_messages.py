@@ -18,14 +18,21 @@ from codecall.errors import ServerUnavailableError
 from codecall.gateway.config.options import StdioServer
 from codecall.gateway.upstream import session as sessions
 from codecall.gateway.upstream import stdio as pipes
-from codecall.gateway.upstream.messages import MAX_VALUES, Pace, TooManyError, fits, mended, read_message
+from codecall.gateway.upstream.messages import (
+    MAX_MESSAGE_VALUES,
+    Throttle,
+    TooManyValuesError,
+    is_within_value_limit,
+    parse_message,
+    replace_lone_surrogates,
+)
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.running import front, text_of, until
-from tests.turns import turns_of_others
+from tests.turns import count_loop_turns
 
 RAW = StdioServer(command=sys.executable, args=("-S", "-E", str(Path(__file__).parent / "servers" / "raw.py")))
 FINE = '{"jsonrpc":"2.0","id":%ID%,"result":{"content":[{"type":"text","text":"fine"}]}}'
-MANY = ",".join(["[]"] * (MAX_VALUES // 2 + 1))
+MANY = ",".join(["[]"] * (MAX_MESSAGE_VALUES // 2 + 1))
 
 
 async def write(backend: Backend, *lines: tuple[str, int]) -> Any:
@@ -42,7 +49,7 @@ async def write(backend: Backend, *lines: tuple[str, int]) -> Any:
     ],
 )
 def test_an_answer_of_too_many_values_is_answered_in_its_place(message: bytes) -> None:
-    read = read_message(message % MANY.encode())
+    read = parse_message(message % MANY.encode())
     assert isinstance(read, JSONRPCError)
     assert (str(read.id), read.error.message) == (
         "7",
@@ -58,16 +65,16 @@ def test_nobody_waits_for_what_is_no_answer() -> None:
     ):
         message = start + MANY.encode()
         if b'"result"' in start:
-            assert isinstance(read_message(message), JSONRPCError)
+            assert isinstance(parse_message(message), JSONRPCError)
             continue
-        with pytest.raises(TooManyError):
-            read_message(message)
+        with pytest.raises(TooManyValuesError):
+            parse_message(message)
 
 
 def test_what_stands_in_texts_counts_as_one_value() -> None:
     table = json.dumps({"text": 'a,"b\\",[{:\n' * 100_000})
-    assert fits(table.encode())
-    assert not fits(b"[" + b'"",' * MAX_VALUES + b"0]")
+    assert is_within_value_limit(table.encode())
+    assert not is_within_value_limit(b"[" + b'"",' * MAX_MESSAGE_VALUES + b"0]")
 
 
 @pytest.mark.parametrize(
@@ -80,13 +87,13 @@ def test_what_stands_in_texts_counts_as_one_value() -> None:
     ],
 )
 def test_halves_of_characters_are_replaced_and_nothing_else(written: bytes, read: str) -> None:
-    assert json.loads(mended(written)) == read
+    assert json.loads(replace_lone_surrogates(written)) == read
 
 
 def test_what_is_no_answer_is_not_taken_for_one() -> None:
     for line in (b'{"id":7,"result":"a line of a log', b'{"level":"info","id":7}', b"{", b"[1,2]", b'{"jsonrpc": 1}'):
-        assert read_message(line) is None
-    half = read_message(rb'{"jsonrpc":"2.0","id":7,"result":{"a":"' + b"\xff" + rb'\ud800"}}')
+        assert parse_message(line) is None
+    half = parse_message(rb'{"jsonrpc":"2.0","id":7,"result":{"a":"' + b"\xff" + rb'\ud800"}}')
     assert isinstance(half, JSONRPCResponse)
     assert half.result == {"a": "\ufffd\ufffd"}
 
@@ -117,10 +124,10 @@ async def test_a_flood_of_rubbish_is_slowed_down(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_others_have_a_turn_meanwhile() -> None:
-    pace = Pace(100_000)
-    with turns_of_others() as turns:
+    pace = Throttle(100_000)
+    with count_loop_turns() as turns:
         for _ in range(1000):
-            await pace.after()
+            await pace.wait()
     assert turns.count >= 8
 
 

@@ -16,7 +16,7 @@ from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, OpenApiServer
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.upstream import openapi
-from codecall.gateway.upstream.openapi import openapi_server
+from codecall.gateway.upstream.openapi import build_openapi_server
 
 ANSWER = {"200": {"description": "ok", "content": {"application/json": {"schema": {"type": "object"}}}}}
 NUMBER = {"name": "number", "in": "path", "required": True, "schema": {"type": "integer"}}
@@ -102,7 +102,7 @@ async def test_an_api_is_a_server_like_any_other(api: Api, tmp_path: Path, monke
         assert ("GET", "/pages/7", "s3cr3t") in api.seen
         assert gate.providers["pages"].listing.server_info is not None
         assert gate.providers["pages"].listing.server_info.version == "1.2"
-    assert b"s3cr3t" not in b"".join(path.read_bytes() for path in gate.kept)
+    assert b"s3cr3t" not in b"".join(path.read_bytes() for path in gate.cache_files)
     api.seen.clear()
     async with Gateway(GatewayOptions.read(options, where="")) as gate, Client(gate.server) as client:
         assert len(await client.list_tools()) == 3
@@ -113,15 +113,15 @@ async def test_an_api_is_a_server_like_any_other(api: Api, tmp_path: Path, monke
 async def test_a_document_may_be_a_file(write: Callable[[object], str], tmp_path: Path):
     path = tmp_path / "api.txt"
     path.write_text(write(document(servers=[{"url": "https://{zone}.test", "variables": {"zone": {"default": "eu"}}}])))
-    server = await openapi_server("pages", OpenApiServer(openapi=str(path)))
+    server = await build_openapi_server("pages", OpenApiServer(openapi=str(path)))
     assert await tools_of(server) == ["drop_page", "list_pages", "read_page", "write_page"]
 
 
 async def test_headers_go_to_the_api_alone(api: Api):
     api.document = json.dumps(document()).encode()
     url = f"{api.url}/docs/api.json"
-    await openapi_server("a", OpenApiServer(openapi=url, base_url="https://other.test", headers={"X-Key": "key"}))
-    await openapi_server("a", OpenApiServer(openapi=url, base_url=f"{api.url}/v1", headers={"X-Key": "key"}))
+    await build_openapi_server("a", OpenApiServer(openapi=url, base_url="https://other.test", headers={"X-Key": "key"}))
+    await build_openapi_server("a", OpenApiServer(openapi=url, base_url=f"{api.url}/v1", headers={"X-Key": "key"}))
     assert [key for _, _, key in api.seen] == [None, "key"]
 
 
@@ -134,19 +134,19 @@ async def test_a_document_does_not_decide_who_gets_the_headers(api: Api, tmp_pat
     path.write_bytes(api.document)
     for where in (url, str(path)):
         with pytest.raises(OptionsError, match=r"servers\.a\.base_url") as refused:
-            await openapi_server("a", OpenApiServer(openapi=where, headers={"X-Key": "key"}))
+            await build_openapi_server("a", OpenApiServer(openapi=where, headers={"X-Key": "key"}))
         assert "base_url" in str(refused.value.hint)
-    await openapi_server("a", OpenApiServer(openapi=url))
-    await openapi_server("a", OpenApiServer(openapi=url, base_url="https://evil.test", headers={"X-Key": "key"}))
+    await build_openapi_server("a", OpenApiServer(openapi=url))
+    await build_openapi_server("a", OpenApiServer(openapi=url, base_url="https://evil.test", headers={"X-Key": "key"}))
 
 
 async def test_yaml_dates_are_texts_and_nothing_is_executed(tmp_path: Path):
     path = tmp_path / "api.yaml"
     path.write_text(yaml.safe_dump(document(servers=[{"url": "https://a.test"}])) + "x-date: 2020-01-01\n")
-    assert await tools_of(await openapi_server("a", OpenApiServer(openapi=str(path))))
+    assert await tools_of(await build_openapi_server("a", OpenApiServer(openapi=str(path))))
     path.write_text("paths: !!python/object/apply:os.getcwd []\n")
     with pytest.raises(OptionsError, match="no OpenAPI document"):
-        await openapi_server("a", OpenApiServer(openapi=str(path)))
+        await build_openapi_server("a", OpenApiServer(openapi=str(path)))
 
 
 LAUGHS = "a: &a [x]\nb: &b [" + "*a," * 600 + "]\nc: [" + "*b," * 600 + "]\npaths: {}\n"
@@ -157,7 +157,7 @@ async def test_what_is_no_document_is_refused(text: str, tmp_path: Path):
     path = tmp_path / "api.json"
     path.write_text(text)
     with pytest.raises(OptionsError, match=r"servers\.a\.openapi: this is no OpenAPI document"):
-        await openapi_server("a", OpenApiServer(openapi=str(path)))
+        await build_openapi_server("a", OpenApiServer(openapi=str(path)))
 
 
 async def test_a_document_that_cannot_be_had_is_said_without_secrets(
@@ -166,18 +166,18 @@ async def test_a_document_that_cannot_be_had_is_said_without_secrets(
     missing = OpenApiServer(openapi=str(tmp_path / "missing.json"))
     refused = OpenApiServer(openapi="http://127.0.0.1:9/?key=s3cr3t")
     with pytest.raises(OptionsError, match="No such file"):
-        await openapi_server("a", missing)
+        await build_openapi_server("a", missing)
     with pytest.raises(OptionsError, match="could not be fetched: ConnectError") as away:
-        await openapi_server("a", refused)
+        await build_openapi_server("a", refused)
     assert "s3cr3t" not in str(away.value) + str(away.value.hint)
     here = OpenApiServer(openapi=f"{api.url}/docs/api.json")
     api.status = 302  # a redirect would take headers along
     with pytest.raises(OptionsError, match="answered 302"):
-        await openapi_server("a", here)
+        await build_openapi_server("a", here)
     api.status, api.document = 200, b"x" * 2_000
     monkeypatch.setattr(openapi, "MAX_BYTES", 1_000)
     with pytest.raises(OptionsError, match="larger than 1000 bytes"):
-        await openapi_server("a", here)
+        await build_openapi_server("a", here)
 
 
 async def test_where_the_api_is_must_be_known(tmp_path: Path):
@@ -186,13 +186,13 @@ async def test_where_the_api_is_must_be_known(tmp_path: Path):
     for servers in wrong:
         path.write_text(json.dumps(document(servers=servers)))
         with pytest.raises(OptionsError, match=r"servers\.a\.base_url"):
-            await openapi_server("a", OpenApiServer(openapi=str(path)))
+            await build_openapi_server("a", OpenApiServer(openapi=str(path)))
     path.write_text(json.dumps(document()))
-    assert await tools_of(await openapi_server("a", OpenApiServer(openapi=str(path), base_url="https://a.test")))
+    assert await tools_of(await build_openapi_server("a", OpenApiServer(openapi=str(path), base_url="https://a.test")))
 
 
 async def test_a_document_that_fastmcp_does_not_understand_is_refused(tmp_path: Path):
     path = tmp_path / "api.json"
     path.write_text(json.dumps({"openapi": "3.1.0", "paths": {"/a": {"get": {"parameters": 5}}}}))
     with pytest.raises(OptionsError, match="cannot make tools"):
-        await openapi_server("a", OpenApiServer(openapi=str(path), base_url="https://a.test"))
+        await build_openapi_server("a", OpenApiServer(openapi=str(path), base_url="https://a.test"))

@@ -21,11 +21,11 @@ from mcp_types import JSONRPCNotification
 from codecall.gateway.config.options import StdioServer
 from codecall.gateway.upstream import process as processes
 from codecall.gateway.upstream import stdio as pipes
-from codecall.gateway.upstream.process import Program
+from codecall.gateway.upstream.process import ServerProcess
 from codecall.gateway.upstream.server import Backend
 from codecall.gateway.upstream.stdio import _Heard, _Said
 from tests.gateway.running import call
-from tests.turns import turns_of_others
+from tests.turns import count_loop_turns
 
 QUITTING = Path(__file__).parent / "servers" / "quitting.py"
 LOGGER = logging.getLogger("test")
@@ -36,9 +36,9 @@ def message(method: str, **params: object) -> SessionMessage:
 
 
 @asynccontextmanager
-async def running(code: str) -> AsyncGenerator[Program]:
+async def running(code: str) -> AsyncGenerator[ServerProcess]:
     """A Python program."""
-    program = await Program.start(sys.executable, ["-S", "-E", "-c", code], {}, None, LOGGER)
+    program = await ServerProcess.start(sys.executable, ["-S", "-E", "-c", code], {}, None, LOGGER)
     try:
         yield program
     finally:
@@ -69,7 +69,7 @@ async def test_who_says_much_at_once_lets_others_speak() -> None:
     stdout = asyncio.StreamReader()
     stdout.feed_data(b'{"jsonrpc":"2.0","method":"m"}\n' * 1000)
     stdout.feed_eof()
-    with turns_of_others() as turns:
+    with count_loop_turns() as turns:
         assert len(await methods(_Heard(stdout, LOGGER))) == 1000
     assert turns.count >= 990
 
@@ -126,7 +126,7 @@ async def test_a_program_that_closes_its_input_is_heard_no_more() -> None:
                 await said.send(message("m"))
                 await asyncio.sleep(0)
         assert isinstance(waiting.exception(), anyio.EndOfStream)
-        assert program.code is None
+        assert program.exit_code is None
 
 
 async def test_a_program_that_reads_nothing_is_not_sent_ever_more() -> None:

@@ -20,10 +20,10 @@ from codecall.catalog.cache.fingerprint import Fingerprint
 from codecall.errors import CodeCallError
 from codecall.gateway.config.options import AccessOptions
 from codecall.gateway.tools import provider as knowing
-from codecall.gateway.tools.disk_cache import KeptFile
-from codecall.gateway.tools.filter import Access, Names
-from codecall.gateway.tools.provider import Pauses, ServerProvider
-from codecall.gateway.upstream.interface import Line
+from codecall.gateway.tools.disk_cache import ListingCacheFile
+from codecall.gateway.tools.filter import AccessRules, ReservedNames
+from codecall.gateway.tools.provider import Backoff, ServerProvider
+from codecall.gateway.upstream.interface import UpstreamCall
 from codecall.gateway.upstream.listing import Listing
 
 
@@ -46,10 +46,10 @@ class Steered:
         self.gate.set()
         self.tell: Callable[[str], None] = lambda _: None
 
-    def use(self, context: Context | None) -> AbstractAsyncContextManager[Line]:
+    def use(self, context: Context | None) -> AbstractAsyncContextManager[UpstreamCall]:
         raise NotImplementedError
 
-    async def listing(self) -> Listing:
+    async def fetch_listing(self) -> Listing:
         self.asked += 1
         self.under_way.set()
         await self.gate.wait()
@@ -92,10 +92,10 @@ async def names_of(provider: ServerProvider) -> list[str]:
 
 
 async def test_what_is_kept_is_listed_and_the_server_is_not_asked(tmp_path: Path):
-    kept = KeptFile(tmp_path / "cache" / "a.listing")
+    kept = ListingCacheFile(tmp_path / "cache" / "a.listing")
     kept.save(listing("a", "b"))
     behind = Steered(RuntimeError("not to be asked"))
-    provider = ServerProvider(behind, kept=kept)
+    provider = ServerProvider(behind, cache_file=kept)
     provider.load()
     provider.open()
     assert await names_of(provider) == ["a", "b"]
@@ -105,9 +105,9 @@ async def test_what_is_kept_is_listed_and_the_server_is_not_asked(tmp_path: Path
 
 
 async def test_what_is_not_kept_is_asked_for_and_waited_for_and_kept(tmp_path: Path):
-    kept, told = KeptFile(tmp_path / "cache" / "a.listing"), Told()
+    kept, told = ListingCacheFile(tmp_path / "cache" / "a.listing"), Told()
     behind = Steered(listing("a"))
-    provider = ServerProvider(behind, kept=kept, told=told)
+    provider = ServerProvider(behind, cache_file=kept, on_change=told)
     provider.load()
     assert await names_of(provider) == []  # nobody has opened it
     provider.open()
@@ -121,7 +121,7 @@ async def test_nobody_waits_for_ever_and_what_comes_later_is_told(monkeypatch: p
     monkeypatch.setattr(knowing, "FIRST_WAIT_S", 0.02)
     behind, told = Steered(listing("late")), Told()
     behind.gate.clear()
-    provider = ServerProvider(behind, told=told)
+    provider = ServerProvider(behind, on_change=told)
     provider.open()
     assert await names_of(provider) == []
     assert provider.codecall_tools is None  # nothing may be concluded from that
@@ -134,7 +134,7 @@ async def test_nobody_waits_for_ever_and_what_comes_later_is_told(monkeypatch: p
 async def test_who_need_not_wait_does_not():
     behind = Steered(listing("late"))
     behind.gate.clear()
-    provider = ServerProvider(behind, waits=lambda: False)
+    provider = ServerProvider(behind, wait_for_first=lambda: False)
     provider.open()
     async with asyncio.timeout(1):
         assert await names_of(provider) == []
@@ -166,10 +166,10 @@ async def test_a_server_that_cannot_be_listed_is_tried_again_later(
 
 
 async def test_a_change_that_a_server_tells_is_listed_and_told(tmp_path: Path):
-    kept, told = KeptFile(tmp_path / "cache" / "a.listing"), Told()
+    kept, told = ListingCacheFile(tmp_path / "cache" / "a.listing"), Told()
     kept.save(listing("a"))
     behind = Steered(listing("a", "b"))
-    provider = ServerProvider(behind, kept=kept, told=told)
+    provider = ServerProvider(behind, cache_file=kept, on_change=told)
     provider.load()
     provider.open()
     before = provider.codecall_tools
@@ -185,7 +185,7 @@ async def test_a_change_that_a_server_tells_is_listed_and_told(tmp_path: Path):
 async def test_changes_that_come_while_it_is_asked_are_seen_too():
     behind, told = Steered(listing("one")), Told()
     behind.gate.clear()
-    provider = ServerProvider(behind, told=told)
+    provider = ServerProvider(behind, on_change=told)
     provider.open()
     async with asyncio.timeout(5):
         await behind.under_way.wait()
@@ -200,10 +200,10 @@ async def test_changes_that_come_while_it_is_asked_are_seen_too():
 
 
 async def test_another_version_of_a_server_is_asked_when_it_is_started(tmp_path: Path):
-    kept, told = KeptFile(tmp_path / "cache" / "a.listing"), Told()
+    kept, told = ListingCacheFile(tmp_path / "cache" / "a.listing"), Told()
     kept.save(listing("a"))
     behind = Steered(listing("b", version="2"))
-    provider = ServerProvider(behind, kept=kept, told=told)
+    provider = ServerProvider(behind, cache_file=kept, on_change=told)
     provider.load()
     provider.open()
     behind.server_info = mcp_types.Implementation(name="n", version="2")
@@ -214,17 +214,17 @@ async def test_another_version_of_a_server_is_asked_when_it_is_started(tmp_path:
 
 
 async def test_what_is_old_is_looked_at_once_in_a_run_when_the_server_is_started(tmp_path: Path):
-    kept, told = KeptFile(tmp_path / "cache" / "a.listing"), Told()
+    kept, told = ListingCacheFile(tmp_path / "cache" / "a.listing"), Told()
     kept.save(listing("a"))
     behind = Steered(listing("b"))
     behind.server_info = mcp_types.Implementation(name="n", version="1")
-    fresh = ServerProvider(behind, kept=kept, told=told)
+    fresh = ServerProvider(behind, cache_file=kept, on_change=told)
     fresh.load()
     fresh.open()
     behind.tell("started")
     await fresh.close()
     os.utime(kept.path, (0, 0))
-    old = ServerProvider(behind, kept=kept, told=told)
+    old = ServerProvider(behind, cache_file=kept, on_change=told)
     old.load()
     old.open()
     behind.tell("started")
@@ -236,11 +236,11 @@ async def test_what_is_old_is_looked_at_once_in_a_run_when_the_server_is_started
 
 
 async def test_what_has_not_changed_is_not_told_and_not_written(tmp_path: Path):
-    kept, told = KeptFile(tmp_path / "cache" / "a.listing"), Told()
+    kept, told = ListingCacheFile(tmp_path / "cache" / "a.listing"), Told()
     kept.save(listing("a"))
     os.utime(kept.path, (0, 0))
     number = kept.path.stat().st_ino
-    provider = ServerProvider(Steered(listing("a")), kept=kept, told=told)
+    provider = ServerProvider(Steered(listing("a")), cache_file=kept, on_change=told)
     provider.load()
     before = provider.codecall_tools
     await provider.refresh()
@@ -280,7 +280,7 @@ async def test_rules_are_applied_to_each_listing_anew():
     tame = mcp_types.Tool(name="clean", input_schema={"type": "object"})
     wild = tame.model_copy(update={"annotations": mcp_types.ToolAnnotations(destructive_hint=True)})
     behind = Steered(Listing(tools=(tame,)))
-    provider = ServerProvider(behind, access=Access(AccessOptions()))
+    provider = ServerProvider(behind, access=AccessRules(AccessOptions()))
     await provider.refresh()
     assert await names_of(provider) == ["clean"]
     behind.says = Listing(tools=(wild,))
@@ -337,9 +337,9 @@ async def test_a_fingerprint_holds_until_the_provider_lists_anything_else():
     server.add_provider(provider, namespace="s")
     plugin = CodeCallPlugin.init()
     plugin.install(server)
-    assert await Fingerprint.take(server, plugin) is None  # not listed yet: nothing is sure
+    assert await Fingerprint.from_server(server, plugin) is None  # not listed yet: nothing is sure
     await provider.refresh()
-    taken = await Fingerprint.take(server, plugin)
+    taken = await Fingerprint.from_server(server, plugin)
     assert taken is not None
     assert await taken.holds(server, plugin)
     await provider.refresh()
@@ -361,7 +361,7 @@ async def test_a_provider_that_lists_in_a_way_of_its_own_has_no_fingerprint():
         server.add_provider(provider, namespace="s")
         plugin = CodeCallPlugin.init()
         plugin.install(server)
-        assert await Fingerprint.take(server, plugin) is None
+        assert await Fingerprint.from_server(server, plugin) is None
 
 
 def _patched(provider: ServerProvider) -> ServerProvider:
@@ -403,8 +403,8 @@ async def test_oddities_of_one_thing_leave_the_others_and_the_next_start_as_they
         resources=(mcp_types.Resource(uri="hello world", name="r"), mcp_types.Resource(uri="data://a", name="a")),
         prompts=(mcp_types.Prompt(name="p", _meta={"fastmcp": {"tags": [1]}}),),
     )
-    kept = KeptFile(tmp_path / "cache" / "a.listing")
-    first, second = (ServerProvider(Steered(said), kept=kept) for _ in range(2))
+    kept = ListingCacheFile(tmp_path / "cache" / "a.listing")
+    first, second = (ServerProvider(Steered(said), cache_file=kept) for _ in range(2))
     await first.refresh()
     second.load()
     for provider in (first, second):
@@ -419,29 +419,29 @@ async def test_oddities_of_one_thing_leave_the_others_and_the_next_start_as_they
 async def test_what_cannot_be_shown_is_not_kept_and_stops_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    kept = KeptFile(tmp_path / "cache" / "a.listing")
+    kept = ListingCacheFile(tmp_path / "cache" / "a.listing")
     kept.save(listing("a"))
-    provider = ServerProvider(Steered(listing("b")), kept=kept)
+    provider = ServerProvider(Steered(listing("b")), cache_file=kept)
 
     def broken(_: object) -> bool:
         raise RecursionError
 
     monkeypatch.setattr("codecall.gateway.tools.components.may_be_large", broken)
     provider.load()
-    assert not provider.listed
+    assert not provider.is_listed
     assert "what is kept of it is not used" in caplog.text
     with pytest.raises(CodeCallError, match="cannot be used"):
         await provider.refresh()
     assert provider.failure is not None
     assert kept.load() == listing("a")
-    provider = ServerProvider(Steered(ValueError("no listing at all")), kept=kept)
+    provider = ServerProvider(Steered(ValueError("no listing at all")), cache_file=kept)
     with pytest.raises(CodeCallError, match="cannot be used"):
         await provider.refresh()
 
 
 async def test_a_prompt_does_not_take_the_name_of_another_servers():
     said = Listing(prompts=(mcp_types.Prompt(name="er_review"), mcp_types.Prompt(name="review")))
-    provider = ServerProvider(Steered(said), names=Names(["steered", "steered_er"]))
+    provider = ServerProvider(Steered(said), names=ReservedNames(["steered", "steered_er"]))
     await provider.refresh()
     assert [prompt.name for prompt in await provider.list_prompts()] == ["review"]
     assert await provider.get_prompt("er_review") is None
@@ -450,13 +450,13 @@ async def test_a_prompt_does_not_take_the_name_of_another_servers():
 
 def test_a_server_that_goes_on_changing_is_asked_more_and_more_seldom():
     now = 0.0
-    pace = Pauses(lambda: now)
+    pace = Backoff(lambda: now)
     pauses: list[float] = []
     for _ in range(8):
-        pace.heard()
-        pauses.append(pace.next_s(1.0))
+        pace.note_change()
+        pauses.append(pace.next_pause_s(1.0))
         now += pauses[-1] if pauses[-1] < 60 else 59
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
     now += 60
-    pace.heard()
-    assert pace.next_s(1.0) == 1
+    pace.note_change()
+    assert pace.next_pause_s(1.0) == 1

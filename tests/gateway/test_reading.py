@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from codecall.errors import OptionsError
 from codecall.gateway.config.load import (
     Configuration,
-    merge,
-    openapi_servers,
+    add_access_rules,
+    merge_configurations,
+    parse_openapi_servers,
+    parse_servers,
     read_client,
     read_config,
-    servers_from,
-    with_access,
 )
 from codecall.gateway.config.options import (
     AccessOptions,
@@ -377,16 +377,16 @@ def test_a_client_without_files_says_where_it_was_looked_for(home: Path):
 def test_merging(tmp_path: Path):
     one = read_config(put(tmp_path / "a.json", {"mcpServers": {"git": GIT}}))
     two = read_config(put(tmp_path / "b.toml", "name = 'shop'\n[servers.api]\nurl = 'https://a/mcp'"))
-    merged = merge([one, two, servers_from(["uvx mcp-server-time"])])
+    merged = merge_configurations([one, two, parse_servers(["uvx mcp-server-time"])])
     assert [*merged.options.servers] == ["git", "api", "time"]
     assert merged.options.name == "shop"
     assert merged.files == (tmp_path / "a.json", tmp_path / "b.toml")
     with pytest.raises(OptionsError, match=r"servers\.git is given twice: by .*a\.json and by the command line"):
-        merge([one, servers_from(["git=uvx other"])])
+        merge_configurations([one, parse_servers(["git=uvx other"])])
     three = read_config(put(tmp_path / "c.toml", "name = 'other'"))
     with pytest.raises(OptionsError, match=r"name is given twice: by .*b\.toml and by .*c\.toml"):
-        merge([two, three])
-    assert merge([]) == Configuration(GatewayOptions())
+        merge_configurations([two, three])
+    assert merge_configurations([]) == Configuration(GatewayOptions())
 
 
 @pytest.mark.parametrize(
@@ -420,20 +420,23 @@ def test_merging(tmp_path: Path):
     ],
 )
 def test_servers_on_the_line(word: str, name: str, server: object):
-    ((found, made),) = servers_from([word]).options.servers.items()
+    ((found, made),) = parse_servers([word]).options.servers.items()
     assert found == name
     assert server is None or made == server
 
 
 def test_files_on_the_line(tmp_path: Path):
     script = put(tmp_path / "weather" / "server.py", "")
-    assert servers_from([str(script)]).options.servers == {
+    assert parse_servers([str(script)]).options.servers == {
         "weather": StdioServer(command=sys.executable, args=(str(script),))
     }
-    assert servers_from([f"w={put(tmp_path / 'sun.js', '')}"]).options.servers["w"].command == "node"
+    assert parse_servers([f"w={put(tmp_path / 'sun.js', '')}"]).options.servers["w"].command == "node"
     spec = put(tmp_path / "pets.v1.json", {})
-    assert openapi_servers([str(spec)]).options.servers == {"pets": OpenApiServer(openapi=str(spec))}
-    assert [*openapi_servers(["https://api.shop.example/openapi.json", f"p={spec}"]).options.servers] == ["shop", "p"]
+    assert parse_openapi_servers([str(spec)]).options.servers == {"pets": OpenApiServer(openapi=str(spec))}
+    assert [*parse_openapi_servers(["https://api.shop.example/openapi.json", f"p={spec}"]).options.servers] == [
+        "shop",
+        "p",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -448,28 +451,28 @@ def test_files_on_the_line(tmp_path: Path):
 )
 def test_words_that_are_no_servers(words: list[str], message: str):
     with pytest.raises(OptionsError) as failure:
-        servers_from(words)
+        parse_servers(words)
     assert message in failure.value.message
     assert "SECRET" not in failure.value.message
     with pytest.raises(OptionsError, match="is no file"):
-        openapi_servers(["none.json"])
+        parse_openapi_servers(["none.json"])
 
 
 def test_access_rules_on_the_line():
     own = AccessOptions(allow=("git_*",), deny=("git_reset",))
     options = GatewayOptions(servers={"git": StdioServer(command="x", access=own), "fs": StdioServer(command="y")})
-    assert with_access(options) is options
-    changed = with_access(options, deny=["*_push", "git:git_tag"], read_only=["fs"], destructive=["fs:move"])
+    assert add_access_rules(options) is options
+    changed = add_access_rules(options, deny=["*_push", "git:git_tag"], read_only=["fs"], destructive=["fs:move"])
     assert changed.servers["git"].access == AccessOptions(allow=("git_*",), deny=("git_reset", "*_push", "git_tag"))
     assert changed.servers["fs"].access == AccessOptions(deny=("*_push",), read_only=True, destructive=("move",))
     assert changed.access == AccessOptions(deny=("*_push",))
-    everything = with_access(options, allow=["*:a:b"], read_only=True, destructive=True)
+    everything = add_access_rules(options, allow=["*:a:b"], read_only=True, destructive=True)
     assert everything.servers["git"].access == AccessOptions(
         allow=("a:b",), deny=("git_reset",), read_only=True, destructive=True
     )
     for rules in ({"deny": ["gti:push"]}, {"read_only": ["gti"]}):
         with pytest.raises(OptionsError, match="there is no server 'gti'; known: git, fs"):
-            with_access(options, **rules)
+            add_access_rules(options, **rules)
 
 
 def test_the_page_names_every_option():

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import HttpServer, OpenApiServer, StdioServer
-from codecall.gateway.config.variables import escaped, names_in, read_env_file, resolved, resolved_values
+from codecall.gateway.config.variables import (
+    escape_references,
+    read_env_file,
+    required_variables,
+    resolve_server,
+    resolve_values,
+)
 
 SECRET = "s3cr3t-value-of-a-token"
 ENVIRON = {"TOKEN": SECRET, "EMPTY": "", "HOST": "h.example", "CODECALL_INPUT_API_KEY": "asked"}
@@ -37,31 +43,35 @@ ENVIRON = {"TOKEN": SECRET, "EMPTY": "", "HOST": "h.example", "CODECALL_INPUT_AP
 )
 def test_what_a_text_becomes(text: str, expected: str):
     server = StdioServer(command="x", args=(text,))
-    assert resolved(server, name="a", environ=ENVIRON).args == (expected,)
+    assert resolve_server(server, name="a", environ=ENVIRON).args == (expected,)
     assert server.args == (text,)
 
 
 @given(st.text())
 def test_an_escaped_text_stays(text: str):
-    assert resolved_values({"a": escaped(text)}, where="x", environ={})["a"] == text
+    assert resolve_values({"a": escape_references(text)}, where="x", environ={})["a"] == text
 
 
 def test_every_field_of_every_kind():
     program = StdioServer(
         command="~/bin/${HOST}", args=("--key=${OWN}",), env={"OWN": "${TOKEN}", "HOST": "own"}, cwd="~"
     )
-    made = resolved(program, name="a", environ=ENVIRON)
+    made = resolve_server(program, name="a", environ=ENVIRON)
     assert made.command == f"{Path.home()}/bin/own"
     assert made.args == (f"--key={SECRET}",)
     assert made.env == {"OWN": SECRET, "HOST": "own"}
     assert made.cwd == str(Path.home())
     http = HttpServer(url="https://${HOST}/mcp", headers={"A": "${TOKEN}"}, auth="${TOKEN}")
-    assert resolved(http, name="a", environ=ENVIRON) == HttpServer(
+    assert resolve_server(http, name="a", environ=ENVIRON) == HttpServer(
         url="https://h.example/mcp", headers={"A": SECRET}, auth=SECRET
     )
     rest = OpenApiServer(openapi="~/${HOST}.json", base_url="https://${HOST}", headers={"A": "${TOKEN}"})
-    assert resolved(rest, name="a", environ=ENVIRON).openapi == f"{Path.home()}/h.example.json"
-    for each in (made, resolved(http, name="a", environ=ENVIRON), resolved(rest, name="a", environ=ENVIRON)):
+    assert resolve_server(rest, name="a", environ=ENVIRON).openapi == f"{Path.home()}/h.example.json"
+    for each in (
+        made,
+        resolve_server(http, name="a", environ=ENVIRON),
+        resolve_server(rest, name="a", environ=ENVIRON),
+    ):
         assert SECRET not in repr(each)
         assert SECRET not in str(each)
 
@@ -69,18 +79,18 @@ def test_every_field_of_every_kind():
 def test_everything_missing_is_named_at_once():
     server = StdioServer(command="x", args=("${TOKEN}${A}", "${input:my-key}"), env={"B": "${env:B}"})
     with pytest.raises(OptionsError) as failure:
-        resolved(server, name="git", environ=ENVIRON)
+        resolve_server(server, name="git", environ=ENVIRON)
     assert failure.value.message == (
         "servers.git.env.B: environment variable B is not set; servers.git.args[0]: environment variable A is not set; "
         "servers.git.args[1]: the input my-key is asked for: environment variable CODECALL_INPUT_MY_KEY is not set"
     )
     assert failure.value.hint == "Set B, A, CODECALL_INPUT_MY_KEY in the environment codecall is started in."
-    assert names_in(server) == ("TOKEN", "A", "CODECALL_INPUT_MY_KEY", "B")
+    assert required_variables(server) == ("TOKEN", "A", "CODECALL_INPUT_MY_KEY", "B")
 
 
 def test_what_no_reference_can_mean_is_refused():
     with pytest.raises(OptionsError, match=r"servers\.a\.args\[0\]: \$\{command:pick\} means nothing here"):
-        resolved(StdioServer(command="x", args=("${command:pick}",)), name="a", environ=ENVIRON)
+        resolve_server(StdioServer(command="x", args=("${command:pick}",)), name="a", environ=ENVIRON)
 
 
 @pytest.mark.parametrize(
@@ -94,20 +104,20 @@ def test_what_no_reference_can_mean_is_refused():
 )
 def test_values_that_cannot_be_used_are_not_shown(server: HttpServer, message: str):
     with pytest.raises(OptionsError) as failure:
-        resolved(server, name="a", environ={**ENVIRON, "LINES": f"{SECRET}\n"})
+        resolve_server(server, name="a", environ={**ENVIRON, "LINES": f"{SECRET}\n"})
     assert message in failure.value.message
     assert SECRET not in repr(failure.value)
 
 
 def test_nested_options():
     given = {"provider": "jwt", "keys": ["${TOKEN}", 3, None], "more": {"on": True, "at": "${HOST}"}}
-    assert resolved_values(given, where="serve.auth", environ=ENVIRON) == {
+    assert resolve_values(given, where="serve.auth", environ=ENVIRON) == {
         "provider": "jwt",
         "keys": [SECRET, 3, None],
         "more": {"on": True, "at": "h.example"},
     }
     with pytest.raises(OptionsError, match=r"serve\.auth\.keys\[0\]: environment variable TOKEN is not set"):
-        resolved_values(given, where="serve.auth", environ={"HOST": "h"})
+        resolve_values(given, where="serve.auth", environ={"HOST": "h"})
 
 
 ENV_FILE = f"""\
@@ -139,7 +149,7 @@ def test_env_files(tmp_path: Path):
     }
     assert read_env_file(file, where="x") == expected
     server = StdioServer(command="x", args=("${A}",), env={"A": "own", "H": "${TOKEN}"}, env_file=str(file))
-    made = resolved(server, name="a", environ={})
+    made = resolve_server(server, name="a", environ={})
     assert made.env == {**expected, "A": "own", "H": SECRET}
     assert made.args == ("own",)
     assert made.env_file is None
@@ -150,13 +160,13 @@ def test_an_env_file_with_something_else_in_it(tmp_path: Path, text: str):
     file = tmp_path / ".env"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(OptionsError, match=r"servers\.a\.env_file: .*\.env, line 2 is not NAME=value") as failure:
-        resolved(StdioServer(command="x", env_file=str(file)), name="a", environ={})
+        resolve_server(StdioServer(command="x", env_file=str(file)), name="a", environ={})
     assert SECRET not in repr(failure.value)
 
 
 def test_an_env_file_that_cannot_be_read(tmp_path: Path):
     with pytest.raises(OptionsError, match=r"servers\.a\.env_file: .* cannot be read: No such file"):
-        resolved(StdioServer(command="x", env_file=str(tmp_path / "none")), name="a", environ={})
+        resolve_server(StdioServer(command="x", env_file=str(tmp_path / "none")), name="a", environ={})
     (tmp_path / "latin").write_bytes(b"A=\xe4")
     with pytest.raises(OptionsError, match="is not UTF-8"):
         read_env_file(tmp_path / "latin", where="x")

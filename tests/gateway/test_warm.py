@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from codecall.gateway.config.mcp_clients import CLIENTS, Machine, places
+from codecall.gateway.config.mcp_clients import CLIENTS, Machine, client_files
 from codecall.gateway.warm_start.record import IRREGULAR, MAX_ANSWERS, PLACES, Seen, folder, keep, place, recall
 
 WORDS = ["--config", "mcp.json"]
@@ -19,7 +19,7 @@ ANSWERS = {"question": '{"tools":[]}'}
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A record of one configuration, one catalogue, one package and one variable."""
+    """A record of one configuration, one catalog, one package and one variable."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CODECALL_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("TEAM", "blue")
@@ -64,7 +64,7 @@ def _other_text(name: str) -> Callable[[Path, Path], object]:
         lambda folder, record: (record.rename(folder / "elsewhere"), record.symlink_to(folder / "elsewhere")),
     ],
     ids=[
-        *("configuration", "catalogue", "one appeared", "package", "gone", "cut off", "other JSON", "format"),
+        *("configuration", "catalog", "one appeared", "package", "gone", "cut off", "other JSON", "format"),
         *("writable by others", "folder writable by others", "link"),
     ],
 )
@@ -155,6 +155,6 @@ def test_all_variables_that_say_where_clients_keep_files_are_part_of_a_start(tmp
     asked = Asked()
     for platform in ("linux", "darwin", "win32"):
         for client in CLIENTS:
-            places(client, folder=tmp_path, machine=Machine(platform, tmp_path, asked))
+            client_files(client, folder=tmp_path, machine=Machine(platform, tmp_path, asked))
     assert "CLAUDE_CONFIG_DIR" in asked.names
     assert asked.names <= {*PLACES}

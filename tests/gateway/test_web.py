@@ -29,7 +29,7 @@ from codecall.errors import ServerUnavailableError
 from codecall.gateway.config.options import HttpServer
 from codecall.gateway.upstream import http as web
 from codecall.gateway.upstream import server as backends
-from codecall.gateway.upstream.http import oauth
+from codecall.gateway.upstream.http import create_oauth
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.running import Wire, call, front, serving, text_of, until
 
@@ -226,7 +226,7 @@ async def test_a_server_of_either_era_may_ask_through_the_gateway(mode: str) -> 
 
 def test_tokens_are_kept_for_nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
-    oauth("https://far.example/mcp")
+    create_oauth("https://far.example/mcp")
     assert (tmp_path / "oauth-tokens").stat().st_mode & 0o777 == 0o700
 
 

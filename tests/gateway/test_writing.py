@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.errors import OptionsError
-from codecall.gateway.config.codecall_toml import written
+from codecall.gateway.config.codecall_toml import write_toml
 from codecall.gateway.config.load import read_config
-from codecall.gateway.config.names import label
+from codecall.gateway.config.names import describe_server
 from codecall.gateway.config.options import (
     AccessOptions,
     ExposeOptions,
@@ -23,7 +23,7 @@ from codecall.gateway.config.options import (
     ServeOptions,
     StdioServer,
 )
-from codecall.gateway.config.secrets import credentials_of
+from codecall.gateway.config.secrets import find_credentials
 
 TOKEN = "ghp_Zx81kQpLmN42vTrW90aBcDeFgHiJkLmNoPqR"
 
@@ -77,7 +77,7 @@ OPTIONS = st.builds(
 @settings(max_examples=80, deadline=None)
 @given(OPTIONS)
 def test_what_is_written_reads_back(options: GatewayOptions):
-    text, notes = written(options)
+    text, notes = write_toml(options)
     assert notes == ()
     with TemporaryDirectory() as folder:
         file = Path(folder, "codecall.toml")
@@ -86,14 +86,14 @@ def test_what_is_written_reads_back(options: GatewayOptions):
 
 
 def test_only_what_differs_is_written():
-    text, notes = written(GatewayOptions(servers={"git": StdioServer(command="uvx", args=("mcp-server-git",))}))
+    text, notes = write_toml(GatewayOptions(servers={"git": StdioServer(command="uvx", args=("mcp-server-git",))}))
     assert tomllib.loads(text) == {"servers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}
     assert notes == ()
-    assert tomllib.loads(written(GatewayOptions()).text) == {}
+    assert tomllib.loads(write_toml(GatewayOptions()).text) == {}
     with pytest.raises(
         OptionsError, match=r"codecall\.audit\.sink: a value of type NoneType cannot be written as TOML"
     ):
-        written(GatewayOptions(codecall={"audit": {"sink": None}}))
+        write_toml(GatewayOptions(codecall={"audit": {"sink": None}}))
 
 
 def test_secrets_become_references():
@@ -118,7 +118,7 @@ def test_secrets_become_references():
         },
         serve=ServeOptions(auth={"provider": "github", "client_secret": TOKEN, "scopes": ["a"]}),
     )
-    text, notes = written(options)
+    text, notes = write_toml(options)
     assert TOKEN not in text
     assert TOKEN not in "".join(notes)
     assert "hunter2hunter" not in text
@@ -160,7 +160,7 @@ def test_settings_with_names_of_secrets_become_references_whatever_the_shell_hol
     )
     docker = StdioServer(command="docker", args=args, env=secret | plain)
     web = HttpServer(url="https://h.example/mcp?key=hunter2", headers={"X-Key": "hunter2"})
-    data = tomllib.loads(written(GatewayOptions(servers={"s": docker, "web": web})).text)["servers"]
+    data = tomllib.loads(write_toml(GatewayOptions(servers={"s": docker, "web": web})).text)["servers"]
     assert data["s"]["env"] == {name: f"${{{name.upper()}}}" for name in secret} | plain
     assert data["s"]["args"] == [
         *("run", "-e", "X_KEY=${S_X_KEY}", "--env=DB_PW=${S_DB_PW}", "-eY_KEY=${S_Y_KEY}", "-p", "8080:80", "img"),
@@ -177,7 +177,7 @@ def test_what_a_program_was_given_is_not_read_in_what_it_writes():
         "M": "a\nline2",
     }
     server = StdioServer(command="x", args=("--key", "secret", "--region", "west"), env=env)
-    assert credentials_of(server) == {
+    assert find_credentials(server) == {
         *env.values(),
         "a%20pass",
         "a pass",
@@ -216,4 +216,4 @@ def test_what_a_program_was_given_is_not_read_in_what_it_writes():
     ],
 )
 def test_labels_show_no_secret(server: StdioServer | HttpServer | OpenApiServer, shown: str):
-    assert label(server) == shown
+    assert describe_server(server) == shown

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall import CodeCallPlugin
-from codecall.calls.conversion import exceeds
-from codecall.meta_tools.base import Arguments, read_arguments
+from codecall.calls.conversion import exceeds_chars
+from codecall.meta_tools.base import Arguments, parse_arguments
 from codecall.meta_tools.describe import DescribeArguments
 from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS, ExecuteArguments
 from codecall.meta_tools.invoke import InvokeArguments
@@ -51,7 +51,7 @@ def test_the_model_takes_exactly_what_the_schema_takes(verb: str, data: st.DataO
         return
     expected = jsonschema.Draft202012Validator(schema).is_valid(arguments)
     try:
-        read_arguments(MODELS[verb], verb, arguments)
+        parse_arguments(MODELS[verb], verb, arguments)
         taken = True
     except ValidationError:
         taken = False
@@ -63,7 +63,7 @@ def test_null_stands_for_left_out(verb: str) -> None:
     required: dict[str, Any] = {"query": "x", "toolNames": ["x"], "tool": "x", "input": {}, "script": "x"}
     schema = SCHEMAS[verb]
     arguments = {name: required.get(name) for name in schema["properties"]}
-    read_arguments(MODELS[verb], verb, arguments)
+    parse_arguments(MODELS[verb], verb, arguments)
 
 
 @pytest.mark.parametrize("verb", MODELS)
@@ -169,4 +169,4 @@ async def test_globs_are_limited_together_and_exact_names_are_not(shop: Any) -> 
 )
 def test_no_json_is_less_than_a_fifth_of_its_estimate(value: object) -> None:
     """What `_check_context` refuses by the estimate alone is too long indeed."""
-    assert not exceeds(value, 5 * len(msgspec.json.encode(value)) + 8)
+    assert not exceeds_chars(value, 5 * len(msgspec.json.encode(value)) + 8)

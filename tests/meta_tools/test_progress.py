@@ -28,7 +28,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import CallToolResult, LoggingLevel
 
 from codecall import CodeCallPlugin
-from codecall.server.progress import INTERVAL_S, Listener, Progress, Rising, listener_of
+from codecall.server.progress import INTERVAL_S, ClientChannel, ProgressNotifier, RisingProgress, channel_from_context
 from tests.loaded_python import LoadedPython
 from tests.redis_server import RedisServer
 
@@ -118,7 +118,7 @@ class Stairs:
 
     async def heard_by(self, ctx: Context) -> list[bool]:
         """Who would be told."""
-        listener = listener_of(ctx)
+        listener = channel_from_context(ctx)
         return [listener.progress, listener.lines] if listener else []
 
     @asynccontextmanager
@@ -338,14 +338,14 @@ async def test_many_calls() -> None:
 
 @given(st.lists(st.integers(0, 2), max_size=200))
 def test_progress_rises_whatever_is_done(steps: list[int]) -> None:
-    rising, counts = Rising(), list(accumulate(steps))
+    rising, counts = RisingProgress(), list(accumulate(steps))
     told = [rising.next(done) for done in counts]
     assert [int(number) for number in told] == counts
     assert all(before < after for before, after in pairwise(told))
 
 
 def test_progress_rises_for_as_long_as_a_script_can_run() -> None:
-    rising = Rising()
+    rising = RisingProgress()
     told = [rising.next(1_000) for _ in range(36_000)]
     assert all(before < after < 1_001 for before, after in pairwise(told))
 
@@ -441,11 +441,11 @@ class Deaf(Context):
 
 
 async def test_what_cannot_be_sent_ends_the_sending(caplog: pytest.LogCaptureFixture) -> None:
-    listener = Listener(Deaf(FastMCP("deaf")), None, progress=True, lines=True)
-    async with Progress(listener, 0.1, "run_1") as progress:
-        progress.said(["one"])
+    listener = ClientChannel(Deaf(FastMCP("deaf")), None, progress=True, lines=True)
+    async with ProgressNotifier(listener, 0.1, "run_1") as progress:
+        progress.on_console(["one"])
         await Deaf.tried.wait()
-        progress.said(["two"])
+        progress.on_console(["two"])
     assert senders() == []
     (said,) = [record.getMessage() for record in caplog.records if record.name == "codecall"]
     assert said.startswith("telling a client of its script failed with ConnectionError\n")

@@ -202,7 +202,7 @@ async def test_one_that_is_very_long_is_given_in_pages_only(monkeypatch: pytest.
         assert len(await text(client, f"{told['uri']}/pages/2")) == 1
 
 
-async def test_no_catalogue_shows_it_and_no_script_reads_it_by_its_uri() -> None:
+async def test_no_catalog_shows_it_and_no_script_reads_it_by_its_uri() -> None:
     async with Client(shop()) as client:
         told = await large(client)
         found = await client.call_tool(

@@ -12,32 +12,32 @@ import pytest
 
 from codecall.errors import InvalidInputError, ToolCallError
 from codecall.jsonio import incremental as results_parts
-from codecall.jsonio.incremental import MAX_MEMBERS, Items, Parts, find_parts
-from codecall.results.query import Part, example, json_of, read_part
-from codecall.results.store import Head
+from codecall.jsonio.incremental import MAX_MEMBERS, ArrayIndex, JsonIndex, index_json
+from codecall.results.query import PartRequest, parse_part, read_part_json, usage_example
+from codecall.results.store import ResultMeta
 
 
-def parts_of(text: str) -> Parts:
+def parts_of(text: str) -> JsonIndex:
     """The parts, found without a pause; how many there were does not matter here."""
-    looking = find_parts(text)
+    looking = index_json(text)
     while True:
         try:
             next(looking)
         except StopIteration as end:
-            return msgspec.json.decode(msgspec.json.encode(end.value), type=Parts)  # as a store gives it back
+            return msgspec.json.decode(msgspec.json.encode(end.value), type=JsonIndex)  # as a store gives it back
 
 
-def head_of(text: str) -> Head:
-    return Head(len(text.encode()), len(text), parts_of(text))
+def head_of(text: str) -> ResultMeta:
+    return ResultMeta(len(text.encode()), len(text), parts_of(text))
 
 
-async def read(head: Head, text: str, part: Mapping[str, object], max_bytes: int = 10**9) -> Any:
+async def read(head: ResultMeta, text: str, part: Mapping[str, object], max_bytes: int = 10**9) -> Any:
     """What a script gets of `text`; never more of it is read than that and a little."""
 
     async def give(start: int, end: int) -> str:
         return text[start:end]
 
-    return json.loads(await json_of(Part("res", read_part("res", part)), head, give, max_bytes))
+    return json.loads(await read_part_json(PartRequest("res", parse_part("res", part)), head, give, max_bytes))
 
 
 def anything(chance: random.Random, depth: int) -> Any:
@@ -88,20 +88,20 @@ async def test_large_items_and_deep_ones() -> None:
 
 def test_looking_is_done_in_pieces() -> None:
     rows = json.dumps([{"id": number, "name": "x" * 50} for number in range(20_000)])
-    assert len(list(find_parts(rows))) >= len(rows) / (2 * results_parts.STRIDE)
-    assert len(list(find_parts(f'["{"x" * 10**6}"]'))) >= 10
-    assert len(list(find_parts(f'{{"a": {{"b": [[[[[[{"[]," * 10**5}1]]]]]]}}}}'))) >= 10
+    assert len(list(index_json(rows))) >= len(rows) / (2 * results_parts.STRIDE)
+    assert len(list(index_json(f'["{"x" * 10**6}"]'))) >= 10
+    assert len(list(index_json(f'{{"a": {{"b": [[[[[[{"[]," * 10**5}1]]]]]]}}}}'))) >= 10
 
 
 def test_what_would_take_too_long_has_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results_parts, "_MAX_STEPS", 1_000)
-    assert parts_of(f"[{','.join(['[[[[[[]]]]]]'] * 500)}]") == Parts()
+    assert parts_of(f"[{','.join(['[[[[[[]]]]]]'] * 500)}]") == JsonIndex()
     assert parts_of(f"[{','.join(['[]'] * 2_000)}]").items is not None
 
 
 @pytest.mark.parametrize("text", ['"text"', "1", "null", "true"])
 def test_what_has_no_parts(text: str) -> None:
-    assert parts_of(text) == Parts()
+    assert parts_of(text) == JsonIndex()
 
 
 def test_only_the_first_members_are_found() -> None:
@@ -133,13 +133,15 @@ async def test_what_is_too_large_for_a_script() -> None:
 
 def test_examples_name_round_numbers() -> None:
     text = json.dumps([{"id": number, "name": "x" * 500} for number in range(3_210)])
-    assert "{from: 0, count: 900}) gives the first 900 of 3210 items" in example("res", head_of(text)).replace("`", "")
-    assert "{page: 1} to {page: 1}" in example("res", head_of('"text"'))
-    assert "{page: 1} to {page: 1}" in example("res", head_of('{"a": {"b": 1}}'))
+    assert "{from: 0, count: 900}) gives the first 900 of 3210 items" in usage_example("res", head_of(text)).replace(
+        "`", ""
+    )
+    assert "{page: 1} to {page: 1}" in usage_example("res", head_of('"text"'))
+    assert "{page: 1} to {page: 1}" in usage_example("res", head_of('{"a": {"b": 1}}'))
 
 
 def test_spans_are_bounded() -> None:
-    items = Items(100, ((0, 1), (50, 10**7)), 2 * 10**7)
+    items = ArrayIndex(100, ((0, 1), (50, 10**7)), 2 * 10**7)
     known, start, stop = items.span(49)
     assert (known, start) == (0, 1)
     assert stop - start <= 200_000
@@ -149,4 +151,4 @@ def test_spans_are_bounded() -> None:
 @pytest.mark.parametrize("part", [{"page": True}, {"at": 1}, {"count": [1]}, {"x": 1}, {"at": None, "count": -1}])
 def test_parts_are_checked(part: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
-        read_part("res", part)
+        parse_part("res", part)

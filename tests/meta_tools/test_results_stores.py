@@ -25,8 +25,8 @@ from codecall.options import KeyValueStore, ResultsOptions
 from codecall.quota import RESULT_OVERHEAD as OVERHEAD
 from codecall.quota import Room
 from codecall.results import store as results_store
-from codecall.results.service import Results, Vault, handle_of
-from codecall.results.store import COLLECTION, PAGE_CHARS, MemoryResults, pages_of
+from codecall.results.service import CallerResults, ResultService, parse_handle
+from codecall.results.store import COLLECTION, PAGE_CHARS, MemoryResults, page_count
 from tests.redis_server import RedisServer
 
 ROWS = [{"id": number, "name": f"Zoë {number} 😀"} for number in range(5_000)]
@@ -34,11 +34,11 @@ TEXT = json.dumps(ROWS, ensure_ascii=False)
 SIZE = len(TEXT.encode())
 
 
-def vault(store: KeyValueStore | None, owner: str = "ann", **options: Any) -> Vault:
-    return Vault(Results(ResultsOptions(store=store, **options)), owner, 10**7)
+def vault(store: KeyValueStore | None, owner: str = "ann", **options: Any) -> CallerResults:
+    return CallerResults(ResultService(ResultsOptions(store=store, **options)), owner, 10**7)
 
 
-async def kept(own: Vault) -> LargeResult:
+async def kept(own: CallerResults) -> LargeResult:
     return await own.keep(TEXT, SIZE)
 
 
@@ -338,17 +338,17 @@ def test_a_few_callers_cannot_fill_it() -> None:
     room.take("ann", 8 * mib, 10)
     # One result of the greatest size fits.
     alone = Room(options.max_total_bytes, options.max_caller_bytes)
-    alone.take("ann", options.max_bytes + (pages_of(options.max_bytes) + 1) * OVERHEAD, 10)
+    alone.take("ann", options.max_bytes + (page_count(options.max_bytes) + 1) * OVERHEAD, 10)
 
 
 async def test_sixty_callers_at_once() -> None:
-    results = Results(ResultsOptions())
+    results = ResultService(ResultsOptions())
 
     async def one(number: int) -> None:
-        own = Vault(results, f"caller {number}", 10**7)
+        own = CallerResults(results, f"caller {number}", 10**7)
         text = json.dumps([f"{number} of {item}" for item in range(2_000)])
         handles = [(await own.keep(text, len(text))).handle for _ in range(3)]
-        stranger = Vault(results, f"caller {number + 1}", 10**7)
+        stranger = CallerResults(results, f"caller {number + 1}", 10**7)
         for handle in handles:
             assert json.loads(await own.fetch(handle, {"from": 1_999})) == [f"{number} of 1999"]
             with pytest.raises(ResultNotFoundError):
@@ -373,4 +373,4 @@ async def test_sixty_callers_at_once() -> None:
     ],
 )
 def test_handles(text: str, known: bool) -> None:
-    assert (handle_of(text) is not None) is known
+    assert (parse_handle(text) is not None) is known

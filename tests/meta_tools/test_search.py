@@ -12,13 +12,13 @@ import pytest
 from fastmcp import FastMCP
 
 from codecall import tool_metadata
-from codecall.catalog.search.index import Library
-from codecall.meta_tools.search import BRIEF_CHARACTERS, OUTPUT, brief
-from codecall.meta_tools.search_results import MAX_REPEATED
+from codecall.catalog.search.index import SearchIndex
+from codecall.meta_tools.search import BRIEF_CHARS, OUTPUT_SCHEMA, brief_description
+from codecall.meta_tools.search_results import MAX_ECHO_CHARS
 
 
 def names(answer: dict[str, Any]) -> list[str]:
-    jsonschema.validate(answer, OUTPUT)
+    jsonschema.validate(answer, OUTPUT_SCHEMA)
     return [tool["name"] for tool in answer["tools"]]
 
 
@@ -165,7 +165,7 @@ async def test_long_queries_are_repeated_by_their_beginning(shop: Any) -> None:
     answer = await shop.ask("codecall:search", query=[long, "give money back"])
     (repeated,) = answer["tools"][0]["matchedQueries"]
     assert long.startswith(repeated.removesuffix("…"))
-    assert len(repeated) == MAX_REPEATED
+    assert len(repeated) == MAX_ECHO_CHARS
 
 
 async def test_each_query_gets_a_place(shop: Any, make_shop: Any) -> None:
@@ -260,15 +260,15 @@ async def test_details(shop: Any) -> None:
 
 
 def test_brief_descriptions_are_the_first_paragraph_on_one_line() -> None:
-    assert brief("  One\n  two.\n\nThree.") == "One two."
-    assert brief("") == ""
+    assert brief_description("  One\n  two.\n\nThree.") == "One two."
+    assert brief_description("") == ""
 
 
 def test_brief_descriptions_end_at_a_word_with_a_mark() -> None:
-    short = brief("word " * 100)
-    assert len(short) <= BRIEF_CHARACTERS
+    short = brief_description("word " * 100)
+    assert len(short) <= BRIEF_CHARS
     assert short.endswith("word…")
-    assert brief("x" * 500) == "x" * (BRIEF_CHARACTERS - 1) + "…"
+    assert brief_description("x" * 500) == "x" * (BRIEF_CHARS - 1) + "…"
 
 
 async def test_the_index_follows_tools_added_and_removed(shop: Any) -> None:
@@ -282,7 +282,7 @@ async def test_the_index_follows_tools_added_and_removed(shop: Any) -> None:
 async def test_while_the_index_is_being_built_the_answer_says_so(
     make_shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codecall.meta_tools.runtime.Library", partial(Library, patience=0))
+    monkeypatch.setattr("codecall.meta_tools.runtime.Library", partial(SearchIndex, wait_s=0))
     shop = make_shop()
     for number in range(1_000):
         shop.server.tool(lambda: 1, name=f"sensor_{number}", description=f"Read the value of sensor {number}")
@@ -301,7 +301,7 @@ async def test_meta_tools_are_not_found(shop: Any) -> None:
     assert not any("codecall" in name for name in names(answer))
 
 
-async def test_what_grows_with_the_catalogue_stays_off_the_event_loop(shop: Any) -> None:
+async def test_what_grows_with_the_catalog_stays_off_the_event_loop(shop: Any) -> None:
     for n in range(300):
         shop.server.tool(lambda: 1, name=f"get_user_{n}")
     ran: set[str] = set()

@@ -14,19 +14,19 @@ from anyio import fail_after, to_thread
 from codecall.catalog.entries import CatalogEntry
 from codecall.meta_tools.search_results import (
     DEAD_END,
+    MAX_ECHO_CHARS,
     MAX_NAMED,
-    MAX_REPEATED,
     OVERVIEW,
-    Room,
+    OverviewSize,
+    app_sizes,
     describe_apps,
-    progress,
-    sizes,
-    spread,
-    unknown_words,
+    index_progress_warnings,
+    interleave_apps,
+    unknown_name_warnings,
 )
 
 
-def catalogue(*per_app: int) -> list[CatalogEntry]:
+def catalog(*per_app: int) -> list[CatalogEntry]:
     return [
         CatalogEntry(
             f"server-number-{app}_some_tool_{n}", f"server-number-{app}", "", {}, tags=frozenset({f"tag{app}"})
@@ -44,7 +44,7 @@ def central(entries: Sequence[CatalogEntry]) -> dict[str, list[CatalogEntry]]:
 
 
 def test_apps_are_ordered_by_size_then_id() -> None:
-    assert [(app.app_id[-1], app.total) for app in sizes(catalogue(1, 3, 1, 2))] == [
+    assert [(app.app_id[-1], app.total) for app in app_sizes(catalog(1, 3, 1, 2))] == [
         ("1", 3),
         ("3", 2),
         ("0", 1),
@@ -53,8 +53,8 @@ def test_apps_are_ordered_by_size_then_id() -> None:
 
 
 def test_other_kinds_are_counted_beside_the_tools() -> None:
-    entries = [*catalogue(1), CatalogEntry("shop://x", "server-number-0", "", {}, kind="resource")]
-    body, _ = describe_apps(sizes(entries), central(entries), OVERVIEW)
+    entries = [*catalog(1), CatalogEntry("shop://x", "server-number-0", "", {}, kind="resource")]
+    body, _ = describe_apps(app_sizes(entries), central(entries), OVERVIEW)
     assert body["apps"][0] == {
         "appId": "server-number-0",
         "tools": 1,
@@ -65,44 +65,44 @@ def test_other_kinds_are_counted_beside_the_tools() -> None:
 
 @pytest.mark.parametrize(("room", "most"), [(OVERVIEW, 5_000), (DEAD_END, 2_000)])
 @pytest.mark.parametrize("apps", [1, 10, 500])
-def test_the_apps_of_an_answer_stay_short(room: Room, most: int, apps: int) -> None:
-    entries = catalogue(*[20] * apps)
-    body, warnings = describe_apps(sizes(entries), central(entries), room)
+def test_the_apps_of_an_answer_stay_short(room: OverviewSize, most: int, apps: int) -> None:
+    entries = catalog(*[20] * apps)
+    body, warnings = describe_apps(app_sizes(entries), central(entries), room)
     assert len(json.dumps(body)) + len(json.dumps(warnings)) <= most
     if apps > room.apps:
         assert warnings[0].startswith(f"{room.apps} of {apps} apps are described")
-        assert len(body.get("moreApps", [])) == min(room.more, apps - room.apps)
+        assert len(body.get("moreApps", [])) == min(room.more_apps, apps - room.apps)
     else:
         assert not warnings
 
 
 def test_places_are_spread_over_the_apps() -> None:
-    entries = catalogue(3, 1, 2)
-    shown = [entry.name[14:] for entry in spread(sizes(entries), central(entries), 5)]
+    entries = catalog(3, 1, 2)
+    shown = [entry.name[14:] for entry in interleave_apps(app_sizes(entries), central(entries), 5)]
     assert shown == ["0_some_tool_0", "2_some_tool_0", "1_some_tool_0", "0_some_tool_1", "2_some_tool_1"]
-    assert len(spread(sizes(entries), central(entries), 50)) == 6
+    assert len(interleave_apps(app_sizes(entries), central(entries), 50)) == 6
 
 
 def test_tags_are_listed_when_none_is_near() -> None:
-    entries = catalogue(*range(15, 0, -1))
-    (warning,) = unknown_words(entries, [], [], ["zzz"])
+    entries = catalog(*range(15, 0, -1))
+    (warning,) = unknown_name_warnings(entries, [], [], ["zzz"])
     assert warning.startswith("filter.tags: no tool is tagged 'zzz'; there are: 'tag0', 'tag1', 'tag2'")
     assert warning.count("'") == 2 * (MAX_NAMED + 1)
     assert warning.endswith(", …")
 
 
 def test_long_words_are_cut() -> None:
-    (warning,) = unknown_words(catalogue(1), ["x" * 5_000], [], [])
-    assert len(warning) < 50 + MAX_REPEATED
+    (warning,) = unknown_name_warnings(catalog(1), ["x" * 5_000], [], [])
+    assert len(warning) < 50 + MAX_ECHO_CHARS
 
 
 def test_an_index_that_is_not_ready_says_so() -> None:
-    assert progress(100, 100, 100) == []
-    (building,) = progress(1_200, 1_200, 10_000)
+    assert index_progress_warnings(100, 100, 100) == []
+    (building,) = index_progress_warnings(1_200, 1_200, 10_000)
     assert "1,200 of 10,000 could be searched" in building
-    (words,) = progress(100, 40, 100)
+    (words,) = index_progress_warnings(100, 40, 100)
     assert "60 of 100" in words
-    assert len(progress(50, 40, 100)) == 2
+    assert len(index_progress_warnings(50, 40, 100)) == 2
 
 
 @pytest.mark.parametrize("query", ["", "get user", "zzqvxk wqqzzk"])

@@ -37,7 +37,7 @@ PLACES = st.integers(1, 12)
 
 
 def names(selection: Selection) -> list[str]:
-    return [item.entry.name for item in selection.found]
+    return [item.entry.name for item in selection.matches]
 
 
 def fitting(hits: list[Hit], criteria: Criteria) -> list[Hit]:
@@ -45,7 +45,7 @@ def fitting(hits: list[Hit], criteria: Criteria) -> list[Hit]:
     return [
         hit
         for hit in hits
-        if hit.score >= criteria.least
+        if hit.score >= criteria.min_score
         and hit.entry.name not in criteria.excluded
         and (criteria.apps is None or hit.entry.app_id in criteria.apps)
         and (criteria.tags is None or criteria.tags & hit.entry.tags)
@@ -62,29 +62,29 @@ def test_queries_take_turns() -> None:
 
 def test_an_entry_that_fits_several_queries_takes_one_place_and_its_best_score() -> None:
     searched: Searched = [("a", by_score({1: 0.5, 2: 0.4})), ("b", by_score({1: 0.8, 3: 0.3}))]
-    first, *others = select(searched, Criteria(), 3, default=False).found
+    first, *others = select(searched, Criteria(), 3, default=False).matches
     assert (first.entry.name, first.score, first.queries) == ("t01", 0.8, ["a", "b"])
     assert [(item.entry.name, item.queries) for item in others] == [("t02", ["a"]), ("t03", ["b"])]
 
 
 def test_the_usual_number_of_places_grows_with_the_queries_that_have_hits() -> None:
     searched: Searched = [*((f"q{n}", by_score({n: 0.5})) for n in range(4)), ("none", [])]
-    assert len(select(searched, Criteria(), 2, default=True).found) == 4
+    assert len(select(searched, Criteria(), 2, default=True).matches) == 4
     few = select(searched, Criteria(), 2, default=False)
-    assert (names(few), few.crowded) == (["t00", "t01"], ["q2", "q3"])
+    assert (names(few), few.without_place) == (["t00", "t01"], ["q2", "q3"])
 
 
 def test_what_came_near_is_kept() -> None:
     hits = by_score({0: 0.9, 3: 0.8, 1: 0.4, 4: 0.3, 7: 0.2, 10: 0.1})
-    criteria = Criteria(apps=frozenset({"app1"}), excluded=frozenset({"t03"}), least=0.5)
-    (missed,) = select([("q", hits)], criteria, 5, default=False).missed
-    assert [hit.entry.name for hit in missed.below] == ["t01", "t04", "t07"]
-    assert [hit.entry.name for hit in missed.outside] == ["t00"]
+    criteria = Criteria(apps=frozenset({"app1"}), excluded=frozenset({"t03"}), min_score=0.5)
+    (missed,) = select([("q", hits)], criteria, 5, default=False).unmatched
+    assert [hit.entry.name for hit in missed.below_score] == ["t01", "t04", "t07"]
+    assert [hit.entry.name for hit in missed.outside_filter] == ["t00"]
 
 
 def test_a_tool_and_a_resource_may_share_a_name() -> None:
     both = [Hit(CatalogEntry("x", "a", "", {}, kind=kind), 0.5) for kind in ("resource", "tool")]  # type: ignore[arg-type]
-    found = select([("q", both)], Criteria(), 5, default=False).found
+    found = select([("q", both)], Criteria(), 5, default=False).matches
     assert [(item.entry.name, item.entry.kind) for item in found] == [("x", "resource"), ("x", "tool")]
 
 
@@ -96,8 +96,8 @@ def test_what_is_shown_may_be_shown_and_is_in_order(
     allowed = {query: {hit.entry.name: hit.score for hit in fitting(hits, criteria)} for query, hits in searched}
     shown = names(selection)
     assert len(shown) == len(set(shown))
-    assert shown == [item.entry.name for item in sorted(selection.found, key=lambda f: (-f.score, f.entry.name))]
-    for item in selection.found:
+    assert shown == [item.entry.name for item in sorted(selection.matches, key=lambda f: (-f.score, f.entry.name))]
+    for item in selection.matches:
         fits = {query: scores[item.entry.name] for query, scores in allowed.items() if item.entry.name in scores}
         assert item.score == max(fits.values())
         if len(searched) > 1:
@@ -110,17 +110,19 @@ def test_what_is_shown_may_be_shown_and_is_in_order(
 @given(SEARCHED, CRITERIA, PLACES, st.booleans())
 def test_no_query_goes_without_a_word(searched: Searched, criteria: Criteria, places: int, default: bool) -> None:
     selection = select(searched, criteria, places, default)
-    answered = set(chain.from_iterable(item.queries for item in selection.found))
-    missed = {miss.query for miss in selection.missed}
-    assert answered | missed | set(selection.crowded) == {query for query, _ in searched}
-    assert not answered & (missed | set(selection.crowded))
+    answered = set(chain.from_iterable(item.queries for item in selection.matches))
+    missed = {miss.query for miss in selection.unmatched}
+    assert answered | missed | set(selection.without_place) == {query for query, _ in searched}
+    assert not answered & (missed | set(selection.without_place))
     assert missed == {query for query, hits in searched if not fitting(hits, criteria)}
     if default or places >= len(searched):
-        assert selection.crowded == []
-    for miss in selection.missed:
-        assert len(miss.below) <= NEAREST
-        assert all(hit.score < criteria.least and criteria.fits(hit.entry) for hit in miss.below)
-        assert all(hit.score >= criteria.least and not criteria.within(hit.entry) for hit in miss.outside)
+        assert selection.without_place == []
+    for miss in selection.unmatched:
+        assert len(miss.below_score) <= NEAREST
+        assert all(hit.score < criteria.min_score and criteria.fits(hit.entry) for hit in miss.below_score)
+        assert all(
+            hit.score >= criteria.min_score and not criteria.passes_filter(hit.entry) for hit in miss.outside_filter
+        )
 
 
 @given(SEARCHED.map(lambda searched: searched[:1]), CRITERIA, PLACES)

@@ -12,7 +12,7 @@ from mcp_types import ToolAnnotations
 
 from codecall import tool_metadata
 from codecall.catalog.typescript import declarations as typescript
-from codecall.meta_tools.search import OUTPUT
+from codecall.meta_tools.search import OUTPUT_SCHEMA
 from tests.typescript.compiler import complaints
 
 
@@ -74,7 +74,7 @@ async def test_a_search_gives_declarations_when_asked_to(shop: Any) -> None:
         annotations=ToolAnnotations(read_only_hint=True),
     )
     answer = await shop.ask("codecall:search", query="refund", detail="typescript", minScore=0)
-    jsonschema.validate(answer, OUTPUT)
+    jsonschema.validate(answer, OUTPUT_SCHEMA)
     hits = {tool["name"]: tool for tool in answer["tools"]}
     assert hits["orders:refund"].keys() == {"name", "appId", "score", "typescript"}
     assert hits["orders:refund"]["typescript"] == (

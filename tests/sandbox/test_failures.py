@@ -9,7 +9,7 @@ import pytest
 
 from codecall.envelopes import ExecutionResult
 from codecall.errors import (
-    ADVICE,
+    DEFAULT_HINTS,
     AccessDeniedError,
     CodeCallError,
     IllegalAccess,
@@ -93,7 +93,7 @@ async def test_a_tool_error_nobody_catches(enclave: Enclave) -> None:
         "toolName": "users:get",
         "details": {"id": 5},
         "location": {"line": 1, "column": 14, "text": script},
-        "hint": ADVICE["TOOL_EXECUTION_ERROR"],
+        "hint": DEFAULT_HINTS["TOOL_EXECUTION_ERROR"],
     }
 
 

@@ -6,26 +6,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.schema.partial import MAX_NESTING, Gap, Known, NotKnown, Partial, Some, has_gaps
+from codecall.schema.partial import (
+    MAX_NESTING,
+    PartialArray,
+    PartialInput,
+    PartialInputError,
+    PartialObject,
+    Unknown,
+    has_unknowns,
+)
 
 
 def test_all_of_it() -> None:
     data = [1, {"a": [4, 5], "b": [9, [2, {"c": [12, []]}]], "d": [20, [3, [1, [0], [4, ["x"]]]]]}]
-    known = Known.read(data)
-    assert known.value == {"a": 5, "b": Partial(c=Gap.PERHAPS), "d": [1, Gap.PRESENT, Some(["x"])]}
-    assert isinstance(known.value["b"], Partial)
-    assert dict(known.places) == {("a",): 4, ("b",): 9, ("b", "c"): 12, ("d",): 20}
+    known = PartialInput.from_json(data)
+    assert known.value == {
+        "a": 5,
+        "b": PartialObject(c=Unknown.MAYBE_ABSENT),
+        "d": [1, Unknown.PRESENT, PartialArray(["x"])],
+    }
+    assert isinstance(known.value["b"], PartialObject)
+    assert dict(known.offsets) == {("a",): 4, ("b",): 9, ("b", "c"): 12, ("d",): 20}
 
 
 def test_places() -> None:
-    known = Known.read([1, {"a": [4, [1, {"b": [6, 1]}]], "c": [9, [3, [1, 2]]]}])
-    assert known.place([("a", "b")]) == 6
-    assert known.place([("x",), ("c",)]) == 9
-    assert known.place([("c", 1, "z")]) == 9
-    assert known.place([("a", "y", "z")]) == 4
-    assert known.place([("x",)]) is None
-    assert known.place([()]) is None
-    assert known.place([]) is None
+    known = PartialInput.from_json([1, {"a": [4, [1, {"b": [6, 1]}]], "c": [9, [3, [1, 2]]]}])
+    assert known.offset_of([("a", "b")]) == 6
+    assert known.offset_of([("x",), ("c",)]) == 9
+    assert known.offset_of([("c", 1, "z")]) == 9
+    assert known.offset_of([("a", "y", "z")]) == 4
+    assert known.offset_of([("x",)]) is None
+    assert known.offset_of([()]) is None
+    assert known.offset_of([]) is None
 
 
 WRONG: list[object] = [
@@ -37,16 +49,16 @@ WRONG: list[object] = [
 
 @pytest.mark.parametrize("data", WRONG, ids=str)
 def test_what_no_worker_sends(data: object) -> None:
-    with pytest.raises(NotKnown):
-        Known.read(data)
+    with pytest.raises(PartialInputError):
+        PartialInput.from_json(data)
 
 
 def test_nesting_is_bounded() -> None:
     data: object = 1
     for _ in range(MAX_NESTING + 5):
         data = [3, [data]]
-    with pytest.raises(NotKnown):
-        Known.read([1, {"a": [0, data]}])
+    with pytest.raises(PartialInputError):
+        PartialInput.from_json([1, {"a": [0, data]}])
 
 
 SOME_JSON = st.recursive(
@@ -58,8 +70,8 @@ SOME_JSON = st.recursive(
 @given(SOME_JSON)
 def test_anything_is_read_or_refused(data: object) -> None:
     try:
-        known = Known.read(data)
-    except NotKnown:
+        known = PartialInput.from_json(data)
+    except PartialInputError:
         return
     assert isinstance(known.value, dict)
 
@@ -68,12 +80,12 @@ def test_anything_is_read_or_refused(data: object) -> None:
     ("value", "gaps"),
     [
         ({"a": [1, {"b": None}]}, False),
-        ({"a": [1, {"b": Gap.PRESENT}]}, True),
-        ([Partial()], True),
-        ({"a": Some()}, True),
-        (Gap.PERHAPS, True),
+        ({"a": [1, {"b": Unknown.PRESENT}]}, True),
+        ([PartialObject()], True),
+        ({"a": PartialArray()}, True),
+        (Unknown.MAYBE_ABSENT, True),
     ],
     ids=str,
 )
 def test_gaps(value: object, gaps: bool) -> None:
-    assert has_gaps(value) is gaps
+    assert has_unknowns(value) is gaps

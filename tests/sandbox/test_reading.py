@@ -9,7 +9,7 @@ import pytest
 
 from codecall.envelopes import EXECUTE_SCHEMA
 from codecall.errors import (
-    ADVICE,
+    DEFAULT_HINTS,
     AccessDeniedError,
     LimitExceeded,
     PromptNotFoundError,
@@ -69,7 +69,7 @@ async def test_a_failure_says_what_was_asked_for(enclave: Enclave) -> None:
         "toolName": "data://bad",
         "resource": "data://bad",
         "location": {"line": 1, "column": 14, "text": "return await readResource('data://bad')"},
-        "hint": ADVICE["TOOL_EXECUTION_ERROR"],
+        "hint": DEFAULT_HINTS["TOOL_EXECUTION_ERROR"],
     }
     assert {"resource", "prompt"} <= EXECUTE_SCHEMA["properties"]["error"]["properties"].keys()  # type: ignore[index]
 

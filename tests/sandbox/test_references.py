@@ -18,12 +18,12 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import InvalidInputError, LimitExceeded, ToolCallError
 from codecall.options import SanitizationOptions
 from codecall.sandbox import wire
-from codecall.sandbox.callbacks import HandlerBroker
+from codecall.sandbox.callbacks import CallbackBroker
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host import references as resolving
 from codecall.sandbox.host import references as sidecar
-from codecall.sandbox.host.references import Allowance, Resolving, Sidecar
-from codecall.sandbox.interfaces import Services, Watches
+from codecall.sandbox.host.references import ReferenceLimits, ReferenceResolver, ReferenceStore
+from codecall.sandbox.interfaces import ObserverGroup, RunHooks
 
 ROWS = [{"id": n, "name": f"user {n}", "tags": ["a", {"b": None}]} for n in range(200)]
 TEXT = 'line "one"\n' * 400
@@ -393,25 +393,25 @@ class Seen:
         self.kept: dict[str, str] = {}
         self.reused = 0
 
-    def waiting(self) -> None: ...
-    def running(self) -> None: ...
-    def checked(self, validation_ms: float) -> None: ...
-    def said(self, lines: Any) -> None: ...
-    def ended(self, result: Any) -> None: ...
-    def cancelled(self) -> None: ...
+    def on_queued(self) -> None: ...
+    def on_started(self) -> None: ...
+    def on_validated(self, validation_ms: float) -> None: ...
+    def on_console(self, lines: Any) -> None: ...
+    def on_finished(self, result: Any) -> None: ...
+    def on_cancelled(self) -> None: ...
 
-    def calling(self, made: Any, text: str) -> Any:
-        self.inputs.append(f"{made.name} {text}")
+    def on_call(self, record: Any, input_json: str) -> Any:
+        self.inputs.append(f"{record.name} {input_json}")
         return self.values.append
 
-    async def recall(self, made: Any, text: str) -> str | None:
-        value = self.kept.get(f"{made.name} {text}")
+    async def recall(self, record: Any, input_json: str) -> str | None:
+        value = self.kept.get(f"{record.name} {input_json}")
         self.reused += value is not None
         return value
 
-    async def keep(self, made: Any, text: str, value: str | None) -> None:
+    async def keep(self, record: Any, input_json: str, value: str | None) -> None:
         if value is not None:
-            self.kept[f"{made.name} {text}"] = value
+            self.kept[f"{record.name} {input_json}"] = value
 
 
 async def test_records_and_memory_know_values_and_no_tokens(enclave: Enclave, tools: Tools) -> None:
@@ -419,8 +419,8 @@ async def test_records_and_memory_know_values_and_no_tokens(enclave: Enclave, to
     seen = [Seen(), Seen()]
     seen[1].kept = seen[0].kept
     for watch in seen:
-        broker = HandlerBroker(tools, None, None, SanitizationOptions())
-        result = await enclave.run(script, broker, services=Services(watch=Watches([watch]), memory=watch))
+        broker = CallbackBroker(tools, None, None, SanitizationOptions())
+        result = await enclave.run(script, broker, hooks=RunHooks(observer=ObserverGroup([watch]), memory=watch))
         assert result.value == 1
         assert re.search("ref_[0-9a-f]{29}", result.calls[1].input)
     assert seen[0].inputs == seen[1].inputs
@@ -456,14 +456,14 @@ async def test_a_dry_run_and_a_look_ahead_say_nothing_of_references(enclave: Enc
 
 @pytest.mark.parametrize("end", ["returns", "throws", "is cancelled", "is killed"])
 async def test_values_are_gone_with_the_run(enclave: Enclave, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[Sidecar] = []
-    create = Sidecar.__init__
+    kept: list[ReferenceStore] = []
+    create = ReferenceStore.__init__
 
-    def created(self: Sidecar, allowance: Allowance) -> None:
+    def created(self: ReferenceStore, allowance: ReferenceLimits) -> None:
         create(self, allowance)
         kept.append(self)
 
-    monkeypatch.setattr(Sidecar, "__init__", created)
+    monkeypatch.setattr(ReferenceStore, "__init__", created)
     waits = anyio.Event()
 
     async def handler(name: str, arguments: dict[str, Any]) -> Any:
@@ -485,9 +485,9 @@ async def test_values_are_gone_with_the_run(enclave: Enclave, end: str, monkeypa
             if end == "is cancelled":
                 group.cancel_scope.cancel()
             else:
-                for worker in enclave.pool.lent():
+                for worker in enclave.pool.busy_workers():
                     worker.kill()
-    assert (kept[0].size, [found async for found in kept[0].found("ref_")]) == (0, [])
+    assert (kept[0].size, [found async for found in kept[0].find("ref_")]) == (0, [])
 
 
 # -------------------------------------------------------------------------------------------------- any value, anywhere
@@ -504,7 +504,7 @@ JSON = st.recursive(
     ),
     max_leaves=12,
 )
-ALLOWANCE = Allowance(0, 10_000_000, 100_000_000, 10_000_000, 10**9, True)
+ALLOWANCE = ReferenceLimits(0, 10_000_000, 100_000_000, 10_000_000, 10**9, True)
 LIMITS = wire.Limits(**dict.fromkeys(wire.Limits.__struct_fields__, 100_000) | {"sanitize_max_depth": 50})
 
 
@@ -512,7 +512,7 @@ LIMITS = wire.Limits(**dict.fromkeys(wire.Limits.__struct_fields__, 100_000) | {
 @given(values=st.lists(JSON, min_size=1, max_size=3), template=JSON, data=st.data())
 def test_any_value_arrives_as_it_was_wherever_it_is_put(values: list[Any], template: Any, data: st.DataObject) -> None:
     async def check() -> None:
-        outside = Sidecar(ALLOWANCE)
+        outside = ReferenceStore(ALLOWANCE)
         tokens: list[str] = []
         for number, value in enumerate(values):
             call = wire.Call(number + 1, "give", "{}", reference=True)
@@ -520,10 +520,10 @@ def test_any_value_arrives_as_it_was_wherever_it_is_put(values: list[Any], templ
             tokens.append(json.loads(str(told))["$reference"])
         sent, expected = placed(template, tokens)
         text = json.dumps({"input": sent}, separators=(",", ":"), ensure_ascii=False)
-        resolve = Resolving(outside, LIMITS, wire.Call(9, "take", text))
+        resolve = ReferenceResolver(outside, LIMITS, wire.Call(9, "take", text))
         async with resolve.arguments(json.loads(text)) as given:
             assert given == {"input": expected}
-        result = await resolving.whole(resolving.Sent(text, len(text.encode())), outside, LIMITS)
+        result = await resolving.resolve_result(resolving.RawResult(text, len(text.encode())), outside, LIMITS)
         if not result.warnings:
             assert json.loads(result.result.text) == {"input": expected}
             assert result.result.size == len(result.result.text.encode())
@@ -554,14 +554,14 @@ def test_any_value_arrives_as_it_was_wherever_it_is_put(values: list[Any], templ
 
 async def test_halves_of_surrogate_pairs_are_replaced() -> None:
     """As the engine would on their way to another tool."""
-    outside = Sidecar(ALLOWANCE)
+    outside = ReferenceStore(ALLOWANCE)
     told = await outside.keep(
         wire.Call(1, "give", "{}", reference=True), r'["\ud83d\ude00 \ud83d \\ud83d \ude00", "é"]'
     )
     token = json.loads(str(told))["$reference"]
     assert json.loads(str(told))["length"] == 2
     text = json.dumps({"v": token})
-    async with Resolving(outside, LIMITS, wire.Call(2, "take", text)).arguments({"v": token}) as given:
+    async with ReferenceResolver(outside, LIMITS, wire.Call(2, "take", text)).arguments({"v": token}) as given:
         assert given == {"v": ["😀 \ufffd \\ud83d \ufffd", "é"]}
 
 
@@ -584,16 +584,19 @@ class Turns:
 
 
 async def test_the_event_loop_has_its_turn_while_references_are_filled_in() -> None:
-    outside = Sidecar(ALLOWANCE)
+    outside = ReferenceStore(ALLOWANCE)
     told = await outside.keep(wire.Call(1, "give", "{}", reference=True), json.dumps("x" * 100_000))
     token = json.loads(str(told))["$reference"]
     given: dict[str, Any] = {"v": [token] * 80}
-    async with Turns() as turns, Resolving(outside, LIMITS, wire.Call(2, "take", json.dumps(given))).arguments(given):
+    async with (
+        Turns() as turns,
+        ReferenceResolver(outside, LIMITS, wire.Call(2, "take", json.dumps(given))).arguments(given),
+    ):
         assert turns.number >= 40
 
 
 async def test_the_event_loop_has_its_turn_while_a_result_is_searched() -> None:
-    outside = Sidecar(ALLOWANCE)
+    outside = ReferenceStore(ALLOWANCE)
     told = await outside.keep(wire.Call(1, "give", "{}", reference=True), json.dumps("x" * 100))
     token = json.loads(str(told))["$reference"]
     limits = msgspec.structs.replace(LIMITS, max_kept_bytes=8_000_000)
@@ -601,29 +604,29 @@ async def test_the_event_loop_has_its_turn_while_a_result_is_searched() -> None:
     rows = [token if n % 37 == 0 else "{}," * n for n in range(1_000)]
     text = json.dumps(rows)
     async with Turns() as turns:
-        result = await resolving.whole(resolving.Sent(text, len(text)), outside, limits)
+        result = await resolving.resolve_result(resolving.RawResult(text, len(text)), outside, limits)
     assert turns.number >= len(text) // sidecar.WINDOW
     assert json.loads(result.result.text) == ["x" * 100 if item == token else item for item in rows]
 
 
 async def test_no_more_references_than_may_be_in_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolving, "MAX_PLACES", 10)
-    outside = Sidecar(ALLOWANCE)
+    outside = ReferenceStore(ALLOWANCE)
     token = json.loads(str(await outside.keep(wire.Call(1, "give", "{}", reference=True), "[1]")))["$reference"]
     for count in (10, 11):
         text = json.dumps([token] * count)
         if count == 10:
-            assert (await resolving.whole(resolving.Sent(text, len(text)), outside, LIMITS)).result.text == str(
-                [[1]] * count
-            )
+            assert (
+                await resolving.resolve_result(resolving.RawResult(text, len(text)), outside, LIMITS)
+            ).result.text == str([[1]] * count)
             continue
         with pytest.raises(LimitExceeded, match="more than 10 references"):
-            await resolving.whole(resolving.Sent(text, len(text)), outside, LIMITS)
+            await resolving.resolve_result(resolving.RawResult(text, len(text)), outside, LIMITS)
 
 
 def test_tokens_of_two_runs_have_nothing_in_common() -> None:
     async def tokens() -> list[str]:
-        outside = Sidecar(ALLOWANCE)
+        outside = ReferenceStore(ALLOWANCE)
         told = [await outside.keep(wire.Call(n, "x", "{}", reference=True), "[1]") for n in (1, 2)]
         return [json.loads(str(item))["$reference"] for item in told]
 

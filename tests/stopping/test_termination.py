@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from codecall.server import shutdown as sigterm_module
-from codecall.server.shutdown import ANSWERS_S, Termination
+from codecall.server.shutdown import ANSWERS_S, ShutdownSignals
 
 
 class Handler:
@@ -66,8 +66,8 @@ def now() -> Any:
 
 
 async def test_the_handler_waits_for_what_is_stopped(handler: Handler):
-    termination, one, two = Termination(), Stop(), Stop(answers=True)
-    with termination.watched(one), termination.watched(two):
+    termination, one, two = ShutdownSignals(), Stop(), Stop(answers=True)
+    with termination.drain_first(one), termination.drain_first(two):
         sigterm()
         await wait(one.begun)
         await wait(two.begun)
@@ -85,14 +85,14 @@ async def test_where_nobody_gets_an_answer_there_is_nothing_to_wait_for(handler:
     monkeypatch.setattr("codecall.server.shutdown.ANSWERS_S", 3600)
     stop = Stop()
     stop.go_on.set()
-    with Termination().watched(stop):
+    with ShutdownSignals().drain_first(stop):
         sigterm()
         await wait(handler.came)
 
 
 async def test_each_further_signal_is_passed_on_at_once(handler: Handler):
     stop = Stop()
-    with Termination().watched(stop):
+    with ShutdownSignals().drain_first(stop):
         sigterm()
         await wait(stop.begun)
         for count in (1, 2):
@@ -104,11 +104,11 @@ async def test_each_further_signal_is_passed_on_at_once(handler: Handler):
 
 
 async def test_one_who_set_a_handler_later_comes_after_all_the_same(handler: Handler):
-    termination, stop, server = Termination(), Stop(), Handler()
-    with termination.watched(stop):
+    termination, stop, server = ShutdownSignals(), Stop(), Handler()
+    with termination.drain_first(stop):
         beneath = signal.signal(signal.SIGTERM, server)
-        termination.go_first()
-        termination.go_first()
+        termination.move_to_front()
+        termination.move_to_front()
         sigterm()
         await wait(stop.begun)
         assert server.seen == 0
@@ -123,8 +123,8 @@ async def test_one_who_set_a_handler_later_comes_after_all_the_same(handler: Han
 
 
 async def test_a_handler_that_came_later_and_stays_is_left_alone(handler: Handler):
-    termination, stop, other = Termination(), Stop(), Handler()
-    with termination.watched(stop):
+    termination, stop, other = ShutdownSignals(), Stop(), Handler()
+    with termination.drain_first(stop):
         ours = signal.signal(signal.SIGTERM, other)
     assert now() is other
     # Whoever calls what it had found gets what had been there before.
@@ -134,7 +134,7 @@ async def test_a_handler_that_came_later_and_stays_is_left_alone(handler: Handle
 
 async def test_the_end_of_the_lifespan_ends_the_wait(handler: Handler):
     stop = Stop()
-    with Termination().watched(stop):
+    with ShutdownSignals().drain_first(stop):
         sigterm()
         await wait(stop.begun)
     assert handler.seen == 1
@@ -145,7 +145,7 @@ async def test_a_stop_that_fails_holds_up_nothing(handler: Handler, caplog: pyte
     async def fail() -> bool:
         raise ValueError("broken")
 
-    with Termination().watched(fail):
+    with ShutdownSignals().drain_first(fail):
         sigterm()
         await wait(handler.came)
     assert "stopping at SIGTERM failed" in caplog.text
@@ -163,7 +163,7 @@ async def test_a_stop_that_hangs_and_cannot_be_cancelled_is_given_up(
                 await go_on.wait()
         return True
 
-    with Termination().watched(lambda: sigterm_module.in_time(0, hang())):
+    with ShutdownSignals().drain_first(lambda: sigterm_module.within_grace(0, hang())):
         sigterm()
         await wait(handler.came)
     go_on.set()
@@ -171,12 +171,12 @@ async def test_a_stop_that_hangs_and_cannot_be_cancelled_is_given_up(
 
 
 async def test_event_loops_that_stand_still_hold_up_nothing(handler: Handler):
-    termination, stop = Termination(), Stop()
+    termination, stop = ShutdownSignals(), Stop()
     others = [asyncio.new_event_loop() for _ in range(3)]
     left: list[Any] = []
 
     async def leave() -> None:
-        watched = termination.watched(Stop())
+        watched = termination.drain_first(Stop())
         watched.__enter__()
         left.append(watched)
 
@@ -192,7 +192,7 @@ async def test_event_loops_that_stand_still_hold_up_nothing(handler: Handler):
         fill()
     finally:
         asyncio._set_running_loop(running)
-    with termination.watched(stop):
+    with termination.drain_first(stop):
         sigterm()
         await wait(stop.begun)
         assert handler.seen == 0
@@ -205,12 +205,12 @@ async def test_event_loops_that_stand_still_hold_up_nothing(handler: Handler):
 
 
 async def test_a_second_life(handler: Handler):
-    termination = Termination()
+    termination = ShutdownSignals()
     for count in (1, 2):
         handler.came.clear()
         stop = Stop()
         stop.go_on.set()
-        with termination.watched(stop):
+        with termination.drain_first(stop):
             sigterm()
             await wait(handler.came)
         assert handler.seen == count
@@ -218,7 +218,7 @@ async def test_a_second_life(handler: Handler):
 
 async def test_a_fork_of_the_server_ends_as_it_would_without_us(handler: Handler, monkeypatch: Any):
     stop = Stop()
-    with Termination().watched(stop):
+    with ShutdownSignals().drain_first(stop):
         link: Callable[..., None] = now()
         monkeypatch.setattr(os, "getpid", lambda: -1)
         link(signal.SIGTERM, None)
@@ -229,12 +229,12 @@ async def test_a_fork_of_the_server_ends_as_it_would_without_us(handler: Handler
 @pytest.mark.parametrize("usual", [signal.SIG_IGN])
 async def test_a_process_that_ignores_it_goes_on_to(handler: Handler, usual: Any):
     signal.signal(signal.SIGTERM, usual)
-    with Termination().watched(Stop()):
+    with ShutdownSignals().drain_first(Stop()):
         assert now() == usual
 
 
 async def test_nothing_to_stop(handler: Handler):
-    with Termination().watched(None):
+    with ShutdownSignals().drain_first(None):
         assert now() is handler
 
 
@@ -242,9 +242,9 @@ def test_other_threads_have_no_signals(handler: Handler):
     seen: list[object] = []
 
     async def run() -> None:
-        termination = Termination()
-        with termination.watched(Stop()):
-            termination.go_first()
+        termination = ShutdownSignals()
+        with termination.drain_first(Stop()):
+            termination.move_to_front()
             seen.append(now())
 
     thread = threading.Thread(target=asyncio.run, args=(run(),))

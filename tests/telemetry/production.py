@@ -32,7 +32,7 @@ def families() -> dict[str, Family]:
     provider = MeterProvider(
         [PrometheusMetricReader(registry=registry, scope_info_enabled=False)], shutdown_on_exit=False
     )
-    made = meters.Meters(provider.get_meter(names.SCOPE))
+    made = meters.Instruments(provider.get_meter(names.SCOPE))
     instruments = {item.name: item for item in vars(made).values() if hasattr(item, "name")}
     for metric in names.METRICS:
         if metric.kind != "gauge":
@@ -42,7 +42,7 @@ def families() -> dict[str, Family]:
     by_help = {family.documentation: family for family in registry.collect()}
     found: dict[str, Family] = {}
     for metric in names.METRICS:
-        sample = by_help[metric.what].samples[0]
+        sample = by_help[metric.description].samples[0]
         labels = frozenset(sample.labels) - {"le"}
         found[metric.name] = Family(sample.name.removesuffix("_bucket"), labels)
     return found
@@ -57,8 +57,8 @@ def span_rows() -> list[list[str]]:
     return [
         [
             f"`{span.name}`",
-            "FastMCP's" if span.under == "FastMCP's" else _code(span.under.split(", ")),
-            span.what,
+            "FastMCP's" if span.parent == "FastMCP's" else _code(span.parent.split(", ")),
+            span.description,
             _code(span.attributes),
         ]
         for span in names.SPANS
@@ -69,7 +69,7 @@ def metric_rows() -> list[list[str]]:
     """Every metric."""
     rows: list[list[str]] = []
     for metric in names.METRICS:
-        what = f"{metric.what}, {metric.unit}" if metric.unit in ("s", "By") else metric.what
+        what = f"{metric.description}, {metric.unit}" if metric.unit in ("s", "By") else metric.description
         rows.append(
             [f"`{metric.name}`", f"`{families()[metric.name].name}`", metric.kind, what, _code(metric.attributes)]
         )

@@ -13,11 +13,11 @@ from fastmcp import Client, FastMCP
 from opentelemetry.metrics import CallbackOptions
 
 from codecall import CodeCallPlugin
-from codecall.envelopes import MadeCall
+from codecall.envelopes import CallRecord
 from codecall.telemetry import metrics as meters
 from codecall.telemetry import semconv as names
-from codecall.telemetry.spans import Request, Telemetry
-from codecall.telemetry.tokens import MAX_NODES, MAX_READ, characters_of, tokens, utf8_size
+from codecall.telemetry.spans import RequestSpan, Telemetry
+from codecall.telemetry.tokens import MAX_NODES, MAX_READ, estimate_characters, estimate_tokens, utf8_size
 from tests.telemetry.listening import Listener, execute, serve, told
 
 
@@ -120,8 +120,8 @@ def test_a_call_that_an_earlier_run_answers(listener: Listener) -> None:
     request = Telemetry(enabled=True).request("execute")
     assert request is not None
     with request:
-        made = MadeCall(1, "tool", "double", reused=True)
-        ended = request.calling(made, ())
+        made = CallRecord(1, "tool", "double", reused=True)
+        ended = request.start_call(made, ())
         made.start()
         made.end()
         ended(3)
@@ -191,7 +191,7 @@ def test_every_metric_of_the_table_is_made(listener: Listener) -> None:
 
         create_counter = create_histogram = create_observable_up_down_counter = make
 
-    meters.Meters(Recorder())  # type: ignore[arg-type]
+    meters.Instruments(Recorder())  # type: ignore[arg-type]
     assert set(made) == {metric.name for metric in names.METRICS}
     for metric in names.METRICS:
         assert metric.unit in made[metric.name]
@@ -206,7 +206,7 @@ def test_every_metric_of_the_table_is_made(listener: Listener) -> None:
 
 def test_where_nobody_listens_nothing_is_made() -> None:
     assert Telemetry(enabled=True).request("execute") is None
-    with Request("execute", None, None):
+    with RequestSpan("execute", None, None):
         # Of another plugin, whose tool this plugin's server runs: it must not count what happens here.
         assert Telemetry(enabled=False).request("execute") is not None
 
@@ -234,9 +234,9 @@ def test_definitions_of_any_size_are_measured_in_no_time() -> None:
     wide = {"properties": {f"p{number}": {"type": "string"} for number in range(10 * MAX_NODES)}}
     itself: dict[str, Any] = {}
     itself["again"] = itself
-    assert characters_of([Definition(wide), Definition(itself)]) < 40 * MAX_NODES
-    assert characters_of([]) == 0
+    assert estimate_characters([Definition(wide), Definition(itself)]) < 40 * MAX_NODES
+    assert estimate_characters([]) == 0
     schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-    assert characters_of([Definition(schema)]) == pytest.approx(30 + 4 + 77, abs=15)
-    assert characters_of([Definition(schema)] * 1_000) == 1_000 * characters_of([Definition(schema)])
-    assert tokens(4_000) == 1_000
+    assert estimate_characters([Definition(schema)]) == pytest.approx(30 + 4 + 77, abs=15)
+    assert estimate_characters([Definition(schema)] * 1_000) == 1_000 * estimate_characters([Definition(schema)])
+    assert estimate_tokens(4_000) == 1_000

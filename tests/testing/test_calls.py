@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codecall.testing import Call, Calls
-from codecall.testing.calls import compared, short
-from codecall.testing.report import Ledger
+from codecall.testing.calls import abbreviate, compare_calls
+from codecall.testing.report import CallHistory
 
 
 def made(*spans: tuple[str, int, int | None]) -> Calls:
@@ -71,7 +71,7 @@ def test_a_call_that_has_not_ended_runs_on():
 
 @given(st.lists(st.booleans(), max_size=30))
 def test_the_ledger_counts_as_the_calls_say(steps: list[bool]):
-    ledger = Ledger()
+    ledger = CallHistory()
     running: list[Call] = []
     most = 0
     for begin in steps:
@@ -105,7 +105,7 @@ def test_calls_can_be_read():
         repr(Call(1, "resource", "shop://menu", {}, 1, 2, "RESOURCE_NOT_FOUND"))
         == "shop://menu() -> RESOURCE_NOT_FOUND"
     )
-    assert short("é" * 300) == f'"{"é" * 199}… (302 characters)'
+    assert abbreviate("é" * 300) == f'"{"é" * 199}… (302 characters)'
 
 
 def test_many_calls_are_cut_and_said_so():
@@ -117,7 +117,7 @@ def test_many_calls_are_cut_and_said_so():
 
 
 def test_a_comparison_that_fails_is_shown_call_by_call():
-    lines = compared(TWO_BESIDE, [("a", {"n": 1}), ("c", {"n": 2}), "what", ("d", {})])
+    lines = compare_calls(TWO_BESIDE, [("a", {"n": 1}), ("c", {"n": 2}), "what", ("d", {})])
     assert lines == [
         "the calls are others than expected",
         '    a({"n": 1})',
@@ -127,5 +127,5 @@ def test_a_comparison_that_fails_is_shown_call_by_call():
         '  + a({"n": 3})  (made)',
         "  - d({})  (expected)",
     ]
-    assert cast("list[str]", compared(TWO_BESIDE, []))[-1] == '  + a({"n": 3})  (made)'
-    assert compared(TWO_BESIDE, 5) is None
+    assert cast("list[str]", compare_calls(TWO_BESIDE, []))[-1] == '  + a({"n": 3})  (made)'
+    assert compare_calls(TWO_BESIDE, 5) is None

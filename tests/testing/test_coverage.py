@@ -274,7 +274,7 @@ def measured(folder: Path, *files: str, plugins: Sequence[str] = (PLUGIN,), **se
         measuring.set_option(f"run:{name}", value)
     measuring.start()
     try:
-        wanted = [file for file in files if coverage_data.wanted(folder / file)]
+        wanted = [file for file in files if coverage_data.is_measured(folder / file)]
         for file in files:
             coverage_data.add_lines(folder / file, [1, 3], first_line=5)
     finally:
@@ -300,4 +300,4 @@ def test_what_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert measured(tmp_path, *files, source=["b", "sys", "not.there"]) == ["b/x.js"]
     assert measured(tmp_path, *files, include=["*/x.js"], branch=True) == ["a/x.js", "b/x.js"]
     assert measured(tmp_path, *files, omit=["a/*"], relative_files=True) == ["b/x.js"]
-    assert not coverage_data.wanted(tmp_path / "a/x.js")
+    assert not coverage_data.is_measured(tmp_path / "a/x.js")

@@ -18,19 +18,31 @@ from hypothesis import strategies as st
 from codecall import CodeCallPlugin
 from codecall.envelopes import ExecutionResult
 from codecall.sandbox.enclave import Enclave
-from codecall.testing.recording.brokers import NOT_RECORDED, RecordingBroker, ReplayBroker, missing, surplus
-from codecall.testing.recording.cassette import Entry, RecordingFileError, Replay, read_recording, recorded_text
-from codecall.testing.recording.live import LiveServer, LiveServerError
+from codecall.testing.recording.brokers import (
+    NOT_RECORDED,
+    RecordingBroker,
+    ReplayBroker,
+    describe_unrecorded,
+    describe_unused,
+)
+from codecall.testing.recording.cassette import (
+    RecordedCall,
+    RecordingFileError,
+    Replay,
+    format_recording,
+    read_recording,
+)
+from codecall.testing.recording.live import LiveBroker, LiveServerError
 
 pytestmark = pytest.mark.usefixtures("shared_fork_server")
 
 
-def call(name: str, value: object = None, /, **given: object) -> Entry:
-    return Entry("tool", name, given, value)
+def call(name: str, value: object = None, /, **given: object) -> RecordedCall:
+    return RecordedCall("tool", name, given, value)
 
 
-def told(*entries: Entry, **settings: Any) -> list[dict[str, Any]]:
-    return json.loads(recorded_text(entries, **settings))["calls"]
+def told(*entries: RecordedCall, **settings: Any) -> list[dict[str, Any]]:
+    return json.loads(format_recording(entries, **settings))["calls"]
 
 
 # ------------------------------------------------------------------------------------------------------------ the file
@@ -44,27 +56,31 @@ OBJECT = st.dictionaries(st.sampled_from(["a", "é", "b c", ""]), JSON)
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.builds(Entry, st.sampled_from(["tool", "prompt"]), st.sampled_from(["x", "y:z"]), OBJECT, JSON)))
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, entries: list[Entry]) -> None:
+@given(
+    st.lists(st.builds(RecordedCall, st.sampled_from(["tool", "prompt"]), st.sampled_from(["x", "y:z"]), OBJECT, JSON))
+)
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, entries: list[RecordedCall]) -> None:
     path = tmp_path_factory.getbasetemp() / "any.json"
-    path.write_text(recorded_text(entries), encoding="utf-8")
+    path.write_text(format_recording(entries), encoding="utf-8")
     assert read_recording(path) == entries
-    assert recorded_text(read_recording(path)) == recorded_text(entries)
+    assert format_recording(read_recording(path)) == format_recording(entries)
 
 
 def test_every_kind_of_entry(tmp_path: Path) -> None:
     entries = [
-        Entry("resource", "crm://rates", value=[1.5]),
-        Entry("tool", "pay", {"amount": 5}, error={"code": "CARD_DECLINED", "message": "No funds", "retryAfterMs": 5}),
-        Entry("tool", "nothing", {}),
-        Entry("getTool", "nobody"),
-        Entry("member", "users", {"member": "list"}, {"tool": "users_list"}),
-        Entry("space", "users", value={"members": {}}),
+        RecordedCall("resource", "crm://rates", value=[1.5]),
+        RecordedCall(
+            "tool", "pay", {"amount": 5}, error={"code": "CARD_DECLINED", "message": "No funds", "retryAfterMs": 5}
+        ),
+        RecordedCall("tool", "nothing", {}),
+        RecordedCall("getTool", "nobody"),
+        RecordedCall("member", "users", {"member": "list"}, {"tool": "users_list"}),
+        RecordedCall("space", "users", value={"members": {}}),
     ]
-    text = recorded_text([*entries, Entry("tool", "cancelled", ended=False)])
+    text = format_recording([*entries, RecordedCall("tool", "cancelled", ended=False)])
     (tmp_path / "r.json").write_text(text)
     back = read_recording(tmp_path / "r.json")
-    assert sorted(back, key=Entry.key) == sorted(entries, key=Entry.key)
+    assert sorted(back, key=RecordedCall.key) == sorted(entries, key=RecordedCall.key)
     assert text.splitlines()[3:7] == [
         '  "calls": [',
         '    {"resource": "crm://rates", "value": [1.5]},',
@@ -190,14 +206,14 @@ def test_a_schema_under_a_telling_name_stays() -> None:
 
 def test_uris_are_masked() -> None:
     uri = "crm://export?api_key=k-123456789"
-    (one,) = told(Entry("resource", uri, value=1))
+    (one,) = told(RecordedCall("resource", uri, value=1))
     assert one == {"resource": "crm://export?api_key=masked-credential-1", "value": 1, "masked": ["resource"]}
-    assert Replay([Entry.read(one)]).take(Entry("resource", uri)) is not None
+    assert Replay([RecordedCall.from_mapping(one)]).take(RecordedCall("resource", uri)) is not None
 
 
 def test_errors_and_keys_are_masked() -> None:
-    entry = Entry("tool", "x", {}, {"AKIAIOSFODNN7EXAMPLE": 1})
-    failed = Entry(
+    entry = RecordedCall("tool", "x", {}, {"AKIAIOSFODNN7EXAMPLE": 1})
+    failed = RecordedCall(
         "tool", "x", {}, error={"code": "NO", "message": "refused: password=hunter2", "details": {"pwd": "p"}}
     )
     one, two = told(entry, failed)
@@ -215,20 +231,20 @@ def test_answers_are_found_by_input_whatever_the_order_and_each_once() -> None:
     assert values == [2, 1, 3]
     assert replay.take(call("get", id=2)) is None
     assert replay.take(call("get", id=True)) is None
-    assert replay.left == []
+    assert replay.unused == []
 
 
 def test_in_order_when_asked() -> None:
-    replay = Replay([Entry("getTool", "z"), call("a"), call("b")], ordered=True)
+    replay = Replay([RecordedCall("getTool", "z"), call("a"), call("b")], ordered=True)
     assert replay.take(call("b")) is None
     assert replay.take(call("a")) is not None
     assert replay.take(call("b")) is not None
-    assert replay.take(Entry("getTool", "z")) is not None
+    assert replay.take(RecordedCall("getTool", "z")) is not None
 
 
 def test_a_mask_fits_every_credential() -> None:
-    text = recorded_text([call("login", {"token": "t-11111111"}, password="a"), call("me", 1, token="t-11111111")])
-    replay = Replay([Entry.read(item) for item in json.loads(text)["calls"]])
+    text = format_recording([call("login", {"token": "t-11111111"}, password="a"), call("me", 1, token="t-11111111")])
+    replay = Replay([RecordedCall.from_mapping(item) for item in json.loads(text)["calls"]])
     found = replay.take(call("login", password="another"))
     assert found is not None
     token = found.value["token"]  # type: ignore[index]
@@ -240,7 +256,7 @@ def test_mismatches_are_told_with_a_diff() -> None:
     entries = [call("get", id=1, all=False), call("get", id=2, all=True), call("list")]
     replay = Replay(entries)
     replay.take(call("list"))
-    text = surplus(call("get", id=2, all=False, more=[1]), replay, ordered=False)
+    text = describe_unrecorded(call("get", id=2, all=False, more=[1]), replay, ordered=False)
     assert text.splitlines() == [
         'made:     get({"id": 2, "all": false, "more": [1]})',
         'recorded: get({"id": 1, "all": false}), not made so far',
@@ -258,11 +274,15 @@ def test_mismatches_are_told_with_a_diff() -> None:
         "Others recorded and not made so far:",
         '  get({"id": 2, "all": true})',
     ]
-    assert surplus(call("list"), replay, ordered=False).endswith("recorded: once, and made as often before")
-    assert "Made before:\n  list({})" in surplus(call("list", page=2), replay, ordered=False)
-    assert surplus(call("gte"), replay, ordered=False).endswith("recorded: nothing of that name; there is get")
-    assert 'recorded: get({"id": 1, "all": false}), which is due' in surplus(call("list"), replay, ordered=True)
-    assert missing([call("x", n=n) for n in range(12)]).splitlines()[-1] == "  … 2 more"
+    assert describe_unrecorded(call("list"), replay, ordered=False).endswith("recorded: once, and made as often before")
+    assert "Made before:\n  list({})" in describe_unrecorded(call("list", page=2), replay, ordered=False)
+    assert describe_unrecorded(call("gte"), replay, ordered=False).endswith(
+        "recorded: nothing of that name; there is get"
+    )
+    assert 'recorded: get({"id": 1, "all": false}), which is due' in describe_unrecorded(
+        call("list"), replay, ordered=True
+    )
+    assert describe_unused([call("x", n=n) for n in range(12)]).splitlines()[-1] == "  … 2 more"
 
 
 # ------------------------------------------------------------------------------------------------------- a live server
@@ -320,9 +340,11 @@ async def enclave() -> AsyncGenerator[Enclave]:
         yield enclave
 
 
-async def recorded(enclave: Enclave, server: object, script: str = SCRIPT) -> tuple[ExecutionResult, list[Entry]]:
-    entries: list[Entry] = []
-    live = LiveServer(server, enclave.preset)
+async def recorded(
+    enclave: Enclave, server: object, script: str = SCRIPT
+) -> tuple[ExecutionResult, list[RecordedCall]]:
+    entries: list[RecordedCall] = []
+    live = LiveBroker(server, enclave.preset)
     try:
         return await enclave.run(script, RecordingBroker(live, entries), context={"password": "hunter2!"}), entries
     finally:
@@ -342,10 +364,10 @@ async def test_a_script_sees_in_replay_what_it_saw_live(
     live, entries = await recorded(enclave, server[how]())
     assert live.error is None
     path = tmp_path / "r.json"
-    path.write_text(recorded_text(entries))
-    replay, strange = Replay(read_recording(path)), list[Entry]()
+    path.write_text(format_recording(entries))
+    replay, strange = Replay(read_recording(path)), list[RecordedCall]()
     played = await enclave.run(SCRIPT, ReplayBroker(replay, strange.append), context={"password": "none"})
-    assert (strange, replay.left) == ([], [])
+    assert (strange, replay.unused) == ([], [])
     told: Any = live.value
     assert played.value == {**told, "me": "you are ann"}
     assert told["failed"][0] == ["ON_FIRE", "It burns"]
@@ -365,10 +387,10 @@ async def test_namespaces_are_recorded(enclave: Enclave, tmp_path: Path) -> None
     script = "return [await users.list({ limit: 5 }), await tools['users_list']({ limit: 6 })]"
     live, entries = await recorded(enclave, outer, script)
     assert live.value == [[5], [6]]
-    (tmp_path / "r.json").write_text(recorded_text(entries))
-    replay, strange = Replay(read_recording(tmp_path / "r.json")), list[Entry]()
+    (tmp_path / "r.json").write_text(format_recording(entries))
+    replay, strange = Replay(read_recording(tmp_path / "r.json")), list[RecordedCall]()
     played = await enclave.run(script, ReplayBroker(replay, strange.append))
-    assert (played.value, strange, replay.left) == ([[5], [6]], [], [])
+    assert (played.value, strange, replay.unused) == ([[5], [6]], [], [])
 
 
 async def test_a_server_that_cannot_be_opened(enclave: Enclave, mcp: FastMCP[Any]) -> None:
@@ -376,7 +398,7 @@ async def test_a_server_that_cannot_be_opened(enclave: Enclave, mcp: FastMCP[Any
         ("http://127.0.0.1:9/mcp", "cannot be opened"),
         (Client(CodeCallPlugin.init().install(mcp)), "shows CodeCall's tools instead of its own"),
     ]:
-        live = LiveServer(server, enclave.preset)
+        live = LiveBroker(server, enclave.preset)
         for _ in range(2):
             with pytest.raises(LiveServerError, match=problem):
                 await live.call("me", {"token": "x"})
@@ -384,7 +406,7 @@ async def test_a_server_that_cannot_be_opened(enclave: Enclave, mcp: FastMCP[Any
 
 
 async def test_a_call_that_was_not_recorded_fails_in_the_script(enclave: Enclave) -> None:
-    strange: list[Entry] = []
+    strange: list[RecordedCall] = []
     broker = ReplayBroker(Replay([call("a", 1)]), strange.append)
     script = (
         "const r = []; for (const n of ['a', 'a']) r.push(await callTool(n, {}, { throwOnError: false })); return r"
@@ -408,8 +430,8 @@ async def test_what_a_script_did_not_wait_for_is_not_recorded(enclave: Enclave) 
         return 1
 
     script = "callTool('never', {}); return await callTool('quick', {})"
-    entries: list[Entry] = []
-    live = LiveServer(server, enclave.preset)
+    entries: list[RecordedCall] = []
+    live = LiveBroker(server, enclave.preset)
     preset = enclave.preset.replaced({"max_duration_ms": 500})
     result = await enclave.run(script, RecordingBroker(live, entries), preset=preset)
     await live.close()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from codecall.options import SanitizationOptions
-from codecall.sandbox.callbacks import HandlerBroker
+from codecall.sandbox.callbacks import CallbackBroker
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import ScriptEnclave, Stubs
 from codecall.testing.recording.brokers import RecordingBroker, ReplayBroker
-from codecall.testing.recording.cassette import Entry, Replay, recorded_text
+from codecall.testing.recording.cassette import RecordedCall, Replay, format_recording
 
 ROWS = [{"id": number, "text": "x" * 40} for number in range(50)]
 
@@ -30,12 +30,12 @@ async def test_recordings() -> None:
     def handler(name: str, arguments: dict[str, object]) -> object:
         return ROWS if name == "rows" else 7
 
-    entries: list[Entry] = []
-    live = HandlerBroker(handler, None, None, SanitizationOptions())
-    surplus: list[Entry] = []
+    entries: list[RecordedCall] = []
+    live = CallbackBroker(handler, None, None, SanitizationOptions())
+    surplus: list[RecordedCall] = []
     async with Enclave("secure", pool={"max_workers": 1}) as enclave:
         recorded = await enclave.run(PASS_ON, RecordingBroker(live, entries))
         replayed = await enclave.run(PASS_ON, ReplayBroker(Replay(entries), surplus.append))
     assert recorded.value == replayed.value == ["array", 50, 7]
     assert surplus == []
-    assert "ref_" not in recorded_text(entries)
+    assert "ref_" not in format_recording(entries)

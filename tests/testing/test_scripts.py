@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codecall.envelopes import ExecutionResult
 from codecall.errors import IllegalAccess, Location, ScriptError, ScriptSyntaxError, SelfReferenceError
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import Finding, Refused, check
+from codecall.sandbox.agentscript.validate import Finding, InvalidScript, validate_javascript
 from codecall.testing import (
     ExpectedFinding,
     Failure,
@@ -279,8 +279,8 @@ def test_a_mismatch_can_be_read():
 
 
 def found(script: str) -> list[Finding]:
-    with pytest.raises(Refused) as caught:
-        check(script, Rules())
+    with pytest.raises(InvalidScript) as caught:
+        validate_javascript(script, Rules())
     return caught.value.findings
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codecall.traces.model import Limit, Problem, Said, Trace, TracedCall, Value
+from codecall.traces.model import ConsoleLine, LimitUsage, Trace, TraceCall, TraceError, TraceValue
 
 ATTACKS = [
     "</script><script>window.stolen = 1</script>",
@@ -20,13 +20,24 @@ ATTACKS = [
 def written(text: str) -> Trace:
     """A trace with `text` wherever a script, a tool or a file can put one."""
     calls = (
-        TracedCall(
-            1, text, text, 5.0, 20.0, "ok", None, 1, 3, False, Value({text: [text]}, True, 30), Value(text, True, 9)
+        TraceCall(
+            1,
+            text,
+            text,
+            5.0,
+            20.0,
+            "ok",
+            None,
+            1,
+            3,
+            False,
+            TraceValue({text: [text]}, True, 30),
+            TraceValue(text, True, 9),
         ),
-        TracedCall(2, "tool", text, 10.0, 18.0, "error", text, 2, None, False, Value(text, True, 3), Value()),
-        TracedCall(3, "resource", text, 11.0, None, "unfinished", None, 99, 1),
-        TracedCall(4, "tool", text, None, None, text, text),
-        TracedCall(5, "tool", text, 2.0, 60.0, "ok", None, 2, 1, True, Value(), Value(chars=70)),
+        TraceCall(2, "tool", text, 10.0, 18.0, "error", text, 2, None, False, TraceValue(text, True, 3), TraceValue()),
+        TraceCall(3, "resource", text, 11.0, None, "unfinished", None, 99, 1),
+        TraceCall(4, "tool", text, None, None, text, text),
+        TraceCall(5, "tool", text, 2.0, 60.0, "ok", None, 2, 1, True, TraceValue(), TraceValue(chars=70)),
     )
     return Trace(
         run_id=text,
@@ -40,11 +51,15 @@ def written(text: str) -> Trace:
         queue_ms=2.0,
         validation_ms=3.0,
         calls=calls,
-        console=(Said(text, 12.0), Said(text)),
-        result=Value(text, True, 7),
-        error=Problem(text, text, text, text, 2, 4),
+        console=(ConsoleLine(text, 12.0), ConsoleLine(text)),
+        result=TraceValue(text, True, 7),
+        error=TraceError(text, text, text, text, 2, 4),
         warnings=(text,),
-        limits=(Limit("Steps", "", 10, 100), Limit("Memory", "bytes", None, 100), Limit("Result", "bytes", 5, None)),
+        limits=(
+            LimitUsage("Steps", "", 10, 100),
+            LimitUsage("Memory", "bytes", None, 100),
+            LimitUsage("Result", "bytes", 5, None),
+        ),
         resumed_from=text,
         notes=(text,),
     )
@@ -52,15 +67,15 @@ def written(text: str) -> Trace:
 
 def many(calls: int, chars: int) -> Trace:
     """A run of so many calls, whose results have so many characters together, up to 50 at a time."""
-    value = Value({"rows": ["x" * 97] * max(1, chars // calls // 100)}, True, chars // calls)
+    value = TraceValue({"rows": ["x" * 97] * max(1, chars // calls // 100)}, True, chars // calls)
 
-    def call(number: int) -> TracedCall:
+    def call(number: int) -> TraceCall:
         start_ms = number // 50 * 10.0
         end_ms = start_ms + 5 + number % 5
         failed = ("error", "TOOL_EXECUTION_ERROR") if number % 997 == 0 else ("ok", None)
         place = (number % 30 + 1, 1)
-        given = Value({"n": number}, True, 8)
-        return TracedCall(number, "tool", f"tool_{number % 40}", start_ms, end_ms, *failed, *place, False, given, value)
+        given = TraceValue({"n": number}, True, 8)
+        return TraceCall(number, "tool", f"tool_{number % 40}", start_ms, end_ms, *failed, *place, False, given, value)
 
     made = tuple(map(call, range(1, calls + 1)))
     script = "\n".join(f"await callTool('tool_{n}')" for n in range(30))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codecall.traces import Trace
-from codecall.traces.chart import whole_of
+from codecall.traces.chart import axis_length_ms
 from tests.traces.conftest import Open
 from tests.traces.examples import ATTACKS, many, written
 
@@ -67,7 +67,7 @@ def test_a_real_run_in_light_and_dark(show: Open, runs: list[Trace]):
 
 def test_bars_are_where_the_times_are(show: Open, runs: list[Trace]):
     page = show(runs[0])
-    whole = whole_of(runs[0])
+    whole = axis_length_ms(runs[0])
     bars = {int(number): (left, width, top) for number, left, width, top in page.get(BARS)}
     assert len(bars) == len(runs[0].calls)
     for call in runs[0].calls:

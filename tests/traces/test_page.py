@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.traces import Trace, render
-from codecall.traces.chart import MAX_AT_LINE, MAX_BARS, MAX_CALLS, MAX_LANES, MAX_SCRIPT, placed, ticks
-from codecall.traces.escape import MAX_VALUE, MAX_VALUES, amount, duration, shown
-from codecall.traces.model import Limit, Said, TracedCall, Value
+from codecall.traces.chart import MAX_AT_LINE, MAX_BARS, MAX_CALLS, MAX_LANES, MAX_SCRIPT, axis_ticks, place_calls
+from codecall.traces.escape import MAX_VALUE, MAX_VALUES, escape_html, format_amount, format_duration
+from codecall.traces.model import ConsoleLine, LimitUsage, TraceCall, TraceValue
 from tests.traces.examples import ATTACKS, many, written
 
 VOID = {"meta", "rect", "line"}
@@ -77,7 +77,9 @@ def test_no_text_leaves_its_place(text: str):
 @settings(deadline=None)
 @given(st.text())
 def test_texts_read_as_they_were_written(text: str):
-    told = re.sub(r'<span class="odd">U\+([0-9A-F]+)</span>', lambda found: f"\0{int(found[1], 16)}\0", shown(text))
+    told = re.sub(
+        r'<span class="odd">U\+([0-9A-F]+)</span>', lambda found: f"\0{int(found[1], 16)}\0", escape_html(text)
+    )
     assert "<" not in told
     assert re.sub("\0(\\d+)\0", lambda found: chr(int(found[1])), html.unescape(told)) == text
 
@@ -143,7 +145,7 @@ def test_many_calls_and_long_results_are_cut_and_it_is_said():
 
 
 def test_long_values_are_cut_and_it_is_said():
-    calls = tuple(TracedCall(n, "tool", "t", input=Value("v" * 30_000, True, 30_002)) for n in range(1, 200))
+    calls = tuple(TraceCall(n, "tool", "t", input=TraceValue("v" * 30_000, True, 30_002)) for n in range(1, 200))
     page = render(Trace("run_1", script="a" * (MAX_SCRIPT + 5), calls=calls))
     told = outline(page).text
     assert f"{30_000 - MAX_VALUE:,} more characters are not on this page." in told
@@ -154,13 +156,13 @@ def test_long_values_are_cut_and_it_is_said():
 
 
 def test_a_long_console_is_cut_and_it_is_said():
-    page = render(Trace("run_1", console=tuple(Said("y" * 200) for _ in range(6_000))))
+    page = render(Trace("run_1", console=tuple(ConsoleLine("y" * 200) for _ in range(6_000))))
     assert page.count("y" * 200) == 2_500
     assert "3,500 more lines are not on this page" in page
 
 
 def test_more_calls_at_once_than_lanes():
-    calls = tuple(TracedCall(n, "tool", "t", 1.0, 9.0) for n in range(1, MAX_LANES + 30))
+    calls = tuple(TraceCall(n, "tool", "t", 1.0, 9.0) for n in range(1, MAX_LANES + 30))
     assert f"More than {MAX_LANES} calls at once" in render(Trace("run_1", calls=calls))
 
 
@@ -171,8 +173,8 @@ times = st.floats(0, 1_000, allow_nan=False)
 
 @given(st.lists(st.tuples(times, st.none() | times), max_size=40))
 def test_calls_that_overlap_are_in_different_lanes(spans: list[tuple[float, float | None]]):
-    calls = [TracedCall(n, "tool", "t", at, None if took is None else at + took) for n, (at, took) in enumerate(spans)]
-    bars = placed(calls, 2_000)
+    calls = [TraceCall(n, "tool", "t", at, None if took is None else at + took) for n, (at, took) in enumerate(spans)]
+    bars = place_calls(calls, 2_000)
     assert len(bars) == len(calls)
     for place, bar in enumerate(bars):
         for other in bars[:place]:
@@ -188,7 +190,7 @@ def test_calls_that_overlap_are_in_different_lanes(spans: list[tuple[float, floa
 
 @given(st.floats(0.001, 1e9))
 def test_marks_of_the_axis_are_few_and_within(whole: float):
-    marks = ticks(whole)
+    marks = axis_ticks(whole)
     assert 1 <= len(marks) <= 10
     assert marks[0] == 0
     assert marks[-1] <= whole * 1.000001
@@ -208,12 +210,16 @@ def test_marks_of_the_axis_are_few_and_within(whole: float):
     ],
 )
 def test_numbers_are_written_for_people(value: float, unit: str, told: str):
-    assert amount(value, unit) == told
-    assert duration(None) == "—"
+    assert format_amount(value, unit) == told
+    assert format_duration(None) == "—"
 
 
 def test_limits_say_what_was_used_of_what():
-    limits = (Limit("Steps", "", 950, 1_000), Limit("Tool calls", "", 3, 3), Limit("Memory", "bytes", None, 1024))
+    limits = (
+        LimitUsage("Steps", "", 950, 1_000),
+        LimitUsage("Tool calls", "", 3, 3),
+        LimitUsage("Memory", "bytes", None, 1024),
+    )
     page = render(replace(Trace("run_1"), limits=limits))
     assert re.findall(r'<rect class="gauge (\w+)" x="0" y="1" width="([\d.]+)%"', page) == [
         ("high", "95.000"),

@@ -8,7 +8,7 @@ import logging
 import pytest
 from fastmcp import Client
 
-from codecall.sandbox.interfaces import RunWatch
+from codecall.sandbox.interfaces import RunObserver
 from codecall.traces import Trace, TraceRecorder, render
 from codecall.traces import records as recording
 from tests.traces.shop import SECRET, shop
@@ -89,7 +89,7 @@ async def test_what_there_is_no_room_for_is_told_by_its_size(monkeypatch: pytest
 async def test_a_watcher_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture):
     recorder = TraceRecorder()
 
-    def broken(_: object) -> RunWatch:
+    def broken(_: object) -> RunObserver:
         raise RuntimeError("no")
 
     with caplog.at_level(logging.ERROR, "codecall"):

@@ -16,7 +16,7 @@ from codecall import AuditEvent, JsonLinesSink, OptionsError
 from codecall.traces import Trace, TraceSink, render, traces_of
 from codecall.traces.model import NO_END, NO_INPUTS, NO_RESULTS, NO_SCRIPT, NO_START, NO_TIMES
 from codecall.traces.records import MAX_OPEN_PAGES as MAX_OPEN
-from codecall.traces.records import Runs
+from codecall.traces.records import TraceAssembler
 from tests.traces.shop import FAILING, REPORT, SECRET, shop
 
 BAD = "const a = 1;\neval('a')"
@@ -143,11 +143,11 @@ def test_lines_that_are_no_events():
 
 
 def test_with_too_many_runs_at_once_the_oldest_is_told_as_it_is():
-    runs = Runs(2)
+    runs = TraceAssembler(2)
     events = [json.loads(line("execute.start", f"run_{n}")) for n in range(3)]
     assert [[trace.run_id for trace in runs.add(event)] for event in events] == [[], [], ["run_0"]]
-    assert [trace.run_id for trace in runs.rest()] == ["run_1", "run_2"]
-    assert runs.rest() == []
+    assert [trace.run_id for trace in runs.unfinished()] == ["run_1", "run_2"]
+    assert runs.unfinished() == []
 
 
 json_data = st.recursive(

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from codecall.sandbox.agentscript.parser.parse import parse, prescan
 from codecall.sandbox.agentscript.policy import GLOBALS, NEVER_NAMES
-from codecall.sandbox.agentscript.validate import Checked, Refused, check
+from codecall.sandbox.agentscript.validate import CheckedScript, InvalidScript, validate_javascript
 from tests_security.fuzz.engines import ALL, TAMED, Ending, compile_error, new_engine, returning, run_counted, run_plain
 from tests_security.fuzz.printing import printed
 
@@ -133,8 +133,8 @@ def examine(script: str, *, engine: Any = None) -> Verdict:
     """
     compiled = reads_alike(script, engine)
     try:
-        checked = check(script, ALL)
-    except Refused:
+        checked = validate_javascript(script, ALL)
+    except InvalidScript:
         return Verdict(accepted=False)
     if not compiled:
         return Verdict(accepted=True)
@@ -149,7 +149,7 @@ def reads_alike(script: str, engine: Any = None) -> bool:
     parsed: str | None = None
     try:
         parse(script)
-    except Refused as refused:
+    except InvalidScript as refused:
         if refused.first.code != "SYNTAX_ERROR":
             return False
         parsed = re.sub(r" at line \d+", "", refused.first.message)
@@ -225,7 +225,7 @@ def _traps() -> str:
 TRAPS: Final = _traps()
 
 
-def runs_alike(script: str, checked: Checked) -> Ending:
+def runs_alike(script: str, checked: CheckedScript) -> Ending:
     """How an accepted program ends in a plain engine; it ends so from the guard's tree and in the realm too."""
     text = returning(script, checked)
     call = checked.form == "function"

@@ -18,7 +18,7 @@ from codecall.sandbox import wire
 from codecall.sandbox.agentscript.engine.realm import Realm
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import Checked
+from codecall.sandbox.agentscript.validate import CheckedScript
 
 ALL: Final = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 PRESET: Final = resolve_preset("experimental", {"timeout_ms": 2_000, "memory_mb": 64})
@@ -61,7 +61,7 @@ def compile_error(script: str, engine: Any = None) -> str | None:
     return None
 
 
-def returning(script: str, checked: Checked) -> str:
+def returning(script: str, checked: CheckedScript) -> str:
     """`script` with the `return` that the contract lets it leave out, and a look at what it spreads or tests."""
     inserts = [(site.start, -site.end, "data((") for site in checked.data_sites]
     inserts += [(site.end, -site.start - 2**30, "), 1)" if site.tested else "))") for site in checked.data_sites]
@@ -103,7 +103,7 @@ def run_plain(script: str, *, call: bool, before: str = "") -> Ending:
     return Ending(sort, what[0], reached)
 
 
-def run_counted(script: str, checked: Checked) -> Ending:
+def run_counted(script: str, checked: CheckedScript) -> Ending:
     """Run `script` as a worker would: instrumented, in a fresh realm; without tools."""
     began = time.perf_counter()
     realm = Realm(LIMITS, lambda _: None, lambda: (time.perf_counter() - began) * 1000)

@@ -11,7 +11,7 @@ import pytest
 import quickjs  # pyright: ignore[reportMissingTypeStubs]
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.validate import Refused, check
+from codecall.sandbox.agentscript.validate import InvalidScript, validate_javascript
 from tests_security.fuzz.campaigns import Campaign, Finding, shortest
 from tests_security.fuzz.choices import Choices
 from tests_security.fuzz.engines import ALL
@@ -65,8 +65,8 @@ def test_hostile_scripts_are_accepted_and_many():
         body = hostile_script(Choices(rng.randbytes(150)))
         seen.add(body)
         try:
-            check(HEAD + body, ALL)
-        except Refused:
+            validate_javascript(HEAD + body, ALL)
+        except InvalidScript:
             continue
         accepted += 1
     assert accepted > 150

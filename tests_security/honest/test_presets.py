@@ -20,7 +20,7 @@ from codecall.options import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript import validate as guard
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import Refused, check
+from codecall.sandbox.agentscript.validate import InvalidScript, validate_javascript
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import Program, mismatch, read_programs
 from tests_security.attacking import Canaries, as_far_as_there_is_a_jail, attacked
@@ -47,8 +47,8 @@ def read_once() -> Iterator[None]:
 @cache
 def refused(source: str, rules: Rules) -> bool:
     try:
-        check(source, rules)
-    except Refused:
+        validate_javascript(source, rules)
+    except InvalidScript:
         return True
     return False
 
@@ -59,7 +59,7 @@ def needs_of(program: Program) -> frozenset[str]:
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)
 def test_only_a_missing_switch_is_a_reason_to_refuse(preset: str) -> None:
-    rules = Rules.of(load_preset(preset))
+    rules = Rules.from_limits(load_preset(preset))
     missing = {switch for switch in SWITCHES if not getattr(rules, switch)}
     wrong = [
         program.title for program in PROGRAMS if refused(program.source, rules) != bool(missing & needs_of(program))
@@ -75,7 +75,7 @@ def test_most_honest_programs_need_no_switch_and_each_switch_is_needed() -> None
 
 @pytest.mark.parametrize("preset", ["locked_down", "experimental"])
 async def test_they_end_the_same_under_another_preset(preset: str, canaries: Canaries) -> None:
-    rules = Rules.of(load_preset(preset))
+    rules = Rules.from_limits(load_preset(preset))
     accepted = [program for program in PROGRAMS if not refused(program.source, rules)]
     async with Enclave(preset=preset, pool={"max_workers": 2}, **as_far_as_there_is_a_jail()) as enclave:
         for program in accepted[::SAMPLE]:

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import NODES
-from codecall.sandbox.agentscript.validate import Refused, check
+from codecall.sandbox.agentscript.validate import InvalidScript, validate_javascript
 from tests_security.fuzz.agreement import (
     DIFFERENCES,
     Difference,
@@ -81,8 +81,8 @@ def test_the_programs_are_worth_it():
     for _ in range(total):
         script = program(Choices(rng.randbytes(400)))
         try:
-            checked = check(script, ALL)
-        except Refused:
+            checked = validate_javascript(script, ALL)
+        except InvalidScript:
             continue
         counts["accepted"] += 1
         for node in nodes_of(script):
@@ -101,8 +101,8 @@ def test_hostile_changes_leave_many_programs_whole():
     accepted = 0
     for _ in range(100):
         try:
-            check(hostile_program(Choices(rng.randbytes(200))), ALL)
-        except Refused:
+            validate_javascript(hostile_program(Choices(rng.randbytes(200))), ALL)
+        except InvalidScript:
             continue
         accepted += 1
     assert accepted > 50
@@ -112,7 +112,7 @@ def test_hostile_changes_leave_many_programs_whole():
 def test_honest_scripts_are_read_alike(script: str):
     assert reads_alike(script)
     marks_alike(script)
-    checked = check(script, ALL)
+    checked = validate_javascript(script, ALL)
     text = returning(script, checked)
     call = checked.form == "function"
     if re.search(r"random|stack", script):
@@ -143,7 +143,7 @@ def test_honest_scripts_are_read_alike(script: str):
     ],
 )
 def test_these_end_alike(script: str):
-    runs_alike(script, check(script, ALL))
+    runs_alike(script, validate_javascript(script, ALL))
 
 
 EXAMPLES = [(row, example) for row in DIFFERENCES for example in row.examples]
@@ -154,7 +154,7 @@ def test_every_difference_is_still_one(row: Difference, example: str):
     says: str | None = None
     try:
         parse(example)
-    except Refused as refused:
+    except InvalidScript as refused:
         says = re.sub(r" at line \d+", "", refused.first.message)
     compiled = compile_error(example)
     assert (says is None) == (row.accepted_by == "parser")
@@ -167,7 +167,7 @@ def test_every_difference_is_still_one(row: Difference, example: str):
 def test_the_questions_find_what_they_ask_for(monkeypatch: pytest.MonkeyPatch):
     # Each question meets readers that do part
     script = "const t = (n, v) => v; return [t(101, 1), t(102, 2)]"
-    checked = check(script, ALL)
+    checked = validate_javascript(script, ALL)
     other = parse("const t = (n, v) => v; return [t(101, 1), 2 /* t(102, 2) */, 3]")
     monkeypatch.setattr("tests_security.fuzz.agreement.parse", lambda _: other)
     with pytest.raises(Disagreement, match="mark 102 is code only to the engine"):
@@ -177,7 +177,7 @@ def test_the_questions_find_what_they_ask_for(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
     monkeypatch.setattr("tests_security.fuzz.agreement.run_counted", lambda *_: Ending("value", 2))
     with pytest.raises(Disagreement, match="realm does something else"):
-        runs_alike("return 1", check("return 1", ALL))
+        runs_alike("return 1", validate_javascript("return 1", ALL))
     for reaching in (
         "return [globalThis]",
         "return typeof fetch",

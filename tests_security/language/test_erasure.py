@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.typescript.strip import erase
-from codecall.sandbox.agentscript.validate import Refused, Source, check, read
+from codecall.sandbox.agentscript.typescript.strip import strip_types
+from codecall.sandbox.agentscript.validate import InvalidScript, ValidatedScript, validate_javascript, validate_script
 from codecall.sandbox.enclave import Enclave
 from tests.sandbox.agentscript.typed_programs import TypedPrograms
 from tests_security.fuzz.engines import ALL
@@ -21,11 +21,11 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base
 TYPES = ["as any", "!", ": any", "<any>", "<T>", "type A = ", "interface A {", "declare ", "?: ", "satisfies ", "enum "]
 
 
-def accepted(script: str) -> Source | None:
+def accepted(script: str) -> ValidatedScript | None:
     """What would run of `script`, if anything would."""
     try:
-        return read(script, ALL)
-    except Refused:
+        return validate_script(script, ALL)
+    except InvalidScript:
         return None
 
 
@@ -34,12 +34,12 @@ def judged_as_it_runs(script: str) -> None:
     source = accepted(script)
     if source is None:
         return
-    assert check(source.text, ALL) == source.checked
+    assert validate_javascript(source.text, ALL) == source.checked
     assert len(source.text) == len(script)
     for sent, runs in zip(script, source.text, strict=True):
         assert runs == sent or (runs in " ;()" and sent not in "\r\n")
     # Read again it is JavaScript, and nothing more is taken out of it
-    assert read(source.text, ALL) == source
+    assert validate_script(source.text, ALL) == source
     program = instrument(source.text, source.checked, max_iterations=1)
     assert "eval" not in program.text or "eval" in source.text
 
@@ -70,8 +70,8 @@ def test_types_never_come_of_texts(text: str):
         text.replace("\\", "").replace("`", "").replace("${", "").replace("*/", "").replace("\n", "").replace("\r", "")
     )
     script = f"const a = `{quoted}` as string; /*{quoted}*/ type B = 1"
-    erased = erase(script)
-    if erased is not None and erased.sound and not erased.marks:
+    erased = strip_types(script)
+    if erased is not None and erased.complete and not erased.violations:
         assert erased.text == f"const a = `{quoted}`          ; /*{quoted}*/ ;         "
 
 
@@ -92,8 +92,8 @@ def test_types_never_come_of_texts(text: str):
 def test_refused_names_stay_refused_beside_types(typed: str, rules: Rules):
     for name in ("eval", "globalThis", "x.__proto__", "x['constructor']", "process", "__ag_s"):
         script = f"const y: any = 1, z: any = {typed.format(name)}"
-        with pytest.raises(Refused) as refused:
-            read(script, rules)
+        with pytest.raises(InvalidScript) as refused:
+            validate_script(script, rules)
         assert refused.value.findings
 
 

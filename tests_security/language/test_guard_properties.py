@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codecall.sandbox.agentscript.policy import GLOBALS, MAX_SCRIPT_BYTES, NEVER_NAMES, PREFIXES, Rules
-from codecall.sandbox.agentscript.validate import MAX_FINDINGS, Finding, Refused, check
-from codecall.sandbox.agentscript.validator.walk import SHIFT
+from codecall.sandbox.agentscript.validate import MAX_FINDINGS, Finding, InvalidScript, validate_javascript
+from codecall.sandbox.agentscript.validator.walk import PREFIX_LENGTH
 from tests_security.fuzz.agreement import nodes_of
 from tests_security.fuzz.choices import Choices
 from tests_security.fuzz.engines import ALL
@@ -37,8 +37,8 @@ RULES = (Rules(), ALL)
 def refusals(script: str, rules: Rules) -> list[Finding]:
     """Why a script is refused; empty when it is not."""
     try:
-        check(script, rules)
-    except Refused as refused:
+        validate_javascript(script, rules)
+    except InvalidScript as refused:
         return refused.findings
     return []
 
@@ -150,8 +150,8 @@ def work(script: str) -> int:
 
     sys.setprofile(counting)
     try:
-        with contextlib.suppress(Refused):
-            check(script, ALL)
+        with contextlib.suppress(InvalidScript):
+            validate_javascript(script, ALL)
     finally:
         sys.setprofile(None)
     return count
@@ -186,8 +186,8 @@ def seconds(script: str, once_below: float = 0.0) -> float:
     try:
         for _ in range(2):
             began = time.thread_time()
-            with contextlib.suppress(Refused):
-                check(script, ALL)
+            with contextlib.suppress(InvalidScript):
+                validate_javascript(script, ALL)
             best = min(best, time.thread_time() - began)
             if best > 0.1 or best < once_below:
                 break
@@ -360,8 +360,8 @@ def test_a_never_name_is_accepted_in_no_position(position: str):
     for bare, string, template in [*plain, *rarer]:
         script = "let x = {};\n" + position.format(bare, string, template)
         try:
-            check(script, ALL)
-        except Refused:
+            validate_javascript(script, ALL)
+        except InvalidScript:
             continue
         raise AssertionError(f"accepted: {script}")
 
@@ -400,14 +400,14 @@ def test_a_refused_name_is_refused_wherever_an_expression_stands(name: str):
     replaced = 0
     for script, places in rng.sample(programs_and_places(), 8):
         for start, end in rng.sample(places, min(10, len(places))):
-            changed = f"{script[: start - SHIFT]}({name}){script[end - SHIFT :]}"
+            changed = f"{script[: start - PREFIX_LENGTH]}({name}){script[end - PREFIX_LENGTH :]}"
             if name == "this" and re.search(r"function|class|\{\s*(?:get|set|async|\*)|\)\s*\{", script):
                 continue  # functions have one of their own
             if re.search(rf"(?:const|let|var|[({{,])\s*{name}\b(?!\))", changed):
                 continue  # the program has a variable of this name
             try:
-                check(changed, ALL)
-            except Refused:
+                validate_javascript(changed, ALL)
+            except InvalidScript:
                 replaced += 1
             else:
                 raise AssertionError(f"accepted: {changed}")
@@ -418,8 +418,8 @@ def test_a_refused_name_is_refused_wherever_an_expression_stands(name: str):
 @given(hostile_programs())
 def test_no_accepted_program_names_what_is_refused(script: str):
     try:
-        checked = check(script, ALL)
-    except Refused:
+        checked = validate_javascript(script, ALL)
+    except InvalidScript:
         return
     for node in nodes_of(script):
         if node.type in {"Identifier", "PrivateIdentifier"}:
@@ -428,7 +428,7 @@ def test_no_accepted_program_names_what_is_refused(script: str):
             assert not name.startswith(tuple(PREFIXES)) or name == "__safe_parallel"
         elif node.type == "MemberExpression" and not node.computed:
             assert node.property.name not in NEVER_NAMES
-    assert checked.uses <= set(GLOBALS)
+    assert checked.runtime_names <= set(GLOBALS)
 
 
 def test_the_guard_may_run_in_any_thread():

@@ -32,7 +32,7 @@ from codecall.sandbox.agentscript.policy import (
     Rules,
     allowed_members,
 )
-from codecall.sandbox.agentscript.validate import Refused, check
+from codecall.sandbox.agentscript.validate import InvalidScript, validate_javascript
 from codecall.sandbox.agentscript.validator import expressions, statements
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
@@ -261,8 +261,8 @@ VARIANT_PROBES = {
 @pytest.mark.parametrize(("script", "accepted"), VARIANT_PROBES.items(), ids=VARIANT_PROBES.keys())
 def test_every_variant_has_a_verdict(script: str, accepted: bool):
     try:
-        check(script, EVERYTHING)
-    except Refused:
+        validate_javascript(script, EVERYTHING)
+    except InvalidScript:
         assert not accepted
     else:
         assert accepted
@@ -289,8 +289,8 @@ def test_every_global_of_the_engine_has_a_row(name: str):
     assert name in GLOBALS
     row = GLOBALS[name]
     if row.verdict == "refused":
-        with pytest.raises(Refused):
-            check(name, EVERYTHING)
+        with pytest.raises(InvalidScript):
+            validate_javascript(name, EVERYTHING)
         assert row.reason
         assert row.instead
 
@@ -322,8 +322,8 @@ def test_every_member_of_an_allowed_global_has_a_verdict(name: str):
         ]
         assert sum(verdicts) == 1, f"{name}.{member} has {sum(verdicts)} verdicts"
         try:
-            check(f"{name}.{member}", EVERYTHING)
-        except Refused:
+            validate_javascript(f"{name}.{member}", EVERYTHING)
+        except InvalidScript:
             assert member not in allowed
         else:
             assert member in allowed
@@ -341,5 +341,5 @@ def test_every_listed_member_is_there(name: str):
 def test_members_by_symbol_cannot_be_named():
     for name in ALLOWED:
         if name in ENGINE_GLOBALS and GLOBALS[name].members is not None:
-            with pytest.raises(Refused):
-                check(f"{name}[Symbol.iterator]", EVERYTHING)
+            with pytest.raises(InvalidScript):
+                validate_javascript(f"{name}[Symbol.iterator]", EVERYTHING)

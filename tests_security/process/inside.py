@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 
 from codecall.sandbox.worker import jail, syscalls
-from codecall.sandbox.worker.serve import settle_in
+from codecall.sandbox.worker.serve import load_and_jail
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
@@ -289,7 +289,7 @@ def settling() -> socket.socket:
             ours.close()
             os.dup2(theirs.fileno(), 0)
             theirs.close()
-            main(settle_in())
+            main(load_and_jail())
         finally:
             os._exit(0)
     theirs.close()

@@ -45,7 +45,7 @@ async def test_the_log_says_so_at_the_start(lacking: str, caplog: pytest.LogCapt
     with caplog.at_level(logging.INFO, logger="codecall"):
         async with Enclave("secure") as enclave:
             with anyio.fail_after(10):
-                while not enclave.pool.maker.layers:  # noqa: ASYNC110 - nobody tells, and the worker needs the processor
+                while not enclave.pool.spawner.layers:  # noqa: ASYNC110 - nobody tells, and the worker needs the processor
                     await anyio.sleep(0.002)
     assert f"missing: {lacking} (" in caplog.text
     caplog.clear()
@@ -77,7 +77,7 @@ async def test_any_preset_can_be_made_to_refuse(lacking: str):
 async def test_locked_down_can_be_made_to_run(lacking: str):
     async with Enclave("locked_down", require_jail=False) as enclave:
         assert (await enclave.execute("return 1")).value == 1
-        assert lacking in {layer.name for layer in enclave.pool.maker.layers if not layer.active}
+        assert lacking in {layer.name for layer in enclave.pool.spawner.layers if not layer.active}
 
 
 async def test_a_worker_of_its_own_enters_the_same_jail():

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from codecall.jsonio.decode import (
     BYTES_PER_CONTAINER,
     FEWEST_CONTAINERS,
-    Bounds,
+    JsonBounds,
     NotJson,
     TooManyContainers,
     decode_json,
@@ -218,7 +218,7 @@ def json_data() -> st.SearchStrategy[Any]:
 async def test_bounds_are_exact(data: Any, depth: int, most: int) -> None:
     text = json.dumps(data)
     try:
-        found = await decode_json(text, Bounds(depth, most))
+        found = await decode_json(text, JsonBounds(depth, most))
     except TooManyContainers as failure:
         found = failure.count
     except NotJson:
@@ -238,7 +238,7 @@ async def test_bounds_are_exact(data: Any, depth: int, most: int) -> None:
 @example("1" * 10_000)
 async def test_any_text(text: str) -> None:
     try:
-        found = await decode_json(text, Bounds(5, 10))
+        found = await decode_json(text, JsonBounds(5, 10))
     except (NotJson, TooManyContainers):
         return
     assert found == json.loads(text)
@@ -248,7 +248,7 @@ async def test_the_bounds_of_the_presets() -> None:
     for preset in PRESET_NAMES:
         values = load_preset(preset)
         limits = wire.Limits(**{name: getattr(values, name) for name in wire.PRESET_FIELDS})
-        bounds = Bounds.of(limits)
+        bounds = JsonBounds.from_limits(limits)
         assert bounds.containers == FEWEST_CONTAINERS + values.max_result_bytes // BYTES_PER_CONTAINER
         # What a preset lets a script return is taken: rows as wide as they are in practice, and the deepest nesting.
         rows = [{"id": i, "name": f"user {i}", "tags": []} for i in range(min(10_000, values.max_result_bytes // 60))]

@@ -29,14 +29,14 @@ async def test_budgets_change_nothing_but_the_order(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(lanes, "MAX_HELD_BYTES", 2000)
     monkeypatch.setattr(lanes, "ANSWERS_BUDGET", 1500)
     frames: list[int] = []
-    send = pipe.Pipe.send
+    send = pipe.WorkerPipe.send
 
-    async def sending(self: pipe.Pipe, message: wire.ServerMessage) -> None:
+    async def sending(self: pipe.WorkerPipe, message: wire.ServerMessage) -> None:
         if isinstance(message, wire.Answers):
             frames.append(sum(len(answer.payload) for answer in message.answers))
         await send(self, message)
 
-    monkeypatch.setattr(pipe.Pipe, "send", sending)
+    monkeypatch.setattr(pipe.WorkerPipe, "send", sending)
     now = most = 0
 
     async def echo(name: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is remembered of a server's catalogue between requests: its listing, and the entry of each tool.
+"""What is remembered of a server's catalog between requests: its listing, and the entry of each tool.
 
 Nothing of this decides what a caller may see. A listing is used again only where `fingerprint` proves that FastMCP
 would list the same tools for this caller now; an entry only for a tool that FastMCP has listed, and that says what it
@@ -19,46 +19,46 @@ from weakref import WeakKeyDictionary
 from fastmcp.server.transforms import Transform
 from fastmcp.tools import Tool
 
-from codecall.catalog.apps import Apps, Origin, Server
+from codecall.catalog.apps import AppResolver, ComponentOrigin, FastMCPServer
 from codecall.catalog.cache.fingerprint import Fingerprint
 from codecall.catalog.entries import META_KEY, CatalogEntry, Example, JsonObject, ToolMetadata
-from codecall.catalog.visibility import Reach, is_reserved
-from codecall.concurrency import CHUNK, unhurried
+from codecall.catalog.visibility import VisibilityPolicy, is_reserved
+from codecall.concurrency import CHUNK, iterate_cooperatively
 from codecall.namespaces import Namespaces
 
-KEPT_SERVERS = 32
-"""Servers of one plugin whose catalogues are remembered; the one unused for longest goes first."""
+MAX_SERVERS = 32
+"""Servers of one plugin whose catalogs are remembered; the one unused for longest goes first."""
 
-KEPT_VIEWS = 8
-"""Different views of one catalogue that are known again when they come up unchanged."""
+MAX_VIEWS = 8
+"""Different views of one catalog that are known again when they come up unchanged."""
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 _said = attrgetter("description", "title", "annotations", "parameters", "output_schema", "tags")
 
-Read = Callable[[], Awaitable[Sequence[Tool]]]
+ListTools = Callable[[], Awaitable[Sequence[Tool]]]
 """Gives the tools FastMCP would list for this caller, each name once, CodeCall's own left out."""
 
 
 @dataclass(slots=True, eq=False)
-class Listing:
+class ToolListing:
     """The tools that FastMCP lists for a caller, and the apps they belong to."""
 
     tools: Mapping[str, Tool]
-    apps: Apps
-    offered: tuple[tuple[Tool, CatalogEntry], ...] | None = None
+    apps: AppResolver
+    usable: tuple[tuple[Tool, CatalogEntry], ...] | None = None
     """Those that CodeCall may use, `include_tools` aside; once somebody has asked for all."""
     entries: tuple[CatalogEntry, ...] = ()
     """The same without the tools."""
-    proved: bool = False
+    fingerprinted: bool = False
     """Whether it has a fingerprint: then the tools are those that calls reach."""
-    shown: dict[str, CatalogEntry | None] = field(default_factory=dict[str, "CatalogEntry | None"])
+    presented: dict[str, CatalogEntry | None] = field(default_factory=dict[str, "CatalogEntry | None"])
     """Of a listing with a fingerprint, the entries that were asked for one by one, as they are shown."""
 
 
 class _Proved(NamedTuple):
     fingerprint: Fingerprint
-    listing: Listing
+    listing: ToolListing
 
 
 class _Record(NamedTuple):
@@ -67,7 +67,7 @@ class _Record(NamedTuple):
     tool: tuple[object, ...]
     tags: set[str]
     section: bytes
-    origin: Origin
+    origin: ComponentOrigin
     entry: CatalogEntry | None
 
 
@@ -82,80 +82,84 @@ class _Turns:
     proved: _Proved | None = None
 
 
-class Catalogue:
+class CatalogCache:
     """What is remembered of one server for one plugin.
 
     Args:
         reach: the plugin's rules about tools.
     """
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
+    def __init__(self, visibility: VisibilityPolicy) -> None:
+        self._reach = visibility
         self._proved: _Proved | None = None
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
         self._records: dict[tuple[str, str | None], _Record] = {}
-        self._views: deque[tuple[CatalogEntry, ...]] = deque(maxlen=KEPT_VIEWS)
-        self._spaces: deque[tuple[tuple[CatalogEntry, ...], Namespaces]] = deque(maxlen=KEPT_VIEWS)
+        self._views: deque[tuple[CatalogEntry, ...]] = deque(maxlen=MAX_VIEWS)
+        self._spaces: deque[tuple[tuple[CatalogEntry, ...], Namespaces]] = deque(maxlen=MAX_VIEWS)
 
-    async def listing(self, server: Server, read: Read, own: Transform | None) -> Listing:
+    async def listing(
+        self, server: FastMCPServer, list_tools: ListTools, plugin_transform: Transform | None
+    ) -> ToolListing:
         """What FastMCP lists for this caller at this moment.
 
         Args:
-            server: the server of this catalogue.
+            server: the server of this catalog.
             read: asks FastMCP.
             own: the transform of `server` that lets all tools pass meanwhile; None where `read` does more than list
                 the tools beneath the server's middleware, and has to be asked every time.
         """
-        if own is None:
-            return await _listed(server, read)
+        if plugin_transform is None:
+            return await _listed(server, list_tools)
         turns = self._turns.setdefault(asyncio.get_running_loop(), _Turns())
         came = turns.begun
         async with turns.lock:
             if turns.ended <= came:
                 turns.begun += 1
                 number = turns.begun
-                turns.proved = await self._prove(server, read, own)
+                turns.proved = await self._prove(server, list_tools, plugin_transform)
                 turns.ended = number
             proved = turns.proved
-        if proved is None or not await proved.fingerprint.is_everyones(server):
-            return await _listed(server, read)
+        if proved is None or not await proved.fingerprint.applies_to_session(server):
+            return await _listed(server, list_tools)
         return proved.listing
 
-    async def _prove(self, server: Server, read: Read, own: Transform) -> _Proved | None:
+    async def _prove(self, server: FastMCPServer, read: ListTools, own: Transform) -> _Proved | None:
         """The listing of every caller without rules of its own; None where there is no such thing."""
         old = self._proved
         if old is not None and await old.fingerprint.holds(server, own):
             return old
         self._proved = None
-        fingerprint = await Fingerprint.take(server, own)
-        if fingerprint is None or not await fingerprint.is_everyones(server):
+        fingerprint = await Fingerprint.from_server(server, own)
+        if fingerprint is None or not await fingerprint.applies_to_session(server):
             return None
         listing = await _listed(server, read)
         # What changed while FastMCP was listing may be in the listing or not.
-        if not (await fingerprint.holds(server, own) and await fingerprint.is_everyones(server)):
+        if not (await fingerprint.holds(server, own) and await fingerprint.applies_to_session(server)):
             return None
-        listing.proved = True
+        listing.fingerprinted = True
         self._proved = _Proved(fingerprint, listing)
         return self._proved
 
-    def entry(self, listing: Listing, tool: Tool) -> CatalogEntry | None:
+    def entry(self, listing: ToolListing, tool: Tool) -> CatalogEntry | None:
         """A fresh entry of one listed tool; None where CodeCall may not use it, whatever `include_tools` says."""
-        return self._made(tool, listing.apps.of(tool))
+        return self._made(tool, listing.apps.origin(tool))
 
-    async def entries(self, listing: Listing, included: Callable[[Tool], bool] | None) -> tuple[CatalogEntry, ...]:
+    async def entries(
+        self, listing: ToolListing, is_included: Callable[[Tool], bool] | None
+    ) -> tuple[CatalogEntry, ...]:
         """All that CodeCall may use of a listing, in its order; the same tuple as before where nothing has changed.
 
         Args:
             listing: what `listing` gave.
             included: asked for each tool that passes everything else.
         """
-        if listing.offered is None:
+        if listing.usable is None:
             offered = await self._offered(listing)
             listing.entries = self._known(tuple(entry for _, entry in offered))
-            listing.offered = offered
-        if included is None:
+            listing.usable = offered
+        if is_included is None:
             return listing.entries
-        chosen = [entry async for tool, entry in unhurried(listing.offered) if included(tool)]
+        chosen = [entry async for tool, entry in iterate_cooperatively(listing.usable) if is_included(tool)]
         return self._known(tuple(chosen))
 
     async def namespaces(self, entries: tuple[CatalogEntry, ...]) -> Namespaces:
@@ -164,15 +168,15 @@ class Catalogue:
             if view is entries:
                 return known
         spaces = Namespaces()
-        async for entry in unhurried(entries):
+        async for entry in iterate_cooperatively(entries):
             spaces.add(entry.name, entry.app_id)
         self._spaces.appendleft((entries, spaces))
         return spaces
 
-    async def _offered(self, listing: Listing) -> tuple[tuple[Tool, CatalogEntry], ...]:
+    async def _offered(self, listing: ToolListing) -> tuple[tuple[Tool, CatalogEntry], ...]:
         offered: list[tuple[Tool, CatalogEntry]] = []
-        async for tool in unhurried(listing.tools.values()):
-            entry = self._remembered(tool, listing.apps.of(tool))
+        async for tool in iterate_cooperatively(listing.tools.values()):
+            entry = self._remembered(tool, listing.apps.origin(tool))
             if entry is not None:
                 offered.append((tool, entry))
         if len(self._records) > 2 * len(listing.tools) + CHUNK:
@@ -187,7 +191,7 @@ class Catalogue:
         self._views.appendleft(entries)
         return entries
 
-    def _remembered(self, tool: Tool, origin: Origin) -> CatalogEntry | None:
+    def _remembered(self, tool: Tool, origin: ComponentOrigin) -> CatalogEntry | None:
         """The entry this tool had when it was last listed, if it says the same still."""
         try:
             section = marshal.dumps((tool.meta or {}).get(META_KEY), 2)
@@ -201,37 +205,37 @@ class Catalogue:
         self._records[key] = _Record(_said(tool), set(tool.tags), section, origin, entry)
         return entry
 
-    def _made(self, tool: Tool, origin: Origin) -> CatalogEntry | None:
+    def _made(self, tool: Tool, origin: ComponentOrigin) -> CatalogEntry | None:
         metadata = self._reach.metadata(tool.name, tool.meta)
         app_id = metadata.app_id or origin.app_id
-        if is_reserved(origin.own_name) or not self._reach.allows(tool.name, metadata, app_id):
+        if is_reserved(origin.unprefixed_name) or not self._reach.allows(tool.name, metadata, app_id):
             return None
         return _entry_of(tool, metadata, app_id)
 
 
-class Catalogues:
-    """The catalogues of the servers that one plugin serves.
+class CatalogCaches:
+    """The catalogs of the servers that one plugin serves.
 
     Args:
         reach: the plugin's rules about tools.
     """
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
-        self._of: WeakKeyDictionary[Server, Catalogue] = WeakKeyDictionary()
+    def __init__(self, visibility: VisibilityPolicy) -> None:
+        self._reach = visibility
+        self._of: WeakKeyDictionary[FastMCPServer, CatalogCache] = WeakKeyDictionary()
 
-    def of(self, server: Server) -> Catalogue:
+    def for_server(self, server: FastMCPServer) -> CatalogCache:
         """What is remembered of `server`."""
-        found = self._of.pop(server, None) or Catalogue(self._reach)
+        found = self._of.pop(server, None) or CatalogCache(self._reach)
         self._of[server] = found
-        if len(self._of) > KEPT_SERVERS:
+        if len(self._of) > MAX_SERVERS:
             self._of.pop(next(iter(self._of)), None)
         return found
 
 
-async def _listed(server: Server, read: Read) -> Listing:
-    apps = await Apps.read(server)
-    return Listing({tool.name: tool for tool in await read()}, apps)
+async def _listed(server: FastMCPServer, read: ListTools) -> ToolListing:
+    apps = await AppResolver.from_server(server)
+    return ToolListing({tool.name: tool for tool in await read()}, apps)
 
 
 def _says(tool: Tool, old: _Record) -> bool:

@@ -42,8 +42,8 @@ from fastmcp.server.transforms.visibility import get_visibility_rules
 from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec, version_sort_key
 
-from codecall.catalog.apps import Server
-from codecall.catalog.cache.middleware import reads_beneath
+from codecall.catalog.apps import FastMCPServer
+from codecall.catalog.cache.middleware import can_bypass
 
 # ----------------------------------------------------------------------------------------------------
 # What tools held at one moment, to be compared with what they hold now: many at once, and quickly.
@@ -195,7 +195,7 @@ _OF_TOOLS = ("__getattribute__", "__getattr__", "__copy__", "model_copy", "get_m
 class _Tree:
     """What a walk over a server and everything mounted on it finds."""
 
-    mounted: list[Server] = field(default_factory=list["Server"])
+    mounted: list[FastMCPServer] = field(default_factory=list["FastMCPServer"])
     objects: list[object] = field(default_factory=list[object])
     """Compared by identity."""
     facts: list[object] = field(default_factory=list[object])
@@ -204,10 +204,10 @@ class _Tree:
     stated: list[Sequence[Tool] | None] = field(default_factory=list[Sequence[Tool] | None])
     """By providers themselves; compared by identity, each as a whole."""
 
-    async def server(self, server: Server, own: Transform | None, depth: int = 0) -> None:
+    async def server(self, server: FastMCPServer, own: Transform | None, depth: int = 0) -> None:
         """Add a server; `own` is the one transform that lets everything pass while CodeCall lists."""
         _known(server, {FastMCP}, _OF_SERVERS)
-        if depth > MAX_DEPTH or not reads_beneath(server.middleware):
+        if depth > MAX_DEPTH or not can_bypass(server.middleware):
             raise UnknownError
         if depth:  # the first would only keep itself alive
             self.mounted.append(server)
@@ -229,7 +229,7 @@ class _Tree:
                 self._add(await _at_the_bottom(provider))
             elif isinstance(provider, FastMCPProvider):
                 self.objects.append(provider.server)
-                await self.server(cast("Server", provider.server), None, depth + 1)
+                await self.server(cast("FastMCPServer", provider.server), None, depth + 1)
             else:
                 await self._providers(cast("AggregateProvider", provider).providers, depth)
 
@@ -267,7 +267,7 @@ class Fingerprint:
         self._pages = pages
 
     @classmethod
-    async def take(cls, server: Server, own: Transform) -> Fingerprint | None:
+    async def from_server(cls, server: FastMCPServer, own: Transform) -> Fingerprint | None:
         """The fingerprint of `server`; None where something is there that the table does not have.
 
         Args:
@@ -291,7 +291,7 @@ class Fingerprint:
             return None
         return cls(tree, pages)
 
-    async def holds(self, server: Server, own: Transform) -> bool:
+    async def holds(self, server: FastMCPServer, own: Transform) -> bool:
         """Whether `server` is still as it was."""
         old = self._tree
         try:
@@ -308,7 +308,7 @@ class Fingerprint:
             return False
         return True
 
-    async def is_everyones(self, server: Server) -> bool:
+    async def applies_to_session(self, server: FastMCPServer) -> bool:
         """Whether no visibility rules are in force for the session whose request this is."""
         for each in (server, *self._tree.mounted):
             if await get_visibility_rules(Context(fastmcp=each)):
@@ -322,7 +322,7 @@ async def _at_the_bottom(provider: LocalProvider) -> Sequence[Tool]:
     return await listed()
 
 
-async def _walk(server: Server, own: Transform) -> _Tree:
+async def _walk(server: FastMCPServer, own: Transform) -> _Tree:
     tree = _Tree()
     await tree.server(server, own)
     return tree
@@ -379,7 +379,7 @@ async def _asked(provider: Provider, name: str, version: VersionSpec | None) -> 
     return await provider.get_tool(name, version)
 
 
-def _beneath(call_next: GetToolNext) -> Server | None:
+def _beneath(call_next: GetToolNext) -> FastMCPServer | None:
     """The server whose providers alone are left to be asked; None where that is not sure, or may take long."""
     if getattr(call_next, "__qualname__", "") != _BOTTOM or not fastmcp.__version__.startswith(READ):
         return None
@@ -389,7 +389,7 @@ def _beneath(call_next: GetToolNext) -> Server | None:
         return None
     if _sought_by_hash is None or _sought_by_hash(server) is not None:
         return None
-    return cast("Server", server) if all(map(_answers_at_once, server.providers)) else None
+    return cast("FastMCPServer", server) if all(map(_answers_at_once, server.providers)) else None
 
 
 def _answers_at_once(provider: Provider) -> bool:

@@ -18,33 +18,33 @@ from fastmcp.utilities.json_schema import dereference_refs
 
 JsonObject = dict[str, object]
 
-MAX_LEVELS = 100
+MAX_SCHEMA_DEPTH = 100
 """Objects and arrays within each other of a schema that is shown. JSON writers give up at two to three hundred."""
 
-MAX_PARTS = 100_000
+MAX_SCHEMA_VALUES = 100_000
 """Values of a schema that is shown. Python objects may hold each other, so that a small one goes on for ever."""
 
-KEPT = 256
+CACHED_SCHEMAS = 256
 """Schemas that are remembered without their `$ref`."""
 
-MAX_KEPT_BYTES = 32 * 1024
+MAX_CACHED_BYTES = 32 * 1024
 """Longest of them, as `marshal` writes it."""
 
 _HOOKS = ("__call__", "_dispatch_handler", "on_message", "on_request", "on_list_tools")
 """Every way in which a middleware sees a listing pass."""
 
 
-def reads_beneath(middleware: Sequence[Middleware]) -> bool:
+def can_bypass(middleware: Sequence[Middleware]) -> bool:
     """Whether a listing beneath this middleware shows the same tools as one through it."""
     return not any(map(_sees_listings, middleware))
 
 
-def inlines(middleware: Sequence[Middleware]) -> bool:
+def dereferences_schemas(middleware: Sequence[Middleware]) -> bool:
     """Whether the server shows its schemas without `$ref`."""
     return any(isinstance(item, DereferenceRefsMiddleware) for item in middleware)
 
 
-def presented(schema: JsonObject | None, *, inline: bool) -> JsonObject | None:
+def presentable_schema(schema: JsonObject | None, *, dereference: bool) -> JsonObject | None:
     """A schema as it is shown: without `$ref` where clients see it so, and no deeper than an answer can hold.
 
     What is left out says so in a `$comment`, and allows everything. A schema that nothing has to be done to is given
@@ -55,7 +55,7 @@ def presented(schema: JsonObject | None, *, inline: bool) -> JsonObject | None:
     refers, fits = _looked_at(schema)
     if not fits:
         return cast("JsonObject", _Cut().copy(schema))
-    return _inlined(schema) if refers and inline else schema
+    return _inlined(schema) if refers and dereference else schema
 
 
 def _inlined(schema: JsonObject) -> JsonObject:
@@ -64,10 +64,10 @@ def _inlined(schema: JsonObject) -> JsonObject:
         written = marshal.dumps(schema, 2)  # 2: the last version whose output is decided by the content alone
     except ValueError:
         return dereference_refs(schema)
-    return _remembered(written) if len(written) <= MAX_KEPT_BYTES else dereference_refs(schema)
+    return _remembered(written) if len(written) <= MAX_CACHED_BYTES else dereference_refs(schema)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_SCHEMAS)
 def _remembered(written: bytes) -> JsonObject:
     return dereference_refs(marshal.loads(written))  # noqa: S302 - written above
 
@@ -85,7 +85,7 @@ def _sees_listings(item: Middleware) -> bool:
 def _looked_at(schema: JsonObject) -> tuple[bool, bool]:
     """Whether a schema holds references or definitions, and whether it can be shown as it is."""
     refers = False
-    left = MAX_PARTS
+    left = MAX_SCHEMA_VALUES
     waiting: list[tuple[object, int]] = [(schema, 1)]
     while waiting:
         value, level = waiting.pop()
@@ -96,7 +96,7 @@ def _looked_at(schema: JsonObject) -> tuple[bool, bool]:
         else:
             inner = cast("list[object]", value)
         left -= len(inner)
-        if level > MAX_LEVELS or left < 0:
+        if level > MAX_SCHEMA_DEPTH or left < 0:
             return refers, False
         waiting += [(item, level + 1) for item in inner if isinstance(item, (dict, list))]
     return refers, True
@@ -106,7 +106,7 @@ class _Cut:
     """Copies a schema that is nested too deeply, contains itself or has too many parts."""
 
     def __init__(self) -> None:
-        self._left = MAX_PARTS
+        self._left = MAX_SCHEMA_VALUES
         self._above: list[object] = []
 
     def copy(self, value: object) -> object:
@@ -115,7 +115,7 @@ class _Cut:
             return value
         if any(value is outer for outer in self._above):
             return {"$comment": "left out: the schema contains itself here"}
-        if len(self._above) >= MAX_LEVELS or self._left <= 0:
+        if len(self._above) >= MAX_SCHEMA_DEPTH or self._left <= 0:
             return {"$comment": "left out: the schema is too large or nested too deeply"}
         self._above.append(cast("object", value))
         try:

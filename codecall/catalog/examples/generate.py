@@ -13,26 +13,26 @@ from itertools import chain
 from codecall.catalog.entries import CatalogEntry, Example
 from codecall.catalog.examples.hints import (
     Intent,
-    collection,
-    condition,
-    input_of,
+    filter_expression,
+    find_list,
+    find_paging,
+    input_schema,
     intent_of,
-    largest_page,
-    output_of,
-    page_size,
-    paging,
+    max_page_size,
+    output_schema,
+    page_size_parameter,
     query_parameter,
-    telling_fields,
-    varied,
+    summary_fields,
+    varying_parameter,
 )
 from codecall.catalog.examples.samples import Sampler
-from codecall.catalog.javascript import literal, member, object_literal, pairs, quoted
-from codecall.schema.model import Schema
+from codecall.catalog.javascript import literal, member_access, object_literal, property_list, string_literal
+from codecall.schema.model import SchemaNode
 
 # ----------------------------------------------------------------------------------------------------
 # Usage examples of a tool: its author's own, and scripts made from its schemas and its intent.
 
-MAX_MADE = 4
+MAX_GENERATED = 4
 """Examples made for one tool at most; usually two or three."""
 
 MAX_CODE = 4_000
@@ -54,7 +54,7 @@ _UNCHECKED = "{ throwOnError: false }"
 def usage_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
     """Up to `limit` examples of a tool: the author's as they are, then made ones in the places left.
 
-    At most `MAX_MADE` are made, no two with the same code, each valid AgentScript under every preset whatever the
+    At most `MAX_GENERATED` are made, no two with the same code, each valid AgentScript under every preset whatever the
     tool's name and schemas hold. Takes about 0.3 ms a tool: do many in a thread.
     """
     found = list(entry.examples[: max(0, limit)])
@@ -71,7 +71,7 @@ def usage_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
     general = [example for example in made if example.description in _GENERAL]
     special = [example for example in made if example.description not in _GENERAL]
     made = [*special, *general[: max(0, 2 - len(special))]]
-    return [*found, *made[: min(MAX_MADE, limit - len(found))]]
+    return [*found, *made[: min(MAX_GENERATED, limit - len(found))]]
 
 
 class _Tool:
@@ -80,16 +80,16 @@ class _Tool:
     def __init__(self, entry: CatalogEntry) -> None:
         self.name = entry.name
         self.intent: Intent = intent_of(entry)
-        self.input = input_of(entry)
-        self.output = output_of(entry)
-        self.size = page_size(self.input)
+        self.input = input_schema(entry)
+        self.output = output_schema(entry)
+        self.size = page_size_parameter(self.input)
         self.query = query_parameter(self.input)
         wanted = [*self.input.required]
         wanted += [name for name in (self.query, self.size) if name is not None and name not in wanted]
         if not wanted and self.intent in {"create", "update"}:
             wanted += list(self.input.properties)[:2]
         self.arguments = Sampler().object(self.input, wanted)
-        self.list = collection(self.output)
+        self.list = find_list(self.output)
 
     def call(self, *, options: str = "", **expressions: str) -> str:
         """`callTool(…)` with the plain arguments, some of them replaced by expressions."""
@@ -99,7 +99,7 @@ class _Tool:
         """The same, for parameters whose names are no Python names."""
         given = {name: literal(value) for name, value in self.arguments.items()} | dict(expressions)
         tail = f", {options}" if options else ""
-        return f"callTool({quoted(self.name)}, {_laid_out(given)}{tail})"
+        return f"callTool({string_literal(self.name)}, {_laid_out(given)}{tail})"
 
 
 def _laid_out(expressions: Mapping[str, str]) -> str:
@@ -108,7 +108,7 @@ def _laid_out(expressions: Mapping[str, str]) -> str:
     if len(line) <= _LINE:
         return line
     lines: list[str] = []
-    for pair in pairs(expressions):
+    for pair in property_list(expressions):
         if lines and len(lines[-1]) + len(pair) + 2 <= _LINE:
             lines[-1] += f" {pair},"
         else:
@@ -169,10 +169,10 @@ def _searches(tool: _Tool) -> Iterator[Example]:
 
 def _pages(tool: _Tool) -> Iterator[Example]:
     """All pages, one after the other, in a bounded loop."""
-    plan = paging(tool.input, tool.output)
+    plan = find_paging(tool.input, tool.output)
     if plan is None or tool.list is None:
         return
-    full = largest_page(tool.input, tool.size) if tool.size is not None else None
+    full = max_page_size(tool.input, tool.size) if tool.size is not None else None
     asked = {} if tool.size is None else {tool.size: str(full)}
     keep = [f"  const items = {tool.list.expression};", "  found.push(...items);"]
     if plan.style == "cursor":
@@ -200,9 +200,9 @@ def _digest(tool: _Tool) -> Iterator[Example]:
     if found is None:
         return
     call = f"const result = await {tool.call()};"
-    fields = telling_fields(found.item)
-    shown = _laid_out({name: member("item", name) for name in fields})
-    kept = condition(found.item) if found.item is not None else None
+    fields = summary_fields(found.item)
+    shown = _laid_out({name: member_access("item", name) for name in fields})
+    kept = filter_expression(found.item) if found.item is not None else None
     if found.item is None or not fields:
         yield Example(
             "Return only the number of items and the first three",
@@ -221,13 +221,13 @@ def _digest(tool: _Tool) -> Iterator[Example]:
 
 def _spoken(fields: list[str]) -> str:
     """Field names for a one-line description: printable, bounded."""
-    return ", ".join(quoted(name)[1:-1][:40] for name in fields)
+    return ", ".join(string_literal(name)[1:-1][:40] for name in fields)
 
 
 def _gets(tool: _Tool) -> Iterator[Example]:
     yield _plain(tool, "Get one")
     yield _checked(tool, "Get one that may not exist")
-    several = varied(tool.input, tool.arguments)
+    several = varying_parameter(tool.input, tool.arguments)
     if several is None:
         return
     name, values = several
@@ -245,9 +245,9 @@ def _gets(tool: _Tool) -> Iterator[Example]:
 def _creates(tool: _Tool) -> Iterator[Example]:
     yield _plain(tool, "Create one")
     yield _checked(tool, "Create one, and return the reason if it is refused")
-    fields = telling_fields(tool.output)
+    fields = summary_fields(tool.output)
     if fields and tool.output is not None and tool.output.kind == "object":
-        shown = _laid_out({name: member("result", name) for name in fields})
+        shown = _laid_out({name: member_access("result", name) for name in fields})
         yield Example(
             f"Create one, and return only {_spoken(fields)}",
             _script(f"const result = await {tool.call()};", f"return {shown};"),
@@ -272,7 +272,7 @@ def _deletes(tool: _Tool) -> Iterator[Example]:
 
 
 def _one_after_another(tool: _Tool, description: str) -> Iterator[Example]:
-    several = varied(tool.input, tool.arguments)
+    several = varying_parameter(tool.input, tool.arguments)
     if several is None:
         return
     name, values = several
@@ -312,7 +312,7 @@ _MAKERS: dict[Intent, Callable[[_Tool], Iterator[Example]]] = {
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 
-def offer_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
+def component_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
     """Up to `limit` examples of what is no tool: the author's as they are, then a made one if there is a place left."""
     found = list(entry.examples[: max(0, limit)])
     if len(found) < limit:
@@ -321,7 +321,7 @@ def offer_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
 
 
 def _resource(entry: CatalogEntry) -> Example:
-    return Example("Read it", f"return await readResource({quoted(entry.name)});")
+    return Example("Read it", f"return await readResource({string_literal(entry.name)});")
 
 
 def _template(entry: CatalogEntry) -> Example:
@@ -329,26 +329,26 @@ def _template(entry: CatalogEntry) -> Example:
     uri: list[str] = []
     for place, part in enumerate(_VARIABLE.split(entry.name)):
         if place % 2 == 0:
-            uri += [quoted(part)] if part else []
+            uri += [string_literal(part)] if part else []
         elif not part.startswith("?"):  # what stands in the query may be left out
             name = part.removesuffix("*").replace("-", "_")
             arguments.setdefault(name, "example")
             encode = "encodeURI" if part.endswith("*") else "encodeURIComponent"
-            uri.append(f"{encode}({member('values', name)})")
+            uri.append(f"{encode}({member_access('values', name)})")
     lines = (f"const values = {literal(arguments)};", f"return await readResource({' + '.join(uri)});")
     return Example("Spell a URI that fits, and read it", "\n".join(lines))
 
 
 def _prompt(entry: CatalogEntry) -> Example:
     lines = (
-        f"const {{ messages }} = await getPrompt({quoted(entry.name)}, {literal(_sampled(entry))});",
+        f"const {{ messages }} = await getPrompt({string_literal(entry.name)}, {literal(_sampled(entry))});",
         "return messages.map((message) => message.content);",
     )
     return Example("Get the texts of its messages", "\n".join(lines))
 
 
 def _sampled(entry: CatalogEntry) -> dict[str, object]:
-    schema = Schema(entry.input_schema)
+    schema = SchemaNode(entry.input_schema)
     return dict(Sampler().object(schema, schema.required))
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.javascript import literal, member
+from codecall.catalog.javascript import literal, member_access
 from codecall.catalog.search.analysis import name_parts, stem
-from codecall.schema.model import Schema
+from codecall.schema.model import SchemaNode
 
 # ----------------------------------------------------------------------------------------------------
 # What a tool is for: create, list, get, update, delete, search or something else, told from its name first.
@@ -42,7 +42,7 @@ def intent_of(entry: CatalogEntry) -> Intent:
     found = _first_intent(last) or _first_intent(entry.name) or _first_intent(sentence) or "other"
     if entry.annotations.get("readOnlyHint") is True and found in _CHANGES:
         return "other"
-    if found == "get" and not Schema(entry.input_schema).required and _plural(name_parts(last)):
+    if found == "get" and not SchemaNode(entry.input_schema).required and _plural(name_parts(last)):
         return "list"
     return found
 
@@ -91,37 +91,37 @@ class Paging:
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class ListExpression:
     """The list in a tool's answer."""
 
     expression: str
     """Reads it from `result`."""
-    item: Schema | None
+    item: SchemaNode | None
     """None when the output is unknown."""
 
 
-def input_of(entry: CatalogEntry) -> Schema:
+def input_schema(entry: CatalogEntry) -> SchemaNode:
     """The tool's input."""
-    return Schema(entry.input_schema)
+    return SchemaNode(entry.input_schema)
 
 
-def output_of(entry: CatalogEntry) -> Schema | None:
+def output_schema(entry: CatalogEntry) -> SchemaNode | None:
     """The value `callTool` gives, None when unknown. FastMCP wraps what is no object as `{"result": …}`; the broker
     unwraps it."""
     if not entry.output_schema:
         return None
-    output = Schema(entry.output_schema)
+    output = SchemaNode(entry.output_schema)
     if entry.output_schema.get("x-fastmcp-wrap-result") is True:
         return output.properties.get("result")
     return output
 
 
-def page_size(schema: Schema) -> str | None:
+def page_size_parameter(schema: SchemaNode) -> str | None:
     """The parameter that says how many items to give."""
     return _named(schema, _SIZES, {"integer", "number"})
 
 
-def largest_page(schema: Schema, parameter: str) -> int:
+def max_page_size(schema: SchemaNode, parameter: str) -> int:
     """`FULL_PAGE`, or what the schema allows."""
     limits = schema.properties[parameter]
     most, least = limits.number("maximum"), limits.number("minimum")
@@ -129,7 +129,7 @@ def largest_page(schema: Schema, parameter: str) -> int:
     return max(1, size if least is None else max(size, int(least)))
 
 
-def paging(schema: Schema, output: Schema | None) -> Paging | None:
+def find_paging(schema: SchemaNode, output: SchemaNode | None) -> Paging | None:
     """How the tool pages; None when it does not, or when its output does not tell where the next cursor is."""
     offset = _named(schema, _OFFSETS, {"integer", "number"})
     if offset is not None:
@@ -146,16 +146,16 @@ def paging(schema: Schema, output: Schema | None) -> Paging | None:
     for name in output.properties:
         plain = _plain(name)
         if plain == _plain(cursor) or (plain.startswith("next") and plain.endswith(("cursor", "token"))):
-            return Paging(cursor, "cursor", 0, member("result", name))
+            return Paging(cursor, "cursor", 0, member_access("result", name))
     return None
 
 
-def query_parameter(schema: Schema) -> str | None:
+def query_parameter(schema: SchemaNode) -> str | None:
     """The parameter that takes the words to search for."""
     return _named(schema, _QUERIES, {"string"})
 
 
-def varied(schema: Schema, arguments: Mapping[str, object]) -> tuple[str, list[str]] | None:
+def varying_parameter(schema: SchemaNode, arguments: Mapping[str, object]) -> tuple[str, list[str]] | None:
     """The required parameter that tells one thing from another, with two or three values (as literals) to try.
 
     None when there is no such parameter, or when only one value for it is known.
@@ -169,7 +169,7 @@ def varied(schema: Schema, arguments: Mapping[str, object]) -> tuple[str, list[s
     return None
 
 
-def _values(schema: Schema, first: object) -> list[object]:
+def _values(schema: SchemaNode, first: object) -> list[object]:
     if "const" in schema.body:
         return []
     if schema.choices:
@@ -185,22 +185,22 @@ def _values(schema: Schema, first: object) -> list[object]:
     return []
 
 
-def collection(output: Schema | None) -> Collection | None:
+def find_list(output: SchemaNode | None) -> ListExpression | None:
     """The list in the answer; None when the output is known and has none."""
     if output is None or (not output.kind and not output.properties):
         found = "Object.values(result ?? {}).find((value) => Array.isArray(value)) ?? []"
-        return Collection(f"Array.isArray(result) ? result : ({found})", None)
+        return ListExpression(f"Array.isArray(result) ? result : ({found})", None)
     if output.kind == "array":
-        return Collection("result", output.items)
+        return ListExpression("result", output.items)
     lists = [name for name, schema in output.properties.items() if schema.kind == "array"]
     if not lists:
         return None
     name = min(lists, key=lambda name: (not output.properties[name].items.properties, _rank(name, _LISTS)))
-    read = member("result", name)
-    return Collection(read if name in output.required else f"({read} ?? [])", output.properties[name].items)
+    read = member_access("result", name)
+    return ListExpression(read if name in output.required else f"({read} ?? [])", output.properties[name].items)
 
 
-def telling_fields(schema: Schema | None, most: int = 3) -> list[str]:
+def summary_fields(schema: SchemaNode | None, most: int = 3) -> list[str]:
     """The fields of an object most worth showing: scalars, the well-known ones first."""
     if schema is None:
         return []
@@ -208,16 +208,18 @@ def telling_fields(schema: Schema | None, most: int = 3) -> list[str]:
     return sorted(names, key=lambda name: _rank(name, _TELLING))[:most]
 
 
-def condition(item: Schema) -> str | None:
+def filter_expression(item: SchemaNode) -> str | None:
     """An expression over `item` that keeps some items: a field with listed values, or one that is true or false."""
     for name, field in item.properties.items():
         if field.choices and isinstance(field.choices[0], (str, int)):
             value = field.choices[0]
-            return f"{member('item', name)} === {literal(value[:100] if isinstance(value, str) else value)}"
-    return next((member("item", name) for name, field in item.properties.items() if field.kind == "boolean"), None)
+            return f"{member_access('item', name)} === {literal(value[:100] if isinstance(value, str) else value)}"
+    return next(
+        (member_access("item", name) for name, field in item.properties.items() if field.kind == "boolean"), None
+    )
 
 
-def _named(schema: Schema, names: Iterable[str], kinds: set[str]) -> str | None:
+def _named(schema: SchemaNode, names: Iterable[str], kinds: set[str]) -> str | None:
     """The parameter with the first of these plain names, if it is of such a type."""
     known = {_plain(name): name for name, inner in schema.properties.items() if inner.kind in kinds}
     return next((known[name] for name in names if name in known), None)

@@ -11,7 +11,7 @@ from math import ceil, floor, isfinite
 from typing import cast
 
 from codecall.catalog.search.analysis import name_parts
-from codecall.schema.model import MAX_PROPERTIES, Schema, speakable
+from codecall.schema.model import MAX_PROPERTIES, SchemaNode, is_nameable
 
 MAX_DEPTH = 6
 """Nesting of a sample; deeper parts are empty."""
@@ -114,7 +114,7 @@ class Sampler:
     def __init__(self) -> None:
         self._left = MAX_VALUES
 
-    def value(self, name: str, schema: Schema, depth: int = MAX_DEPTH) -> object:
+    def value(self, name: str, schema: SchemaNode, depth: int = MAX_DEPTH) -> object:
         """A plausible value for the parameter `name`, or for an item of it."""
         self._left -= 1
         stated = _stated(schema)
@@ -131,7 +131,7 @@ class Sampler:
             return True
         return None if kind == "null" else _text(name, schema)
 
-    def object(self, schema: Schema, names: Iterable[str], depth: int = MAX_DEPTH) -> dict[str, object]:
+    def object(self, schema: SchemaNode, names: Iterable[str], depth: int = MAX_DEPTH) -> dict[str, object]:
         """Values of those properties of an object."""
         known = schema.properties
         made: dict[str, object] = {}
@@ -141,7 +141,7 @@ class Sampler:
             made[name] = self.value(name, known.get(name, schema.at({})), depth)
         return made
 
-    def _array(self, name: str, schema: Schema, depth: int) -> list[object]:
+    def _array(self, name: str, schema: SchemaNode, depth: int) -> list[object]:
         given = schema.body.get("prefixItems")
         if isinstance(given, list) and given:
             parts = cast(list[object], given)[:MAX_PROPERTIES]
@@ -158,7 +158,7 @@ class Sampler:
         self._left -= 1
         if isinstance(value, Mapping):
             pairs = ((str(name), inner) for name, inner in cast(Mapping[object, object], value).items())
-            kept = [pair for pair in pairs if speakable(pair[0])][:MAX_PROPERTIES] if depth > 0 else []
+            kept = [pair for pair in pairs if is_nameable(pair[0])][:MAX_PROPERTIES] if depth > 0 else []
             return {name: self.within(inner, depth - 1) for name, inner in kept if self._left > 0}
         if isinstance(value, (list, tuple)):
             items = cast(Sequence[object], value)[: MAX_ITEMS if depth > 0 else 0]
@@ -176,7 +176,7 @@ def _plain_value(value: object) -> object:
     return str(value)[:MAX_TEXT]
 
 
-def _stated(schema: Schema) -> object:
+def _stated(schema: SchemaNode) -> object:
     """A value the schema itself gives."""
     body = schema.body
     if body.get("const") is not None:
@@ -191,7 +191,7 @@ def _stated(schema: Schema) -> object:
     return schema.choices[0] if schema.choices else None
 
 
-def _number(name: str, schema: Schema, *, whole: bool) -> object:
+def _number(name: str, schema: SchemaNode, *, whole: bool) -> object:
     words = name_parts(name)
     by_word: Mapping[str, float] = _INTEGER_BY_WORD if whole else {**_INTEGER_BY_WORD, **_NUMBER_BY_WORD}
     value = next((float(by_word[word]) for word in reversed(words) if word in by_word), 1.0)
@@ -212,7 +212,7 @@ def _number(name: str, schema: Schema, *, whole: bool) -> object:
     return int(value) if isfinite(value) and value == int(value) else value if isfinite(value) else 0
 
 
-def _text(name: str, schema: Schema) -> str:
+def _text(name: str, schema: SchemaNode) -> str:
     form = schema.body.get("format")
     if isinstance(form, str) and form in _BY_FORMAT:
         return _BY_FORMAT[form]

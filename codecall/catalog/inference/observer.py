@@ -1,6 +1,6 @@
 """What the results of tools look like whose output schema is missing or says nothing, learned from results really seen.
 
-Per tool, as the catalogue has it: one that changes its description, its input schema or its version starts anew. The
+Per tool, as the catalog has it: one that changes its description, its input schema or its version starts anew. The
 first results of a tool are looked at, then fewer and fewer while they say nothing new; those of a caller who is new to
 the tool always are. Nothing of a result is kept but types and what looks like names of fields (`fieldnames`), and who
 is shown which name is told in `observed_schema`.
@@ -25,30 +25,30 @@ from typing import Final
 
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.catalog.inference.shapes import (
-    ANYTHING,
+    ANY_KIND,
     ARRAY,
     BOOLEAN,
     INTEGER,
-    NOTHING,
+    NO_VALUES,
     NULL,
     NUMBER,
     OBJECT,
     STRING,
-    Name,
-    Shape,
-    fitted,
+    FieldShape,
+    ValueShape,
+    infer_shape,
     join,
     join_all,
-    outline,
+    limit_size,
 )
-from codecall.catalog.inference.store import Kept, ShapeStore
+from codecall.catalog.inference.store import ShapeStore, StoredShape
 from codecall.options import ObservedOutputOptions
-from codecall.schema.model import says_nothing
+from codecall.schema.model import is_uninformative
 
 # ----------------------------------------------------------------------------------------------------
 # From the shape of a tool's results to the JSON Schema that one caller is shown.
 
-MARK: Final = "x-observed"
+OBSERVED_KEYWORD: Final = "x-observed"
 """Keyword of a schema that was learned: how many results it is made of, and whether parts of them were not read."""
 
 _TYPES: Final = {
@@ -67,12 +67,12 @@ _ALIKE: Final = 8
 _COUNTS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 
 
-def shown_results(results: int) -> int:
+def rounded_count(results: int) -> int:
     """The number of results as it is shown: round, so that nobody can count the calls of others."""
     return max((count for count in _COUNTS if count <= results), default=0)
 
 
-def schema_of(shape: Shape, viewer: str, *, results: int, partial: bool) -> JsonObject | None:
+def schema_from_shape(shape: ValueShape, viewer: str, *, results: int, partial: bool) -> JsonObject | None:
     """The JSON Schema of a tool's results; None if nothing is known of them.
 
     Args:
@@ -84,13 +84,13 @@ def schema_of(shape: Shape, viewer: str, *, results: int, partial: bool) -> Json
     schema = _schema(shape, viewer)
     if not schema:
         return None
-    schema[MARK] = {"results": shown_results(results)} | ({"partial": True} if partial else {})
+    schema[OBSERVED_KEYWORD] = {"results": rounded_count(results)} | ({"partial": True} if partial else {})
     return schema
 
 
-def _schema(shape: Shape, viewer: str) -> JsonObject:
+def _schema(shape: ValueShape, viewer: str) -> JsonObject:
     kinds = shape.kinds
-    if kinds & ANYTHING:
+    if kinds & ANY_KIND:
         return {}
     if kinds & NUMBER:
         kinds &= ~INTEGER
@@ -105,37 +105,37 @@ def _schema(shape: Shape, viewer: str) -> JsonObject:
     return schema
 
 
-def _object(shape: Shape, viewer: str) -> JsonObject:
+def _object(shape: ValueShape, viewer: str) -> JsonObject:
     names = {key: name for key, name in _fields(shape).items() if name.owner in (None, viewer)}
-    hidden = [name.shape for key, name in shape.names.items() if key not in names]
+    hidden = [name.shape for key, name in shape.fields.items() if key not in names]
     if not names:
-        values = join_all([*hidden, *([] if shape.rest is None else [shape.rest])])
+        values = join_all([*hidden, *([] if shape.other_values is None else [shape.other_values])])
         if values is None:
-            return {} if shape.whole else {"additionalProperties": True}
+            return {} if shape.complete else {"additionalProperties": True}
         return {"additionalProperties": _schema(values, viewer) or True}
     described: JsonObject = {"properties": {key: _schema(name.shape, viewer) for key, name in names.items()}}
-    if required := [key for key, name in names.items() if not name.missing]:
+    if required := [key for key, name in names.items() if not name.optional]:
         described["required"] = required
-    if hidden or shape.rest is not None or not shape.whole:
+    if hidden or shape.other_values is not None or not shape.complete:
         described["additionalProperties"] = True
     return described
 
 
-def _fields(shape: Shape) -> Mapping[str, Name]:
+def _fields(shape: ValueShape) -> Mapping[str, FieldShape]:
     """The names that are fields, and not data, as far as all objects together tell."""
-    names = shape.names
+    names = shape.fields
     if len(names) >= _ALIKE and _are_alike(name.shape for name in names.values()):
         return {}
-    always = {key: name for key, name in names.items() if not name.missing}
+    always = {key: name for key, name in names.items() if not name.optional}
     # Of fields that may be missing, one object has a good part; of data, each object has its own.
-    at_once = max(0, shape.widest - len(always))
+    at_once = max(0, shape.max_fields - len(always))
     most = 4 * at_once + 8 if always else 2 * at_once
     return always if len(names) - len(always) > most else names
 
 
-def _are_alike(shapes: Iterable[Shape]) -> bool:
+def _are_alike(shapes: Iterable[ValueShape]) -> bool:
     """Whether all are objects that have the same names."""
-    kinds = {(shape.kinds, frozenset(shape.names)) for shape in shapes}
+    kinds = {(shape.kinds, frozenset(shape.fields)) for shape in shapes}
     return len(kinds) == 1 and all(kind == OBJECT and names for kind, names in kinds)
 
 
@@ -144,7 +144,7 @@ def _are_alike(shapes: Iterable[Shape]) -> bool:
 
 logger = logging.getLogger("codecall")
 
-MAX_GAP: Final = 1_024
+MAX_SKIPPED_RESULTS: Final = 1_024
 """Most results of a tool that pass before another one is looked at."""
 
 MAX_OWNERS: Final = 32
@@ -153,7 +153,7 @@ MAX_OWNERS: Final = 32
 _MAX_SCHEMAS: Final = 8
 """Callers for whom a tool's schema is kept ready."""
 
-REASK_SECONDS: Final = 300.0
+REFRESH_SECONDS: Final = 300.0
 """How long what a store said of a tool is believed, before it is asked again for what other processes have learned."""
 
 
@@ -164,7 +164,7 @@ class _Record:
     key: str
     slot: str
     entry: CatalogEntry
-    shape: Shape = NOTHING
+    shape: ValueShape = NO_VALUES
     results: int = 0
     partial: bool = False
     looks: int = 0
@@ -180,7 +180,7 @@ class _Record:
     )
 
     def may_be_of(self, entry: CatalogEntry) -> bool:
-        """Whether what the catalogue says of the tool is the same, its input schema aside."""
+        """Whether what the catalog says of the tool is the same, its input schema aside."""
         mine = self.entry
         return entry is mine or (entry.version == mine.version and entry.description == mine.description)
 
@@ -192,11 +192,11 @@ class _Record:
         # Copies of a tool, as mounted servers make them, hold the same objects.
         return mine is schema or (mine.keys() == schema.keys() and all(map(is_, mine.values(), schema.values())))
 
-    def learn(self, shape: Shape, *, partial: bool) -> bool:
+    def learn(self, shape: ValueShape, *, partial: bool) -> bool:
         """Join `shape` to what is known; whether that changed anything."""
         joined = join(self.shape, shape)
         if joined is not self.shape:
-            joined = fitted(joined)
+            joined = limit_size(joined)
         changed = joined != self.shape or (partial and not self.partial)
         if changed:
             self.shape = joined
@@ -205,7 +205,7 @@ class _Record:
         return changed
 
 
-class Observations:
+class OutputObserver:
     """What is known of the results of the tools of one plugin, on all its servers and event loops."""
 
     def __init__(self, options: ObservedOutputOptions) -> None:
@@ -219,7 +219,7 @@ class Observations:
         self._changing = threading.Lock()
         self._store = None if options.store is None else ShapeStore(options.store)
 
-    def saw(self, entry: CatalogEntry, value: str, owner: str = "") -> None:
+    def observe(self, entry: CatalogEntry, value: str, owner: str = "") -> None:
         """Learn from the result of a call. Within a running event loop; never fails, and takes a millisecond at most.
 
         Args:
@@ -227,7 +227,7 @@ class Observations:
             value: JSON text of what the script got.
             owner: who got it.
         """
-        if not self._options.enabled or entry.kind != "tool" or not says_nothing(entry.output_schema):
+        if not self._options.enabled or entry.kind != "tool" or not is_uninformative(entry.output_schema):
             return
         slot = self._slot(entry, owner)
         record = self._latest.get(slot)
@@ -241,7 +241,7 @@ class Observations:
             # The call was a success, and has to stay one.
             logger.exception("CodeCall could not learn from a result of tool %r", entry.name)
 
-    async def output_of(self, entry: CatalogEntry, owner: str = "") -> JsonObject | None:
+    async def output_schema(self, entry: CatalogEntry, owner: str = "") -> JsonObject | None:
         """The JSON Schema of a tool's results as they were seen, with the mark `x-observed`; it is not to be changed.
 
         None while nothing is known of them, and for tools that declare the form of their output. Where a store is
@@ -251,25 +251,27 @@ class Observations:
             entry: the tool.
             owner: who is going to see it.
         """
-        if not self._options.enabled or entry.kind != "tool" or not says_nothing(entry.output_schema):
+        if not self._options.enabled or entry.kind != "tool" or not is_uninformative(entry.output_schema):
             return None
         if self._store is None and self._slot(entry, owner) not in self._latest:
             return None
         record = self._record(entry, owner)
-        if self._store is not None and (record.asked is None or record.asked < time.monotonic() - REASK_SECONDS):
+        if self._store is not None and (record.asked is None or record.asked < time.monotonic() - REFRESH_SECONDS):
             kept = await self._store.get(record.key)
-            if kept is not None or not self._store.resting:
+            if kept is not None or not self._store.paused:
                 record.asked = time.monotonic()
             if kept is not None:
                 _take(record, kept)
                 if kept.stale:
                     self._save(record)
         viewer = _tag(record.key, owner)
-        wanted = viewer, shown_results(record.results), record.partial
+        wanted = viewer, rounded_count(record.results), record.partial
         if wanted not in record.schemas:
             if len(record.schemas) >= _MAX_SCHEMAS:
                 record.schemas.clear()
-            record.schemas[wanted] = schema_of(record.shape, viewer, results=record.results, partial=record.partial)
+            record.schemas[wanted] = schema_from_shape(
+                record.shape, viewer, results=record.results, partial=record.partial
+            )
         return record.schemas[wanted]
 
     async def flush(self) -> None:
@@ -281,16 +283,16 @@ class Observations:
         record.looks += 1
         if len(record.owners) < MAX_OWNERS:
             record.owners.add(owner)
-        read = outline(value, _tag(record.key, owner))
+        read = infer_shape(value, _tag(record.key, owner))
         if read is not None:
-            shown = shown_results(record.results)
+            shown = rounded_count(record.results)
             record.results += 1
             changed = record.learn(read.shape, partial=read.partial)
             record.quiet = 0 if changed else record.quiet + 1
-            if changed or shown != shown_results(record.results):
+            if changed or shown != rounded_count(record.results):
                 self._save(record)
         # Twice as far apart with each look that told nothing new; and whatever they tell, ever fewer.
-        record.wait = min(MAX_GAP, max(1 << min(max(record.quiet - 2, 0), 10), record.looks // 4))
+        record.wait = min(MAX_SKIPPED_RESULTS, max(1 << min(max(record.quiet - 2, 0), 10), record.looks // 4))
 
     def _slot(self, entry: CatalogEntry, owner: str) -> str:
         return f"{owner}\0{entry.name}" if self._options.per_caller else entry.name
@@ -314,21 +316,21 @@ class Observations:
         return record
 
     def _save(self, record: _Record) -> None:
-        def current() -> Kept:
-            return Kept(record.shape, record.results, record.partial)
+        def current() -> StoredShape:
+            return StoredShape(record.shape, record.results, record.partial)
 
         if self._store is not None:
             self._store.save(record.key, current, functools.partial(_take, record))
 
 
-def _take(record: _Record, kept: Kept) -> None:
+def _take(record: _Record, kept: StoredShape) -> None:
     """Join what the store has to what is known here."""
     record.results = max(record.results, kept.results)
     record.learn(kept.shape, partial=kept.partial)
 
 
 def _key(entry: CatalogEntry, owner: str | None) -> str:
-    """What a tool is kept under: its name, and a digest of what the catalogue says of it."""
+    """What a tool is kept under: its name, and a digest of what the catalog says of it."""
     said = (entry.name, entry.version, entry.description, entry.input_schema, owner)
     try:
         written = marshal.dumps(said, 2)

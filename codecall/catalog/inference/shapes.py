@@ -19,61 +19,61 @@ from codecall.sandbox.agentscript.policy import NEVER_NAMES
 # ----------------------------------------------------------------------------------------------------
 # What is known of the shape of a tool's results: types, and names of fields. Never a value.
 
-NULL, BOOLEAN, INTEGER, NUMBER, STRING, ARRAY, OBJECT, ANYTHING = (1 << bit for bit in range(8))
+NULL, BOOLEAN, INTEGER, NUMBER, STRING, ARRAY, OBJECT, ANY_KIND = (1 << bit for bit in range(8))
 """The kinds of JSON values, as bits; `ANYTHING` stands for all of them, with nothing known."""
 
 MAX_DEPTH: Final = 8
 """Containers within containers of which the inside is known."""
 
-MAX_NAMES: Final = 128
+MAX_FIELDS: Final = 128
 """Names that are kept of one object. The largest records of public interfaces have about a hundred fields."""
 
 MAX_SHAPES: Final = 300
 """Shapes within the shape of one tool. With more, what is nested most deeply is left out."""
 
 
-class Name(NamedTuple):
+class FieldShape(NamedTuple):
     """A name of a field, in the objects seen at one place."""
 
-    shape: Shape
-    missing: bool
+    shape: ValueShape
+    optional: bool
     """An object was seen without it."""
     owner: str | None
     """The only caller whose results had it; None: the results of several had it."""
 
 
-class Shape(NamedTuple):
+class ValueShape(NamedTuple):
     """What is known of the values at one place. Compare with `==`; `join` gives back what did not change."""
 
     kinds: int
-    items: Shape | None = None
+    items: ValueShape | None = None
     """Of arrays: their items; None while all were empty."""
-    names: Mapping[str, Name] = {}
+    fields: Mapping[str, FieldShape] = {}
     """Of objects: what looks like names of fields."""
-    rest: Shape | None = None
+    other_values: ValueShape | None = None
     """Of objects: the values under all other names."""
-    whole: bool = False
+    complete: bool = False
     """An object has been read to its end; without it a name that was not seen is not missing."""
-    widest: int = 0
+    max_fields: int = 0
     """Most names that one object had at the same time."""
     dictionary: bool = False
     """No names are kept, because they are data, or too many; nor is anything about names."""
 
 
-NOTHING: Final = Shape(0)
+NO_VALUES: Final = ValueShape(0)
 """Of no value at all: joined to a shape it changes nothing."""
-UNKNOWN: Final = Shape(ANYTHING)
-ANY_OBJECT: Final = Shape(OBJECT, rest=UNKNOWN, dictionary=True)
+UNKNOWN: Final = ValueShape(ANY_KIND)
+ANY_OBJECT: Final = ValueShape(OBJECT, other_values=UNKNOWN, dictionary=True)
 """An object of which nothing will ever be known."""
-ANY_ARRAY: Final = Shape(ARRAY, items=UNKNOWN)
+ANY_ARRAY: Final = ValueShape(ARRAY, items=UNKNOWN)
 """An array of which nothing will ever be known."""
 
 
-def join(one: Shape, other: Shape) -> Shape:
+def join(one: ValueShape, other: ValueShape) -> ValueShape:
     """What values of either shape have in common; `one` itself if `other` says nothing new."""
-    if one is other or one.kinds & ANYTHING:
+    if one is other or one.kinds & ANY_KIND:
         return one
-    if other.kinds & ANYTHING:
+    if other.kinds & ANY_KIND:
         return UNKNOWN
     kinds = one.kinds | other.kinds
     items = _join_maybe(one.items, other.items)
@@ -84,25 +84,27 @@ def join(one: Shape, other: Shape) -> Shape:
     if not one.kinds & OBJECT:
         return other._replace(kinds=kinds, items=items)
     dictionary = one.dictionary or other.dictionary
-    names = one.names if dictionary else _join_names(one, other)
-    dictionary = dictionary or len(names) > MAX_NAMES
-    rest = _join_maybe(one.rest, other.rest)
+    names = one.fields if dictionary else _join_names(one, other)
+    dictionary = dictionary or len(names) > MAX_FIELDS
+    rest = _join_maybe(one.other_values, other.other_values)
     if dictionary:
-        rest = join_all([*_shapes(rest), *(name.shape for part in (one, other) for name in part.names.values())])
-        names = one.names if one.dictionary else NOTHING.names
-        joined = Shape(kinds, items, names, rest, dictionary=True)
+        rest = join_all([*_shapes(rest), *(name.shape for part in (one, other) for name in part.fields.values())])
+        names = one.fields if one.dictionary else NO_VALUES.fields
+        joined = ValueShape(kinds, items, names, rest, dictionary=True)
     else:
-        joined = Shape(kinds, items, names, rest, one.whole or other.whole, max(one.widest, other.widest))
+        joined = ValueShape(
+            kinds, items, names, rest, one.complete or other.complete, max(one.max_fields, other.max_fields)
+        )
     same = all(new is old for new, old in zip(joined[:4], one[:4], strict=True)) and joined[4:] == one[4:]
     return one if same else joined
 
 
-def join_all(shapes: Iterable[Shape]) -> Shape | None:
+def join_all(shapes: Iterable[ValueShape]) -> ValueShape | None:
     """What all of them have in common; None if there are none."""
     return reduce(_join_maybe, shapes, None)
 
 
-def fitted(shape: Shape) -> Shape:
+def limit_size(shape: ValueShape) -> ValueShape:
     """`shape` without what is nested so deeply that it would have more than `MAX_SHAPES` within it."""
     level, count, depth = [shape], 0, 0
     while level and (count := count + len(level)) <= MAX_SHAPES:
@@ -111,65 +113,65 @@ def fitted(shape: Shape) -> Shape:
     return _cut(shape, depth - 1) if level else shape
 
 
-def size(shape: Shape) -> int:
+def count_shapes(shape: ValueShape) -> int:
     """How many shapes there are within `shape`, itself included; `UNKNOWN` does not count."""
-    return 1 + sum(map(size, _parts(shape)))
+    return 1 + sum(map(count_shapes, _parts(shape)))
 
 
-def _join_maybe(one: Shape | None, other: Shape | None) -> Shape | None:
+def _join_maybe(one: ValueShape | None, other: ValueShape | None) -> ValueShape | None:
     if one is None or other is None:
         return one or other
     return join(one, other)
 
 
-def _join_names(one: Shape, other: Shape) -> Mapping[str, Name]:
-    names = dict(one.names)
+def _join_names(one: ValueShape, other: ValueShape) -> Mapping[str, FieldShape]:
+    names = dict(one.fields)
     changed = False
-    for key, theirs in other.names.items():
+    for key, theirs in other.fields.items():
         mine = names.get(key)
         if mine is theirs:
             continue
         if mine is None:
-            joined = theirs._replace(missing=True) if one.whole else theirs
+            joined = theirs._replace(missing=True) if one.complete else theirs
         else:
             shape = join(mine.shape, theirs.shape)
             owner = mine.owner if mine.owner == theirs.owner else None
-            missing = mine.missing or theirs.missing
-            if shape is mine.shape and owner == mine.owner and missing == mine.missing:
+            missing = mine.optional or theirs.optional
+            if shape is mine.shape and owner == mine.owner and missing == mine.optional:
                 continue
-            joined = Name(shape, missing, owner)
+            joined = FieldShape(shape, missing, owner)
         names[key] = joined
         changed = True
-    if other.whole:
-        for key, mine in one.names.items():
-            if not mine.missing and key not in other.names:
+    if other.complete:
+        for key, mine in one.fields.items():
+            if not mine.optional and key not in other.fields:
                 names[key] = mine._replace(missing=True)
                 changed = True
-    return names if changed else one.names
+    return names if changed else one.fields
 
 
-def _cut(shape: Shape, depth: int) -> Shape:
+def _cut(shape: ValueShape, depth: int) -> ValueShape:
     """`shape` with nothing said of containers that are `depth` deep."""
     if not shape.kinds & (ARRAY | OBJECT):
         return shape
     if not depth:
         parts = [part for part in (ANY_ARRAY, ANY_OBJECT) if shape.kinds & part.kinds]
-        return reduce(join, parts, Shape(shape.kinds & ~(ARRAY | OBJECT)))
+        return reduce(join, parts, ValueShape(shape.kinds & ~(ARRAY | OBJECT)))
     return shape._replace(
         items=None if shape.items is None else _cut(shape.items, depth - 1),
-        names={key: name._replace(shape=_cut(name.shape, depth - 1)) for key, name in shape.names.items()},
-        rest=None if shape.rest is None else _cut(shape.rest, depth - 1),
+        names={key: name._replace(shape=_cut(name.shape, depth - 1)) for key, name in shape.fields.items()},
+        rest=None if shape.other_values is None else _cut(shape.other_values, depth - 1),
     )
 
 
-def _parts(shape: Shape) -> list[Shape]:
+def _parts(shape: ValueShape) -> list[ValueShape]:
     """What is known within `shape`."""
-    parts = [name.shape for name in shape.names.values()]
-    parts.extend((*_shapes(shape.items), *_shapes(shape.rest)))
-    return [part for part in parts if not part.kinds & ANYTHING]
+    parts = [name.shape for name in shape.fields.values()]
+    parts.extend((*_shapes(shape.items), *_shapes(shape.other_values)))
+    return [part for part in parts if not part.kinds & ANY_KIND]
 
 
-def _shapes(shape: Shape | None) -> tuple[Shape, ...]:
+def _shapes(shape: ValueShape | None) -> tuple[ValueShape, ...]:
     return () if shape is None else (shape,)
 
 
@@ -221,28 +223,28 @@ _BRACKET: Final = re.compile(rf'(?:{_TEXT}|[^"\[\]{{}}])*+([\[\]{{}}])', re.DOTA
 _COMMA: Final = re.compile(rf'(?:{_TEXT}|[^",])*+,', re.DOTALL)
 _UNENDED: Final = re.compile(rf'(?:{_TEXT}|[^"])*+"', re.DOTALL)
 
-_STRING: Final = Shape(STRING)
-_SCALARS: Final[Mapping[type, Shape]] = {
-    type(None): Shape(NULL),
-    bool: Shape(BOOLEAN),
-    int: Shape(INTEGER),
-    float: Shape(NUMBER),
+_STRING: Final = ValueShape(STRING)
+_SCALARS: Final[Mapping[type, ValueShape]] = {
+    type(None): ValueShape(NULL),
+    bool: ValueShape(BOOLEAN),
+    int: ValueShape(INTEGER),
+    float: ValueShape(NUMBER),
     str: _STRING,
 }
-_SOME_OBJECT: Final = Shape(OBJECT)
-_SOME_ARRAY: Final = Shape(ARRAY)
+_SOME_OBJECT: Final = ValueShape(OBJECT)
+_SOME_ARRAY: Final = ValueShape(ARRAY)
 _BY_FIRST_CHARACTER: Final = {"{": _SOME_OBJECT, "[": _SOME_ARRAY, '"': _STRING}
 
 
-class Outline(NamedTuple):
+class InferredShape(NamedTuple):
     """The shape of one result."""
 
-    shape: Shape
+    shape: ValueShape
     partial: bool
     """Something of the result was not read."""
 
 
-def outline(text: str, owner: str) -> Outline | None:
+def infer_shape(text: str, owner: str) -> InferredShape | None:
     """The shape of one result, the JSON text of which is given, for a caller; None if nothing can be told.
 
     Args:
@@ -256,10 +258,10 @@ def outline(text: str, owner: str) -> Outline | None:
     except (ValueError, RecursionError):
         # Nested beyond reading, a number of thousands of digits, or cut before anything was complete.
         shape = _BY_FIRST_CHARACTER.get(text[:MAX_CHARS].lstrip()[:1])
-        return None if shape is None else Outline(shape, shape is not _STRING)
+        return None if shape is None else InferredShape(shape, shape is not _STRING)
     reader = _Reader(owner)
     shape = reader.read(value, 0, open_levels)
-    return Outline(shape, reader.partial or open_levels > 0)
+    return InferredShape(shape, reader.partial or open_levels > 0)
 
 
 def _closed(beginning: str) -> tuple[str, int]:
@@ -298,10 +300,10 @@ class _Reader:
         self._owner = owner
         self._left = MAX_VALUES
         self._headings: dict[tuple[str, ...], tuple[bool, list[bool]]] = {}
-        self._objects: dict[tuple[tuple[str, ...], tuple[int, ...], bool], Shape] = {}
-        self._arrays: dict[int, Shape] = {}
+        self._objects: dict[tuple[tuple[str, ...], tuple[int, ...], bool], ValueShape] = {}
+        self._arrays: dict[int, ValueShape] = {}
 
-    def read(self, value: object, depth: int, open_levels: int) -> Shape:
+    def read(self, value: object, depth: int, open_levels: int) -> ValueShape:
         """The shape of `value`, of which the last `open_levels` containers were cut off."""
         self._left -= 1
         scalar = _SCALARS.get(type(value))
@@ -311,12 +313,12 @@ class _Reader:
             return self._object(cast("dict[str, object]", value), depth, open_levels)
         return self._array(cast("list[object]", value), depth, open_levels)
 
-    def _array(self, items: list[object], depth: int, open_levels: int) -> Shape:
+    def _array(self, items: list[object], depth: int, open_levels: int) -> ValueShape:
         if depth == MAX_DEPTH:
             return ANY_ARRAY
         if len(items) > MAX_ITEMS:
             self.partial = True
-        shape: Shape | None = None
+        shape: ValueShape | None = None
         for index, item in enumerate(islice(items, MAX_ITEMS)):
             if self._left <= 0:
                 self.partial = True
@@ -326,14 +328,14 @@ class _Reader:
         if shape is None:
             return _SOME_ARRAY
         # A shape is kept as part of what was made of it, so that its `id` stays its own.
-        return self._arrays.setdefault(id(shape), Shape(ARRAY, shape))
+        return self._arrays.setdefault(id(shape), ValueShape(ARRAY, shape))
 
-    def _object(self, fields: dict[str, object], depth: int, open_levels: int) -> Shape:
+    def _object(self, fields: dict[str, object], depth: int, open_levels: int) -> ValueShape:
         if depth == MAX_DEPTH:
             return ANY_OBJECT
         keys = tuple(fields)
         dictionary, _ = self._heading(keys)
-        shapes: list[Shape] = []
+        shapes: list[ValueShape] = []
         for index, field in enumerate(fields.values()):
             if self._left <= 0 or (dictionary and index >= MAX_ITEMS):
                 self.partial = True
@@ -346,24 +348,24 @@ class _Reader:
             known = self._objects[alike] = self._made(keys, shapes, whole=whole)
         return known
 
-    def _made(self, keys: tuple[str, ...], shapes: list[Shape], *, whole: bool) -> Shape:
+    def _made(self, keys: tuple[str, ...], shapes: list[ValueShape], *, whole: bool) -> ValueShape:
         dictionary, are_names = self._heading(keys)
         if dictionary:
-            return Shape(OBJECT, rest=join_all(shapes), dictionary=True)
-        names: dict[str, Name] = {}
-        others: list[Shape] = []
+            return ValueShape(OBJECT, other_values=join_all(shapes), dictionary=True)
+        names: dict[str, FieldShape] = {}
+        others: list[ValueShape] = []
         for key, is_name, shape in zip(keys, are_names, shapes, strict=False):
             if is_name:
-                names[key] = Name(shape, False, self._owner)
+                names[key] = FieldShape(shape, False, self._owner)
             else:
                 others.append(shape)
-        return Shape(OBJECT, names=names, rest=join_all(others), whole=whole, widest=len(names))
+        return ValueShape(OBJECT, fields=names, other_values=join_all(others), complete=whole, max_fields=len(names))
 
     def _heading(self, keys: tuple[str, ...]) -> tuple[bool, list[bool]]:
         """Whether an object with these keys is a dictionary, and if not, which of them are names."""
         known = self._headings.get(keys)
         if known is None:
-            are_names = [] if len(keys) > MAX_NAMES else list(map(is_field_name, keys))
+            are_names = [] if len(keys) > MAX_FIELDS else list(map(is_field_name, keys))
             known = self._headings[keys] = bool(keys) and 2 * sum(are_names) <= len(keys), are_names
         return known
 

@@ -19,17 +19,17 @@ from typing import Final, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from codecall.catalog.inference.shapes import (
-    ANYTHING,
+    ANY_KIND,
     MAX_DEPTH,
-    MAX_NAMES,
+    MAX_FIELDS,
     MAX_SHAPES,
     OBJECT,
     UNKNOWN,
-    Name,
-    Shape,
+    FieldShape,
+    ValueShape,
     is_field_name,
 )
-from codecall.concurrency import within
+from codecall.concurrency import with_timeout
 from codecall.options import KeyValueStore
 
 # ----------------------------------------------------------------------------------------------------
@@ -43,17 +43,17 @@ _MAX_RESULTS: Final = 1_000_000
 _OWNER_CHARS: Final = 16
 
 
-class Kept(NamedTuple):
+class StoredShape(NamedTuple):
     """What a store holds of a tool."""
 
-    shape: Shape
+    shape: ValueShape
     results: int
     partial: bool
     stale: bool = False
     """It should be written again, or it will be gone."""
 
 
-def as_data(kept: Kept) -> dict[str, object]:
+def stored_shape_to_json(kept: StoredShape) -> dict[str, object]:
     """What is known of a tool as JSON data."""
     return {
         "layout": _LAYOUT,
@@ -64,7 +64,7 @@ def as_data(kept: Kept) -> dict[str, object]:
     }
 
 
-def read_kept(data: object) -> Kept:
+def stored_shape_from_json(data: object) -> StoredShape:
     """What `as_data` made such data of.
 
     Raises:
@@ -76,21 +76,21 @@ def read_kept(data: object) -> Kept:
     shape = _ShapeReader().shape(fields["shape"], 0)
     results = _whole(fields["results"], _MAX_RESULTS)
     day = _whole(fields["day"], _today() + 1)
-    return Kept(shape, results, _switch(fields["partial"]), stale=day < _today() - STALE_DAYS)
+    return StoredShape(shape, results, _switch(fields["partial"]), stale=day < _today() - STALE_DAYS)
 
 
-def _as_data(shape: Shape) -> dict[str, object]:
+def _as_data(shape: ValueShape) -> dict[str, object]:
     """A shape as JSON data; what is as in an empty shape is left out."""
     data: dict[str, object] = {"kinds": shape.kinds}
     if shape.items is not None:
         data["items"] = _as_data(shape.items)
-    if shape.names:
+    if shape.fields:
         # A list, because stores may sort the keys of an object, and the order of fields is worth keeping.
-        data["names"] = [[key, _as_data(name.shape), name.missing, name.owner] for key, name in shape.names.items()]
-    if shape.rest is not None:
-        data["rest"] = _as_data(shape.rest)
+        data["names"] = [[key, _as_data(name.shape), name.optional, name.owner] for key, name in shape.fields.items()]
+    if shape.other_values is not None:
+        data["rest"] = _as_data(shape.other_values)
     if shape.kinds & OBJECT:
-        data |= {"whole": shape.whole, "widest": shape.widest, "dictionary": shape.dictionary}
+        data |= {"whole": shape.complete, "widest": shape.max_fields, "dictionary": shape.dictionary}
     return data
 
 
@@ -100,7 +100,7 @@ class _ShapeReader:
     def __init__(self) -> None:
         self._left = 3 * MAX_SHAPES  # of which two thirds may be what is not known
 
-    def shape(self, data: object, depth: int) -> Shape:
+    def shape(self, data: object, depth: int) -> ValueShape:
         """The shape that `data` stands for.
 
         Raises:
@@ -110,32 +110,32 @@ class _ShapeReader:
         if self._left < 0 or depth > MAX_DEPTH:
             raise ValueError("too much")
         fields = _mapping(data)
-        kinds = _whole(fields["kinds"], 2 * ANYTHING - 1)
-        if kinds & ANYTHING:
+        kinds = _whole(fields["kinds"], 2 * ANY_KIND - 1)
+        if kinds & ANY_KIND:
             return UNKNOWN
         listed = _list(fields.get("names", []))
-        if len(listed) > MAX_NAMES:
+        if len(listed) > MAX_FIELDS:
             raise ValueError("names")
-        return Shape(
+        return ValueShape(
             kinds,
             self._part(fields, "items", depth),
             dict(self._name(name, depth) for name in listed),
             self._part(fields, "rest", depth),
             _switch(fields.get("whole", False)),
-            _whole(fields.get("widest", 0), MAX_NAMES),
+            _whole(fields.get("widest", 0), MAX_FIELDS),
             _switch(fields.get("dictionary", False)),
         )
 
-    def _part(self, fields: Mapping[str, object], key: str, depth: int) -> Shape | None:
+    def _part(self, fields: Mapping[str, object], key: str, depth: int) -> ValueShape | None:
         return self.shape(fields[key], depth + 1) if key in fields else None
 
-    def _name(self, data: object, depth: int) -> tuple[str, Name]:
+    def _name(self, data: object, depth: int) -> tuple[str, FieldShape]:
         key, shape, missing, owner = _list(data)
         if not (isinstance(key, str) and is_field_name(key)):
             raise ValueError("name")
         if not (owner is None or (isinstance(owner, str) and len(owner) <= _OWNER_CHARS)):
             raise ValueError("owner")
-        return key, Name(self.shape(shape, depth + 1), _switch(missing), owner)
+        return key, FieldShape(self.shape(shape, depth + 1), _switch(missing), owner)
 
 
 def _list(data: object) -> list[object]:
@@ -174,19 +174,19 @@ logger = logging.getLogger("codecall")
 COLLECTION: Final = "codecall_observed_output"
 """The collection of the store that holds what is learned; one entry for each tool, under 32 hexadecimal digits."""
 
-KEPT_DAYS: Final = 90
+TTL_DAYS: Final = 90
 """Days after it was last written that an entry is kept."""
 
-SECONDS: Final = 1.0
+REQUEST_SECONDS: Final = 1.0
 """How long one request to the store may take."""
 
-REST_SECONDS: Final = 30.0
+PAUSE_SECONDS: Final = 30.0
 """How long a store that failed is left alone."""
 
 SLOW_SECONDS: Final = 0.25
 """An answer that takes longer is slow."""
 
-SLOW_REST_SECONDS: Final = 5.0
+SLOW_PAUSE_SECONDS: Final = 5.0
 """How long a store that was slow is not asked."""
 
 DELAY_SECONDS: Final = 1.0
@@ -202,8 +202,8 @@ T = TypeVar("T")
 
 
 class _Unsaved(NamedTuple):
-    current: Callable[[], Kept]
-    take: Callable[[Kept], None]
+    current: Callable[[], StoredShape]
+    take: Callable[[StoredShape], None]
 
 
 class _Writer(NamedTuple):
@@ -227,13 +227,13 @@ class ShapeStore:
         self._complained = False
 
     @property
-    def resting(self) -> bool:
+    def paused(self) -> bool:
         """Whether the store has just failed or was slow, and is not asked."""
         return time.monotonic() < self._rests_until
 
-    async def get(self, key: str) -> Kept | None:
+    async def get(self, key: str) -> StoredShape | None:
         """What is kept under `key`; None if there is nothing, or the store does not say within its time."""
-        if self.resting:
+        if self.paused:
             return None
         asked = time.monotonic()
         try:
@@ -243,10 +243,10 @@ class ShapeStore:
             return None
         # Whoever asks about fifty tools does not wait for fifty slow answers.
         if time.monotonic() - asked > SLOW_SECONDS:
-            self._rests_until = time.monotonic() + SLOW_REST_SECONDS
+            self._rests_until = time.monotonic() + SLOW_PAUSE_SECONDS
         return kept
 
-    def save(self, key: str, current: Callable[[], Kept], take: Callable[[Kept], None]) -> None:
+    def save(self, key: str, current: Callable[[], StoredShape], merge: Callable[[StoredShape], None]) -> None:
         """Write soon what `current` gives then, joined to what is there. Within a running event loop.
 
         Args:
@@ -254,7 +254,7 @@ class ShapeStore:
             current: what is known when the time has come.
             take: joins what the store has to that.
         """
-        self._unsaved[key] = _Unsaved(current, take)
+        self._unsaved[key] = _Unsaved(current, merge)
         if len(self._unsaved) > MAX_UNSAVED:
             del self._unsaved[next(iter(self._unsaved))]
         loop = asyncio.get_running_loop()
@@ -270,7 +270,7 @@ class ShapeStore:
         writer = self._writers.get(asyncio.get_running_loop())
         if writer is not None and not writer.task.done():
             writer.now.set()
-            await asyncio.wait({writer.task}, timeout=FLUSH_SECONDS + SECONDS)
+            await asyncio.wait({writer.task}, timeout=FLUSH_SECONDS + REQUEST_SECONDS)
         elif self._unsaved:
             await self._write_all()
 
@@ -310,21 +310,23 @@ class ShapeStore:
         kept = unsaved.current()
         if kept == there:
             return
-        ttl = KEPT_DAYS * 86_400
-        await within(SECONDS, self._store.put(key, as_data(kept), collection=COLLECTION, ttl=ttl))
+        ttl = TTL_DAYS * 86_400
+        await with_timeout(
+            REQUEST_SECONDS, self._store.put(key, stored_shape_to_json(kept), collection=COLLECTION, ttl=ttl)
+        )
 
-    async def _read(self, key: str) -> Kept | None:
-        data: object = await within(SECONDS, self._store.get(key, collection=COLLECTION))
+    async def _read(self, key: str) -> StoredShape | None:
+        data: object = await with_timeout(REQUEST_SECONDS, self._store.get(key, collection=COLLECTION))
         if data is None:
             return None
         try:
-            return read_kept(data)
+            return stored_shape_from_json(data)
         except (ValueError, TypeError, KeyError):
             self._complain("CodeCall does not use what it found in the store of learned output shapes: not its own")
             return None
 
     def _failed(self, failure: Exception) -> None:
-        self._rests_until = time.monotonic() + REST_SECONDS
+        self._rests_until = time.monotonic() + PAUSE_SECONDS
         self._complain(f"The store of learned output shapes failed ({type(failure).__name__}); calls go on without it")
 
     def _complain(self, message: str) -> None:

@@ -50,7 +50,7 @@ STOP_WORDS = frozenset(
 _LONGEST_WORD = 64
 """Characters of a word that count; what is longer is a key or a blob, not a word."""
 
-LONGEST_TEXT = 20_000
+MAX_TEXT_CHARS = 20_000
 """Characters of a text that are read, from its beginning. Of 13,000 real tools the longest description has 13,078."""
 
 
@@ -72,7 +72,7 @@ def name_words(name: str) -> list[str]:
 
 
 def _split(name: str) -> list[list[str]]:
-    pieces = _WORD.findall(unicodedata.normalize("NFKC", name[:LONGEST_TEXT]))
+    pieces = _WORD.findall(unicodedata.normalize("NFKC", name[:MAX_TEXT_CHARS]))
     return [[hump.lower() for hump in _HUMPS.findall(piece)] for piece in pieces]
 
 
@@ -152,11 +152,11 @@ _BETWEEN_INTENTIONS = re.compile(
 )
 
 
-MAX_INTENTIONS = 10
+MAX_REQUEST_PARTS = 10
 """Parts of one query that are searched by themselves."""
 
 
-def intentions(text: str, most: int) -> list[str]:
+def split_request(text: str, most: int) -> list[str]:
     """The parts of a request that asks for several things: its sentences, and what `then` or `, and` joins.
 
     Those of at least two words, at most `most` of them; none where there is one only.
@@ -168,7 +168,7 @@ def intentions(text: str, most: int) -> list[str]:
 # ----------------------------------------------------------------------------------------------------
 # What the lexical index reads of an entry: its words with their weights, the words of its name, its spelling.
 
-NO_WORDS = frozenset[str]()
+NO_STOP_WORDS = frozenset[str]()
 """Nothing is left out of names, nor of queries made of stop words only: `who_am_i` must be found by "who am I"."""
 
 MAX_SCHEMA_DEPTH = 6
@@ -177,61 +177,61 @@ MAX_SCHEMA_DEPTH = 6
 MAX_CHOICES = 50
 """Values of one enumeration that are read."""
 
-TEXT_COSTS = 10
-"""Characters that each text counts beside its own, of the `LONGEST_TEXT` that are read of one entry: what a server
+TEXT_OVERHEAD = 10
+"""Characters that each text counts beside its own, of the `MAX_TEXT_CHARS` that are read of one entry: what a server
 sends may have any number of parameters, and Python objects may go round in circles."""
 
 
-class Fields(NamedTuple):
+class FieldWeights(NamedTuple):
     """How much a word counts by where it stands. Source: `benchmarks/search_quality.py`, this class varied."""
 
     name: float = 3.0
-    plain: float = 1.0
+    text: float = 1.0
     """Title, description, app, tags, names and descriptions of parameters, descriptions of the author's examples."""
     choices: float = 0.3
     """Values a parameter may take."""
 
 
-FIELDS = Fields()
+DEFAULT_FIELD_WEIGHTS = FieldWeights()
 
 
-class Document(NamedTuple):
+class IndexedDocument(NamedTuple):
     """An entry as the index knows it."""
 
     words: dict[str, float]
     """Stemmed words and how much each counts."""
-    name: frozenset[str]
+    name_words: frozenset[str]
     """Stemmed words of its name."""
     spelling: Counter[str]
     """Words as they are written in its name (three times), its app and its description."""
 
 
-def document_of(entry: CatalogEntry, fields: Fields = FIELDS) -> Document:
+def document_from_entry(entry: CatalogEntry, fields: FieldWeights = DEFAULT_FIELD_WEIGHTS) -> IndexedDocument:
     """Read `entry`. Some 0.2 ms: do many in a thread."""
     words: Counter[str] = Counter()
-    name = terms(entry.name, stop=NO_WORDS)
+    name = terms(entry.name, stop=NO_STOP_WORDS)
     _count(words, name, fields.name)
-    left = LONGEST_TEXT
+    left = MAX_TEXT_CHARS
     for text, weight in _texts(entry, fields):
         _count(words, terms(text[:left]), weight)
-        left -= len(text) + TEXT_COSTS
+        left -= len(text) + TEXT_OVERHEAD
         if left <= 0:
             break
     spelling = Counter(name_words(entry.name) * 3)
     spelling.update(name_words(entry.app_id))
     spelling.update(name_words(entry.description))
-    return Document(dict(words), frozenset(name), spelling)
+    return IndexedDocument(dict(words), frozenset(name), spelling)
 
 
-def _texts(entry: CatalogEntry, fields: Fields) -> Iterator[tuple[str, float]]:
+def _texts(entry: CatalogEntry, fields: FieldWeights) -> Iterator[tuple[str, float]]:
     """What is read beside the name, the most telling first, and how much its words count."""
     for text in (entry.app_id, entry.title, entry.description, *sorted(entry.tags)):
         if text:
-            yield text, fields.plain
+            yield text, fields.text
     for text in _parameter_texts(entry.input_schema, MAX_SCHEMA_DEPTH):
-        yield text, fields.plain
+        yield text, fields.text
     for example in entry.examples:
-        yield example.description, fields.plain
+        yield example.description, fields.text
     if fields.choices:
         for text in _choices(entry.input_schema, MAX_SCHEMA_DEPTH):
             yield text, fields.choices

@@ -21,9 +21,9 @@ from platformdirs import user_cache_path
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.analysis import name_parts
-from codecall.catalog.search.models import STATIC, Encoder, Floats, load, locate, unit
-from codecall.catalog.search.vectors import Ints, Rows, VectorCache
-from codecall.concurrency import full_collections_later
+from codecall.catalog.search.models import STATIC, Encoder, Floats, load_encoder, locate_model, normalize
+from codecall.catalog.search.vectors import Ints, VectorCache, VectorMatrix
+from codecall.concurrency import defer_full_collections
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
 from codecall.redaction.patterns import well_formed
@@ -31,17 +31,17 @@ from codecall.redaction.patterns import well_formed
 # ----------------------------------------------------------------------------------------------------
 # What of a tool an embedding model reads: a few short texts, each with the weight of its vector.
 
-LONGEST_PASSAGE = 1_000
+MAX_PASSAGE_CHARS = 1_000
 """Characters of a text that are read; MiniLM takes in 256 word pieces, about as much."""
 
-LONGEST_REMARK, LONGEST_REMARKS = 200, 600
+MAX_PARAMETER_CHARS, MAX_PARAMETERS_CHARS = 200, 600
 """Characters that are read of the description of one parameter, and of all of them."""
 
 MAX_PARAMETERS = 40
 """Parameters that are read."""
 
 
-class Passage(NamedTuple):
+class EmbeddedText(NamedTuple):
     """One text about a tool, and what its vector counts in the tool's."""
 
     text: str
@@ -52,20 +52,20 @@ NAME, DESCRIPTION, PARAMETERS, REMARKS, APP, EXAMPLES = 1.0, 1.0, 0.5, 0.4, 0.3,
 """The weights. Flat around here: halving or doubling any but the first two changes recall@5 by less than 0.4."""
 
 
-def passages(entry: CatalogEntry) -> list[Passage]:
+def passages(entry: CatalogEntry) -> list[EmbeddedText]:
     """The texts of `entry` that are not empty; never none, since a tool has a name."""
     parameters = list(_parameters(entry.input_schema))
     found = (
         (_name(entry), NAME),
         (entry.description, DESCRIPTION),
         (", ".join(" ".join(name_parts(name)) for name, _ in parameters), PARAMETERS),
-        (" ".join(remark for _, remark in parameters if remark)[:LONGEST_REMARKS], REMARKS),
+        (" ".join(remark for _, remark in parameters if remark)[:MAX_PARAMETERS_CHARS], REMARKS),
         (_app(entry), APP),
         (". ".join(example.description for example in entry.examples), EXAMPLES),
     )
-    texts = ((_shortened(text, LONGEST_PASSAGE), weight) for text, weight in found)
-    return [Passage(text, weight) for text, weight in texts if text] or [
-        Passage(well_formed(entry.name[:LONGEST_PASSAGE]), NAME)
+    texts = ((_shortened(text, MAX_PASSAGE_CHARS), weight) for text, weight in found)
+    return [EmbeddedText(text, weight) for text, weight in texts if text] or [
+        EmbeddedText(well_formed(entry.name[:MAX_PASSAGE_CHARS]), NAME)
     ]
 
 
@@ -86,7 +86,7 @@ def _parameters(schema: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         return
     for name, inner in list(cast("Mapping[str, object]", properties).items())[:MAX_PARAMETERS]:
         remark = cast("Mapping[str, object]", inner).get("description") if isinstance(inner, Mapping) else None
-        yield name, _shortened(remark, LONGEST_REMARK) if isinstance(remark, str) else ""
+        yield name, _shortened(remark, MAX_PARAMETER_CHARS) if isinstance(remark, str) else ""
 
 
 def _shortened(text: str, longest: int) -> str:
@@ -99,13 +99,13 @@ def _shortened(text: str, longest: int) -> str:
 
 logger = logging.getLogger("codecall")
 
-KEPT_QUERIES = 256
+MAX_CACHED_QUERIES = 256
 """Vectors of queries that are kept; the one unused for longest goes first."""
 
-TOOLS_A_STEP = 64
+TOOLS_PER_STEP = 64
 """Tools that are encoded, searchable and written to disk together."""
 
-KEPT_TOOLS_A_STEP = 512
+CACHED_TOOLS_PER_STEP = 512
 """Tools whose vectors are read from disk together."""
 
 BATCH_SECONDS = 0.1
@@ -141,7 +141,7 @@ class EmbeddingRanker:
         self._turns = _Turns()
         self._batch = _FIRST_BATCH
         self._guard = threading.Lock()
-        self._rows = Rows()
+        self._rows = VectorMatrix()
         self._count, self._noted = 0, float("-inf")
         self._queries: OrderedDict[str, Floats] = OrderedDict()
 
@@ -150,7 +150,7 @@ class EmbeddingRanker:
         with self._loading:
             if self._encoder is None and not self._ended:
                 try:
-                    with full_collections_later():
+                    with defer_full_collections():
                         encoder = self._open_encoder()
                     self._cache = self._open_cache(encoder)
                     self._encoder = encoder
@@ -159,7 +159,7 @@ class EmbeddingRanker:
         return self._encoder is not None and not self._ended
 
     @property
-    def ended(self) -> bool:
+    def failed(self) -> bool:
         """Whether the model has failed, or `close` was called: no more vectors come."""
         return self._ended
 
@@ -167,22 +167,22 @@ class EmbeddingRanker:
         """End the work of the background after its present batch; nothing is encoded any more."""
         self._ended = True
 
-    def add(self, numbers: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
+    def add(self, ids: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
         """Give these documents their vectors; takes as long as the model does, minutes for thousands of new tools.
 
         What the cache on disk knows comes first, at once. Returns early when the model fails, when
         `close` is called, and when the interpreter ends.
         """
-        self._rows.expect(numbers)
+        self._rows.expect(ids)
         if not entries or not self.load():
             return
-        rest = self._take_kept(list(zip(numbers, entries, strict=True)))
+        rest = self._take_kept(list(zip(ids, entries, strict=True)))
         if rest:
             self._encode(rest)
 
-    def forget(self, numbers: Collection[int]) -> None:
-        """Drop the vectors of these documents; their numbers may then stand for others."""
-        self._rows.forget(numbers)
+    def remove(self, ids: Collection[int]) -> None:
+        """Drop the vectors of these documents; their ids may then stand for others."""
+        self._rows.remove(ids)
 
     def scores(self, view: Ints, query: str) -> Floats:
         """The cosine of `query` with each document of `view`, -1 to 1, to 5 decimals; NaN: it has no vector (yet).
@@ -192,11 +192,11 @@ class EmbeddingRanker:
         vector = self._query_vector(query)
         return np.full(len(view), np.nan, dtype=np.float32) if vector is None else self._rows.cosines(view, vector)
 
-    def encoded(self, view: Ints) -> int:
+    def count_encoded(self, view: Ints) -> int:
         """How many documents of `view` have a vector; 0 when there is no model to compare a query with them."""
-        return 0 if self._encoder is None or self._ended else self._rows.known(view)
+        return 0 if self._encoder is None or self._ended else self._rows.count(view)
 
-    def prepare(self, queries: Iterable[str]) -> None:
+    def encode_queries(self, queries: Iterable[str]) -> None:
         """Encode these queries in one go; `scores` then has only to multiply. Never waits for the model to load."""
         encoder = self._encoder
         with self._guard:
@@ -211,11 +211,11 @@ class EmbeddingRanker:
             return
         with self._guard:
             self._queries.update(zip(new, vectors, strict=True))
-            while len(self._queries) > KEPT_QUERIES:
+            while len(self._queries) > MAX_CACHED_QUERIES:
                 self._queries.popitem(last=False)
 
     def _query_vector(self, query: str) -> Floats | None:
-        self.prepare([query])
+        self.encode_queries([query])
         with self._guard:
             if query in self._queries:
                 self._queries.move_to_end(query)
@@ -229,7 +229,7 @@ class EmbeddingRanker:
         if self._cache is None:
             return work
         rest: _Work = []
-        for step in _steps(work, KEPT_TOOLS_A_STEP):
+        for step in _steps(work, CACHED_TOOLS_PER_STEP):
             read = {number: passages(entry) for number, entry in step}
             known = self._kept({passage.text for texts in read.values() for passage in texts})
             ready = {number: texts for number, texts in read.items() if all(each.text in known for each in texts)}
@@ -239,7 +239,7 @@ class EmbeddingRanker:
 
     def _encode(self, work: _Work) -> None:
         """Encode step by step what the disk does not have, and publish and keep each step."""
-        for step in _steps(work, TOOLS_A_STEP):
+        for step in _steps(work, TOOLS_PER_STEP):
             read = {number: passages(entry) for number, entry in step}
             texts = {passage.text for found in read.values() for passage in found}
             # Asked again: an earlier step, or another process, may have come across the same text.
@@ -289,11 +289,11 @@ class EmbeddingRanker:
         self._batch = int(min(max(size, self._batch / 2, _SMALLEST_BATCH), 2 * self._batch, _LARGEST_BATCH))
         return vectors
 
-    def _publish(self, work: Mapping[int, list[Passage]], known: Mapping[str, Floats]) -> None:
+    def _publish(self, work: Mapping[int, list[EmbeddedText]], known: Mapping[str, Floats]) -> None:
         if not work:
             return
         sums = [np.sum([each.weight * known[each.text] for each in texts], axis=0) for texts in work.values()]
-        vectors = unit(np.asarray(sums, dtype=np.float32))
+        vectors = normalize(np.asarray(sums, dtype=np.float32))
         self._rows.put(dict(zip(work, vectors, strict=True)))
 
     def _give_up(self, reason: str) -> None:
@@ -312,7 +312,7 @@ def embedding_ranker(options: SearchOptions) -> EmbeddingRanker:
         folder = Path(options.cache_dir).expanduser() if options.cache_dir else user_cache_path("codecall")
         return VectorCache(folder, encoder.identity, encoder.width)
 
-    return EmbeddingRanker(lambda: load(locate(options), threads=options.threads), cache)
+    return EmbeddingRanker(lambda: load_encoder(locate_model(options), threads=options.threads), cache)
 
 
 def _steps(work: _Work, size: int) -> Iterator[_Work]:

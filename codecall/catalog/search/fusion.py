@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.search.analysis import NO_WORDS, terms
+from codecall.catalog.search.analysis import NO_STOP_WORDS, terms
 from codecall.catalog.search.indexer import Scores
 
 # ----------------------------------------------------------------------------------------------------
@@ -38,12 +38,12 @@ COSINE_POWER = 0.6
 """The shown score of a cosine is this power of it: 0.13 is at the default threshold of 0.3."""
 
 
-def by_meaning(cosines: Scores, words: Scores) -> Scores:
+def semantic_scores(cosines: Scores, words: Scores) -> Scores:
     """The scores shown, 0 to 1: by the cosines, and by words where there is none yet."""
     return np.where(np.isnan(cosines), words, _shown(cosines)).astype(np.float32)
 
 
-def by_both(words: Scores, cosines: Scores) -> Scores:
+def fuse_scores(words: Scores, cosines: Scores) -> Scores:
     """The scores shown, 0 to 1, of what both say. An entry without a cosine yet is taken at its words."""
     known = ~np.isnan(cosines)
     if not known.any():
@@ -81,7 +81,7 @@ def _shown(cosines: Scores) -> Scores:
 # ----------------------------------------------------------------------------------------------------
 # One app must not fill an answer alone while another has something about as good.
 
-CLOSE = 0.1
+MAX_SCORE_GAP = 0.1
 """Scores no further apart than this are close: the largest round number that costs less than a tenth of a point.
 Measured with the ranking by words on the development sets whose tools have servers (LiveMCPBench, StableToolBench),
 five places: 4 to 9 % of the answers change, recall@5 falls by at most 0.5 points on any set and by 0.06 in the mean of
@@ -93,13 +93,13 @@ APP_EVERY = 5
 T = TypeVar("T")
 
 
-def diversified(
+def diversify(
     ranked: Iterable[T],
     top: int,
     *,
     app_of: Callable[[T], Hashable],
     score_of: Callable[[T], float],
-    close: float = CLOSE,
+    max_gap: float = MAX_SCORE_GAP,
 ) -> list[T]:
     """The first `top` of `ranked`, the last places given to further apps where few apps crowd out all others.
 
@@ -122,7 +122,7 @@ def diversified(
         place = next((n for n in range(len(shown) - 1, 0, -1) if of_app[app_of(shown[n])] > 1), None)
         if place is None:
             break
-        least = score_of(shown[place]) - close
+        least = score_of(shown[place]) - max_gap
         other = next((item for item in rest if app_of(item) not in of_app or score_of(item) < least), None)
         if other is None or score_of(other) < least:
             break
@@ -139,7 +139,7 @@ MAX_COMPARED = 100
 """Entries of one app that are looked at; of a larger one, evenly spread over it."""
 
 
-def central_entries(
+def representative_entries(
     entries: Sequence[CatalogEntry], per_app: int, apps: Sequence[str] | None = None
 ) -> dict[str, list[CatalogEntry]]:
     """For each app, or those named, the `per_app` entries most like the others; likest first, then by name.
@@ -159,7 +159,7 @@ def _central(members: Sequence[CatalogEntry], most: int) -> list[CatalogEntry]:
     if len(members) <= most:
         return list(members)
     looked_at = members[:: -(-len(members) // MAX_COMPARED)]
-    words = [frozenset(terms(entry.name, stop=NO_WORDS) + terms(entry.description)) for entry in looked_at]
+    words = [frozenset(terms(entry.name, stop=NO_STOP_WORDS) + terms(entry.description)) for entry in looked_at]
     spread = Counter(word for each in words for word in each)
     # The root favours, among equals, what says more.
     worth = [sum(spread[word] for word in each) / max(1, len(each)) ** 0.5 for each in words]

@@ -17,25 +17,25 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.search.analysis import MAX_INTENTIONS, intentions
-from codecall.catalog.search.fusion import best_cosines, by_both, by_meaning, central_entries
-from codecall.catalog.search.indexer import Feeder, Numbers, Ranker, Scores, Shelves, View
-from codecall.concurrency import keep_out_of_collections
+from codecall.catalog.search.analysis import MAX_REQUEST_PARTS, split_request
+from codecall.catalog.search.fusion import best_cosines, fuse_scores, representative_entries, semantic_scores
+from codecall.catalog.search.indexer import BackgroundIndexer, DocumentIdArray, DocumentIds, DocumentSet, Ranker, Scores
+from codecall.concurrency import load_and_freeze
 
-PATIENCE_S = 2.0
+WAIT_S = 2.0
 """Seconds a search waits for what is being indexed before it answers from what there is. A model's turn takes as long;
 1,000 entries take half of it."""
 
-FIRST_PATIENCE_S = 30.0
+FIRST_WAIT_S = 30.0
 """The same while there is nothing to answer from: a process that begins loads libraries first."""
 
-MAX_LOOKUPS = 4
+MAX_SEARCH_THREADS = 4
 """Threads of one event loop that search at a time: more would only contend for the interpreter."""
 
-LEAST_SCORE = 0.1
+MIN_SCORE = 0.1
 """Scores below are noise and count as no hit."""
 
-WARMING = "codecall-index"
+LOADER_THREAD = "codecall-index"
 """Name of the thread in which a process loads what a library needs."""
 
 
@@ -51,7 +51,7 @@ class Hit:
 class Hits(Sequence[Hit]):
     """What one query found, by falling score, then name, then kind. A hit is made when it is looked at."""
 
-    def __init__(self, entries: Sequence[CatalogEntry], found: Numbers, scores: Sequence[float]) -> None:
+    def __init__(self, entries: Sequence[CatalogEntry], found: DocumentIdArray, scores: Sequence[float]) -> None:
         self._entries = entries
         self._found = found
         self._scores = scores
@@ -72,7 +72,7 @@ class Hits(Sequence[Hit]):
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchResults:
     """What a search found."""
 
     hits: list[Hits]
@@ -83,30 +83,30 @@ class Searched:
     """Entries that could be searched by their meaning, where that is asked for; else the same as `ready`."""
 
 
-class Semantic(Ranker, Protocol):
+class SemanticRanker(Ranker, Protocol):
     """A ranking by meaning: cosines, NaN where an entry has no vector yet. It may have none at all."""
 
     @property
-    def ended(self) -> bool:
+    def failed(self) -> bool:
         """Whether the model has failed: there is nothing more to wait for."""
         ...
 
-    def encoded(self, view: Numbers) -> int:
+    def count_encoded(self, view: DocumentIdArray) -> int:
         """How many entries of `view` have a vector."""
         ...
 
-    def prepare(self, queries: Iterable[str]) -> None:
+    def encode_queries(self, queries: Iterable[str]) -> None:
         """What is about to be asked, so that it is encoded at once."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class SemanticOptions:
     """How a library ranks by meaning."""
 
-    make: Callable[[], Semantic]
+    create_ranker: Callable[[], SemanticRanker]
     """Makes the ranking, once; runs in a thread, since it loads a model."""
-    alone: bool = False
+    semantic_only: bool = False
     """Whether words count only where there is no vector yet."""
 
 
@@ -116,16 +116,16 @@ _warming = threading.Event()
 _lookups: RunVar[CapacityLimiter] = RunVar("codecall_index_lookups")
 
 
-def lookup_threads() -> CapacityLimiter:
+def search_threads() -> CapacityLimiter:
     """The threads of this event loop for work on many entries, apart from those in which tools run."""
     limiter = _lookups.get(None)
     if limiter is None:
-        limiter = CapacityLimiter(MAX_LOOKUPS)
+        limiter = CapacityLimiter(MAX_SEARCH_THREADS)
         _lookups.set(limiter)
     return limiter
 
 
-class Library:
+class SearchIndex:
     """The entries of all callers, indexed.
 
     Entries that are the same objects, in the same order, as in one of the last searches are recognised at once; others
@@ -134,10 +134,10 @@ class Library:
 
     def __init__(
         self,
-        meaning: Meaning | None = None,
+        semantic: SemanticOptions | None = None,
         *,
         synonyms: Iterable[Iterable[str]] = (),
-        patience: float = PATIENCE_S,
+        wait_s: float = WAIT_S,
     ) -> None:
         """
         Args:
@@ -145,28 +145,28 @@ class Library:
             synonyms: Groups of words that stand for each other.
             patience: Seconds a search waits for what is being indexed.
         """
-        self._words = Feeder(partial(_lexical, tuple(map(tuple, synonyms))), "codecall-words")
-        self._meaning = Feeder(meaning.make, "codecall-meaning") if meaning is not None else None
-        self._alone = meaning is not None and meaning.alone
-        self._feeders: list[Feeder[Any]] = [self._words, *([self._meaning] if self._meaning else [])]
-        self._shelves = Shelves()
-        self._patience = patience
+        self._words = BackgroundIndexer(partial(_lexical, tuple(map(tuple, synonyms))), "codecall-words")
+        self._meaning = BackgroundIndexer(semantic.create_ranker, "codecall-meaning") if semantic is not None else None
+        self._alone = semantic is not None and semantic.semantic_only
+        self._feeders: list[BackgroundIndexer[Any]] = [self._words, *([self._meaning] if self._meaning else [])]
+        self._shelves = DocumentIds()
+        self._patience = wait_s
 
-    def warm(self) -> None:
+    def start_loading(self) -> None:
         """Load what a search needs, in threads that nobody waits for.
 
         Once per process, what it holds by then is kept out of all later garbage collections (`gc.freeze`): see
         `collecting`.
         """
         for feeder in self._feeders:
-            feeder.warm()
+            feeder.start_loading()
         if not _warming.is_set():
             _warming.set()
-            threading.Thread(target=keep_out_of_collections, args=(_lexical,), name=WARMING).start()
+            threading.Thread(target=load_and_freeze, args=(_lexical,), name=LOADER_THREAD).start()
 
     async def search(
-        self, entries: Sequence[CatalogEntry], queries: Sequence[str], *, at_most: float | None = None
-    ) -> Searched:
+        self, entries: Sequence[CatalogEntry], queries: Sequence[str], *, timeout_s: float | None = None
+    ) -> SearchResults:
         """The hits of each query among exactly these entries; all work off the event loop.
 
         Args:
@@ -179,54 +179,54 @@ class Library:
         """
         view = await self._view(entries)
         # By words there is an answer in a moment; a model may take minutes, and nobody waits for those.
-        patience, first = (self._patience, FIRST_PATIENCE_S) if at_most is None else (at_most, at_most)
-        await self._words.wait(view.numbers, patience, first)
+        patience, first = (self._patience, FIRST_WAIT_S) if timeout_s is None else (timeout_s, timeout_s)
+        await self._words.wait_until_indexed(view.ids, patience, first)
         work = partial(self._search, view, tuple(queries))
-        return await to_thread.run_sync(work, limiter=lookup_threads())
+        return await to_thread.run_sync(work, limiter=search_threads())
 
-    async def central(
+    async def representative_entries(
         self, entries: Sequence[CatalogEntry], per_app: int, apps: Sequence[str] | None = None
     ) -> dict[str, list[CatalogEntry]]:
         """For each app, or those named, the `per_app` entries that are most like the others of the app; best first."""
-        return await to_thread.run_sync(central_entries, entries, per_app, apps, limiter=lookup_threads())
+        return await to_thread.run_sync(representative_entries, entries, per_app, apps, limiter=search_threads())
 
-    async def _view(self, entries: Sequence[CatalogEntry]) -> View:
-        view = self._shelves.same(entries)
+    async def _view(self, entries: Sequence[CatalogEntry]) -> DocumentSet:
+        view = self._shelves.recent(entries)
         if view is None:
-            view = await to_thread.run_sync(self._shelve, entries, limiter=lookup_threads())
+            view = await to_thread.run_sync(self._shelve, entries, limiter=search_threads())
         for feeder in self._feeders:
-            feeder.want(view.numbers, view.entries)
+            feeder.enqueue(view.ids, view.entries)
         return view
 
-    def _shelve(self, entries: Sequence[CatalogEntry]) -> View:
-        view, unseen = self._shelves.view(entries)
+    def _shelve(self, entries: Sequence[CatalogEntry]) -> DocumentSet:
+        view, unseen = self._shelves.assign(entries)
         if unseen:
-            free = self._shelves.freeing(unseen, len(self._feeders))
+            free = self._shelves.release_after(unseen, len(self._feeders))
             for feeder in self._feeders:
-                feeder.forget(unseen, free)
+                feeder.remove(unseen, free)
         return view
 
-    def _search(self, view: View, queries: Sequence[str]) -> Searched:
-        asked = [(query, [query, *intentions(query, MAX_INTENTIONS)]) for query in queries]
-        known = self._words.ready(view.numbers)
+    def _search(self, view: DocumentSet, queries: Sequence[str]) -> SearchResults:
+        asked = [(query, [query, *split_request(query, MAX_REQUEST_PARTS)]) for query in queries]
+        known = self._words.is_indexed(view.ids)
         words = self._words.ranker
         meaning = self._meaning.ranker if self._meaning is not None else None
         ready = int(np.count_nonzero(known))
         # A model that has failed is not waited for.
-        encoded = ready if self._meaning is None or (meaning is not None and meaning.ended) else 0
-        if meaning is not None and not meaning.ended:
-            encoded = meaning.encoded(view.numbers)
-            meaning.prepare([part for _, parts in asked for part in parts])
+        encoded = ready if self._meaning is None or (meaning is not None and meaning.failed) else 0
+        if meaning is not None and not meaning.failed:
+            encoded = meaning.count_encoded(view.ids)
+            meaning.encode_queries([part for _, parts in asked for part in parts])
         hits: list[Hits] = []
         for query, parts in asked:
-            scores = np.zeros(len(view.numbers), np.float32)
+            scores = np.zeros(len(view.ids), np.float32)
             if words is not None and ready:
-                scores[known] = words.scores(view.numbers[known], query)
+                scores[known] = words.scores(view.ids[known], query)
             if meaning is not None and encoded:
-                cosines = best_cosines([meaning.scores(view.numbers, part) for part in parts])
-                scores = by_meaning(cosines, scores) if self._alone else by_both(scores, cosines)
+                cosines = best_cosines([meaning.scores(view.ids, part) for part in parts])
+                scores = semantic_scores(cosines, scores) if self._alone else fuse_scores(scores, cosines)
             hits.append(_hits(view, scores))
-        return Searched(hits, ready=ready, encoded=min(encoded, ready))
+        return SearchResults(hits, ready=ready, encoded=min(encoded, ready))
 
 
 def _lexical(synonyms: tuple[tuple[str, ...], ...] = ()) -> Ranker:
@@ -236,8 +236,8 @@ def _lexical(synonyms: tuple[tuple[str, ...], ...] = ()) -> Ranker:
     return LexicalRanker(synonyms=synonyms)
 
 
-def _hits(view: View, scores: Scores) -> Hits:
+def _hits(view: DocumentSet, scores: Scores) -> Hits:
     shown = np.round(np.minimum(scores, 1.0).astype(np.float64), 4)
-    found = np.flatnonzero(shown >= LEAST_SCORE)
-    found = found[np.lexsort((view.places[found], -shown[found]))].astype(np.int32)
+    found = np.flatnonzero(shown >= MIN_SCORE)
+    found = found[np.lexsort((view.name_ranks[found], -shown[found]))].astype(np.int32)
     return Hits(view.entries, found, shown[found].tolist())

@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.concurrency import full_collections_later
+from codecall.concurrency import defer_full_collections
 
 # ----------------------------------------------------------------------------------------------------
 # What the library asks of a ranking: the one by words, the one by meaning.
 
-Numbers = NDArray[np.int32]
-"""Documents; each entry of the catalogue has a number as long as anybody sees it."""
+DocumentIdArray = NDArray[np.int32]
+"""Documents; each entry of the catalog has a number as long as anybody sees it."""
 Scores = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
@@ -34,15 +34,15 @@ Flags = NDArray[np.bool_]
 class Ranker(Protocol):
     """Ranks entries for a query. One thread at a time adds and forgets; any thread asks for scores meanwhile."""
 
-    def add(self, numbers: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
+    def add(self, ids: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
         """Take entries in, under numbers that are not in use."""
         ...
 
-    def forget(self, numbers: Collection[int]) -> None:
+    def remove(self, ids: Collection[int]) -> None:
         """Let entries go; their numbers may be used again."""
         ...
 
-    def scores(self, view: Numbers, query: str) -> Scores:
+    def scores(self, view: DocumentIdArray, query: str) -> Scores:
         """How well each entry of `view` fits, 0 to 1, and nothing that depends on an entry outside of it.
 
         All of `view` has been added.
@@ -53,7 +53,7 @@ class Ranker(Protocol):
 # ----------------------------------------------------------------------------------------------------
 # How a ranking gets its entries: in a thread of its own, a batch at a time, while searches go on.
 
-BATCH = 250
+BATCH_ENTRIES = 250
 """Entries a ranking takes in at a time: a tenth of a second by words. What is in a batch is searched after it."""
 
 
@@ -67,7 +67,7 @@ class _Job(NamedTuple):
     done: Callable[[], None] | None = None
 
 
-class Feeder(Generic[RankerT]):
+class BackgroundIndexer(Generic[RankerT]):
     """Feeds one ranking.
 
     Args:
@@ -88,48 +88,48 @@ class Feeder(Generic[RankerT]):
         self.ranker: RankerT | None = None
         """The ranking, as soon as it is made."""
 
-    def want(self, numbers: Numbers, entries: Sequence[CatalogEntry]) -> None:
+    def enqueue(self, numbers: DocumentIdArray, entries: Sequence[CatalogEntry]) -> None:
         """Have those of the entries that are neither taken in nor about to be taken in, soon."""
-        if self.ready(numbers).all():
+        if self.is_indexed(numbers).all():
             return
         with self._guard:
             places = np.flatnonzero(~_flags(self._wanted, numbers)).tolist()
             missing = {int(numbers[place]): entries[place] for place in places}
             jobs: list[_Job] = []
-            for first in range(0, len(missing), BATCH):
-                batch = list(missing)[first : first + BATCH]
+            for first in range(0, len(missing), BATCH_ENTRIES):
+                batch = list(missing)[first : first + BATCH_ENTRIES]
                 jobs.append(_Job(batch, [missing[number] for number in batch]))
             self._begin(jobs)
             self._wanted = _marked(self._wanted, list(missing), to=True)
 
-    def forget(self, numbers: Sequence[int], done: Callable[[], None]) -> None:
+    def remove(self, numbers: Sequence[int], done: Callable[[], None]) -> None:
         """Have entries forgotten, soon; then `done` is called, in the thread."""
         with self._guard:
             self._begin([_Job(list(numbers), None, done)])
 
-    def warm(self) -> None:
+    def start_loading(self) -> None:
         """Have the ranking made, soon."""
         with self._guard:
             self._begin([])
 
-    def ready(self, numbers: Numbers) -> Flags:
+    def is_indexed(self, numbers: DocumentIdArray) -> Flags:
         """Which of these can be searched."""
         return _flags(self._ready, numbers)
 
-    async def wait(self, numbers: Numbers, seconds: float, first_seconds: float) -> None:
+    async def wait_until_indexed(self, numbers: DocumentIdArray, seconds: float, first_seconds: float) -> None:
         """Until all of these, which are wanted, can be searched, or for that many seconds; while none can, for
         `first_seconds`.
 
         Raises:
             Exception: whatever stopped the ranking from taking entries in. The next search tries again.
         """
-        if self.ready(numbers).all():
+        if self.is_indexed(numbers).all():
             return
         began = anyio.current_time()
         while True:
             waiter = asyncio.get_running_loop(), asyncio.Event()
             with self._guard:
-                flags = self.ready(numbers)
+                flags = self.is_indexed(numbers)
                 if self._failure is not None and not _flags(self._wanted, numbers).all():
                     raise self._failure
                 left = began + (seconds if flags.any() else first_seconds) - anyio.current_time()
@@ -153,7 +153,7 @@ class Feeder(Generic[RankerT]):
     def _run(self) -> None:
         try:
             if self.ranker is None:
-                with full_collections_later():
+                with defer_full_collections():
                     self.ranker = self._make()
             while (job := self._next()) is not None:
                 self._work(self.ranker, job)
@@ -177,7 +177,7 @@ class Feeder(Generic[RankerT]):
     def _work(self, ranker: Ranker, job: _Job) -> None:
         if job.entries is None:
             self._ready = _marked(self._ready, job.numbers, to=False)
-            ranker.forget(job.numbers)
+            ranker.remove(job.numbers)
         else:
             ranker.add(job.numbers, job.entries)
             self._ready = _marked(self._ready, job.numbers, to=True)
@@ -197,7 +197,7 @@ class Feeder(Generic[RankerT]):
                 loop.call_soon_threadsafe(event.set)
 
 
-def _flags(known: Flags, numbers: Numbers) -> Flags:
+def _flags(known: Flags, numbers: DocumentIdArray) -> Flags:
     """`known` of these numbers; False for those beyond its end."""
     flags = np.zeros(len(numbers), np.bool_)
     inside = numbers < len(known)
@@ -216,22 +216,22 @@ def _marked(known: Flags, numbers: Sequence[int], *, to: bool) -> Flags:
 # ----------------------------------------------------------------------------------------------------
 # Which number each entry has, and what the callers of the last searches saw.
 
-KEPT_VIEWS = 16
+MAX_DOCUMENT_SETS = 16
 """Different sets of entries, one for each kind of caller, that are recognised at once."""
 
 SPARE_ENTRIES = 256
 """Entries nobody sees that are kept: a caller may come back. As many again as are seen are kept, too."""
 
 
-class View:
+class DocumentSet:
     """What a caller sees. While anybody holds it, none of its entries is forgotten."""
 
-    def __init__(self, entries: tuple[CatalogEntry, ...], numbers: Numbers) -> None:
+    def __init__(self, entries: tuple[CatalogEntry, ...], numbers: DocumentIdArray) -> None:
         self.entries = entries
-        self.numbers = numbers
+        self.ids = numbers
 
     @cached_property
-    def places(self) -> Numbers:
+    def name_ranks(self) -> DocumentIdArray:
         """For each entry, its place by name; 5 ms for 10,000, once."""
         order = sorted(range(len(self.entries)), key=lambda i: (self.entries[i].name, self.entries[i].kind))
         places = np.zeros(len(order), np.int32)
@@ -239,21 +239,21 @@ class View:
         return places
 
 
-class Shelves:
+class DocumentIds:
     """Numbers for entries. Any thread may ask."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()  # comparing 10,000 entries takes its time: not for the event loop
         self._recent = threading.Lock()
-        self._views: list[View] = []
-        self._held: list[weakref.ref[View]] = []
+        self._views: list[DocumentSet] = []
+        self._held: list[weakref.ref[DocumentSet]] = []
         self._entries: dict[int, CatalogEntry] = {}
         self._by_identity: dict[int, int] = {}
         self._by_name: dict[tuple[str, str, str], list[int]] = {}
         self._free: list[int] = []
         self._next = 0
 
-    def same(self, entries: Sequence[CatalogEntry]) -> View | None:
+    def recent(self, entries: Sequence[CatalogEntry]) -> DocumentSet | None:
         """The view of the very same entry objects in the same order; 0.2 ms for 10,000."""
         with self._recent:
             for view in self._views:
@@ -265,16 +265,16 @@ class Shelves:
                     return view
         return None
 
-    def view(self, entries: Sequence[CatalogEntry]) -> tuple[View, list[int]]:
+    def assign(self, entries: Sequence[CatalogEntry]) -> tuple[DocumentSet, list[int]]:
         """The view of these entries, and the numbers of entries that are to be forgotten."""
         with self._guard:
             numbers = np.fromiter(map(self._number, entries), np.int32, len(entries))
-            view = View(tuple(entries), numbers)
+            view = DocumentSet(tuple(entries), numbers)
             self._remember(view)
             self._held = [*(held for held in self._held if held() is not None), weakref.ref(view)]
             return view, self._unseen(len(entries))
 
-    def freeing(self, numbers: Sequence[int], times: int) -> Callable[[], None]:
+    def release_after(self, numbers: Sequence[int], times: int) -> Callable[[], None]:
         """What to call so many times before these numbers are given to other entries."""
         left = times
 
@@ -287,11 +287,11 @@ class Shelves:
 
         return done
 
-    def _remember(self, view: View) -> None:
+    def _remember(self, view: DocumentSet) -> None:
         with self._recent:
             # Of equal entries made anew for each search, those of the last one are enough.
-            others = [other for other in self._views if not np.array_equal(other.numbers, view.numbers)]
-            self._views = [view, *others[: KEPT_VIEWS - 1]]
+            others = [other for other in self._views if not np.array_equal(other.ids, view.ids)]
+            self._views = [view, *others[: MAX_DOCUMENT_SETS - 1]]
 
     def _number(self, entry: CatalogEntry) -> int:
         number = self._by_identity.get(id(entry))
@@ -314,7 +314,7 @@ class Shelves:
         if len(self._entries) - newest <= max(SPARE_ENTRIES, newest):
             return []
         views = [view for held in self._held if (view := held()) is not None]
-        seen = {number for view in views for number in view.numbers.tolist()}
+        seen = {number for view in views for number in view.ids.tolist()}
         if len(self._entries) - len(seen) <= max(SPARE_ENTRIES, len(seen)):
             return []
         unseen = [number for number in self._entries if number not in seen]

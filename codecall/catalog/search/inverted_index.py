@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codecall.catalog.search.analysis import Document
+from codecall.catalog.search.analysis import IndexedDocument
 
 # ----------------------------------------------------------------------------------------------------
 # scikit-learn and SciPy behind typed functions: the one place that touches these untyped libraries.
@@ -32,7 +32,7 @@ GRAM_LENGTHS = (3, 4)
 """Characters of the n-grams of a word and the blanks around it, shortest and longest."""
 
 _GRAM_SLOTS = 2**18
-"""Hash slots for n-grams: a large catalogue has some 50,000 different ones, so that few share a slot."""
+"""Hash slots for n-grams: a large catalog has some 50,000 different ones, so that few share a slot."""
 
 _hasher: Any = _text.HashingVectorizer(
     analyzer="char_wb",
@@ -135,7 +135,7 @@ def grams_of_text(words: Sequence[str]) -> tuple[list[int], Floats]:
 class Segment(NamedTuple):
     """Some documents: each is a row of the matrices, and `numbers` says which. The postings are these, turned."""
 
-    numbers: Ints
+    ids: Ints
     rows: tuple[Any, Any, Any]
     words: Postings
     """By word: how much it counts in which document."""
@@ -145,57 +145,57 @@ class Segment(NamedTuple):
     """By n-gram: its part in the document's vector of length 1."""
 
 
-class Shelf(NamedTuple):
+class IndexSnapshot(NamedTuple):
     """All documents at one moment."""
 
-    words: dict[str, int]
+    word_ids: dict[str, int]
     """The number of each word; may grow, which changes nothing in these segments."""
     segments: tuple[Segment, ...] = ()
     lengths: Floats = np.zeros(0, np.float32)
     """By document number: how much its words count in all."""
 
 
-class Store:
+class InvertedIndex:
     """Keeps documents. One thread at a time changes it; `shelf` is for any thread, and stays what it was."""
 
     def __init__(self) -> None:
-        self.shelf = Shelf({})
+        self.snapshot = IndexSnapshot({})
 
-    def add(self, numbers: Sequence[int], documents: Sequence[Document]) -> None:
+    def add(self, numbers: Sequence[int], documents: Sequence[IndexedDocument]) -> None:
         """Add documents under numbers that are not in use."""
         if not numbers:
             return
         fresh = _segment(np.array(numbers, np.int32), self._rows(documents))
-        segments = [*self.shelf.segments, fresh]
-        while len(segments) > 1 and 2 * len(segments[-1].numbers) >= len(segments[-2].numbers):
+        segments = [*self.snapshot.segments, fresh]
+        while len(segments) > 1 and 2 * len(segments[-1].ids) >= len(segments[-2].ids):
             segments[-2:] = [_segment(*_joined(segments[-2:], ()))]
-        lengths = np.zeros(max(len(self.shelf.lengths), max(numbers) + 1), np.float32)
-        lengths[: len(self.shelf.lengths)] = self.shelf.lengths
+        lengths = np.zeros(max(len(self.snapshot.lengths), max(numbers) + 1), np.float32)
+        lengths[: len(self.snapshot.lengths)] = self.snapshot.lengths
         lengths[numbers] = [fsum(document.words.values()) for document in documents]
-        self.shelf = Shelf(self.shelf.words, tuple(segments), lengths)
+        self.snapshot = IndexSnapshot(self.snapshot.word_ids, tuple(segments), lengths)
 
-    def forget(self, numbers: Collection[int]) -> None:
+    def remove(self, numbers: Collection[int]) -> None:
         """Take documents out, and the words that only they had; their numbers may be used again."""
-        if not self.shelf.segments:
+        if not self.snapshot.segments:
             return
-        left, (words, names, grams) = _joined(self.shelf.segments, numbers)
+        left, (words, names, grams) = _joined(self.snapshot.segments, numbers)
         used = columns_in_use(words)
         place = dict(zip(used.tolist(), range(len(used)), strict=True))
-        kept = {word: place[number] for word, number in self.shelf.words.items() if number in place}
+        kept = {word: place[number] for word, number in self.snapshot.word_ids.items() if number in place}
         segments = (_segment(left, (words[:, used], names[:, used], grams)),) if len(left) else ()
-        self.shelf = Shelf(kept, segments, self.shelf.lengths)
+        self.snapshot = IndexSnapshot(kept, segments, self.snapshot.lengths)
 
-    def _rows(self, documents: Sequence[Document]) -> tuple[Any, Any, Any]:
-        number = self.shelf.words
+    def _rows(self, documents: Sequence[IndexedDocument]) -> tuple[Any, Any, Any]:
+        number = self.snapshot.word_ids
         for document in documents:
             for word in document.words:
                 _ = number.setdefault(word, len(number))
         words = rows_of(({number[w]: n for w, n in document.words.items()} for document in documents), len(number))
-        names = rows_of(({number[w]: 1 / len(d.name) for w in d.name} for d in documents), len(number))
+        names = rows_of(({number[w]: 1 / len(d.name_words) for w in d.name_words} for d in documents), len(number))
         return words, names, _grams(documents)
 
 
-def _grams(documents: Sequence[Document]) -> Any:
+def _grams(documents: Sequence[IndexedDocument]) -> Any:
     # Through the different words, each of which is taken apart once.
     spellings: dict[str, int] = {}
     for document in documents:
@@ -215,7 +215,7 @@ def _segment(numbers: Ints, rows: tuple[Any, Any, Any]) -> Segment:
 def _joined(segments: Sequence[Segment], without: Collection[int]) -> tuple[Ints, tuple[Any, Any, Any]]:
     """The documents of those segments in one, but for those of `without`, and their matrices."""
     gone = np.fromiter(without, np.int32, len(without))
-    kept = [~np.isin(segment.numbers, gone) for segment in segments]
-    numbers = np.concatenate([segment.numbers[rows] for segment, rows in zip(segments, kept, strict=True)])
+    kept = [~np.isin(segment.ids, gone) for segment in segments]
+    numbers = np.concatenate([segment.ids[rows] for segment, rows in zip(segments, kept, strict=True)])
     words, names, grams = (joined([segment.rows[kind] for segment in segments], kept) for kind in range(3))
     return numbers, (words, names, grams)

@@ -26,30 +26,38 @@ import numpy as np
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.analysis import (
-    FIELDS,
-    MAX_INTENTIONS,
-    NO_WORDS,
+    DEFAULT_FIELD_WEIGHTS,
+    MAX_REQUEST_PARTS,
+    NO_STOP_WORDS,
     STOP_WORDS,
-    Fields,
-    document_of,
-    intentions,
+    FieldWeights,
+    document_from_entry,
     name_words,
+    split_request,
     terms,
 )
-from codecall.catalog.search.inverted_index import Flags, Floats, Ints, Postings, Shelf, Store, grams_of_text
-from codecall.catalog.search.synonyms import PADDING, related
-from codecall.concurrency import full_collections_later
+from codecall.catalog.search.inverted_index import (
+    Flags,
+    Floats,
+    IndexSnapshot,
+    Ints,
+    InvertedIndex,
+    Postings,
+    grams_of_text,
+)
+from codecall.catalog.search.synonyms import FILLER_WORDS, synonyms_by_stem
+from codecall.concurrency import defer_full_collections
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class LexicalWeights:
     """How the parts are mixed. The defaults are what the index uses; the benchmark varies them."""
 
     spelling: float = 0.4
     """Of the likeness in spelling; the words' own is 1."""
     name: float = 0.2
     """Of the name."""
-    intentions: float = 0.6
+    request_parts: float = 0.6
     """Of the best part of a request for several things, beside the whole query's 1."""
     synonym: float = 0.6
     """Of a word's synonym, where the word itself is not."""
@@ -61,7 +69,7 @@ class Weights:
     """BM25's k1: how soon further occurrences of a word stop counting."""
     length: float = 0.6
     """BM25's b: how much long descriptions are discounted."""
-    fields: Fields = FIELDS
+    fields: FieldWeights = DEFAULT_FIELD_WEIGHTS
 
 
 class _Term(NamedTuple):
@@ -88,23 +96,23 @@ class LexicalRanker:
         synonyms: Groups of words that stand for each other, beside those of `synonyms.py`.
     """
 
-    def __init__(self, weights: Weights = Weights(), synonyms: Iterable[Iterable[str]] = ()) -> None:
+    def __init__(self, weights: LexicalWeights = LexicalWeights(), synonyms: Iterable[Iterable[str]] = ()) -> None:
         self._weights = weights
-        self._related = related(synonyms)
-        self._store = Store()
+        self._related = synonyms_by_stem(synonyms)
+        self._store = InvertedIndex()
 
-    def add(self, numbers: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
-        """Index entries under these numbers: about 0.3 ms each. One thread at a time."""
-        with full_collections_later():
-            self._store.add(numbers, [document_of(entry, self._weights.fields) for entry in entries])
+    def add(self, ids: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
+        """Index entries under these ids: about 0.3 ms each. One thread at a time."""
+        with defer_full_collections():
+            self._store.add(ids, [document_from_entry(entry, self._weights.fields) for entry in entries])
 
-    def forget(self, numbers: Collection[int]) -> None:
+    def remove(self, ids: Collection[int]) -> None:
         """Take entries out. The same thread."""
-        self._store.forget(numbers)
+        self._store.remove(ids)
 
     def scores(self, view: Ints, query: str) -> Floats:
         """How well each document of `view` fits, 0 to 1. Any thread; a few milliseconds over 10,000."""
-        return _Search(self._store.shelf, view, self._weights, self._related).scores(query)
+        return _Search(self._store.snapshot, view, self._weights, self._related).scores(query)
 
 
 class _Search:
@@ -112,9 +120,9 @@ class _Search:
 
     def __init__(
         self,
-        shelf: Shelf,
+        shelf: IndexSnapshot,
         view: Ints,
-        weights: Weights,
+        weights: LexicalWeights,
         relatives: Mapping[str, tuple[str, ...]],
     ) -> None:
         self._shelf = shelf
@@ -136,18 +144,18 @@ class _Search:
         if whole is None:
             return np.zeros(len(self._view), np.float32)
         mixed, covered, likeness = whole
-        parts = [part for text in intentions(query, MAX_INTENTIONS) if (part := self._part(text)) is not None]
+        parts = [part for text in split_request(query, MAX_REQUEST_PARTS) if (part := self._part(text)) is not None]
         if len(parts) > 1:
-            mixed = mixed + self._weights.intentions * np.maximum.reduce([part.mixed for part in parts])
+            mixed = mixed + self._weights.request_parts * np.maximum.reduce([part.mixed for part in parts])
             covered = max(covered, *(part.covered for part in parts))
             likeness = max(likeness, *(part.likeness for part in parts))
         best = float(mixed.max(initial=0.0))
         if not best:
             return np.zeros(len(self._view), np.float32)
-        return (np.sqrt((mixed / best)[self._view]) * fit(covered, likeness)).astype(np.float32)
+        return (np.sqrt((mixed / best)[self._view]) * absolute_score(covered, likeness)).astype(np.float32)
 
     def _part(self, text: str) -> _Part | None:
-        words = terms(text) or terms(text, stop=NO_WORDS)
+        words = terms(text) or terms(text, stop=NO_STOP_WORDS)
         if not words:
             return None
         found = [self._term(word) for word in dict.fromkeys(words)]
@@ -157,7 +165,7 @@ class _Search:
             by_words += term.weight * term.found
             wanted += term.weight * term.rarity
         by_spelling = self._spelling(text)
-        by_name = self._name(terms(text, stop=NO_WORDS))
+        by_name = self._name(terms(text, stop=NO_STOP_WORDS))
         w = self._weights
         mixed = _by_best(by_words) + w.spelling * _by_best(by_spelling) + w.name * _by_best(by_name)
         covered = float(by_words.max(initial=0.0)) / wanted if wanted else 0.0
@@ -177,14 +185,14 @@ class _Search:
                 if len(counts[0]):
                     # A synonym is worth no more than the word it stands for.
                     self._spread(found, counts, self._weights.synonym * min(rarity, self._rarity(len(counts[0]))))
-            weight = self._weights.padding if word in PADDING else 1.0
+            weight = self._weights.padding if word in FILLER_WORDS else 1.0
             term = self._terms[word] = _Term(weight, rarity, found)
         return term
 
     def _spread(self, found: Floats, counts: tuple[Ints, Floats], weight: float) -> None:
-        numbers, values = counts
-        worth = weight * values / (values + self._slack[numbers])
-        found[numbers] = np.maximum(found[numbers], worth)
+        ids, values = counts
+        worth = weight * values / (values + self._slack[ids])
+        found[ids] = np.maximum(found[ids], worth)
 
     def _rarity(self, spread: int) -> float:
         return float(np.log1p((len(self._view) - spread + 0.5) / (spread + 0.5)))
@@ -194,18 +202,18 @@ class _Search:
         return self._postings((segment.words for segment in self._shelf.segments), word)
 
     def _postings(self, kind: Iterable[Postings], word: str) -> tuple[Ints, Floats]:
-        number = self._shelf.words.get(word)
-        numbers: list[Ints] = []
+        number = self._shelf.word_ids.get(word)
+        ids: list[Ints] = []
         values: list[Floats] = []
         if number is not None:
             for segment, postings in zip(self._shelf.segments, kind, strict=True):
                 part = postings.column(number)
                 if part.stop > part.start:
-                    numbers.append(segment.numbers[postings.rows[part]])
+                    ids.append(segment.ids[postings.rows[part]])
                     values.append(postings.values[part])
-        if not numbers:
+        if not ids:
             return np.zeros(0, np.int32), np.zeros(0, np.float32)
-        where = np.concatenate(numbers)
+        where = np.concatenate(ids)
         seen = self._seen[where]
         return where[seen], np.concatenate(values)[seen]
 
@@ -216,40 +224,40 @@ class _Search:
                 said.setdefault(other, self._weights.name_synonym)
         found = np.zeros(self._size, np.float32)
         for word, strength in said.items():
-            numbers, parts = self._postings((segment.names for segment in self._shelf.segments), word)
-            found[numbers] += strength * parts
+            ids, parts = self._postings((segment.names for segment in self._shelf.segments), word)
+            found[ids] += strength * parts
         return found
 
     def _spelling(self, text: str) -> Floats:
         words = name_words(text)
-        numbers, counts = grams_of_text([word for word in words if word not in STOP_WORDS] or words)
-        places = np.arange(len(numbers))
+        ids, counts = grams_of_text([word for word in words if word not in STOP_WORDS] or words)
+        places = np.arange(len(ids))
         where: list[Ints] = []
         values: list[Floats] = []
         of_gram: list[Ints] = []
         for segment in self._shelf.segments:
-            rows, parts, sizes = segment.grams.columns(numbers)
-            documents = segment.numbers[rows]
+            rows, parts, sizes = segment.grams.columns(ids)
+            documents = segment.ids[rows]
             seen = self._seen[documents]
             where.append(documents[seen])
             values.append(parts[seen])
             of_gram.append(np.repeat(places, sizes)[seen].astype(np.int32))
-        if not where or not numbers:
+        if not where or not ids:
             return np.zeros(self._size, np.float32)
         grams = np.concatenate(of_gram)
-        spread = np.bincount(grams, minlength=len(numbers))
+        spread = np.bincount(grams, minlength=len(ids))
         weights = counts * (np.log((1 + len(self._view)) / (1 + spread)) + 1)
         weights /= np.linalg.norm(weights)
         worth = np.concatenate(values) * weights[grams]
         return np.bincount(np.concatenate(where), worth, minlength=self._size).astype(np.float32)
 
 
-def fit(covered: float, likeness: float) -> float:
+def absolute_score(covered: float, likeness: float) -> float:
     """How well the best document fits, 0 to 1: how much of the query's words it holds, or how alike the two are spelt.
 
     The power puts the default threshold of 0.3 where it costs half a point of recall@5 on the development sets
     (`benchmarks/search_quality.py`). It silences words that lead nowhere, but few of the requests that were made for
-    quite another catalogue: long ones always share some words with some tool.
+    quite another catalog: long ones always share some words with some tool.
     """
     return min(1.0, max(covered, likeness) ** 0.54)
 

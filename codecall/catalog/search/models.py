@@ -48,7 +48,7 @@ _EXTRA_STATIC = "pip install 'codecall[static]'"
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class ModelLocation:
     """A model that can be loaded."""
 
     kind: Literal["transformer", "static"]
@@ -59,7 +59,7 @@ class Located:
     backend: Literal["torch", "onnx"] = "torch"
 
 
-def settled(options: SearchOptions) -> SearchOptions:
+def resolve_strategy(options: SearchOptions) -> SearchOptions:
     """`options` with a strategy that works here: the one asked for, or what `auto` comes to.
 
     `auto` becomes `hybrid` where extra and model are installed, else `tfidf` with a warning that says what is missing.
@@ -71,17 +71,17 @@ def settled(options: SearchOptions) -> SearchOptions:
     if options.strategy == "tfidf":
         return options
     if options.strategy != "auto":
-        locate(options)
+        locate_model(options)
         return options
     try:
-        locate(options)
+        locate_model(options)
     except OptionsError as missing:
         logger.warning("Search goes by words alone: %s. %s", missing.message, missing.hint)
         return options.model_copy(update={"strategy": "tfidf"})
     return options.model_copy(update={"strategy": "hybrid"})
 
 
-def locate(options: SearchOptions) -> Located:
+def locate_model(options: SearchOptions) -> ModelLocation:
     """The model that `options` name. Imports no model library but, for a name of the hub, `huggingface_hub`.
 
     Raises:
@@ -92,17 +92,17 @@ def locate(options: SearchOptions) -> Located:
     _require(("sentence_transformers",), options, _EXTRA)
     if options.backend == "onnx":
         _require(("onnxruntime", "optimum"), options, _EXTRA_ONNX)
-    return Located("transformer", options.model_name, _directory(options), options.backend)
+    return ModelLocation("transformer", options.model_name, _directory(options), options.backend)
 
 
-def _locate_static() -> Located:
+def _locate_static() -> ModelLocation:
     spec = find_spec(STATIC)
     if spec is None or spec.origin is None or find_spec("tokenizers") is None or find_spec("safetensors") is None:
         raise OptionsError(
             f"embedding.model_name: {STATIC!r} needs the package wordllama, which is not installed",
             hint=f"Install it with: {_EXTRA_STATIC}",
         )
-    return Located("static", STATIC, Path(spec.origin).parent)
+    return ModelLocation("static", STATIC, Path(spec.origin).parent)
 
 
 def _require(modules: tuple[str, ...], options: SearchOptions, command: str) -> None:
@@ -134,13 +134,13 @@ def _directory(options: SearchOptions) -> Path | None:
             hint="Give the directory of a model, or a name such as 'sentence-transformers/all-MiniLM-L6-v2'.",
         )
     full = name if "/" in name else f"{_USUAL_OWNER}/{name}"
-    found = cached(full) or _packaged(full)
+    found = cached_model(full) or _packaged(full)
     if found is None and not (options.download and not _offline()):
         raise _not_here(full, options)
     return found
 
 
-def cached(name: str) -> Path | None:
+def cached_model(name: str) -> Path | None:
     """The directory of the model `name` in the Hugging Face cache of this machine, if it is complete enough to try."""
     hub: Any = import_module("huggingface_hub")
     for folder in (os.environ.get("SENTENCE_TRANSFORMERS_HOME"), None):
@@ -205,7 +205,7 @@ class Encoder(Protocol):
         ...
 
 
-def load(model: Located, *, threads: int | None = None) -> Encoder:
+def load_encoder(model: ModelLocation, *, threads: int | None = None) -> Encoder:
     """Load a model; takes seconds, and longer when it has to be fetched.
 
     Args:
@@ -228,7 +228,7 @@ def load(model: Located, *, threads: int | None = None) -> Encoder:
 class _Transformer:
     """A model of sentence-transformers, on PyTorch or ONNX Runtime."""
 
-    def __init__(self, model: Located, threads: int) -> None:
+    def __init__(self, model: ModelLocation, threads: int) -> None:
         self._threads = threads
         library: Any = import_module("sentence_transformers")
         self._torch: Any = import_module("torch")
@@ -241,7 +241,7 @@ class _Transformer:
             )
         if not hasattr(self._model, "encode_query"):
             raise RuntimeError(f"sentence-transformers 5 or newer is needed, not {library.__version__}")
-        directory = model.directory or cached(model.name)
+        directory = model.directory or cached_model(model.name)
         # A model fetched to a place of its own has no revision to tell: its vectors are good until the server ends.
         revision = _revision(directory) if directory else str(time.time_ns())
         self.identity = f"{model.backend} {revision}"
@@ -257,7 +257,7 @@ class _Transformer:
         with self._bounded():
             # One batch: who calls has cut them to a fitting size.
             vectors = encode(list(texts), batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True)
-        return unit(np.asarray(vectors, dtype=np.float32))
+        return normalize(np.asarray(vectors, dtype=np.float32))
 
     @contextmanager
     def _bounded(self) -> Generator[None]:
@@ -288,7 +288,7 @@ class _Static:
         for row, pieces in enumerate(encoded):
             numbers = np.asarray(pieces.ids, dtype=np.int64)
             vectors[row] = self._table[numbers[numbers < len(self._table)]].sum(axis=0)
-        return unit(vectors)
+        return normalize(vectors)
 
     queries = passages
 
@@ -297,7 +297,7 @@ _STATIC_TABLE, _STATIC_TENSOR = "weights/l2_supercat_256.safetensors", "embeddin
 _STATIC_TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 
 
-def _static(model: Located) -> Encoder:
+def _static(model: ModelLocation) -> Encoder:
     # The package's files are read without importing it: its import sets up the root logger of the process, and 0.4.0
     # does not find its own tokenizer and asks the hub for it.
     directory = cast("Path", model.directory)
@@ -309,7 +309,7 @@ def _static(model: Located) -> Encoder:
     return _Static(f"static {_digest([file, directory / _STATIC_TOKENIZER])}", table, tokenizer)
 
 
-def unit(vectors: Floats) -> Floats:
+def normalize(vectors: Floats) -> Floats:
     """Each row divided by its length; zero where it has none or is no number."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     usable = np.isfinite(lengths) & (lengths > 0)

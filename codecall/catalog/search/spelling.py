@@ -1,4 +1,4 @@
-"""Which words of a catalogue somebody may have meant who mistyped them: what search suggests where nothing fits."""
+"""Which words of a catalog somebody may have meant who mistyped them: what search suggests where nothing fits."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from weakref import ref
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.analysis import STOP_WORDS, name_words, stem
 from codecall.catalog.search.synonyms import ACTIONS, THINGS
-from codecall.catalog.suggestions import near_names
+from codecall.catalog.suggestions import similar_names
 
 MAX_WORDS = 8
 """Words of a text that are looked at, from its beginning."""
 
-MAX_READ = 2_000
+MAX_ENTRY_CHARS = 2_000
 """Characters of one entry that are read, from its name on to the end of its description: what is longer is a manual."""
 
-MAX_READ_IN_ALL = 200_000
-"""Characters of a catalogue that are read, shared evenly by its entries: 0.1 s of random words, which is the worst. The
+MAX_TOTAL_CHARS = 200_000
+"""Characters of a catalog that are read, shared evenly by its entries: 0.1 s of random words, which is the worst. The
 tools of most servers have fewer."""
 
-LEAST_READ = 150
+MIN_ENTRY_CHARS = 150
 """Characters of each entry that are read however many there are: room for a name, which MCP ends at 128, and tags."""
 
-KEPT_CATALOGUES = 4
-"""Catalogues whose words are kept: few differ between callers, and each may take some megabytes."""
+MAX_VOCABULARIES = 4
+"""Catalogs whose words are kept: few differ between callers, and each may take some megabytes."""
 
 _SHORTEST = 4
 """Letters of a word that is looked at: a shorter one is near to too many."""
@@ -37,12 +37,12 @@ _LONG = 8
 """Letters from which two errors in one word are looked for, and one letter fewer of the word that is meant."""
 
 _UNDERSTOOD = frozenset(stem(word) for group in chain(ACTIONS, THINGS) for word in group.split())
-"""Words the ranking knows by itself: none of them is an error because this catalogue does without it."""
+"""Words the ranking knows by itself: none of them is an error because this catalog does without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of a catalogue of three letters and more: shorter ones are near to none that is looked at."""
+    """The words of a catalog of three letters and more: shorter ones are near to none that is looked at."""
 
     entries: tuple[ref[CatalogEntry], ...]
     counts: Mapping[str, int]
@@ -60,12 +60,12 @@ _guard = threading.Lock()  # of two threads that ask for the same words, one rea
 _kept: list[_Words] = []
 
 
-def spellings(entries: Sequence[CatalogEntry], text: str) -> list[str]:
+def correct_words(entries: Sequence[CatalogEntry], text: str) -> list[str]:
     """For each word of `text` that is none of these entries', the one of theirs that it looks like, if there is one.
 
     One letter may be wrong, missing, too many, or swapped with its neighbour; in a word of eight letters or more also
     two. Of several such words, the one that most entries have. Made from these entries alone, of long ones from the
-    beginning (`MAX_READ`, `MAX_READ_IN_ALL`). At the worst 0.3 s the first time and then 0.2 s, for
+    beginning (`MAX_READ`, `MAX_TOTAL_CHARS`). At the worst 0.3 s the first time and then 0.2 s, for
     10,000 entries five times as much; real tools take a tenth. Call it in a thread.
     """
     asked = [
@@ -83,7 +83,7 @@ def spellings(entries: Sequence[CatalogEntry], text: str) -> list[str]:
         if others := _near(word, known.counts):
             best.append(min(others, key=lambda other: (-known.counts[other], other)))
         elif len(word) >= _LONG:
-            best += near_names(word, (other for other in known.counts if len(other) >= _LONG - 1), limit=1)
+            best += similar_names(word, (other for other in known.counts if len(other) >= _LONG - 1), limit=1)
     return list(dict.fromkeys(best))
 
 
@@ -92,12 +92,12 @@ def _words(entries: Sequence[CatalogEntry]) -> _Words:
     with _guard:
         found = next((words for words in _kept if words.of(entries)), None) or _read(entries)
         others = [words for words in _kept if words is not found and words.entries[0]() is not None]
-        _kept[:] = [found, *others[: KEPT_CATALOGUES - 1]]
+        _kept[:] = [found, *others[: MAX_VOCABULARIES - 1]]
         return found
 
 
 def _read(entries: Sequence[CatalogEntry]) -> _Words:
-    most = max(LEAST_READ, min(MAX_READ, MAX_READ_IN_ALL // len(entries)))
+    most = max(MIN_ENTRY_CHARS, min(MAX_ENTRY_CHARS, MAX_TOTAL_CHARS // len(entries)))
     counts: Counter[str] = Counter()
     for entry in entries:
         text = _beginning(entry, most)

@@ -128,7 +128,7 @@ THINGS: Final = (
 )
 """What tools are about."""
 
-PADDING: Final = frozenset(
+FILLER_WORDS: Final = frozenset(
     stem(word)
     for line in (
         "able accurate affordable also analyze anything app apps assist assistance availability available based",
@@ -149,7 +149,7 @@ PADDING: Final = frozenset(
 """Stems of words that people put around what they want. They stay in a query, at a lower weight."""
 
 
-def related(groups: Iterable[Iterable[str]] = ()) -> Mapping[str, tuple[str, ...]]:
+def synonyms_by_stem(groups: Iterable[Iterable[str]] = ()) -> Mapping[str, tuple[str, ...]]:
     """By stem, the stems of the other words of its groups, in order: the table's, and those of `groups`."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for group in (*(line.split() for line in (*ACTIONS, *THINGS)), *groups):

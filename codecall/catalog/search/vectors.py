@@ -27,7 +27,7 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from codecall.files import make_folders, refuse_what_others_write
+from codecall.files import check_private_file, make_private_folders
 
 # ----------------------------------------------------------------------------------------------------
 # The vectors of texts, kept on disk from one start to the next.
@@ -39,10 +39,10 @@ Floats = NDArray[np.float32]
 FILE_NAME = "vectors-2.sqlite3"
 """The cache in its folder; the number is that of the layout."""
 
-KEPT_DAYS = 90
+TTL_DAYS = 90
 """Days after its last use that a vector is kept."""
 
-NOTED_DAYS = 7
+TOUCH_DAYS = 7
 """A use is noted only when the last one noted is so many days old, so that most starts write nothing."""
 
 BUSY_SECONDS = 10.0
@@ -109,7 +109,7 @@ class VectorCache:
                 digest, text = wanted[key]
                 if _checksum(digest, blob) == checksum:
                     found[text] = np.frombuffer(blob, dtype=np.float16).astype(np.float32)
-                    if used < today - NOTED_DAYS:
+                    if used < today - TOUCH_DAYS:
                         stale.append(key)
             if stale:
                 with database:
@@ -123,20 +123,18 @@ class VectorCache:
         with closing(self._open()) as database, database:
             if not self._tidied:
                 # What is no day is damage, and would stay for ever.
-                database.execute(
-                    "DELETE FROM vectors WHERE used < ? OR typeof(used) != 'integer'", (today - KEPT_DAYS,)
-                )
+                database.execute("DELETE FROM vectors WHERE used < ? OR typeof(used) != 'integer'", (today - TTL_DAYS,))
                 self._tidied = True
             database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", rows)
 
     def _open(self) -> sqlite3.Connection:
         with _creating:
             _make(self.path)
-        refuse_what_others_write(self.path.parent, self.path.parent.stat())
+        check_private_file(self.path.parent, self.path.parent.stat())
         status = self.path.lstat()
         if not stat.S_ISREG(status.st_mode):
             raise PermissionError("it is a link, or no file at all; remove it")
-        refuse_what_others_write(self.path, status)
+        check_private_file(self.path, status)
         database = sqlite3.connect(self.path, timeout=BUSY_SECONDS)
         try:
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
@@ -183,7 +181,7 @@ class VectorCache:
 
 def _make(path: Path) -> None:
     """Make the file and its folders where they are missing, for their owner alone."""
-    make_folders(path.parent)
+    make_private_folders(path.parent)
     if not os.path.lexists(path):
         # An existing link is no missing file to O_EXCL, so none is followed. Another process may be faster.
         with suppress(FileExistsError):
@@ -235,7 +233,7 @@ Ints = NDArray[np.int32]
 _FIRST_ROWS = 256
 
 
-class Rows:
+class VectorMatrix:
     """One vector for each document that has one. Any thread may use it.
 
     10,000 vectors of 384 numbers take 15 to 25 MB: the matrix doubles when it is full, and rows are used again.
@@ -261,7 +259,7 @@ class Rows:
                 if number in self._expected and vector.any():
                     self._place(number, vector)
 
-    def forget(self, numbers: Collection[int]) -> None:
+    def remove(self, numbers: Collection[int]) -> None:
         """Drop the vectors of these documents, and expect none."""
         with self._guard:
             self._expected.difference_update(numbers)
@@ -289,7 +287,7 @@ class Rows:
         found[known] = np.round(products, 5)
         return found
 
-    def known(self, view: Ints) -> int:
+    def count(self, view: Ints) -> int:
         """How many documents of `view` have a vector."""
         with self._guard:
             return int(np.count_nonzero(self._rows_of(view) >= 0))

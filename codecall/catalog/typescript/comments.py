@@ -29,7 +29,7 @@ _UNSPOKEN = ("not", "if", "dependencies", "dependentRequired", "dependentSchemas
 """Keywords for which TypeScript has no words, or none that are short."""
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """`text` on one line; cut at a word, with `…`, where it has more than `limit` characters."""
     line = " ".join(text[:MAX_READ].split())
     if len(line) <= limit:
@@ -38,12 +38,12 @@ def shortened(text: str, limit: int) -> str:
     return (head.rsplit(" ", 1)[0] if " " in head else head).rstrip(" ,;:") + "…"
 
 
-def comment(text: str) -> str:
+def block_comment(text: str) -> str:
     """A comment that says `text`, whatever is in it."""
     return f"/* {_harmless(text)} */"
 
 
-def doc(text: str) -> str:
+def doc_comment(text: str) -> str:
     """A doc comment that says `text`, whatever is in it."""
     return f"/** {_harmless(text)} */"
 
@@ -60,7 +60,7 @@ def _shows(character: str) -> bool:
     return character.isprintable() and unicodedata.category(character) not in {"Cf", "Co", "Cn"}
 
 
-def note_of(body: JsonObject, also: JsonObject, *, limit: int, asked: bool) -> str:
+def schema_comment(body: JsonObject, also: JsonObject, *, limit: int, asked: bool) -> str:
     """What a comment says of a schema: its description, then what types do not say; empty where there is nothing.
 
     Args:
@@ -73,7 +73,7 @@ def note_of(body: JsonObject, also: JsonObject, *, limit: int, asked: bool) -> s
     if limit <= 0:
         return ""
     given = body.get("description") or also.get("description")
-    said = shortened(given, limit) if isinstance(given, str) else ""
+    said = shorten(given, limit) if isinstance(given, str) else ""
     facts = ", ".join(_facts({**also, **body}, said.lower(), asked=asked))
     if not facts:
         return said
@@ -83,7 +83,7 @@ def note_of(body: JsonObject, also: JsonObject, *, limit: int, asked: bool) -> s
 def _facts(body: JsonObject, said: str, *, asked: bool) -> Iterator[str]:
     form = body.get("format")
     if isinstance(form, str) and form and form.lower() not in said:
-        yield shortened(form, MAX_PATTERN)
+        yield shorten(form, MAX_PATTERN)
     if body.get("deprecated") is True and "deprecated" not in said:
         yield "deprecated"
     if not asked:

@@ -1,10 +1,10 @@
-"""TypeScript declarations of what a catalogue lists: compact, and never narrower than the schemas they are made from.
+"""TypeScript declarations of what a catalog lists: compact, and never narrower than the schemas they are made from.
 
     /** List users. */
     declare function callTool(name: "users:list", input: { limit?: number }): Promise<{ id: string }[]>;
 
 A declaration is an overload of the function that a script calls: `callTool`, `readResource` or `getPrompt`. Schemas
-that are recursive or used more than once become `type` aliases before it, whose names no other entry of the catalogue
+that are recursive or used more than once become `type` aliases before it, whose names no other entry of the catalog
 has, so that the declarations of many tools make one file that compiles.
 """
 
@@ -17,14 +17,14 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.javascript import quoted
-from codecall.catalog.typescript.comments import comment, doc, shortened
-from codecall.catalog.typescript.from_schema import Detail, SchemaReader
-from codecall.catalog.typescript.types import Printed, Shape, printed
-from codecall.schema.model import says_nothing, title_of
+from codecall.catalog.javascript import string_literal
+from codecall.catalog.typescript.comments import block_comment, doc_comment, shorten
+from codecall.catalog.typescript.from_schema import DetailLevel, SchemaReader
+from codecall.catalog.typescript.types import ObjectType, PrintedType, print_type
+from codecall.schema.model import definition_title, is_uninformative
 
 # ----------------------------------------------------------------------------------------------------
-# Names for the `type` aliases in TypeScript declarations: no two entries of a catalogue share one.
+# Names for the `type` aliases in TypeScript declarations: no two entries of a catalog share one.
 
 MAX_NAME = 60
 """Characters of an entry's name that stand in an alias; a longer one is shortened to a digest."""
@@ -36,7 +36,7 @@ _SPELLED: Final = {":": "$0", "-": "$1", ".": "$2", "/": "$3", " ": "$4", "$": "
 _KINDS: Final = {"tool": "", "prompt": "$p", "resource": "$r", "template": "$t"}
 
 
-class Names:
+class AliasNames:
     """Names for the definitions of one entry: `User_users$0list` for the `User` of `users:list`.
 
     Up to the first underscore stands the definition, behind it the entry, both in letters, digits and `$` alone where
@@ -47,9 +47,9 @@ class Names:
         self._suffix = f"_{_KINDS[entry.kind]}{_spelled(entry.name)}"
         self._taken: set[str] = set()
 
-    def of(self, place: str) -> str:
+    def new_name(self, place: str) -> str:
         """A new name for the definition at a place in a schema."""
-        words = re.findall(r"[A-Za-z0-9]+", title_of(place))
+        words = re.findall(r"[A-Za-z0-9]+", definition_title(place))
         title = "".join(word[:1].upper() + word[1:] for word in words)[:MAX_TITLE] or "Type"
         title = title if title[0].isalpha() else f"T{title}"
         name, number = title, 2
@@ -69,7 +69,7 @@ def _spelled(name: str) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------
-# TypeScript declarations of what a catalogue lists: compact, and never narrower than the schemas they are made from.
+# TypeScript declarations of what a catalog lists: compact, and never narrower than the schemas they are made from.
 
 JsonObject = Mapping[str, object]
 
@@ -80,8 +80,8 @@ BRIEF_CHARACTERS = 200
 DESCRIPTION_CHARACTERS = 2_000
 """Longest description of a tool in any other."""
 
-_FULL: Final = Detail()
-_BRIEF: Final = Detail(description=80, choices=400)
+_FULL: Final = DetailLevel()
+_BRIEF: Final = DetailLevel(description=80, choices=400)
 
 _PROMPT: Final = (
     "{ description: string | null; messages: { role: string; "
@@ -100,7 +100,7 @@ def declaration(entry: CatalogEntry, *, observed: JsonObject | None = None, brie
         brief: shorten the entry's own description and those of its parameters further.
     """
     said = entry.description or entry.title or ""
-    head = shortened(said, BRIEF_CHARACTERS if brief else DESCRIPTION_CHARACTERS)
+    head = shorten(said, BRIEF_CHARACTERS if brief else DESCRIPTION_CHARACTERS)
     if entry.kind in {"resource", "template"}:
         return _resource(entry, head)
     full = _BRIEF if brief else _FULL
@@ -124,37 +124,37 @@ _LESS: Final[tuple[dict[str, int], ...]] = (
 class _Part(NamedTuple):
     """The input or the output."""
 
-    printed: Printed
+    printed: PrintedType
     left_out: bool
     needed: bool
     """Whether an input has to be given."""
 
 
-def _function(entry: CatalogEntry, head: str, observed: JsonObject | None, detail: Detail) -> str:
+def _function(entry: CatalogEntry, head: str, observed: JsonObject | None, detail: DetailLevel) -> str:
     """The declaration of a tool or a prompt in so much detail."""
-    names = Names(entry)
+    names = AliasNames(entry)
     given = _part(entry.input_schema, detail, names, asked=True)
     parameter = "args" if entry.kind == "prompt" else "input"
     parameters = [f"{parameter}{'' if given.needed else '?'}: {given.printed.text}"]
     if entry.kind == "prompt":
-        return _assembled(entry, head, parameters, _PROMPT, [*given.printed.named], left_out=given.left_out)
-    unsaid = observed is not None and says_nothing(entry.output_schema)
+        return _assembled(entry, head, parameters, _PROMPT, [*given.printed.aliases], left_out=given.left_out)
+    unsaid = observed is not None and is_uninformative(entry.output_schema)
     schema, remark = (observed, "observed") if unsaid else (entry.output_schema, "")
     if schema is None:
-        return _assembled(entry, head, parameters, "unknown", [*given.printed.named], left_out=given.left_out)
+        return _assembled(entry, head, parameters, "unknown", [*given.printed.aliases], left_out=given.left_out)
     gives = _part(schema, detail, names, asked=False)
-    result = f"{comment('observed, not declared')} {gives.printed.text}" if remark else gives.printed.text
-    aliases = [*given.printed.named, *gives.printed.named]
+    result = f"{block_comment('observed, not declared')} {gives.printed.text}" if remark else gives.printed.text
+    aliases = [*given.printed.aliases, *gives.printed.aliases]
     return _assembled(entry, head, parameters, result, aliases, left_out=given.left_out or gives.left_out)
 
 
-def _part(schema: JsonObject, detail: Detail, names: Names, *, asked: bool) -> _Part:
+def _part(schema: JsonObject, detail: DetailLevel, names: AliasNames, *, asked: bool) -> _Part:
     # What a tool is given is an object, whether or not its schema says so.
     document = {"type": "object", **schema} if asked else schema
     reader = SchemaReader(document, detail, asked=asked)
     found = reader.read()
-    needed = not (isinstance(found, Shape) and all(field.optional for field in found.fields))
-    text = printed(found, reader.definitions, reader.notes, names.of)
+    needed = not (isinstance(found, ObjectType) and all(field.optional for field in found.properties))
+    text = print_type(found, reader.definitions, reader.notes, names.new_name)
     less = reader.left_out > 0 or detail.description < _BRIEF.description
     return _Part(text, less, needed)
 
@@ -163,22 +163,26 @@ def _assembled(
     entry: CatalogEntry, head: str, parameters: list[str], result: str, aliases: list[str], *, left_out: bool
 ) -> str:
     function = "getPrompt" if entry.kind == "prompt" else "callTool"
-    arguments = ", ".join((f"name: {quoted(entry.name)}", *parameters))
+    arguments = ", ".join((f"name: {string_literal(entry.name)}", *parameters))
     said = f"{head} [shortened: the JSON schema says more]".strip() if left_out else head
-    lines = [*aliases, *([doc(said)] if said else []), f"declare function {function}({arguments}): Promise<{result}>;"]
+    lines = [
+        *aliases,
+        *([doc_comment(said)] if said else []),
+        f"declare function {function}({arguments}): Promise<{result}>;",
+    ]
     return "\n".join(lines)
 
 
 def _resource(entry: CatalogEntry, head: str) -> str:
-    uri = quoted(entry.name)
+    uri = string_literal(entry.name)
     if entry.kind == "template":
         parts = _VARIABLE.split(entry.name)
         uri = f"`{'${string}'.join(_in_template(part) for part in parts)}`"
         head = f"{head} {entry.name}".strip()  # the variables have names
     made = f"declare function readResource(uri: {uri}): Promise<unknown>;"
-    return f"{doc(head)}\n{made}" if head else made
+    return f"{doc_comment(head)}\n{made}" if head else made
 
 
 def _in_template(text: str) -> str:
     """`text` in a template literal: as in a string, but for the marks that mean something else there."""
-    return quoted(text)[1:-1].replace('\\"', '"').replace("`", "\\`").replace("${", "\\${")
+    return string_literal(text)[1:-1].replace('\\"', '"').replace("`", "\\`").replace("${", "\\${")

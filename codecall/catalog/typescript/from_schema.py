@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Final, cast
 
-from codecall.catalog.javascript import quoted
-from codecall.catalog.typescript.comments import note_of
+from codecall.catalog.javascript import string_literal
+from codecall.catalog.typescript.comments import schema_comment
 from codecall.catalog.typescript.types import (
     ANY_OBJECT,
     BOOLEAN,
@@ -28,18 +28,18 @@ from codecall.catalog.typescript.types import (
     STRING,
     TRUE,
     UNKNOWN,
-    Field,
-    Keyed,
-    Many,
-    Reference,
-    Row,
-    Shape,
+    ArrayType,
+    AtomicType,
+    MappedType,
+    ObjectType,
+    PropertyType,
+    TupleType,
     Type,
-    Word,
-    both,
-    either,
+    TypeReference,
+    intersection,
+    union,
 )
-from codecall.schema.model import is_document, pointed
+from codecall.schema.model import is_embedded_document, resolve_pointer
 
 # ----------------------------------------------------------------------------------------------------
 # What single keywords of a JSON Schema say, whatever somebody wrote there.
@@ -114,7 +114,7 @@ _BY_KIND: Final[Mapping[str, Type]] = {
     "integer": NUMBER,
     "number": NUMBER,
     "string": STRING,
-    "array": Many(UNKNOWN),
+    "array": ArrayType(UNKNOWN),
     "object": ANY_OBJECT,
 }
 
@@ -132,7 +132,7 @@ def choice(values: Sequence[object], limit: int) -> Type:
         found[_literal(value, left, MAX_DEPTH)] = None
         if left[0] < 0:
             return _widened(values)
-    return either(found)
+    return union(found)
 
 
 def _literal(value: object, left: list[int], depth: int) -> Type:
@@ -142,7 +142,7 @@ def _literal(value: object, left: list[int], depth: int) -> Type:
         return UNKNOWN
     if isinstance(value, str):
         left[0] -= len(value)
-        return STRING if left[0] < 0 else Word(quoted(value))
+        return STRING if left[0] < 0 else AtomicType(string_literal(value))
     if isinstance(value, (bool, int, float)):
         return _number(value)
     if isinstance(value, Mapping):
@@ -153,13 +153,13 @@ def _literal(value: object, left: list[int], depth: int) -> Type:
 
 
 def _object(value: Mapping[object, object], left: list[int], depth: int) -> Type:
-    fields: list[Field] = []
+    fields: list[PropertyType] = []
     for name, item in value.items():
         left[0] -= len(str(name))
         if left[0] < 0:
             break
-        fields.append(Field(str(name), _literal(item, left, depth - 1), optional=False))
-    return Shape(tuple(fields))
+        fields.append(PropertyType(str(name), _literal(item, left, depth - 1), optional=False))
+    return ObjectType(tuple(fields))
 
 
 def _list(value: Sequence[object], left: list[int], depth: int) -> Type:
@@ -168,19 +168,19 @@ def _list(value: Sequence[object], left: list[int], depth: int) -> Type:
         if left[0] < 0:
             break
         items.append(_literal(item, left, depth - 1))
-    return Row(tuple(items), len(items), None)
+    return TupleType(tuple(items), len(items), None)
 
 
 def _number(value: float) -> Type:
     if isinstance(value, bool):
         return TRUE if value else FALSE
     if isinstance(value, int):
-        return Word(str(value)) if abs(value) < 10**MAX_DIGITS else NUMBER
+        return AtomicType(str(value)) if abs(value) < 10**MAX_DIGITS else NUMBER
     if not isfinite(value):
         return NUMBER
     if value.is_integer() and abs(value) < 10**MAX_DIGITS:
-        return Word(str(int(value)))
-    return Word(repr(value))
+        return AtomicType(str(int(value)))
+    return AtomicType(repr(value))
 
 
 def _widened(values: Sequence[object]) -> Type:
@@ -189,8 +189,11 @@ def _widened(values: Sequence[object]) -> Type:
     if len(values) > 1:
         first = next(iter(kinds))
         remark = ", ".join((f"{len(values)} values", *_beginning(values), "…"))
-        kinds = {Word(kind.text, remark) if kind is first and isinstance(kind, Word) else kind: None for kind in kinds}
-    return either(kinds)
+        kinds = {
+            AtomicType(kind.text, remark) if kind is first and isinstance(kind, AtomicType) else kind: None
+            for kind in kinds
+        }
+    return union(kinds)
 
 
 def _beginning(values: Sequence[object]) -> Iterator[str]:
@@ -200,7 +203,7 @@ def _beginning(values: Sequence[object]) -> Iterator[str]:
             left -= len(value)
             if left < 0:
                 return
-            yield quoted(value)
+            yield string_literal(value)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -229,11 +232,11 @@ _OF_LISTS: Final = ("items", "prefixItems")
 _INHERITED: Final = frozenset(
     {"constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf"}
 )
-_LEFT_OUT: Final = Word("unknown", "left out")
+_LEFT_OUT: Final = AtomicType("unknown", "left out")
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class DetailLevel:
     """How much of a schema a declaration shows."""
 
     depth: int = 30
@@ -253,7 +256,7 @@ class SchemaReader:
         asked: whether it says what a tool is given, rather than what it gives.
     """
 
-    def __init__(self, document: object, detail: Detail, *, asked: bool) -> None:
+    def __init__(self, document: object, detail: DetailLevel, *, asked: bool) -> None:
         self.definitions: dict[str, Type] = {}
         """The places that something refers to, by their JSON pointer."""
         self.notes: dict[str, str] = {}
@@ -294,17 +297,17 @@ class SchemaReader:
             return _LEFT_OUT
         self._left -= 1
         body = cast("JsonObject", schema)
-        local = local and (root or not is_document(body))
+        local = local and (root or not is_embedded_document(body))
         reference = body.get("$ref")
         parts: list[Type] = [] if reference is None else [self._referred(reference, local=local)]
         if not (self._old and reference is not None):  # before 2019, what stands beside a reference does not count
             parts += self._combined(body, depth, local=local)
             parts.append(self._own(body, parts, depth, local=local))
-        found = both(parts)
-        return either((found, NULL)) if body.get("nullable") is True else found
+        found = intersection(parts)
+        return union((found, NULL)) if body.get("nullable") is True else found
 
     def _referred(self, reference: object, *, local: bool) -> Type:
-        target = pointed(reference, self._document) if local else None
+        target = resolve_pointer(reference, self._document) if local else None
         if target is None:
             return UNKNOWN
         place, schema = target
@@ -314,7 +317,7 @@ class SchemaReader:
                 return _LEFT_OUT
             self.definitions[place] = UNKNOWN  # until it is read
             self._waiting.append((place, schema))
-        return Reference(place)
+        return TypeReference(place)
 
     def _combined(self, body: JsonObject, depth: int, *, local: bool) -> list[Type]:
         """What `anyOf`, `oneOf` and `allOf` say."""
@@ -329,7 +332,7 @@ class SchemaReader:
                 found += [self._type(each, depth + 1, local=local) for each in schemas[:MAX_ALTERNATIVES]]
             elif len(schemas) > MAX_ALTERNATIVES and not all(map(is_const, schemas)):
                 self.left_out += len(schemas)
-                found.append(Word("unknown", f"one of {len(schemas)}"))
+                found.append(AtomicType("unknown", f"one of {len(schemas)}"))
             else:
                 found.append(self._either(schemas, depth, local=local))
         return found
@@ -337,7 +340,7 @@ class SchemaReader:
     def _either(self, schemas: Sequence[object], depth: int, *, local: bool) -> Type:
         if len(schemas) > 1 and all(map(is_const, schemas)):
             return choice([cast("JsonObject", each)["const"] for each in schemas], self._detail.choices)
-        return either([self._type(each, depth + 1, local=local) for each in schemas])
+        return union([self._type(each, depth + 1, local=local) for each in schemas])
 
     def _own(self, body: JsonObject, parts: Sequence[Type], depth: int, *, local: bool) -> Type:
         """What a schema says by itself."""
@@ -358,7 +361,7 @@ class SchemaReader:
                 found.append(self._list(body, depth, local=local))
             else:
                 found.append(_PLAIN[kind])
-        return either(found) if found else UNKNOWN
+        return union(found) if found else UNKNOWN
 
     def _stated(self, body: JsonObject) -> Type | None:
         if "const" in body:
@@ -378,15 +381,15 @@ class SchemaReader:
 
     def _is(self, part: Type, kind: str) -> bool:
         match part:
-            case Shape() | Keyed():
+            case ObjectType() | MappedType():
                 return kind == "object"
-            case Many() | Row():
+            case ArrayType() | TupleType():
                 return kind == "array"
-            case Reference(place):
-                target = pointed(f"#{place}", self._document)
+            case TypeReference(place):
+                target = resolve_pointer(f"#{place}", self._document)
                 body = target[1] if target is not None else None
                 return isinstance(body, Mapping) and cast("JsonObject", body).get("type") == kind
-            case Word(text):
+            case AtomicType(text):
                 return text == "unknown"
             case _:
                 return all(self._is(member, kind) for member in part.members)
@@ -400,21 +403,21 @@ class SchemaReader:
         others = self._others(body, depth, local=local)
         names = names_of(body.get("propertyNames"))
         if names and not known and not required and others is not None:
-            return Keyed(names, others)
-        fields: list[Field] = []
+            return MappedType(names, others)
+        fields: list[PropertyType] = []
         for name, schema in known.items():
             if self._left <= 0:
                 self.left_out += len(known) - len(fields)
-                return Shape(tuple(fields), UNKNOWN)
+                return ObjectType(tuple(fields), UNKNOWN)
             inner = self._type(schema, depth + 1, local=local)
             optional = name not in required
             # What an object lacks of these, it has from its prototype.
             inner = UNKNOWN if optional and name in _INHERITED else inner
-            fields.append(Field(str(name), inner, optional, self._note(schema)))
-        fields += [Field(name, others or UNKNOWN, optional=False) for name in required if name not in known]
+            fields.append(PropertyType(str(name), inner, optional, self._note(schema)))
+        fields += [PropertyType(name, others or UNKNOWN, optional=False) for name in required if name not in known]
         if others is None and "type" in body and not isinstance(given, Mapping) and body.get(_OTHERS) is not False:
             others = UNKNOWN
-        return Shape(tuple(fields), others)
+        return ObjectType(tuple(fields), others)
 
     def _others(self, body: JsonObject, depth: int, *, local: bool) -> Type | None:
         """What properties are that are not named, where it is said."""
@@ -428,7 +431,7 @@ class SchemaReader:
             found = [self._type(schema, depth + 1, local=local) for schema in schemas]
         if given is not None and given is not False:
             found.append(self._type(given, depth + 1, local=local))
-        return either(found) if found else None
+        return union(found) if found else None
 
     def _list(self, body: JsonObject, depth: int, *, local: bool) -> Type:
         items, first = body.get("items"), body.get("prefixItems")
@@ -436,25 +439,25 @@ class SchemaReader:
             first, items = cast("object", items), body.get("additionalItems")
         if not isinstance(first, list) or not first:
             inner = UNKNOWN if items is None else self._type(items, depth + 1, local=local)
-            return Many(inner)
+            return ArrayType(inner)
         least, most = count(body.get("minItems")) or 0, count(body.get("maxItems"))
         schemas = cast("list[object]", first)
         closed = items is False or (most is not None and most <= len(schemas))
         if len(schemas) > MAX_ITEMS:
             self.left_out += len(schemas) - MAX_ITEMS
-            return Many(_LEFT_OUT)
+            return ArrayType(_LEFT_OUT)
         if most is not None:
             schemas = schemas[:most]
         found = tuple(self._type(schema, depth + 1, local=local) for schema in schemas)
         rest = None if closed else UNKNOWN if items is None else self._type(items, depth + 1, local=local)
-        return Row(found, min(least, len(found)), rest)
+        return TupleType(found, min(least, len(found)), rest)
 
     def _note(self, schema: object) -> str:
         """What a comment says of a schema, and of the one that it refers to or makes optional."""
         if not isinstance(schema, Mapping):
             return ""
         body = cast("JsonObject", schema)
-        return note_of(body, self._behind(body), limit=self._detail.description, asked=self._asked)
+        return schema_comment(body, self._behind(body), limit=self._detail.description, asked=self._asked)
 
     def _behind(self, body: JsonObject) -> JsonObject:
         for keyword in ("anyOf", "oneOf", "allOf"):

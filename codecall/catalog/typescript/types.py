@@ -10,15 +10,15 @@ from itertools import chain
 from math import prod
 from typing import TypeAlias
 
-from codecall.catalog.javascript import key, quoted
-from codecall.catalog.typescript.comments import comment, doc
+from codecall.catalog.javascript import property_key, string_literal
+from codecall.catalog.typescript.comments import block_comment, doc_comment
 
 # ----------------------------------------------------------------------------------------------------
 # TypeScript types as values: made from schemas by `typescript_schemas.py`, printed by `typescript_printing.py`.
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class AtomicType:
     """A type that is one word or literal, with a remark on what it leaves out."""
 
     text: str
@@ -26,44 +26,44 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class TypeReference:
     """A definition, by its key."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class UnionType:
     """A union; made by `either`."""
 
     members: tuple[Type, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class IntersectionType:
     """An intersection; made by `both`."""
 
     members: tuple[Type, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Many:
+class ArrayType:
     """An array."""
 
     item: Type
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TupleType:
     """A tuple: the first `needed` items are there, the others may be; `rest` is what further ones are."""
 
     items: tuple[Type, ...]
-    needed: int
+    required: int
     rest: Type | None
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class PropertyType:
     """A property of an object, with the text of its comment."""
 
     name: str
@@ -73,41 +73,43 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ObjectType:
     """An object: its properties, and what any other property is, where something is said of those."""
 
-    fields: tuple[Field, ...]
+    properties: tuple[PropertyType, ...]
     others: Type | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class MappedType:
     """An object that may have these properties, all of one type."""
 
     names: tuple[str, ...]
     value: Type
 
 
-Type: TypeAlias = Word | Reference | Either | Both | Many | Row | Shape | Keyed
+Type: TypeAlias = (
+    AtomicType | TypeReference | UnionType | IntersectionType | ArrayType | TupleType | ObjectType | MappedType
+)
 
-UNKNOWN = Word("unknown")
-NEVER = Word("never")
-NULL = Word("null")
-STRING = Word("string")
-NUMBER = Word("number")
-BOOLEAN = Word("boolean")
-TRUE = Word("true")
-FALSE = Word("false")
-ANY_OBJECT = Shape((), UNKNOWN)
+UNKNOWN = AtomicType("unknown")
+NEVER = AtomicType("never")
+NULL = AtomicType("null")
+STRING = AtomicType("string")
+NUMBER = AtomicType("number")
+BOOLEAN = AtomicType("boolean")
+TRUE = AtomicType("true")
+FALSE = AtomicType("false")
+ANY_OBJECT = ObjectType((), UNKNOWN)
 
-_WIDE = (STRING, NUMBER, BOOLEAN, NULL, ANY_OBJECT, Many(UNKNOWN))
+_WIDE = (STRING, NUMBER, BOOLEAN, NULL, ANY_OBJECT, ArrayType(UNKNOWN))
 
 
-def either(members: Iterable[Type]) -> Type:
+def union(members: Iterable[Type]) -> Type:
     """The union of `members`: each once, null last; `unknown` where one may be anything."""
     found: dict[Type, None] = {}
-    for member in chain.from_iterable(item.members if isinstance(item, Either) else (item,) for item in members):
-        if isinstance(member, Word) and member.text == "unknown":
+    for member in chain.from_iterable(item.members if isinstance(item, UnionType) else (item,) for item in members):
+        if isinstance(member, AtomicType) and member.text == "unknown":
             return member
         if member != NEVER:
             found[member] = None
@@ -119,42 +121,44 @@ def either(members: Iterable[Type]) -> Type:
         several.append(NULL)
     if not several:
         return NEVER
-    return several[0] if len(several) == 1 else Either(tuple(several))
+    return several[0] if len(several) == 1 else UnionType(tuple(several))
 
 
-def both(members: Iterable[Type]) -> Type:
+def intersection(members: Iterable[Type]) -> Type:
     """The intersection of `members`: each once, without what says nothing beside the others."""
     found: dict[Type, None] = {}
-    for member in chain.from_iterable(item.members if isinstance(item, Both) else (item,) for item in members):
+    for member in chain.from_iterable(
+        item.members if isinstance(item, IntersectionType) else (item,) for item in members
+    ):
         found[member] = None
-    several = [member for member in found if not (isinstance(member, Word) and member.text == "unknown")]
+    several = [member for member in found if not (isinstance(member, AtomicType) and member.text == "unknown")]
     if not several:
         return next(iter(found), UNKNOWN)
     telling = [member for member in several if not _is_wide(member)] or several[:1]
-    return telling[0] if len(telling) == 1 else Both(tuple(telling))
+    return telling[0] if len(telling) == 1 else IntersectionType(tuple(telling))
 
 
 def _is_wide(item: Type) -> bool:
     """Whether an intersection can do without, where it has something that says more."""
-    return all(member in _WIDE for member in (item.members if isinstance(item, Either) else (item,)))
+    return all(member in _WIDE for member in (item.members if isinstance(item, UnionType) else (item,)))
 
 
 def inner(item: Type) -> Iterator[Type]:
     """The types that `item` is made of directly; not what it refers to."""
     match item:
-        case Either(members) | Both(members):
+        case UnionType(members) | IntersectionType(members):
             yield from members
-        case Many(of):
+        case ArrayType(of):
             yield of
-        case Row(items, _, rest):
+        case TupleType(items, _, rest):
             yield from items
             if rest is not None:
                 yield rest
-        case Shape(fields, others):
+        case ObjectType(fields, others):
             yield from (field.type for field in fields)
             if others is not None:
                 yield others
-        case Keyed(_, value):
+        case MappedType(_, value):
             yield value
         case _:
             pass
@@ -165,7 +169,7 @@ def references(item: Type) -> Iterator[str]:
     waiting = [item]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Reference):
+        if isinstance(part, TypeReference):
             yield part.key
         waiting.extend(inner(part))
 
@@ -182,11 +186,11 @@ MAX_INDEX = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class PrintedType:
     """A type as text, and the definitions it needs."""
 
     text: str
-    named: tuple[str, ...]
+    aliases: tuple[str, ...]
     """Whole `type` declarations, one for each definition that has a name."""
 
 
@@ -199,9 +203,9 @@ class _Text:
     """Definitions it names."""
 
 
-def printed(
+def print_type(
     root: Type, definitions: Mapping[str, Type], notes: Mapping[str, str], name_of: Callable[[str], str]
-) -> Printed:
+) -> PrintedType:
     """`root` as text.
 
     Args:
@@ -212,7 +216,7 @@ def printed(
     """
     linker = _Linker(definitions, notes, name_of)
     text = linker.link(root)
-    return Printed(text.text, tuple(linker.named(text)))
+    return PrintedType(text.text, tuple(linker.named(text)))
 
 
 class _Linker:
@@ -253,7 +257,7 @@ class _Linker:
             place = waiting.popleft()
             body = self._texts[place]
             note = self._notes.get(place)
-            yield f"{f'{doc(note)} ' if note else ''}type {self._named(place)} = {body.text};"
+            yield f"{f'{doc_comment(note)} ' if note else ''}type {self._named(place)} = {body.text};"
             waiting.extend(sorted(body.named - seen))
             seen |= body.named
 
@@ -276,61 +280,61 @@ class _Linker:
         """A type as text, and whether it needs parentheses inside of another."""
         loose = False
         match item:
-            case Word(word, remark):
-                text = f"{word} {comment(remark)}" if remark else word
-            case Reference(place) if self._is_inlined(place):
+            case AtomicType(word, remark):
+                text = f"{word} {block_comment(remark)}" if remark else word
+            case TypeReference(place) if self._is_inlined(place):
                 inlined = self._texts[place]
                 named |= inlined.named
                 text, loose = inlined.text, inlined.loose
-            case Reference(place):
+            case TypeReference(place):
                 named.add(place)
                 text = self._named(place)
-            case Either(members):
+            case UnionType(members):
                 text, loose = " | ".join(self._text(member, named)[0] for member in members), True
-            case Both(members):
+            case IntersectionType(members):
                 kept = self._bounded(members)
                 text, loose = " & ".join(self._tight(member, named) for member in kept), len(kept) > 1
-            case Many(of):
+            case ArrayType(of):
                 text = f"{self._tight(of, named)}[]"
-            case Row():
+            case TupleType():
                 text = self._row(item, named)
-            case Shape():
+            case ObjectType():
                 text = self._shape(item, named)
-            case Keyed(names, value):
-                text = f"{{ [K in {' | '.join(map(quoted, names))}]?: {self._text(value, named)[0]} }}"
+            case MappedType(names, value):
+                text = f"{{ [K in {' | '.join(map(string_literal, names))}]?: {self._text(value, named)[0]} }}"
         return text, loose
 
     def _tight(self, item: Type, named: set[str]) -> str:
         text, loose = self._text(item, named)
         return f"({text})" if loose else text
 
-    def _row(self, row: Row, named: set[str]) -> str:
+    def _row(self, row: TupleType, named: set[str]) -> str:
         parts = [self._tight(item, named) for item in row.items]
-        parts = [part if place < row.needed else f"{part}?" for place, part in enumerate(parts)]
+        parts = [part if place < row.required else f"{part}?" for place, part in enumerate(parts)]
         if row.rest is not None:
             parts.append(f"...{self._tight(row.rest, named)}[]")
         return f"[{', '.join(parts)}]"
 
-    def _shape(self, shape: Shape, named: set[str]) -> str:
-        if not shape.fields:
+    def _shape(self, shape: ObjectType, named: set[str]) -> str:
+        if not shape.properties:
             if shape.others is None:
                 return "{}"
             value = self._text(shape.others, named)[0]
             # An alias that goes round through Record is refused.
             return f"{{ [key: string]: {value} }}" if any(references(shape.others)) else f"Record<string, {value}>"
-        parts = [self._field(each, named) for each in shape.fields]
+        parts = [self._field(each, named) for each in shape.properties]
         if shape.others is not None:
             parts.append(f"[key: string]: {self._index(shape, shape.others, named)}")
         return f"{{ {'; '.join(parts)} }}"
 
-    def _index(self, shape: Shape, others: Type, named: set[str]) -> str:
+    def _index(self, shape: ObjectType, others: Type, named: set[str]) -> str:
         """What any property is: a named one has to fit in, too."""
         texts: dict[str, None] = {}
         needed: set[str] = set()
-        for item in (others, *(each.type for each in shape.fields)):
-            for member in item.members if isinstance(item, Either) else (item,):
+        for item in (others, *(each.type for each in shape.properties)):
+            for member in item.members if isinstance(item, UnionType) else (item,):
                 texts[self._text(member, needed)[0]] = None
-        if any(each.optional for each in shape.fields):
+        if any(each.optional for each in shape.properties):
             texts["undefined"] = None
         union = " | ".join(texts)
         if others == UNKNOWN or len(union) > MAX_INDEX or "unknown" in texts:
@@ -338,15 +342,15 @@ class _Linker:
         named |= needed
         return union
 
-    def _field(self, each: Field, named: set[str]) -> str:
+    def _field(self, each: PropertyType, named: set[str]) -> str:
         note = each.note or next((self._notes.get(place, "") for place in self._inlined_in(each.type)), "")
-        text = f"{key(each.name)}{'?' if each.optional else ''}: {self._text(each.type, named)[0]}"
-        return f"{doc(note)} {text}" if note else text
+        text = f"{property_key(each.name)}{'?' if each.optional else ''}: {self._text(each.type, named)[0]}"
+        return f"{doc_comment(note)} {text}" if note else text
 
     def _inlined_in(self, item: Type) -> Iterator[str]:
         """The definition that is written out as `item`, or as one that may be null."""
-        for part in item.members if isinstance(item, Either) and len(item.members) == 2 else (item,):
-            if isinstance(part, Reference) and self._is_inlined(part.key):
+        for part in item.members if isinstance(item, UnionType) and len(item.members) == 2 else (item,):
+            if isinstance(part, TypeReference) and self._is_inlined(part.key):
                 yield part.key
 
     def _bounded(self, members: tuple[Type, ...]) -> list[Type]:
@@ -363,11 +367,11 @@ class _Linker:
     def _width(self, item: Type) -> int:
         """Into how many alternatives a type falls."""
         match item:
-            case Either(members):
+            case UnionType(members):
                 return min(sum(map(self._width, members)), MAX_PRODUCT)
-            case Both(members):
+            case IntersectionType(members):
                 return min(prod(map(self._width, members)), MAX_PRODUCT)
-            case Reference(place):
+            case TypeReference(place):
                 return self._widths[place]
             case _:
                 return 1
@@ -400,7 +404,7 @@ def _direct(item: Type) -> Iterator[str]:
     waiting = [item]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Reference):
+        if isinstance(part, TypeReference):
             yield part.key
-        elif isinstance(part, (Either, Both)):
+        elif isinstance(part, (UnionType, IntersectionType)):
             waiting.extend(inner(part))

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import USUAL, AsJson, Chosen, PresetName
+from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, PresetName, ServerArguments
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from codecall.cli.output import Output, Working
+    from codecall.cli.output import Output, ProgressLine
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias
@@ -37,7 +37,7 @@ TESTS: Final = ".script.js"
 STDIN: Final = "-"
 
 
-class Script(NamedTuple):
+class ScriptSource(NamedTuple):
     """One script to look at."""
 
     name: str
@@ -54,7 +54,7 @@ async def check(
     /,
     *,
     preset: PresetName = None,
-    chosen: Chosen = USUAL,
+    chosen: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
     """Say what is wrong with scripts, without running them.
@@ -65,9 +65,9 @@ async def check(
     from codecall.cli.output import Output
 
     output = Output(as_json=as_json)
-    found, left_out = scripts_of(scripts)
+    found, left_out = find_scripts(scripts)
     checked: list[JsonObject] = []
-    with output.working("checking") as working:
+    with output.progress("checking") as working:
         async for script, verdict in _verdicts(found, preset, chosen, working):
             checked.append({"path": script.name, **verdict})
             if not as_json:
@@ -81,7 +81,7 @@ async def check(
     return exits.FAILED if bad else exits.OK
 
 
-def scripts_of(words: Sequence[str]) -> tuple[list[Script], list[str]]:
+def find_scripts(words: Sequence[str]) -> tuple[list[ScriptSource], list[str]]:
     """The scripts that files, folders and globs stand for, each once; and files in folders that are left out.
 
     Raises:
@@ -114,7 +114,7 @@ def scripts_of(words: Sequence[str]) -> tuple[list[Script], list[str]]:
             hint=f"In folders, files that end in {', '.join(sorted(SUFFIXES))} are looked for; not in hidden ones, and "
             f"not {TESTS}, which pytest runs.",
         )
-    return [read(name) for name in names], left_out
+    return [read_script(name) for name in names], left_out
 
 
 def refuse_option(word: str) -> None:
@@ -128,15 +128,15 @@ def refuse_option(word: str) -> None:
         raise CodeCallError(f"Unknown option: {word}", code="USAGE", hint=hint)
 
 
-def read(name: str) -> Script:
+def read_script(name: str) -> ScriptSource:
     """The script in that file, or from standard input."""
     try:
         data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
-        return Script("<stdin>" if name == STDIN else name, data.decode("utf-8-sig"))
+        return ScriptSource("<stdin>" if name == STDIN else name, data.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        return Script(name, None, "It is not text in UTF-8")
+        return ScriptSource(name, None, "It is not text in UTF-8")
     except OSError as failure:
-        return Script(name, None, f"Cannot read it: {failure.strerror}")
+        return ScriptSource(name, None, f"Cannot read it: {failure.strerror}")
 
 
 def _walk(folder: Path) -> Iterable[Path]:
@@ -159,14 +159,14 @@ def _glob(word: str) -> Iterable[Path]:
 
 
 async def _verdicts(
-    scripts: Sequence[Script], preset: str | None, chosen: Chosen, working: Working
-) -> AsyncGenerator[tuple[Script, JsonObject]]:
+    scripts: Sequence[ScriptSource], preset: str | None, chosen: ServerArguments, working: ProgressLine
+) -> AsyncGenerator[tuple[ScriptSource, JsonObject]]:
     """Each script with `{valid, findings, manifest}`."""
     pass
 
     async with checker(preset, chosen) as look:
         for number, script in enumerate(scripts):
-            working.at(number, len(scripts), script.name)
+            working.update(number, len(scripts), script.name)
             if script.text is None:
                 yield script, _failed({"code": "CANNOT_READ", "message": script.failure})
                 continue
@@ -180,23 +180,23 @@ def _failed(error: Mapping[str, object]) -> JsonObject:
     return {"valid": False, "findings": [dict(error)]}
 
 
-def _show(output: Output, script: Script, verdict: JsonObject) -> None:
-    from codecall.cli.render import finding
+def _show(output: Output, script: ScriptSource, verdict: JsonObject) -> None:
+    from codecall.cli.render import render_finding
 
     for found in verdict["findings"]:
-        output.out.print(finding(script.name, script.text or "", found), soft_wrap=True)
+        output.out.print(render_finding(script.name, script.text or "", found), soft_wrap=True)
 
 
 def _sum_up(output: Output, checked: Sequence[JsonObject], left_out: Sequence[str]) -> None:
-    from codecall.cli.output import several
+    from codecall.cli.output import count_of
 
     findings = sum(len(item["findings"]) for item in checked)
     bad = sum(not item["valid"] for item in checked)
-    scripts = several(len(checked), "script")
+    scripts = count_of(len(checked), "script")
     if left_out:
         output.note(f"{len(left_out)} files of tests (*{TESTS}) left out: pytest runs those")
     if bad:
-        output.note(f"{scripts} checked, {bad} with {several(findings, 'finding')}", "bold red")
+        output.note(f"{scripts} checked, {bad} with {count_of(findings, 'finding')}", "bold red")
     elif output.err.is_terminal:
         output.note(f"{scripts} checked, nothing found", "green")
 
@@ -208,9 +208,9 @@ Look: TypeAlias = Callable[[str], Awaitable[JsonObject]]
 """Gives the envelope of a dry run of a script."""
 
 
-def checker(preset: str | None, chosen: Chosen) -> AbstractAsyncContextManager[Look]:
+def checker(preset: str | None, chosen: ServerArguments) -> AbstractAsyncContextManager[Look]:
     """What looks at scripts: against the tools of `chosen` where servers are named, else at the language alone."""
-    return _among(preset, chosen) if chosen.named else _alone(preset)
+    return _among(preset, chosen) if chosen.any_named else _alone(preset)
 
 
 @asynccontextmanager
@@ -230,12 +230,12 @@ def _never(name: str, _: JsonObject) -> object:
 
 
 @asynccontextmanager
-async def _among(preset: str | None, chosen: Chosen) -> AsyncGenerator[Look]:
-    from codecall.cli.gateway import opened, under_preset
+async def _among(preset: str | None, chosen: ServerArguments) -> AsyncGenerator[Look]:
+    from codecall.cli.gateway import open_gateway, with_preset
 
-    async with opened(under_preset(chosen.configuration().options, preset)) as gateway:
+    async with open_gateway(with_preset(chosen.configuration().options, preset)) as gateway:
 
         async def look(script: str) -> JsonObject:
-            return await gateway.ask("execute", {"script": script, "dryRun": True})
+            return await gateway.call("execute", {"script": script, "dryRun": True})
 
         yield look

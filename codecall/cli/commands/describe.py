@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import USUAL, AsJson, Chosen
+from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, ServerArguments
 
 if TYPE_CHECKING:
     from codecall.cli.output import Output
@@ -20,19 +20,19 @@ async def describe(
     /,
     *,
     typescript: Annotated[bool, Parameter(negative="", help="Declarations in place of schemas.")] = False,
-    chosen: Chosen = USUAL,
+    chosen: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
     """Show what tools take and give, with examples. The answer is the one that a model gets of codecall_describe."""
-    from codecall.cli.arguments import configured
-    from codecall.cli.gateway import opened
+    from codecall.cli.arguments import gateway_options
+    from codecall.cli.gateway import open_gateway
     from codecall.cli.output import Output
 
     output = Output(as_json=as_json)
     arguments = {"toolNames": list(dict.fromkeys(names)), "format": "typescript" if typescript else "json"}
-    with output.working("asking servers"):
-        async with opened(configured(chosen, output)) as gateway:
-            found = await gateway.ask("describe", arguments)
+    with output.progress("asking servers"):
+        async with open_gateway(gateway_options(chosen, output)) as gateway:
+            found = await gateway.call("describe", arguments)
     if as_json:
         output.document(found)
     else:
@@ -48,12 +48,12 @@ async def describe(
 
 
 def _show(output: Output, tool: JsonObject) -> None:
-    from codecall.cli.output import harmless
+    from codecall.cli.output import escape_unprintable
 
     kind = f" ({tool['kind']})" if "kind" in tool else ""
     output.line(f"{tool['name']}{kind}", "bold cyan")
     if "typescript" in tool:
-        output.text(harmless(tool["typescript"]))
+        output.text(escape_unprintable(tool["typescript"]))
     elif tool["description"]:
         output.line(tool["description"].strip())
     for title, key in (("input", "inputSchema"), ("output", "outputSchema"), ("seen output", "observedOutput")):
@@ -66,4 +66,4 @@ def _show(output: Output, tool: JsonObject) -> None:
         output.line(f"hints: {', '.join(hints)}", "dim")
     for example in tool.get("usageExamples", ()):
         output.line(f"// {example['description']}", "dim")
-        output.text(harmless(example["code"]))
+        output.text(escape_unprintable(example["code"]))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import FILES, AsJson
+from codecall.cli.arguments import CONFIG_FILES, AsJson
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
-    from codecall.cli.client_files import ClientFiles, Collected
+    from codecall.cli.client_files import ClientFiles, MergedServers
     from codecall.cli.output import Output
-    from codecall.gateway.config.codecall_toml import Written
+    from codecall.gateway.config.codecall_toml import TomlDocument
     from codecall.gateway.config.mcp_clients import Snippet
 
 JsonObject = dict[str, Any]
@@ -32,7 +32,7 @@ def init(
     ] = (),
     output_file: Annotated[
         Path, Parameter(name=("--output", "-o"), help="Where it is written; codecall.toml in this folder.")
-    ] = Path(FILES[0]),
+    ] = Path(CONFIG_FILES[0]),
     force: Annotated[bool, Parameter(negative="", help="Write over a file that is there.")] = False,
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Ask nothing.")] = False,
     dry_run: Annotated[bool, Parameter(negative="", help="Print what would be written, and write nothing.")] = False,
@@ -42,16 +42,16 @@ def init(
 
     Secrets are not copied: they become ${NAME}, and what to export is said.
     """
-    from codecall.cli.client_files import collected
+    from codecall.cli.client_files import merge_servers
     from codecall.cli.output import Output
-    from codecall.gateway.config.codecall_toml import written
+    from codecall.gateway.config.codecall_toml import write_toml
 
     output = Output(as_json=as_json)
     found = _found(from_, config)
-    all_of_them = collected(found)
+    all_of_them = merge_servers(found)
     if not all_of_them.options.servers:
         raise _nothing(found)
-    text = written(all_of_them.options)
+    text = write_toml(all_of_them.options)
     path = output_file.expanduser().absolute()
     if path.exists() and not (force or dry_run):
         raise CodeCallError(
@@ -79,25 +79,25 @@ def init(
 
 def _found(names: tuple[str, ...], files: tuple[Path, ...]) -> list[ClientFiles]:
     """What was named; all clients, where nothing was."""
-    from codecall.cli.client_files import of_file, present
-    from codecall.gateway.config.mcp_clients import known
+    from codecall.cli.client_files import find_clients, read_client_file
+    from codecall.gateway.config.mcp_clients import parse_client
 
-    wanted = [known(name) for name in names]
-    clients = [each for each in present() if each.client in wanted] if names or files else [*present()]
-    return [*clients, *(of_file(file.expanduser().absolute()) for file in files)]
+    wanted = [parse_client(name) for name in names]
+    clients = [each for each in find_clients() if each.client in wanted] if names or files else [*find_clients()]
+    return [*clients, *(read_client_file(file.expanduser().absolute()) for file in files)]
 
 
 def _nothing(found: list[ClientFiles]) -> CodeCallError:
-    from codecall.gateway.config.mcp_clients import CLIENTS, places
+    from codecall.gateway.config.mcp_clients import CLIENTS, client_files
 
     if found:
-        troubles = "; ".join(f"{each.name}: {each.trouble or 'no servers but the gateway'}" for each in found)
+        troubles = "; ".join(f"{each.name}: {each.error or 'no servers but the gateway'}" for each in found)
         return CodeCallError(f"There are no servers to take over. {troubles}", code="NOTHING_FOUND")
-    looked = ", ".join(str(place.path) for client in CLIENTS for place in places(client))
+    looked = ", ".join(str(place.path) for client in CLIENTS for place in client_files(client))
     return CodeCallError(
         "No other client keeps servers here",
         code="NOTHING_FOUND",
-        hint=f"Looked for {looked}. Write {FILES[0]} yourself (docs/gateway.md), or name servers with --server.",
+        hint=f"Looked for {looked}. Write {CONFIG_FILES[0]} yourself (docs/gateway.md), or name servers with --server.",
     )
 
 
@@ -134,21 +134,21 @@ def _variables(path: Path, text: str) -> list[str]:
     """The environment variables that a written configuration refers to."""
     import tomllib
 
-    from codecall.gateway.config.codecall_toml import own_options
-    from codecall.gateway.config.variables import names_in
+    from codecall.gateway.config.codecall_toml import parse_own_options
+    from codecall.gateway.config.variables import required_variables
 
-    servers = own_options(path, tomllib.loads(text)).servers.values()
-    return sorted({name for server in servers for name in names_in(server)})
+    servers = parse_own_options(path, tomllib.loads(text)).servers.values()
+    return sorted({name for server in servers for name in required_variables(server)})
 
 
 def _snippets(found: list[ClientFiles], path: Path, variables: list[str]) -> list[Snippet]:
     """For the clients that there are."""
-    from codecall.gateway.config.mcp_clients import snippet
+    from codecall.gateway.config.mcp_clients import build_snippet
 
     program = _program()
     arguments = ["serve", "--config", str(path)]
     return [
-        snippet(each.client, arguments, program=program, variables=variables)
+        build_snippet(each.client, arguments, program=program, variables=variables)
         for each in found
         if each.client is not None
     ]
@@ -163,12 +163,13 @@ def _program() -> str:
 
 
 def _told(
-    path: Path, text: Written, of: Collected, snippets: list[Snippet], notes: list[str], *, dry_run: bool
+    path: Path, text: TomlDocument, of: MergedServers, snippets: list[Snippet], notes: list[str], *, dry_run: bool
 ) -> JsonObject:
-    from codecall.gateway.config.names import label
+    from codecall.gateway.config.names import describe_server
 
     servers = [
-        {"name": name, "from": of.origins[name], "what": label(server)} for name, server in of.options.servers.items()
+        {"name": name, "from": of.origins[name], "what": describe_server(server)}
+        for name, server in of.options.servers.items()
     ]
     clients = [
         {"client": each.client, "path": str(each.path), "text": each.text, "command": each.command} for each in snippets
@@ -183,9 +184,9 @@ def _told(
     return {**body, "text": text.text} if dry_run else body
 
 
-def _show_found(output: Output, found: list[ClientFiles], of: Collected) -> None:
+def _show_found(output: Output, found: list[ClientFiles], of: MergedServers) -> None:
     from codecall.gateway.config.mcp_clients import TITLES
-    from codecall.gateway.config.names import label
+    from codecall.gateway.config.names import describe_server
 
     if not output.err.is_terminal:
         return
@@ -193,7 +194,7 @@ def _show_found(output: Output, found: list[ClientFiles], of: Collected) -> None
         output.note(f"{TITLES[each.client] if each.client else 'Named'}: {', '.join(map(str, each.files))}", "bold")
         for name, server in of.options.servers.items():
             if of.origins[name] == each.name:
-                output.note(f"  {name}: {label(server)}", "")
+                output.note(f"  {name}: {describe_server(server)}", "")
 
 
 def _show_next(

@@ -72,13 +72,13 @@ def policy(
 
     It is printed from the data that decides when a script is run.
     """
-    from codecall.cli.commands.presets import plainly
+    from codecall.cli.commands.presets import plain_value
     from codecall.cli.output import Output
     from codecall.options import PRESET_ENVIRONMENT_VARIABLE, resolve_preset
 
     output = Output(as_json=as_json)
     limits = resolve_preset(preset)
-    language = Rules.of(limits)
+    language = Rules.from_limits(limits)
     found = [rule for rule in rules(language) if not words or _is_about(rule, words)]
     if as_json:
         named = preset or _named_by(PRESET_ENVIRONMENT_VARIABLE)
@@ -94,10 +94,10 @@ def policy(
     else:
         for rule in found:
             verdict = "allowed" if rule.allowed else "refused"
-            output.line_of([verdict, rule.table, rule.row.name, rule.row.reason, rule.row.instead])
+            output.row([verdict, rule.table, rule.row.name, rule.row.reason, rule.row.instead])
         if not words:
             for field, value in limits.model_dump().items():
-                output.line_of(["limit", field, plainly(value)])
+                output.row(["limit", field, plain_value(value)])
     if not found:
         output.note(f"No rule is about {' or '.join(words)}; what has no rule is refused", "yellow")
     return exits.OK if found else exits.FAILED
@@ -135,7 +135,7 @@ def _told(rule: Rule, language: Rules) -> JsonObject:
 def _print(output: Output, found: list[Rule], language: Rules, limits: Preset | None) -> None:
     from rich.text import Text
 
-    from codecall.cli.commands.presets import meanings, shown
+    from codecall.cli.commands.presets import display_value, field_descriptions
     from codecall.cli.output import Column
 
     for table in TABLES:
@@ -153,8 +153,8 @@ def _print(output: Output, found: list[Rule], language: Rules, limits: Preset | 
         if refused:
             output.table(columns, dict.fromkeys((_named(row), row.reason, row.instead) for row in refused))
     if limits is not None:
-        said = meanings()
-        rows = ([field, shown(value), said[field]] for field, value in limits.model_dump().items())
+        said = field_descriptions()
+        rows = ([field, display_value(value), said[field]] for field, value in limits.model_dump().items())
         output.table([Column("limit", "bold"), Column("value", right=True), Column("of", "dim")], rows, "Limits")
 
 

@@ -35,25 +35,27 @@ def presets(
     if as_json:
         output.document({"presets": {name: preset.model_dump() for name, preset in chosen.items()}, "differ": differ})
         return
-    said = meanings()
+    said = field_descriptions()
     if not output.rich:
         for field in values if not differing else differ:
-            output.line_of([field, *map(plainly, values[field])])
+            output.row([field, *map(plain_value, values[field])])
         return
     columns = [Column("field", "bold"), *(Column(name, right=True) for name in chosen), Column("limits", "dim")]
-    rows = ([field, *map(shown, values[field]), said[field]] for field in differ)
+    rows = ([field, *map(display_value, values[field]), said[field]] for field in differ)
     output.table(columns, rows, "What differs")
     same = [field for field in values if field not in differ]
     if same and not differing:
         columns = [Column("field", "bold"), Column("in all", right=True), Column("limits", "dim")]
-        output.table(columns, ([field, shown(values[field][0]), said[field]] for field in same), "What is the same")
+        output.table(
+            columns, ([field, display_value(values[field][0]), said[field]] for field in same), "What is the same"
+        )
 
 
 # ----------------------------------------------------------------------------------------------------
 # The fields of presets as commands print them: values, and what each limits.
 
 
-def meanings() -> dict[str, str]:
+def field_descriptions() -> dict[str, str]:
     """What each field of a preset limits: the first sentence of its definition, so that this is written once."""
     try:
         source = inspect.getsource(Preset)
@@ -70,7 +72,7 @@ def meanings() -> dict[str, str]:
     return told
 
 
-def shown(value: object) -> str:
+def display_value(value: object) -> str:
     """A value of a preset as a person reads it."""
     match value:
         case bool():
@@ -81,6 +83,6 @@ def shown(value: object) -> str:
             return str(value)
 
 
-def plainly(value: object) -> str:
+def plain_value(value: object) -> str:
     """The same for a program."""
     return str(value).lower() if isinstance(value, bool) else str(value)

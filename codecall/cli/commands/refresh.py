@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import USUAL, AsJson, Chosen
+from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, ServerArguments
 
 if TYPE_CHECKING:
     from codecall.gateway.upstream.listing import Listing
@@ -27,7 +27,7 @@ SIGNS: Final[dict[What, tuple[str, str]]] = {
 """How a change is shown."""
 
 
-class Change(NamedTuple):
+class ListingChange(NamedTuple):
     """Something that a server lists otherwise than before."""
 
     what: What
@@ -40,41 +40,41 @@ async def refresh(
     names: Annotated[tuple[str, ...], Parameter(help="Only these servers, by name.")] = (),
     /,
     *,
-    chosen: Chosen = USUAL,
+    chosen: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
     """List the servers' tools anew into the cache, and say what has changed. Starts the servers."""
-    from codecall.cli.arguments import configured
-    from codecall.cli.gateway import only, survey
-    from codecall.cli.output import Output, several
+    from codecall.cli.arguments import gateway_options
+    from codecall.cli.gateway import list_servers, select_servers
+    from codecall.cli.output import Output, count_of
     from codecall.gateway.gateway import Gateway
 
     output = Output(as_json=as_json)
-    gateway = Gateway(only(configured(chosen, output), names))
+    gateway = Gateway(select_servers(gateway_options(chosen, output), names))
     told: list[JsonObject] = []
     failed = False
-    with output.working("servers") as working:
+    with output.progress("servers") as working:
         async with gateway:
-            before = {name: (provider.listed, provider.listing) for name, provider in gateway.providers.items()}
-            servers = await survey(gateway, working, anew=True)
+            before = {name: (provider.is_listed, provider.listing) for name, provider in gateway.providers.items()}
+            servers = await list_servers(gateway, working, refresh_all=True)
     for server in servers:
         known, old = before[server.name]
         body: JsonObject = {"name": server.name, "tools": len(server.listing.tools), "known": known}
-        changes = list(changes_of(old, server.listing)) if server.failure is None else []
+        changes = list(listing_changes(old, server.listing)) if server.failure is None else []
         body["changes"] = [change._asdict() for change in changes]
         if server.failure is not None:
             failed = True
             body["error"] = server.failure.as_dict()
         told.append(body)
         if not as_json and server.failure is None:
-            said = "unchanged" if known and not changes else several(len(server.listing.tools), "tool")
-            output.line_of([server.name, said]) if not output.rich else output.line(f"{server.name}: {said}", "bold")
+            said = "unchanged" if known and not changes else count_of(len(server.listing.tools), "tool")
+            output.row([server.name, said]) if not output.rich else output.line(f"{server.name}: {said}", "bold")
             for change in changes if known else ():
                 sign, style = SIGNS[change.what]
                 if output.rich:
                     output.line(f"  {sign} {change.kind} {change.name}", style)
                 else:
-                    output.line_of([server.name, change.what, change.kind, change.name])
+                    output.row([server.name, change.what, change.kind, change.name])
     if as_json:
         output.document({"servers": told})
     for server in servers:
@@ -83,16 +83,16 @@ async def refresh(
     return exits.UNAVAILABLE if failed else exits.OK
 
 
-def changes_of(old: Listing, new: Listing) -> Iterable[Change]:
+def listing_changes(old: Listing, new: Listing) -> Iterable[ListingChange]:
     """What `new` has otherwise than `old`."""
-    from codecall.gateway.tools.filter import identity
+    from codecall.gateway.tools.filter import component_id
 
     for kind in KINDS:
-        was = {identity(item): item for item in getattr(old, kind)}
-        now = {identity(item): item for item in getattr(new, kind)}
+        was = {component_id(item): item for item in getattr(old, kind)}
+        now = {component_id(item): item for item in getattr(new, kind)}
         singular = kind.removesuffix("s")
-        yield from (Change("added", singular, name) for name in now if name not in was)
-        yield from (Change("removed", singular, name) for name in was if name not in now)
+        yield from (ListingChange("added", singular, name) for name in now if name not in was)
+        yield from (ListingChange("removed", singular, name) for name in was if name not in now)
         yield from (
-            Change("changed", singular, name) for name, item in now.items() if name in was and was[name] != item
+            ListingChange("changed", singular, name) for name, item in now.items() if name in was and was[name] != item
         )

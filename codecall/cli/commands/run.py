@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import USUAL, AsJson, Chosen, PresetName
+from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, PresetName, ServerArguments
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
-    from codecall.cli.gateway import Opened
+    from codecall.cli.gateway import GatewaySession
     from codecall.cli.output import Output
     from codecall.gateway.config.options import GatewayOptions
     from codecall.traces.model import Trace
 from collections.abc import Sequence
 
-from codecall.cli.gateway import Ear
-from codecall.cli.output import Working
+from codecall.cli.gateway import ClientCallbacks
+from codecall.cli.output import ProgressLine
 
 # ----------------------------------------------------------------------------------------------------
 # `codecall run`: one script over the servers' tools; its result as JSON on stdout, and nothing else.
@@ -39,7 +39,7 @@ async def run(
     ] = None,
     dry_run: Annotated[bool, Parameter(negative="", help="Run nothing: say what is wrong and what it calls.")] = False,
     trace: Annotated[Path | None, Parameter(help="Write the run as a page to this file, for a browser.")] = None,
-    chosen: Chosen = USUAL,
+    chosen: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
     """Run a script over the servers' tools.
@@ -47,36 +47,36 @@ async def run(
     The result goes to stdout as JSON, and nothing else; what the script prints, progress and a timeline of its calls go
     to stderr.
     """
-    from codecall.cli.commands.check import read, refuse_option
-    from codecall.cli.gateway import opened, under_preset
+    from codecall.cli.commands.check import read_script, refuse_option
+    from codecall.cli.gateway import open_gateway, with_preset
 
     pass
-    from codecall.cli.commands.trace import calls_of
+    from codecall.cli.commands.trace import call_rows
     from codecall.cli.output import Output
     from codecall.traces.records import TraceRecorder
 
     output = Output(as_json=as_json)
     refuse_option(script)
-    source = read(script)
+    source = read_script(script)
     if source.text is None:
         raise CodeCallError(f"{script}: {source.failure}", code="CANNOT_READ")
     if trace is not None and not trace.absolute().parent.is_dir():
         raise CodeCallError(f"Cannot write {trace}: there is no folder {trace.absolute().parent}", code="CANNOT_WRITE")
     arguments: JsonObject = {"script": source.text}
     if context is not None:
-        arguments["context"] = context_of(context)
+        arguments["context"] = parse_context(context)
     if dry_run:
         arguments["dryRun"] = True
-    options = under_preset(_options(chosen, output), preset, timeout_s)
+    options = with_preset(_options(chosen, output), preset, timeout_s)
     recorder = TraceRecorder()
-    with output.working("starting") as working:
-        live = Live(working)
-        async with opened(options, ear=live, watchers=(recorder,), workers=True) as gateway:
-            envelope = await gateway.ask("execute", arguments, live)
+    with output.progress("starting") as working:
+        live = LiveConsole(working)
+        async with open_gateway(options, callbacks=live, observers=(recorder,), workers=True) as gateway:
+            envelope = await gateway.call("execute", arguments, live)
             whole = await _whole(gateway, envelope)
-        live.rest(envelope.get("logs", ()))
+        live.print_rest(envelope.get("logs", ()))
     seen = await _trace(recorder, envelope.get("runId"))
-    calls = calls_of(seen) if seen is not None else []
+    calls = call_rows(seen) if seen is not None else []
     untraced = await _write(seen, trace) if trace is not None and seen is not None else None
     if as_json:
         body = {key: value for key, value in envelope.items() if key != "largeResult"}
@@ -101,7 +101,7 @@ async def run(
     return exits.exit_for(untraced.code if untraced is not None else None)
 
 
-def context_of(word: str) -> JsonObject:
+def parse_context(word: str) -> JsonObject:
     """The object that `--context` gives.
 
     Raises:
@@ -124,13 +124,13 @@ def context_of(word: str) -> JsonObject:
     return cast("JsonObject", value)
 
 
-def _options(chosen: Chosen, output: Output) -> GatewayOptions:
+def _options(chosen: ServerArguments, output: Output) -> GatewayOptions:
     """The servers; none, where none are configured: many a script can be tried without tools."""
-    from codecall.cli.arguments import configured
+    from codecall.cli.arguments import gateway_options
     from codecall.gateway.config.options import GatewayOptions
 
     try:
-        return configured(chosen, output)
+        return gateway_options(chosen, output)
     except CodeCallError as failure:
         if failure.code != "NO_CONFIGURATION":
             raise
@@ -138,7 +138,7 @@ def _options(chosen: Chosen, output: Output) -> GatewayOptions:
         return GatewayOptions()
 
 
-async def _whole(gateway: Opened, envelope: JsonObject) -> str | None:
+async def _whole(gateway: GatewaySession, envelope: JsonObject) -> str | None:
     """The JSON text of a result that was too large for its envelope."""
     kept = cast("JsonObject | None", envelope.get("largeResult"))
     if kept is None:
@@ -157,10 +157,10 @@ async def _write(seen: Trace, path: Path) -> CodeCallError | None:
     """Write the page; why it could not be. The script has run, so its result is told all the same."""
     import anyio.to_thread
 
-    from codecall.cli.render import write
+    from codecall.cli.render import write_trace_page
 
     try:
-        await anyio.to_thread.run_sync(write, seen, path)
+        await anyio.to_thread.run_sync(write_trace_page, seen, path)
     except CodeCallError as failure:
         return failure
     return None
@@ -173,15 +173,15 @@ def _show(output: Output, name: str, script: str, envelope: JsonObject, whole: s
     if dry_run and not failed:
         failed = envelope["result"]["findings"]
     for found in failed:
-        from codecall.cli.render import finding
+        from codecall.cli.render import render_finding
 
-        output.err.print(finding(name, script, found), soft_wrap=True)
+        output.err.print(render_finding(name, script, found), soft_wrap=True)
     if "error" in envelope:
         return
     if whole is not None:
-        from codecall.cli.output import visible_json
+        from codecall.cli.output import escape_json
 
-        output.text(visible_json(whole))
+        output.text(escape_json(whole))
     else:
         output.document(envelope["result"])
 
@@ -190,32 +190,32 @@ def _show(output: Output, name: str, script: str, envelope: JsonObject, whole: s
 # What a run says while it lasts, on stderr: its console, the logs of servers, and how far it is.
 
 
-class Live(Ear):
+class LiveConsole(ClientCallbacks):
     """Shows it.
 
     Args:
         working: Where.
     """
 
-    def __init__(self, working: Working) -> None:
+    def __init__(self, working: ProgressLine) -> None:
         self._working = working
         self._lines = 0
 
-    def said(self, line: str) -> None:
+    def on_console(self, line: str) -> None:
         """See `Ear.said`."""
         self._lines += 1
-        self._working.say(line, "")
+        self._working.print_line(line, "")
 
-    def logged(self, level: str, server: str, text: str) -> None:
+    def on_log(self, level: str, server: str, text: str) -> None:
         """See `Ear.logged`. What is less than a warning is the server's own business."""
         if level not in ("debug", "info", "notice"):
-            self._working.say(f"{server or 'server'}: {level}: {text}", "yellow")
+            self._working.print_line(f"{server or 'server'}: {level}: {text}", "yellow")
 
-    def progressed(self, message: str) -> None:
+    def on_progress(self, message: str) -> None:
         """See `Ear.progressed`."""
-        self._working.at(0, None, message)
+        self._working.update(0, None, message)
 
-    def rest(self, lines: Sequence[str]) -> None:
+    def print_rest(self, lines: Sequence[str]) -> None:
         """What of the script's lines came with its answer only."""
         for line in lines[self._lines :]:
-            self._working.say(line, "")
+            self._working.print_line(line, "")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import USUAL, AsJson, Chosen
+from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, ServerArguments
 
 if TYPE_CHECKING:
-    from codecall.cli.gateway import Surveyed
+    from codecall.cli.gateway import ServerInventory
     from codecall.cli.output import Output
     from codecall.gateway.gateway import Gateway
 
@@ -31,27 +31,27 @@ async def savings(
     names: Annotated[tuple[str, ...], Parameter(help="Only these servers, by name.")] = (),
     /,
     *,
-    chosen: Chosen = USUAL,
+    chosen: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
     """Count the tokens of listing all tools against those of CodeCall, for this configuration.
 
     A model that is shown tools reads their definitions in each of its turns. With CodeCall it reads four instead.
     """
-    from codecall.cli.arguments import configured
-    from codecall.cli.gateway import only, survey
+    from codecall.cli.arguments import gateway_options
+    from codecall.cli.gateway import list_servers, select_servers
     from codecall.cli.output import Output
     from codecall.gateway.gateway import Gateway
 
     output = Output(as_json=as_json)
-    options = only(configured(chosen, output), names)
+    options = select_servers(gateway_options(chosen, output), names)
     gateway = Gateway(options)
-    with output.working("servers") as working:
+    with output.progress("servers") as working:
         async with gateway:
-            servers = await survey(gateway, working)
+            servers = await list_servers(gateway, working)
             exposure = gateway.exposure
-    told = counted(servers, _own(gateway), options.expose.context_tokens)
-    told["exposure"] = {"mode": exposure.mode, "why": exposure.why}
+    told = count_tokens(servers, _own(gateway), options.expose.context_tokens)
+    told["exposure"] = {"mode": exposure.mode, "why": exposure.reason}
     if as_json:
         output.document(told)
     else:
@@ -74,7 +74,7 @@ def _own(gateway: Gateway) -> list[Any]:
     ]
 
 
-def counted(servers: Sequence[Surveyed], own: Sequence[Any], context_tokens: int) -> JsonObject:
+def count_tokens(servers: Sequence[ServerInventory], own: Sequence[Any], context_tokens: int) -> JsonObject:
     """What all of it costs; the shares are of the context.
 
     Args:
@@ -82,13 +82,13 @@ def counted(servers: Sequence[Surveyed], own: Sequence[Any], context_tokens: int
         own: CodeCall's tools.
         context_tokens: The size of a model's context.
     """
-    from codecall.telemetry.tokens import characters_of, tokens
+    from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
     def cost(amount: int, count: int) -> JsonObject:
         return {"tools": count, "tokens": amount, "share": round(amount / context_tokens, 4)}
 
     everything = sum(server.tokens for server in servers)
-    mine = tokens(characters_of(own))
+    mine = estimate_tokens(estimate_characters(own))
     told: JsonObject = {"estimate": ESTIMATE, "contextTokens": context_tokens}
     told["servers"] = [
         {
@@ -115,8 +115,8 @@ def _show(output: Output, told: JsonObject) -> None:
     if not output.rich:
         for name, item in rows:
             cells = [str(item["tools"]), str(item["tokens"]), f"{item['share']:.4f}"]
-            output.line_of([name, *(_UNKNOWN if _unknown(item) else cells)])
-        output.line_of(["saved", "", str(told["saved"]["tokens"]), f"{told['saved']['percent'] / 100:.4f}"])
+            output.row([name, *(_UNKNOWN if _unknown(item) else cells)])
+        output.row(["saved", "", str(told["saved"]["tokens"]), f"{told['saved']['percent'] / 100:.4f}"])
         return
     columns = [
         Column("", "bold"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import USUAL, AsJson, Chosen
+from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, ServerArguments
 
 if TYPE_CHECKING:
     from codecall.cli.output import Output
@@ -31,12 +31,12 @@ async def search(
         Literal["brief", "full", "typescript"],
         Parameter(help="How much to show of each; brief, if left out. full adds the schemas."),
     ] = "brief",
-    chosen: Chosen = USUAL,
+    chosen: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
     """Find tools by what they do. The answer is the one that a model gets of codecall_search."""
-    from codecall.cli.arguments import configured
-    from codecall.cli.gateway import opened
+    from codecall.cli.arguments import gateway_options
+    from codecall.cli.gateway import open_gateway
     from codecall.cli.output import Output
 
     output = Output(as_json=as_json)
@@ -45,9 +45,9 @@ async def search(
         arguments["topK"] = top
     if app or kind:
         arguments["filter"] = {**({"appIds": list(app)} if app else {}), **({"kinds": list(kind)} if kind else {})}
-    with output.working("asking servers"):
-        async with opened(configured(chosen, output)) as gateway:
-            found = await gateway.ask("search", arguments)
+    with output.progress("asking servers"):
+        async with open_gateway(gateway_options(chosen, output)) as gateway:
+            found = await gateway.call("search", arguments)
     if as_json:
         output.document(found)
     else:
@@ -56,12 +56,12 @@ async def search(
 
 
 def _show(output: Output, found: JsonObject, *, overview: bool) -> None:
-    from codecall.cli.output import Column, harmless
+    from codecall.cli.output import Column, escape_unprintable
 
     hits: list[JsonObject] = found["tools"]
     if any("typescript" in hit for hit in hits):
         for hit in hits:
-            output.text(harmless(hit["typescript"]))
+            output.text(escape_unprintable(hit["typescript"]))
     else:
         columns = [Column("score", "yellow", right=True), Column("name", "bold"), Column("what it does")]
         rows = ([f"{hit['score']:.2f}", hit["name"], hit.get("description", "")] for hit in hits)
@@ -69,7 +69,7 @@ def _show(output: Output, found: JsonObject, *, overview: bool) -> None:
             output.table(columns, rows)
         for hit in hits:
             if "inputSchema" in hit:
-                output.line_of([hit["name"]]) if not output.rich else output.line(hit["name"], "bold")
+                output.row([hit["name"]]) if not output.rich else output.line(hit["name"], "bold")
                 output.document({key: hit.get(key) for key in ("inputSchema", "outputSchema", "annotations")})
     if output.rich and (overview or not hits):
         for app in found.get("apps", ()):

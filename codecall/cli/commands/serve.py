@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from cyclopts import Group, Parameter
 
-from codecall.cli.arguments import Chosen, PresetName, places
+from codecall.cli.arguments import PresetName, ServerArguments, default_config_paths
 
 if TYPE_CHECKING:
     from codecall.gateway.config.options import GatewayOptions
@@ -22,7 +22,7 @@ Globs = tuple[str, ...]
 
 def serve(
     *servers: Annotated[str, Parameter(help="More servers: URLs, and command lines in quotes.")],
-    chosen: Chosen = Chosen(),  # noqa: B008 - frozen
+    chosen: ServerArguments = ServerArguments(),  # noqa: B008 - frozen
     transport: Annotated[
         Literal["stdio", "http"] | None,
         Parameter(group=_REACHED, help="stdio unless the configuration says otherwise."),
@@ -60,7 +60,7 @@ def serve(
     Ends with 0 when its client has left, and by the signal when SIGTERM or Ctrl-C tells it to end.
     """
     from codecall.errors import CodeCallError
-    from codecall.gateway.config.load import with_access
+    from codecall.gateway.config.load import add_access_rules
     from codecall.gateway.warm_start.door import opened
 
     words = sys.argv[2:]
@@ -68,7 +68,7 @@ def serve(
         configuration = chosen.configuration(servers)
         for note in configuration.notes:
             print(note, file=sys.stderr)
-        options = with_access(
+        options = add_access_rules(
             configuration.options, allow=allow, deny=deny, read_only=read_only, destructive=allow_destructive
         )
         reached = {"transport": transport, "host": host, "port": port}
@@ -76,7 +76,11 @@ def serve(
         if options.serve.transport == "stdio" and (unused := [word for word in ("host", "port") if reached[word]]):
             said = " and ".join(f"--{word}" for word in unused)
             print(f"warning: {said}: not used over stdio; --transport http listens there", file=sys.stderr)
-        files = [*configuration.files, *([] if chosen.named or servers else places()), *_preset_files(options)]
+        files = [
+            *configuration.files,
+            *([] if chosen.any_named or servers else default_config_paths()),
+            *_preset_files(options),
+        ]
 
         from codecall.gateway.serve.serve import serve
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import USUAL, AsJson, Chosen
+from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, ServerArguments
 
 if TYPE_CHECKING:
-    from codecall.cli.gateway import Surveyed
+    from codecall.cli.gateway import ServerInventory
     from codecall.cli.output import Output
 
 JsonObject = dict[str, Any]
@@ -22,23 +22,23 @@ async def tools(
     /,
     *,
     all_: Annotated[bool, Parameter(name=("--all", "-a"), negative="", help="Hidden tools as well, and why.")] = False,
-    chosen: Chosen = USUAL,
+    chosen: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
     """Show the servers and their tools, with what the definition of each costs a model in tokens.
 
     Servers whose tools are in the cache are not started. Sizes are estimates: four characters a token.
     """
-    from codecall.cli.arguments import configured
-    from codecall.cli.gateway import only, survey
+    from codecall.cli.arguments import gateway_options
+    from codecall.cli.gateway import list_servers, select_servers
     from codecall.cli.output import Output
     from codecall.gateway.gateway import Gateway
 
     output = Output(as_json=as_json)
-    gateway = Gateway(only(configured(chosen, output), names))
-    with output.working("servers") as working:
+    gateway = Gateway(select_servers(gateway_options(chosen, output), names))
+    with output.progress("servers") as working:
         async with gateway:
-            servers = await survey(gateway, working)
+            servers = await list_servers(gateway, working)
     if as_json:
         output.document({"servers": [_told(server, all_) for server in servers], "tokens": _sum(servers)})
     elif output.rich:
@@ -52,35 +52,35 @@ async def tools(
     return exits.UNAVAILABLE if any(server.failure for server in servers) else exits.OK
 
 
-def _sum(servers: Sequence[Surveyed]) -> int:
+def _sum(servers: Sequence[ServerInventory]) -> int:
     return sum(server.tokens for server in servers)
 
 
-def _told(server: Surveyed, everything: bool) -> JsonObject:
-    from codecall.cli.gateway import cost
+def _told(server: ServerInventory, everything: bool) -> JsonObject:
+    from codecall.cli.gateway import token_cost
 
     told: JsonObject = {"name": server.name, "server": server.version, "tokens": server.tokens}
     told["tools"] = [
-        {"name": tool.name, "tokens": cost(tool), "description": tool.description or ""} for tool in server.tools
+        {"name": tool.name, "tokens": token_cost(tool), "description": tool.description or ""} for tool in server.tools
     ]
     hidden = [item for item in server.hidden if item.kind == "tool"]
     told["hidden"] = (
-        [{"name": item.name, "code": item.code, "why": item.why} for item in hidden] if everything else len(hidden)
+        [{"name": item.name, "code": item.code, "why": item.reason} for item in hidden] if everything else len(hidden)
     )
     if server.failure is not None:
         told["error"] = server.failure.as_dict()
     return told
 
 
-def _lines(output: Output, server: Surveyed, everything: bool) -> None:
-    from codecall.cli.gateway import cost
+def _lines(output: Output, server: ServerInventory, everything: bool) -> None:
+    from codecall.cli.gateway import token_cost
 
     for tool in server.tools:
-        output.line_of([f"{server.name}_{tool.name}", str(cost(tool)), first_line(tool.description)])
+        output.row([f"{server.name}_{tool.name}", str(token_cost(tool)), first_line(tool.description)])
     if everything:
         for item in server.hidden:
             if item.kind == "tool":
-                output.line_of([f"{server.name}_{item.name}", "hidden", item.why])
+                output.row([f"{server.name}_{item.name}", "hidden", item.reason])
 
 
 def first_line(text: str | None) -> str:
@@ -88,17 +88,18 @@ def first_line(text: str | None) -> str:
     return (text or "").strip().partition("\n")[0].strip()
 
 
-def _print(output: Output, servers: Sequence[Surveyed], everything: bool) -> None:
+def _print(output: Output, servers: Sequence[ServerInventory], everything: bool) -> None:
     from rich.text import Text
     from rich.tree import Tree
 
-    from codecall.cli.gateway import cost
-    from codecall.cli.output import harmless, one_line, several
+    from codecall.cli.gateway import token_cost
+    from codecall.cli.output import count_of, escape_unprintable, one_line
 
     count = sum(len(server.tools) for server in servers)
     tree = Tree(
         Text(
-            f"{several(len(servers), 'server')}, {several(count, 'tool')}, about {_sum(servers):,} tokens to list all",
+            f"{count_of(len(servers), 'server')}, {count_of(count, 'tool')}, "
+            f"about {_sum(servers):,} tokens to list all",
             style="bold",
         ),
         guide_style="dim",
@@ -106,18 +107,18 @@ def _print(output: Output, servers: Sequence[Surveyed], everything: bool) -> Non
     for server in servers:
         label = Text.assemble(
             (server.name, "bold cyan"),
-            f"  {several(len(server.tools), 'tool')}",
+            f"  {count_of(len(server.tools), 'tool')}",
             (f"  {server.tokens:,} tokens", "yellow"),
-            (f"  {harmless(server.version)}", "dim"),
+            (f"  {escape_unprintable(server.version)}", "dim"),
         )
         if server.failure is not None:
             label.append("  cannot be listed", "bold red")
         branch = tree.add(label)
-        width = max((len(harmless(tool.name)) for tool in server.tools), default=0)
+        width = max((len(escape_unprintable(tool.name)) for tool in server.tools), default=0)
         for tool in server.tools:
             line = Text.assemble(
-                (f"{harmless(tool.name):<{width}}", "bold"),
-                (f" {cost(tool):>6,}  ", "yellow"),
+                (f"{escape_unprintable(tool.name):<{width}}", "bold"),
+                (f" {token_cost(tool):>6,}  ", "yellow"),
                 (one_line(first_line(tool.description)), "dim"),
                 no_wrap=True,
                 overflow="ellipsis",
@@ -126,7 +127,7 @@ def _print(output: Output, servers: Sequence[Surveyed], everything: bool) -> Non
         hidden = [item for item in server.hidden if item.kind == "tool"]
         if everything:
             for item in hidden:
-                branch.add(Text.assemble((item.name, "strike dim"), (f"  hidden: {item.why}", "dim red")))
+                branch.add(Text.assemble((item.name, "strike dim"), (f"  hidden: {item.reason}", "dim red")))
         elif hidden:
             branch.add(Text(f"{len(hidden)} hidden; --all shows them", style="dim"))
     output.show(tree)

@@ -35,7 +35,7 @@ def trace(
     from codecall.cli.output import Output
 
     output = Output(as_json=as_json)
-    with output.working("reading"):
+    with output.progress("reading"):
         traces, skipped = _read(records)
     if skipped:
         output.note(f"{records}: {len(skipped)} lines are no events, the first is line {skipped[0]}", "yellow")
@@ -45,11 +45,13 @@ def trace(
         what = f"no run {run}" if run is not None else "no runs"
         raise CodeCallError(f"There is {what} in {records}", code="NOT_FOUND")
     if page is not None:
-        from codecall.cli.render import write
+        from codecall.cli.render import write_trace_page
 
-        write(traces[-1], page)
+        write_trace_page(traces[-1], page)
     if as_json:
-        output.document({"runs": [told(each) for each in traces], **({"page": str(page)} if page is not None else {})})
+        output.document(
+            {"runs": [run_document(each) for each in traces], **({"page": str(page)} if page is not None else {})}
+        )
     elif page is not None:
         output.note(f"{page}: run {traces[-1].run_id}")
     elif run is not None and output.rich:
@@ -69,7 +71,7 @@ def _read(records: Path) -> tuple[list[Trace], list[int]]:
         raise CodeCallError(f"Cannot read {records}: {failure.strerror}", code="CANNOT_READ") from None
 
 
-def calls_of(seen: Trace) -> list[JsonObject]:
+def call_rows(seen: Trace) -> list[JsonObject]:
     """Its calls as `timeline` takes them, and `--json` shows them."""
     return [
         {
@@ -89,7 +91,7 @@ def calls_of(seen: Trace) -> list[JsonObject]:
     ]
 
 
-def told(seen: Trace) -> JsonObject:
+def run_document(seen: Trace) -> JsonObject:
     """A run as `--json` shows it."""
     body: JsonObject = {
         "runId": seen.run_id,
@@ -98,7 +100,7 @@ def told(seen: Trace) -> JsonObject:
         "preset": seen.preset,
         "status": seen.status,
         "durationMs": _rounded(seen.duration_ms),
-        "timeline": calls_of(seen),
+        "timeline": call_rows(seen),
     }
     if seen.error is not None:
         body["error"] = {"code": seen.error.code, "message": seen.error.message, "hint": seen.error.hint}
@@ -114,7 +116,7 @@ def _when(seen: Trace) -> str | None:
 
 
 def _list(output: Output, traces: list[Trace]) -> None:
-    from codecall.cli.output import Column, seconds
+    from codecall.cli.output import Column, format_duration
 
     columns = [
         Column("when"),
@@ -128,7 +130,7 @@ def _list(output: Output, traces: list[Trace]) -> None:
             _when(each) or "",
             each.run_id,
             each.status if each.error is None else f"{each.status} {each.error.code}",
-            "" if each.duration_ms is None else seconds(each.duration_ms),
+            "" if each.duration_ms is None else format_duration(each.duration_ms),
             str(len(each.calls)),
         ]
         for each in traces
@@ -141,6 +143,6 @@ def _draw(output: Output, seen: Trace) -> None:
 
     _list(output, [seen])
     if seen.calls:
-        output.show(timeline(calls_of(seen), seen.duration_ms or 0.0, output.out.width))
+        output.show(timeline(call_rows(seen), seen.duration_ms or 0.0, output.out.width))
     if seen.error is not None and seen.error.message:
         output.line(f"{seen.error.code}: {seen.error.message}", "red")

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, cast
 from pydantic.alias_generators import to_camel, to_snake
 
 from codecall.errors import OptionsError
-from codecall.gateway.config.names import fitted
+from codecall.gateway.config.names import fit_name
 from codecall.gateway.config.options import (
     AccessOptions,
     AnyServer,
@@ -29,9 +29,9 @@ from codecall.gateway.config.options import (
     ServeOptions,
     StdioServer,
 )
-from codecall.gateway.config.secrets import without_secrets
-from codecall.gateway.config.variables import ROOTED, escaped
-from codecall.options import Options, refuse_two_spellings
+from codecall.gateway.config.secrets import replace_secrets
+from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references
+from codecall.options import Options, reject_double_spelling
 
 # ----------------------------------------------------------------------------------------------------
 # Our own configuration files: every field of `GatewayOptions`, nothing unknown, paths from the file's folder.
@@ -45,7 +45,7 @@ _PARTS: Final[Mapping[str, type[Options]]] = {"access": AccessOptions, "expose":
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
-def own_options(file: Path, data: Mapping[str, object]) -> GatewayOptions:
+def parse_own_options(file: Path, data: Mapping[str, object]) -> GatewayOptions:
     """The options that a file of ours holds.
 
     Raises:
@@ -60,22 +60,22 @@ def own_options(file: Path, data: Mapping[str, object]) -> GatewayOptions:
     for name, entry in cast("dict[object, object]", entries).items():
         where = f"{file}: servers.{name}"
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise OptionsError(f"{where}: is no name of a server; {fitted(str(name))} would be one")
-        servers[name] = server_of(entry, where, file.parent)
+            raise OptionsError(f"{where}: is no name of a server; {fit_name(str(name))} would be one")
+        servers[name] = parse_server(entry, where, file.parent)
     for key, part in _PARTS.items():
         if isinstance(given := values.get(key), dict):
-            refuse_two_spellings(part, cast("dict[str, object]", given), f"{file}: {key}")
+            reject_double_spelling(part, cast("dict[str, object]", given), f"{file}: {key}")
     for key in ("cache_dir", "cacheDir"):
         if isinstance(given := values.get(key), str):
             values[key] = _rooted(given, file.parent)
     # The prefix is a path's, so that fields of the top stand behind a colon as the others do.
     try:
-        return GatewayOptions.read({**values, "servers": servers}, where="", shown=False)
+        return GatewayOptions.read({**values, "servers": servers}, where="", show_values=False)
     except OptionsError as failure:
         raise OptionsError(f"{file}: {failure.message}") from None
 
 
-def server_of(entry: object, where: str, folder: Path) -> AnyServer:
+def parse_server(entry: object, where: str, folder: Path) -> AnyServer:
     """One server of a file of ours. Its kind follows from the one of `command`, `url` and `openapi` that it has.
 
     Raises:
@@ -93,8 +93,8 @@ def server_of(entry: object, where: str, folder: Path) -> AnyServer:
         if isinstance(given := values.get(key), str):
             values[key] = _rooted(given, folder)
     if isinstance(access := values.get("access"), dict):
-        refuse_two_spellings(AccessOptions, cast("dict[str, object]", access), f"{where}.access")
-    return model.read(values, where=where, shown=False)
+        reject_double_spelling(AccessOptions, cast("dict[str, object]", access), f"{where}.access")
+    return model.read(values, where=where, show_values=False)
 
 
 def _unknown(keys: Iterable[str]) -> str:
@@ -109,7 +109,11 @@ def _unknown(keys: Iterable[str]) -> str:
 
 
 def _rooted(path: str, folder: Path) -> str:
-    return path if not path or ROOTED.match(path) else escaped(str(folder)) + f"/{path.removeprefix('./')}"
+    return (
+        path
+        if not path or ABSOLUTE_PATH.match(path)
+        else escape_references(str(folder)) + f"/{path.removeprefix('./')}"
+    )
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -135,7 +139,7 @@ _SERVERS: Final = """\
 """
 
 
-class Written(NamedTuple):
+class TomlDocument(NamedTuple):
     """A configuration as text."""
 
     text: str
@@ -143,13 +147,13 @@ class Written(NamedTuple):
     """The environment variables to set, as their values were not copied, and which secret each holds."""
 
 
-def written(options: GatewayOptions) -> Written:
+def write_toml(options: GatewayOptions) -> TomlDocument:
     """The options as the text of a TOML file, which `read_config` reads back as they are, but for secrets.
 
     Raises:
         OptionsError: an option of the plugin or of rate limits holds null, which TOML has no word for.
     """
-    safe, notes = without_secrets(options)
+    safe, notes = replace_secrets(options)
     parts = [_HEAD, *(_lines(_changed(safe, but=("servers", *_COMMENTS)), "") or [])]
     for field, comment in _COMMENTS.items():
         value: object = getattr(safe, field)
@@ -161,7 +165,7 @@ def written(options: GatewayOptions) -> Written:
         parts.append("\n" + _SERVERS)
     for name, server in safe.servers.items():
         parts.append(f"\n[servers.{name}]\n" + "".join(_lines(_server(server), f"servers.{name}")))
-    return Written("".join(parts), notes)
+    return TomlDocument("".join(parts), notes)
 
 
 def _server(server: StdioServer | HttpServer | OpenApiServer) -> dict[str, object]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from codecall.errors import OptionsError
-from codecall.files import refuse_what_others_left
+from codecall.files import check_found_file
 
 MAX_BYTES: Final = 1024 * 1024
 """Bytes of a file."""
@@ -36,7 +36,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|//[^\r\n]*|/\*.*?(?:\*/|\Z)', 
 _TRAILING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|,(?=\s*[}\]])', re.DOTALL)
 
 
-def read_document(file: Path, *, found: bool = False) -> dict[str, object]:
+def read_document(file: Path, *, discovered: bool = False) -> dict[str, object]:
     """The mapping that a file holds.
 
     Args:
@@ -47,7 +47,7 @@ def read_document(file: Path, *, found: bool = False) -> dict[str, object]:
         OptionsError: it cannot be read, is malformed, too large or too deep, somebody else's, or holds something else.
     """
     try:
-        text = _text(file, found=found)
+        text = _text(file, found=discovered)
     except FileNotFoundError:
         raise OptionsError(f"{file}: there is no such file") from None
     except OSError as failure:
@@ -93,7 +93,7 @@ def _refuse_strangers(file: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise OptionsError(f"{file}: is no file")
     try:
-        refuse_what_others_left(file, status)
+        check_found_file(file, status)
     except PermissionError as failure:
         raise OptionsError(
             f"{failure}, who would decide what is started",
@@ -117,7 +117,7 @@ def _deeper(data: object) -> bool:
     return any(isinstance(each, (Mapping, list)) for each in level)
 
 
-def harmless_yaml(text: str, *, depth: int = MAX_DEPTH) -> bool:
+def is_harmless_yaml(text: str, *, depth: int = MAX_DEPTH) -> bool:
     """Whether reading this YAML, and walking over what it holds, takes no more time and room than its size says.
 
     Raises:
@@ -179,7 +179,7 @@ def _yaml(file: Path, text: str) -> object:
             return super().construct_mapping(node, deep=deep)
 
     try:
-        if harmless_yaml(text):
+        if is_harmless_yaml(text):
             return cast("object", yaml.load(text, Loader=Loader))  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as failure:
         mark = failure.problem_mark or failure.context_mark

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from codecall.errors import OptionsError
-from codecall.gateway.config.codecall_toml import own_options
+from codecall.gateway.config.codecall_toml import parse_own_options
 from codecall.gateway.config.formats import SUFFIXES, read_document
-from codecall.gateway.config.mcp_clients import TITLES, Client, find, known, places
-from codecall.gateway.config.mcp_servers import Layer, Surroundings, layers_of, translated
-from codecall.gateway.config.names import fitted, name_of_command, name_of_url
+from codecall.gateway.config.mcp_clients import TITLES, Client, client_files, existing_client_files, parse_client
+from codecall.gateway.config.mcp_servers import ConfigLayer, EntryContext, find_layers, translate_entry
+from codecall.gateway.config.names import fit_name, name_from_command, name_from_url
 from codecall.gateway.config.options import (
     AccessOptions,
     AnyServer,
@@ -41,7 +41,7 @@ class Configuration(NamedTuple):
     """What a person should know: what was left out, renamed, or must be set. For the error output."""
 
 
-def read_config(path: str | os.PathLike[str], *, folder: Path | None = None, found: bool = False) -> Configuration:
+def read_config(path: str | os.PathLike[str], *, folder: Path | None = None, discovered: bool = False) -> Configuration:
     """The configuration in a file; its format is found by its content.
 
     Args:
@@ -53,10 +53,10 @@ def read_config(path: str | os.PathLike[str], *, folder: Path | None = None, fou
             shows no value.
     """
     file = Path(path).expanduser().absolute()
-    data = read_document(file, found=found)
-    layers = layers_of(file, data, folder or Path.cwd())
+    data = read_document(file, discovered=discovered)
+    layers = find_layers(file, data, folder or Path.cwd())
     if layers is None:
-        return Configuration(own_options(file, data), (file,))
+        return Configuration(parse_own_options(file, data), (file,))
     return _combined(layers, (file,))
 
 
@@ -67,37 +67,39 @@ def read_client(client: Client | str, *, folder: Path | None = None) -> Configur
     Raises:
         OptionsError: there is none of its files, or one cannot be used, or is one that somebody else may write to.
     """
-    name = known(client)
-    usual = [place.path for place in places(name, folder=folder)]
-    files = find(name, folder=folder)
+    name = parse_client(client)
+    usual = [place.path for place in client_files(name, folder=folder)]
+    files = existing_client_files(name, folder=folder)
     if name in ("claude-desktop", "vscode"):
         # Files of several installations: what is found first is what the client reads, beside the project's.
-        users = [place.path for place in places(name, folder=folder) if place.scope == "user" and place.path in files]
+        users = [
+            place.path for place in client_files(name, folder=folder) if place.scope == "user" and place.path in files
+        ]
         files = [file for file in files if file not in users[1:]]
     if not files:
         looked = ", ".join(map(str, usual))
         raise OptionsError(f"no configuration of {TITLES[name]} was found; looked for {looked}")
-    layers: list[Layer] = []
+    layers: list[ConfigLayer] = []
     for file in files:
-        found = layers_of(file, read_document(file, found=True), folder or Path.cwd())
+        found = find_layers(file, read_document(file, discovered=True), folder or Path.cwd())
         if found is None:
             raise OptionsError(f"{file}: holds no servers in the form of {TITLES[name]}")
         layers.extend(found)
     return _combined(layers, usual)
 
 
-def _combined(layers: Iterable[Layer], files: Sequence[Path]) -> Configuration:
+def _combined(layers: Iterable[ConfigLayer], files: Sequence[Path]) -> Configuration:
     """One configuration of several sets of servers of one client; of two with one name the nearer counts."""
     ordered = sorted(layers, key=lambda layer: layer.rank)
-    off = {name for layer in ordered for name in layer.off}
-    off_in_project = {name for layer in ordered for name in layer.off_in_project}
+    off = {name for layer in ordered for name in layer.disabled}
+    off_in_project = {name for layer in ordered for name in layer.disabled_in_project}
     servers: dict[str, AnyServer] = {}
     origins: dict[str, tuple[str, str]] = {}
     seen: dict[str, str] = {}
     notes: list[str] = []
     for layer in ordered:
         for name, entry in layer.servers.items():
-            fit = fitted(name)
+            fit = fit_name(name)
             where = f"{layer.where}: {name}"
             if name in seen:
                 notes.append(f"{where}: left out, {seen[name]} has one of that name, which counts more")
@@ -106,9 +108,9 @@ def _combined(layers: Iterable[Layer], files: Sequence[Path]) -> Configuration:
             if fit in origins:
                 other, place = origins[fit]
                 why = f": {other} in {place} is {fit}"
-                fit = numbered(fit, origins)
+                fit = unique_name(fit, origins)
             origins[fit], seen[name] = (name, layer.where), layer.where
-            done = translated(entry, Surroundings(where, layer.folder, layer.inputs))
+            done = translate_entry(entry, EntryContext(where, layer.folder, layer.inputs))
             notes.extend(f"{where}: {note}" for note in done.notes)
             notes.extend(_asked(where, done.inputs))
             if done.server is None:
@@ -120,7 +122,7 @@ def _combined(layers: Iterable[Layer], files: Sequence[Path]) -> Configuration:
     return Configuration(GatewayOptions(servers=servers), tuple(files), tuple(notes))
 
 
-def numbered(name: str, taken: Collection[str]) -> str:
+def unique_name(name: str, taken: Collection[str]) -> str:
     """`name`, or the first of `name_2`, `name_3` … that is free."""
     if name not in taken:
         return name
@@ -134,7 +136,7 @@ def _asked(where: str, inputs: Iterable[str]) -> Iterable[str]:
             yield f"{where}: asks for {identity}: set the environment variable {variable}"
 
 
-def merge(sources: Sequence[Configuration]) -> Configuration:
+def merge_configurations(sources: Sequence[Configuration]) -> Configuration:
     """Several configurations as one: the servers of all, and every other option from the one that sets it.
 
     Raises:
@@ -160,7 +162,7 @@ def merge(sources: Sequence[Configuration]) -> Configuration:
             values[field] = value
     files = tuple(dict.fromkeys(file for source in sources for file in source.files))
     notes = tuple(note for source in sources for note in source.notes)
-    return Configuration(GatewayOptions.read({**values, "servers": servers}, where="", shown=False), files, notes)
+    return Configuration(GatewayOptions.read({**values, "servers": servers}, where="", show_values=False), files, notes)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ _URL: Final = re.compile(r"https?://", re.IGNORECASE)
 _SCRIPTS: Final = {".py": (sys.executable,), ".js": ("node",), ".mjs": ("node",), ".cjs": ("node",)}
 
 
-def servers_from(words: Iterable[str]) -> Configuration:
+def parse_servers(words: Iterable[str]) -> Configuration:
     """The servers that words name, each with or without `name=` before it:
 
         https://mcp.example.com/mcp                a URL
@@ -193,7 +195,7 @@ def servers_from(words: Iterable[str]) -> Configuration:
     return Configuration(GatewayOptions(servers=servers))
 
 
-def openapi_servers(words: Iterable[str]) -> Configuration:
+def parse_openapi_servers(words: Iterable[str]) -> Configuration:
     """The REST APIs of OpenAPI documents: paths or URLs, each with or without `name=` before it.
 
     Raises:
@@ -204,12 +206,12 @@ def openapi_servers(words: Iterable[str]) -> Configuration:
         named = _NAMED.fullmatch(word) if not _URL.match(word) else None
         document = named["rest"] if named else word
         if _URL.match(document):
-            name = name_of_url(document)
+            name = name_from_url(document)
         else:
             file = Path(document).expanduser().absolute()
             if not file.is_file():
                 raise OptionsError(f"--openapi: {file} is no file")
-            document, name = str(file), fitted(file.name.partition(".")[0])
+            document, name = str(file), fit_name(file.name.partition(".")[0])
         _add(servers, named["name"] if named else name, OpenApiServer(openapi=document))
     return Configuration(GatewayOptions(servers=servers))
 
@@ -223,7 +225,7 @@ def _add(servers: dict[str, AnyServer], name: str, server: AnyServer) -> None:
 def _server_of(text: str, name: str | None) -> tuple[AnyServer, str]:
     """The server and the name it gets if none was given. Errors quote no more than a first word."""
     if _URL.match(text):
-        return HttpServer.read({"url": text}, where=name or "url", shown=False), name_of_url(text)
+        return HttpServer.read({"url": text}, where=name or "url", show_values=False), name_from_url(text)
     file = Path(text).expanduser()
     if file.suffix.lower() in SUFFIXES and not re.search(r"\s", text):
         raise OptionsError(f"{text}: is a file of data, no server", hint="Give it with --config, or with --openapi.")
@@ -232,7 +234,7 @@ def _server_of(text: str, name: str | None) -> tuple[AnyServer, str]:
             raise OptionsError(f"{text}: there is no such file")
         server = StdioServer(command=runner[0], args=(*runner[1:], str(file.absolute())))
         plain = file.stem in ("server", "main", "index", "app")
-        return server, fitted(file.absolute().parent.name if plain else file.stem)
+        return server, fit_name(file.absolute().parent.name if plain else file.stem)
     try:
         words = _split(text)
     except ValueError:
@@ -243,7 +245,7 @@ def _server_of(text: str, name: str | None) -> tuple[AnyServer, str]:
         del words[0]
     if not words:
         raise OptionsError(f"{name or 'server'}: a URL, a command or a file is needed")
-    return StdioServer(command=words[0], args=tuple(words[1:]), env=env), name_of_command(words[0], words[1:])
+    return StdioServer(command=words[0], args=tuple(words[1:]), env=env), name_from_command(words[0], words[1:])
 
 
 def _split(text: str) -> list[str]:
@@ -253,7 +255,7 @@ def _split(text: str) -> list[str]:
     return [word[1:-1] if word[:1] == word[-1:] == '"' else word for word in shlex.split(text, posix=False)]
 
 
-def with_access(
+def add_access_rules(
     options: GatewayOptions,
     *,
     allow: Sequence[str] = (),

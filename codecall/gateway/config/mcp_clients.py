@@ -32,7 +32,7 @@ Scope = Literal["project", "user"]
 _EDITORS: Final = ("Code", "Code - Insiders", "VSCodium")
 
 
-class Place(NamedTuple):
+class ClientFile(NamedTuple):
     """A file in which a client may keep servers."""
 
     path: Path
@@ -48,11 +48,11 @@ class Machine(NamedTuple):
     environ: Mapping[str, str]
 
     @classmethod
-    def this(cls) -> Machine:
+    def current(cls) -> Machine:
         """The one this process runs on."""
         return cls(sys.platform, Path.home(), os.environ)
 
-    def settings(self) -> Path:
+    def settings_folder(self) -> Path:
         """The folder in which programs keep a user's settings."""
         match self.platform:
             case "win32":
@@ -62,12 +62,12 @@ class Machine(NamedTuple):
             case _:
                 return Path(self.environ.get("XDG_CONFIG_HOME") or self.home / ".config")
 
-    def packaged(self) -> Path:
+    def packages_folder(self) -> Path:
         """Windows: the folder in which packages from the store keep theirs."""
         return Path(self.environ.get("LOCALAPPDATA") or self.home / "AppData" / "Local") / "Packages"
 
 
-def known(client: str) -> Client:
+def parse_client(client: str) -> Client:
     """`client` as one of `CLIENTS`, in any letter case.
 
     Raises:
@@ -84,7 +84,7 @@ def known(client: str) -> Client:
     )
 
 
-def places(client: Client, *, folder: Path | None = None, machine: Machine | None = None) -> list[Place]:
+def client_files(client: Client, *, folder: Path | None = None, machine: Machine | None = None) -> list[ClientFile]:
     """The files in which `client` keeps servers, what counts first first, whether or not they exist.
 
     Args:
@@ -92,22 +92,22 @@ def places(client: Client, *, folder: Path | None = None, machine: Machine | Non
             working directory.
         machine: None: this one.
     """
-    on = machine or Machine.this()
+    on = machine or Machine.current()
     within = (folder or Path.cwd()).absolute()
     match client:
         case "claude-desktop":
-            return [Place(path, "user") for path in _claude_desktop(on)]
+            return [ClientFile(path, "user") for path in _claude_desktop(on)]
         case "claude-code":
             user = Path(on.environ.get("CLAUDE_CONFIG_DIR") or on.home) / ".claude.json"
-            return [Place(_upwards(within, Path(".mcp.json"), on), "project"), Place(user, "user")]
+            return [ClientFile(_upwards(within, Path(".mcp.json"), on), "project"), ClientFile(user, "user")]
         case "cursor":
             own = Path(".cursor", "mcp.json")
             user = on.home / own
             project = _upwards(within, own, on)
-            return [*([Place(project, "project")] if project != user else []), Place(user, "user")]
+            return [*([ClientFile(project, "project")] if project != user else []), ClientFile(user, "user")]
         case "vscode":
             project = _upwards(within, Path(".vscode", "mcp.json"), on)
-            return [Place(project, "project"), *(Place(path, "user") for path in _vscode(on))]
+            return [ClientFile(project, "project"), *(ClientFile(path, "user") for path in _vscode(on))]
 
 
 def _upwards(folder: Path, name: Path, on: Machine) -> Path:
@@ -126,21 +126,21 @@ def _claude_desktop(on: Machine) -> Iterator[Path]:
     name = "claude_desktop_config.json"
     if on.platform == "win32":
         # From the store, and by today's installer: Windows redirects the usual folder for such packages.
-        for package in sorted(on.packaged().glob("Claude_*")):
+        for package in sorted(on.packages_folder().glob("Claude_*")):
             yield package / "LocalCache" / "Roaming" / "Claude" / name
-    yield on.settings() / "Claude" / name
+    yield on.settings_folder() / "Claude" / name
 
 
 def _vscode(on: Machine) -> Iterator[Path]:
     if portable := on.environ.get("VSCODE_PORTABLE"):
         yield Path(portable, "user-data", "User", "mcp.json")
     for editor in _EDITORS:
-        yield on.settings() / editor / "User" / "mcp.json"
+        yield on.settings_folder() / editor / "User" / "mcp.json"
 
 
-def find(client: Client, *, folder: Path | None = None, machine: Machine | None = None) -> list[Path]:
+def existing_client_files(client: Client, *, folder: Path | None = None, machine: Machine | None = None) -> list[Path]:
     """Those of its files that exist, what counts first first."""
-    return [place.path for place in places(client, folder=folder, machine=machine) if place.path.is_file()]
+    return [place.path for place in client_files(client, folder=folder, machine=machine) if place.path.is_file()]
 
 
 class Snippet(NamedTuple):
@@ -155,7 +155,7 @@ class Snippet(NamedTuple):
     """A command that does the same, where the client has one."""
 
 
-def snippet(
+def build_snippet(
     client: Client,
     arguments: Sequence[str],
     *,
@@ -173,12 +173,12 @@ def snippet(
         variables: What its environment must have. Clients with windows do not have a shell's, so that their entries get
             a place for each value; Claude Code hands its own on.
     """
-    on = machine or Machine.this()
+    on = machine or Machine.current()
     entry: dict[str, object] = {"command": program, "args": list(arguments)}
     if variables and client != "claude-code":
         entry["env"] = dict.fromkeys(variables, "…")
-    listed = [place.path for place in places(client, folder=folder, machine=on)]
-    user = [place.path for place in places(client, folder=folder, machine=on) if place.scope == "user"]
+    listed = [place.path for place in client_files(client, folder=folder, machine=on)]
+    user = [place.path for place in client_files(client, folder=folder, machine=on) if place.scope == "user"]
     command: list[str] | None = None
     match client:
         case "claude-desktop":

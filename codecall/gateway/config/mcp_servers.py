@@ -15,9 +15,9 @@ from typing import Final, NamedTuple, cast
 
 from codecall.errors import OptionsError
 from codecall.gateway.config.mcp_clients import Scope
-from codecall.gateway.config.names import started_by, stem
+from codecall.gateway.config.names import find_started_program, program_stem
 from codecall.gateway.config.options import AnyServer, GatewayOptions, HttpServer, StdioServer
-from codecall.gateway.config.variables import ROOTED, escaped, input_variable
+from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references, input_variable
 
 # ----------------------------------------------------------------------------------------------------
 # Servers as other programs write them (`mcpServers`, VS Code's `servers`), made into ours.
@@ -39,7 +39,7 @@ _SHARED_KEYS: Final = frozenset(
     {"type", "transport", "disabled", "enabled", "description", "timeout"}
     | {"includeTools", "excludeTools", "disabledTools", "tools"}
 )
-ITSELF: Final = "left out: it is the gateway itself"
+ITSELF_NOTE: Final = "left out: it is the gateway itself"
 """The note on an entry that starts this gateway."""
 
 _OWN: Final = re.compile(r"codecall(?:\.cli)?(?:[@=\[<>~!].*)?")
@@ -51,7 +51,7 @@ _LEAST_MILLISECONDS: Final = 1_000
 """A `timeout` below is taken for seconds: some clients count it in those, and nobody waits less than a second."""
 
 
-class Surroundings(NamedTuple):
+class EntryContext(NamedTuple):
     """What an entry may refer to besides the environment."""
 
     where: str
@@ -62,7 +62,7 @@ class Surroundings(NamedTuple):
     """What the file asks a person for, by id, with its default."""
 
 
-class Translated(NamedTuple):
+class TranslatedEntry(NamedTuple):
     """One entry in our terms."""
 
     server: AnyServer | None
@@ -72,28 +72,28 @@ class Translated(NamedTuple):
     """The inputs without a default that it refers to."""
 
 
-def translated(entry: object, around: Surroundings) -> Translated:
+def translate_entry(entry: object, context: EntryContext) -> TranslatedEntry:
     """An entry of `mcpServers` or of VS Code's `servers`.
 
     Raises:
         OptionsError: a value of it is of the wrong type or out of range.
     """
     if not isinstance(entry, dict):
-        raise OptionsError(f"{around.where}: an object is needed")
+        raise OptionsError(f"{context.where}: an object is needed")
     given = {key: value for key, value in cast("dict[str, object]", entry).items() if value is not None}
     asked: dict[str, None] = {}
-    given = cast("dict[str, object]", _within(given, around, asked))
+    given = cast("dict[str, object]", _within(given, context, asked))
     url = next((given[key] for key in ("url", "httpUrl", "serverUrl") if key in given), None)
     transport = given.get("transport", given.get("type"))
     kind = None if transport is None else _TRANSPORTS.get(str(transport).lower())
     if "command" not in given and url is None:
-        return Translated(None, ("left out: it has neither a command nor a url",))
+        return TranslatedEntry(None, ("left out: it has neither a command nor a url",))
     if transport is not None and kind is None:
-        return Translated(None, (f"left out: the gateway does not speak {_word(transport)}",))
+        return TranslatedEntry(None, (f"left out: the gateway does not speak {_word(transport)}",))
     if "command" in given and (url is None or kind == "stdio"):
-        if calls_itself(given):
-            return Translated(None, (ITSELF,))
-        values, notes, used = _stdio(given, around)
+        if starts_codecall(given):
+            return TranslatedEntry(None, (ITSELF_NOTE,))
+        values, notes, used = _stdio(given, context)
         model: type[StdioServer | HttpServer] = StdioServer
     else:
         values, notes, used = _http(given, url, kind)
@@ -104,8 +104,8 @@ def translated(entry: object, around: Surroundings) -> Translated:
     )
     if ignored:
         notes.append(f"not used here: {', '.join(ignored)}")
-    server = model.read({**values, **shared}, where=around.where, shown=False)
-    return Translated(server, (*notes, *more), tuple(asked))
+    server = model.read({**values, **shared}, where=context.where, show_values=False)
+    return TranslatedEntry(server, (*notes, *more), tuple(asked))
 
 
 def _word(value: object) -> str:
@@ -113,7 +113,7 @@ def _word(value: object) -> str:
     return repr(value) if isinstance(value, str) and re.fullmatch(r"[\w-]{1,16}", value) else "its transport"
 
 
-def calls_itself(entry: Mapping[str, object]) -> bool:
+def starts_codecall(entry: Mapping[str, object]) -> bool:
     """Whether an entry starts CodeCall: by its command, or by what `uvx`, `python -m` or the like start."""
     command, args = entry.get("command"), entry.get("args")
     if not isinstance(command, str) or not command.strip():
@@ -121,10 +121,10 @@ def calls_itself(entry: Mapping[str, object]) -> bool:
     words = [str(word) for word in cast("Sequence[object]", args)] if isinstance(args, list) else []
     if not words and not _DRIVE.match(command):
         command, *words = command.split()
-    return _OWN.fullmatch(stem(started_by(command, words))) is not None
+    return _OWN.fullmatch(program_stem(find_started_program(command, words))) is not None
 
 
-def _within(value: object, around: Surroundings, asked: dict[str, None]) -> object:
+def _within(value: object, around: EntryContext, asked: dict[str, None]) -> object:
     """`value` with what the file itself decides put in place: its project's folder, the defaults of its inputs."""
     match value:
         case str():
@@ -133,7 +133,7 @@ def _within(value: object, around: Surroundings, asked: dict[str, None]) -> obje
                     "workspaceFolder": around.folder,
                     "workspaceFolderBasename": re.split(r"[/\\]", around.folder)[-1],
                 }
-                value = _WORKSPACE.sub(lambda found: escaped(parts[found[1]]), value)
+                value = _WORKSPACE.sub(lambda found: escape_references(parts[found[1]]), value)
 
             def known(found: re.Match[str]) -> str:
                 default = around.inputs.get(found[1])
@@ -154,7 +154,7 @@ def _within(value: object, around: Surroundings, asked: dict[str, None]) -> obje
 Parts = tuple[dict[str, object], list[str], frozenset[str]]
 
 
-def _stdio(given: Mapping[str, object], around: Surroundings) -> Parts:
+def _stdio(given: Mapping[str, object], around: EntryContext) -> Parts:
     notes: list[str] = []
     command, args = given["command"], given.get("args", [])
     values: dict[str, object] = {
@@ -179,9 +179,9 @@ def _stdio(given: Mapping[str, object], around: Surroundings) -> Parts:
 
 def _rooted(path: object, folder: str | None) -> object:
     """A path of a project's file, from the project's folder."""
-    if not isinstance(path, str) or folder is None or ROOTED.match(path):
+    if not isinstance(path, str) or folder is None or ABSOLUTE_PATH.match(path):
         return path
-    return escaped(folder) + (f"/{path.removeprefix('./')}" if path not in ("", ".") else "")
+    return escape_references(folder) + (f"/{path.removeprefix('./')}" if path not in ("", ".") else "")
 
 
 def _http(given: Mapping[str, object], url: object, kind: str | None) -> Parts:
@@ -260,7 +260,7 @@ def _variables(value: object, notes: list[str]) -> object:
 _LOCAL, _PROJECT, _USER = range(3)
 
 
-class Layer(NamedTuple):
+class ConfigLayer(NamedTuple):
     """Servers of one file, or of one part of it."""
 
     where: str
@@ -273,9 +273,9 @@ class Layer(NamedTuple):
     """The project it belongs to."""
     inputs: Mapping[str, str | None] = {}
     """VS Code: what a person is asked for, by id, with its default."""
-    off: frozenset[str] = frozenset()
+    disabled: frozenset[str] = frozenset()
     """Names of servers that are switched off, in this file and in others."""
-    off_in_project: frozenset[str] = frozenset()
+    disabled_in_project: frozenset[str] = frozenset()
     """The same, only for those of the project's file."""
 
 
@@ -285,7 +285,7 @@ _FOREIGN_NAMES: Final = frozenset(
 _PARTS: Final = frozenset({"command", "url", "httpUrl", "serverUrl"})
 
 
-def layers_of(file: Path, data: Mapping[str, object], folder: Path) -> list[Layer] | None:
+def find_layers(file: Path, data: Mapping[str, object], folder: Path) -> list[ConfigLayer] | None:
     """The servers in a file of another program; None: it is none of theirs, and so our own.
 
     Raises:
@@ -298,19 +298,21 @@ def layers_of(file: Path, data: Mapping[str, object], folder: Path) -> list[Laye
     scope: Scope = "user" if project is None else "project"
     rank = _USER if project is None else _PROJECT
     if "mcpServers" in data or "projects" in data or file.name == ".claude.json":
-        top = Layer(where, rank, _servers(data, "mcpServers", where), scope, project)
+        top = ConfigLayer(where, rank, _servers(data, "mcpServers", where), scope, project)
         return [*_of_project(file, data, folder), top]
     if (source := data.get("source")) is not None and _is_fastmcp(source):
-        return [Layer(where, rank, {_fastmcp_name(file): _fastmcp_entry(file)}, scope)]
+        return [ConfigLayer(where, rank, {_fastmcp_name(file): _fastmcp_entry(file)}, scope)]
     holder, part = data, ""
     if isinstance(settings := data.get("mcp"), dict) and "servers" in settings:
         holder, part = cast("dict[str, object]", settings), "mcp."
     if part or _is_vscode(file, data):
         inputs = _inputs(holder.get("inputs", []), f"{where}: {part}inputs")
-        return [Layer(where, rank, _servers(holder, "servers", where, part), scope, project, inputs)]
+        return [ConfigLayer(where, rank, _servers(holder, "servers", where, part), scope, project, inputs)]
     if data and all(isinstance(entry, dict) and _PARTS & entry.keys() for entry in data.values()):
-        return [Layer(where, rank, data, scope, project)]
-    return [Layer(where, rank, {}, scope, project)] if file.name in _FOREIGN_NAMES and not _is_ours(data) else None
+        return [ConfigLayer(where, rank, data, scope, project)]
+    return (
+        [ConfigLayer(where, rank, {}, scope, project)] if file.name in _FOREIGN_NAMES and not _is_ours(data) else None
+    )
 
 
 def _servers(data: Mapping[str, object], key: str, where: str, part: str = "") -> dict[str, object]:
@@ -358,7 +360,7 @@ def _inputs(value: object, where: str) -> dict[str, str | None]:
     return inputs
 
 
-def _of_project(file: Path, data: Mapping[str, object], folder: Path) -> list[Layer]:
+def _of_project(file: Path, data: Mapping[str, object], folder: Path) -> list[ConfigLayer]:
     """Claude Code: what its user's file says of the project `folder` is in."""
     projects = data.get("projects")
     if not isinstance(projects, dict):
@@ -371,13 +373,13 @@ def _of_project(file: Path, data: Mapping[str, object], folder: Path) -> list[La
             found = cast("dict[str, object]", entry)
             where = f"{file} (project {each})"
             return [
-                Layer(
+                ConfigLayer(
                     where,
                     _LOCAL,
                     _servers(found, "mcpServers", where),
                     folder=str(each),
-                    off=_names(found, "disabledMcpServers"),
-                    off_in_project=_names(found, "disabledMcpjsonServers"),
+                    disabled=_names(found, "disabledMcpServers"),
+                    disabled_in_project=_names(found, "disabledMcpjsonServers"),
                 )
             ]
     return []

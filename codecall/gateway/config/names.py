@@ -48,27 +48,27 @@ _PREFIXES: Final = frozenset({"www", "mcp", "api"})
 _PLAIN_PATHS: Final = frozenset({"", "mcp", "mcp/", "sse", "sse/"})
 _VERSION: Final = re.compile(r"(?<=.)(?:@|==|>=|<=|~=|\[).*$")
 
-LONGEST: Final = 64
+MAX_NAME_CHARS: Final = 64
 """Characters of a name."""
 
 
-def fitted(name: str) -> str:
+def fit_name(name: str) -> str:
     """`name` in the form names of servers have: `My Server!` becomes `My_Server`, `3d` becomes `server_3d`."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")
     if plain and not plain[0].isalpha():
         plain = f"server_{plain}"
-    return plain[:LONGEST].rstrip("_-") or "server"
+    return plain[:MAX_NAME_CHARS].rstrip("_-") or "server"
 
 
-def stem(command: str) -> str:
+def program_stem(command: str) -> str:
     """The program without its folder and ending, in lower case."""
     return re.sub(r"\.(?:exe|cmd|bat|ps1)$", "", PureWindowsPath(command).name, flags=re.IGNORECASE).lower()
 
 
-def started_by(command: str, args: Sequence[str]) -> str:
+def find_started_program(command: str, args: Sequence[str]) -> str:
     """The package, module, image or file that a command starts: `mcp-server-git` for `uvx --quiet mcp-server-git`; the
     command itself where that is not certain, for the word could be anything, even a secret."""
-    runner = stem(command)
+    runner = program_stem(command)
     if not _is_runner(runner):
         return command
     skip = False
@@ -83,8 +83,8 @@ def started_by(command: str, args: Sequence[str]) -> str:
             continue
         elif word.startswith("-"):
             break
-        elif _is_runner(stem(word)):
-            runner = stem(word)
+        elif _is_runner(program_stem(word)):
+            runner = program_stem(word)
         else:
             # A word with blanks may be code, one with `=` an assignment.
             code = (runner == "cmd" and " " in word) or re.match(r"\w+=(?!=)", word)
@@ -96,10 +96,10 @@ def _is_runner(program: str) -> bool:
     return program in RUNNERS or re.fullmatch(r"python\d(?:\.\d+)?", program) is not None
 
 
-def shown_program(command: str) -> str:
+def describe_program(command: str) -> str:
     """The base name of the first word of a command, which is no secret; else words that stand for it."""
     name = PureWindowsPath(next(iter(command.split()), "")).name
-    return "its program" if not name or len(name) > LONGEST or _looks_secret(name) else f"`{name}`"
+    return "its program" if not name or len(name) > MAX_NAME_CHARS or _looks_secret(name) else f"`{name}`"
 
 
 def _looks_secret(word: str) -> bool:
@@ -108,10 +108,10 @@ def _looks_secret(word: str) -> bool:
     return "://" not in word and is_secret("argument", word)
 
 
-def name_of_command(command: str, args: Sequence[str]) -> str:
+def name_from_command(command: str, args: Sequence[str]) -> str:
     """A name for a server that is a program: `git` for `uvx mcp-server-git`, `memory` for
     `npx -y @modelcontextprotocol/server-memory`."""
-    started = started_by(command, args)
+    started = find_started_program(command, args)
     if "://" in started:
         return _name_of_source(started)
     scope, _, package = started.rpartition("/") if started.startswith("@") else ("", "", started)
@@ -122,30 +122,30 @@ def name_of_command(command: str, args: Sequence[str]) -> str:
     plain = _AFFIXES.sub("", _AFFIXES.sub("", package)) if package.lower() not in _GENERIC else ""
     if plain.lower() in _GENERIC:
         plain = scope.lstrip("@") or package
-    return fitted(plain)
+    return fit_name(plain)
 
 
-def name_of_url(url: str) -> str:
+def name_from_url(url: str) -> str:
     """A name for a server behind a URL: `sentry` for `https://mcp.sentry.dev/mcp`."""
     host = _host(url)
     if re.fullmatch(r"[\d.]+|.*:.*", host):
-        return fitted(host)
+        return fit_name(host)
     labels = host.split(".")
     while len(labels) > 2 and labels[0] in _PREFIXES:
         del labels[0]
-    return fitted(labels[0])
+    return fit_name(labels[0])
 
 
 def _name_of_source(url: str) -> str:
     """The repository of `git+https://…`, else the host: other paths may hold what is secret."""
     if not url.startswith("git+"):
-        return name_of_url(url)
+        return name_from_url(url)
     try:
         repository = PurePosixPath(urlsplit(url).path).name.partition("@")[0].removesuffix(".git")
     except ValueError:
         repository = ""
     plain = _AFFIXES.sub("", _AFFIXES.sub("", repository))
-    return fitted(plain) if plain and not _looks_secret(repository) else name_of_url(url)
+    return fit_name(plain) if plain and not _looks_secret(repository) else name_from_url(url)
 
 
 def _host(url: str) -> str:
@@ -155,11 +155,11 @@ def _host(url: str) -> str:
         return ""
 
 
-def label(server: AnyServer) -> str:
+def describe_server(server: AnyServer) -> str:
     """What a server is, in words that hold no secret: the program and what it starts, or a URL's host."""
     match server:
         case StdioServer():
-            started = started_by(server.command, server.args)
+            started = find_started_program(server.command, server.args)
             shown = _bare(started) if "://" in started else started
             # Arguments that stand in `command`, where they do not belong, may be anything.
             program = server.command.split()[0] if re.search(r"\s-|\s\w+=|://", server.command) else server.command

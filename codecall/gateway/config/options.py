@@ -83,7 +83,7 @@ class HttpServer(ServerOptions):
     headers: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
     """Headers of every request."""
     auth: str | None = Field(default=None, min_length=1, repr=False)
-    """`oauth`: signs in with a browser, tokens are kept by FastMCP; any other text is a bearer token."""
+    """`create_oauth`: signs in with a browser, tokens are kept by FastMCP; any other text is a bearer token."""
 
 
 class OpenApiServer(ServerOptions):
@@ -146,7 +146,7 @@ class GatewayOptions(Options):
     serve: ServeOptions = ServeOptions()
     """How clients reach it."""
     cache_dir: str | Path | Literal[False] | None = None
-    """Where catalogues of servers are kept from one start to the next; None: `codecall` in the user's cache folder,
+    """Where catalogs of servers are kept from one start to the next; None: `codecall` in the user's cache folder,
     False: nowhere."""
     codecall: Mapping[str, object] = Field(default_factory=dict[str, object], repr=False)
     """Options of the plugin, as `CodeCallPlugin.init` takes them: `vm`, `top_k`, `audit` and the rest."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from codecall.gateway.config.names import started_by
+from codecall.gateway.config.names import find_started_program
 from codecall.gateway.config.options import AnyServer, GatewayOptions, HttpServer, OpenApiServer, StdioServer
 from codecall.gateway.config.variables import REFERENCE
 from codecall.redaction.masking import Masker
@@ -43,7 +43,7 @@ _SHORTEST: Final = 4
 """Characters of a credential at least for it to be looked for in what a program writes."""
 
 
-def without_secrets(options: GatewayOptions) -> tuple[GatewayOptions, tuple[str, ...]]:
+def replace_secrets(options: GatewayOptions) -> tuple[GatewayOptions, tuple[str, ...]]:
     """The options with a reference in place of every literal secret of a server, of `serve.auth`, `codecall` and
     `rate_limits`, and what to export for each."""
     replacing = _Replacing()
@@ -59,7 +59,7 @@ def without_secrets(options: GatewayOptions) -> tuple[GatewayOptions, tuple[str,
     return options.model_copy(update=changes), tuple(replacing.notes)
 
 
-def credentials_of(server: StdioServer) -> frozenset[str]:
+def find_credentials(server: StdioServer) -> frozenset[str]:
     """The values that a program was given and that nobody is to read in what it writes: those of its environment,
     arguments that look like secrets, and what of them a program would take apart.
 
@@ -184,7 +184,7 @@ class _OfServer:
         done: list[str] = []
         flag = ""
         # Before the word that is started, `-p` is the launcher's.
-        started = started_by(command, args)
+        started = find_started_program(command, args)
         own = args.index(started) if started in args else -1
         for index, arg in enumerate(args):
             field = f"args[{index}]"

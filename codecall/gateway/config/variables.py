@@ -76,7 +76,7 @@ REFERENCE = re.compile(
 )
 """One reference, or the escaped beginning of one. Braces with anything else in them are no reference."""
 
-ROOTED = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|[A-Za-z][A-Za-z0-9+.-]+://|\$?\$\{")
+ABSOLUTE_PATH = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|[A-Za-z][A-Za-z0-9+.-]+://|\$?\$\{")
 """How a path begins that is not taken from the folder of its file: a root, a home, a URL, a reference."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -89,7 +89,7 @@ def input_variable(identity: str) -> str:
     return "CODECALL_INPUT_" + re.sub(r"\W", "_", identity).upper()
 
 
-def escaped(text: str) -> str:
+def escape_references(text: str) -> str:
     """`text` in a form that stays as it is when references are replaced."""
     return text.replace("${", "$${")
 
@@ -157,7 +157,7 @@ def _known(name: str) -> str | None:
             return None
 
 
-def resolved(server: Server, *, name: str, environ: Mapping[str, str] | None = None) -> Server:
+def resolve_server(server: Server, *, name: str, environ: Mapping[str, str] | None = None) -> Server:
     """The options of the server `name` with everything in place: references, `~`, the variables of its `env_file`.
 
     Reads that file, which is small, and nothing else. For the one call that starts the server: the result holds
@@ -219,7 +219,7 @@ def _path(text: str) -> str:
     return str(Path.home()) + text[1:] if text == "~" or text.startswith(("~/", "~\\")) else text
 
 
-def resolved_values(
+def resolve_values(
     values: Mapping[str, object], *, where: str, environ: Mapping[str, str] | None = None
 ) -> dict[str, object]:
     """A copy of nested options (`serve.auth`, `codecall`, `rate_limits`) with references replaced in every text.
@@ -247,7 +247,7 @@ def resolved_values(
     return done
 
 
-def names_in(server: AnyServer) -> tuple[str, ...]:
+def required_variables(server: AnyServer) -> tuple[str, ...]:
     """The environment variables that the options of a server refer to without a default, each once."""
     texts: list[str] = []
     match server:

@@ -19,9 +19,9 @@ from typing import Any, Final, cast
 from fastmcp.server.auth import AccessToken, AuthProvider, TokenVerifier
 
 from codecall.errors import OptionsError
-from codecall.gateway.config.variables import resolved_values
+from codecall.gateway.config.variables import resolve_values
 
-MIN_TOKEN: Final = 16
+MIN_TOKEN_CHARS: Final = 16
 """Characters a static token has at least."""
 
 _PROVIDERS: Final = "fastmcp.server.auth.providers"
@@ -71,8 +71,8 @@ class StaticTokens(TokenVerifier):
         if not tokens:
             raise ValueError("tokens is empty")
         for client, token in tokens.items():
-            if not isinstance(token, str) or len(token) < MIN_TOKEN:  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ValueError(f"tokens.{client} must be a text of at least {MIN_TOKEN} characters")
+            if not isinstance(token, str) or len(token) < MIN_TOKEN_CHARS:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ValueError(f"tokens.{client} must be a text of at least {MIN_TOKEN_CHARS} characters")
         self._clients = {sha256(token.encode()).digest(): client for client, token in tokens.items()}
         if len(self._clients) < len(tokens):
             raise ValueError("tokens: two clients have the same token, and could not be told apart")
@@ -90,13 +90,13 @@ class StaticTokens(TokenVerifier):
         return AccessToken(token=token, client_id=found, subject=found, scopes=self._scopes)
 
 
-def provider_of(auth: Mapping[str, object], *, where: str = "serve.auth") -> AuthProvider:
+def create_auth_provider(auth: Mapping[str, object], *, where: str = "serve.auth") -> AuthProvider:
     """The provider that these options ask for; `${VAR}` in them is replaced.
 
     Raises:
         OptionsError: a variable is not set, or the provider, one of its options or a value is not what it must be.
     """
-    return _built(resolved_values(auth, where=where), where)
+    return _built(resolve_values(auth, where=where), where)
 
 
 def _built(options: Mapping[str, object], where: str) -> AuthProvider:

@@ -28,7 +28,7 @@ from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, ServeOptions
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.serve.stdio import Passage, speak
-from codecall.gateway.upstream.process import end_all_now
+from codecall.gateway.upstream.process import kill_all
 from codecall.gateway.warm_start.door import open_door, opened, possible
 from codecall.gateway.warm_start.recorder import Recording
 from codecall.telemetry.metrics import tracer
@@ -97,9 +97,9 @@ async def _over_http(options: GatewayOptions, signals: _Signals, insecure: bool)
     asked = options.serve
     auth = None
     if asked.auth is not None:
-        from codecall.gateway.serve.auth import provider_of  # loads what signs tokens
+        from codecall.gateway.serve.auth import create_auth_provider  # loads what signs tokens
 
-        auth = provider_of(asked.auth)
+        auth = create_auth_provider(asked.auth)
     if auth is None and not insecure and not _own(asked.host):
         raise OptionsError(
             f"serve.host: {asked.host} can be reached from elsewhere, and nobody would have to sign in",
@@ -183,7 +183,7 @@ class _Signals:
         if first:
             self._received = number
         if self._stop is None or (not first and number in _LEADING_THERE):
-            end_all_now()
+            kill_all()
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
             return

@@ -39,7 +39,7 @@ from fastmcp.server.context import reset_transport, set_transport
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse
 
-from codecall.gateway.upstream.messages import IN_THREAD_BYTES, Lines, Stream
+from codecall.gateway.upstream.messages import IN_THREAD_BYTES, LineReader, MessageStream
 from codecall.gateway.warm_start.door import CHUNK, LISTS, MAX_BYTES, Door, Question, write_all
 
 # ----------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ async def streams(passage: Passage) -> AsyncGenerator[tuple[Heard, Said]]:
             yield heard, Said(passage, connection, writing)
 
 
-class Heard(Lines):
+class Heard(LineReader):
     """What the client says, message by message; an exception in place of what is none. Reads on only for who waits."""
 
     def __init__(self, passage: Passage) -> None:
@@ -339,7 +339,7 @@ class Heard(Lines):
             self._waiting.set_result(None)
 
 
-class Said(Stream):
+class Said(MessageStream):
     """What the server says.
 
     Args:

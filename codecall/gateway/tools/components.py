@@ -23,27 +23,36 @@ from fastmcp.utilities.tasks import TaskConfig
 from mcp.shared.inbound import x_mcp_header_map
 from pydantic import PrivateAttr
 
-from codecall.gateway.tools.filter import Access, Hidden, Kind, Names, Refusal, may_be_large, own_words, screened
-from codecall.gateway.upstream.errors import OF_ONE_CONNECTION, is_modern, meta_of, told_as
-from codecall.gateway.upstream.interface import Behind
+from codecall.gateway.tools.filter import (
+    AccessRules,
+    ComponentKind,
+    HiddenComponent,
+    HideReason,
+    ReservedNames,
+    may_be_large,
+    screen_components,
+    strip_reserved_meta,
+)
+from codecall.gateway.upstream.errors import CONNECTION_META_KEYS, forwarded_meta, is_modern, raise_server_errors_as
+from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing
-from codecall.telemetry.tokens import characters_of, tokens
+from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
 # ----------------------------------------------------------------------------------------------------
 # A server's tools, resources, templates and prompts as FastMCP's, which pass calls on and results back as they are.
 
 _NO_TASKS: Final = TaskConfig(mode="forbidden")
 
-Judge: TypeAlias = Callable[[str], Awaitable[bool]]
+AccessCheck: TypeAlias = Callable[[str], Awaitable[bool]]
 """Whether the tool of that name may be used, by what its server says now; asked while it is connected."""
 
 
 class _Origin(NamedTuple):
     """Where a tool comes from; one attribute, since each private one of a model takes long to read."""
 
-    behind: Behind
+    behind: Upstream
     name: str
-    judge: Judge | None
+    judge: AccessCheck | None
 
 
 class GatewayTool(Tool):
@@ -53,7 +62,7 @@ class GatewayTool(Tool):
     _origin: _Origin = PrivateAttr()
 
     @classmethod
-    def of(cls, behind: Behind, tool: mcp_types.Tool, *, judge: Judge | None = None) -> Self:
+    def from_mcp(cls, upstream: Upstream, tool: mcp_types.Tool, *, check_access: AccessCheck | None = None) -> Self:
         """The tool that `behind` lists as `tool`; `judge` is asked before each call."""
         # Every part was checked when the listing was read; hundreds are made when the gateway starts.
         made = cls.model_construct(
@@ -68,7 +77,7 @@ class GatewayTool(Tool):
             tags=_tags(tool.meta),
             execution=tool.execution,
         )
-        made._origin = _Origin(behind, tool.name, judge)
+        made._origin = _Origin(upstream, tool.name, check_access)
         return made
 
     async def run(self, arguments: dict[str, Any], context: Context | None = None) -> ToolResult:
@@ -80,7 +89,7 @@ class GatewayTool(Tool):
         """
         context = context or get_context()
         behind, name, judge = self._origin
-        with told_as(ToolError):
+        with raise_server_errors_as(ToolError):
             async with behind.use(context) as line:
                 if judge is not None and not await judge(name):
                     raise ToolError(
@@ -95,7 +104,7 @@ class GatewayTool(Tool):
                 result = await session.call_tool(
                     name,
                     arguments,
-                    meta=meta_of(context),
+                    meta=forwarded_meta(context),
                     progress_callback=line.progress,
                     input_responses=context.input_responses if asks else None,
                     request_state=context.request_state if asks else None,
@@ -120,12 +129,12 @@ class GatewayResource(Resource):
     """A resource of a server behind the gateway."""
 
     task_config: TaskConfig = _NO_TASKS
-    _behind: Behind = PrivateAttr()
+    _behind: Upstream = PrivateAttr()
     _uri: str = PrivateAttr()
     _contents: ResourceResult | None = PrivateAttr(default=None)
 
     @classmethod
-    def of(cls, behind: Behind, resource: mcp_types.Resource) -> Self:
+    def from_mcp(cls, upstream: Upstream, resource: mcp_types.Resource) -> Self:
         """The resource that `behind` lists as `resource`."""
         made = cls(
             uri=cast("Any", resource.uri),
@@ -138,11 +147,11 @@ class GatewayResource(Resource):
             meta=resource.meta,
             tags=_tags(resource.meta),
         )
-        made._behind, made._uri = behind, str(resource.uri)
+        made._behind, made._uri = upstream, str(resource.uri)
         return made
 
     @classmethod
-    def read_for(cls, template: ResourceTemplate, behind: Behind, uri: str, contents: ResourceResult) -> Self:
+    def from_contents(cls, template: ResourceTemplate, upstream: Upstream, uri: str, contents: ResourceResult) -> Self:
         """The resource that `template` names as `uri`, of which `contents` have been read."""
         types = [item.mime_type for item in contents.contents]
         made = cls(
@@ -155,7 +164,7 @@ class GatewayResource(Resource):
             meta=template.meta,
             tags=template.tags,
         )
-        made._behind, made._uri, made._contents = behind, uri, contents
+        made._behind, made._uri, made._contents = upstream, uri, contents
         return made
 
     async def read(self) -> ResourceResult:
@@ -172,11 +181,11 @@ class GatewayTemplate(ResourceTemplate):
     """A template of resources of a server behind the gateway."""
 
     task_config: TaskConfig = _NO_TASKS
-    _behind: Behind = PrivateAttr()
+    _behind: Upstream = PrivateAttr()
     _template: str = PrivateAttr()
 
     @classmethod
-    def of(cls, behind: Behind, template: mcp_types.ResourceTemplate) -> Self:
+    def from_mcp(cls, upstream: Upstream, template: mcp_types.ResourceTemplate) -> Self:
         """The template that `behind` lists as `template`."""
         made = cls(
             uri_template=template.uri_template,
@@ -190,7 +199,7 @@ class GatewayTemplate(ResourceTemplate):
             meta=template.meta,
             tags=_tags(template.meta),
         )
-        made._behind, made._template = behind, template.uri_template
+        made._behind, made._template = upstream, template.uri_template
         return made
 
     async def create_resource(
@@ -203,18 +212,18 @@ class GatewayTemplate(ResourceTemplate):
         """
         asked = forward_uri(self._template, params, uri)
         result = await _read(self._behind, asked, context or get_context())
-        return GatewayResource.read_for(self, self._behind, asked, result)
+        return GatewayResource.from_contents(self, self._behind, asked, result)
 
 
 class GatewayPrompt(Prompt):
     """A prompt of a server behind the gateway."""
 
     task_config: TaskConfig = _NO_TASKS
-    _behind: Behind = PrivateAttr()
+    _behind: Upstream = PrivateAttr()
     _name: str = PrivateAttr()
 
     @classmethod
-    def of(cls, behind: Behind, prompt: mcp_types.Prompt) -> Self:
+    def from_mcp(cls, upstream: Upstream, prompt: mcp_types.Prompt) -> Self:
         """The prompt that `behind` lists as `prompt`."""
         made = cls(
             name=prompt.name,
@@ -230,7 +239,7 @@ class GatewayPrompt(Prompt):
             meta=prompt.meta,
             tags=_tags(prompt.meta),
         )
-        made._behind, made._name = behind, prompt.name
+        made._behind, made._name = upstream, prompt.name
         return made
 
     async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
@@ -241,13 +250,13 @@ class GatewayPrompt(Prompt):
             MCPError: the server's own.
         """
         context = get_context()
-        with told_as(PromptError):
+        with raise_server_errors_as(PromptError):
             async with self._behind.use(context) as line:
                 asks = is_modern(line.session)
                 result = await line.session.get_prompt(
                     self._name,
                     arguments,
-                    meta=meta_of(context),
+                    meta=forwarded_meta(context),
                     input_responses=context.input_responses if asks else None,
                     request_state=context.request_state if asks else None,
                     allow_input_required=True,
@@ -258,13 +267,13 @@ class GatewayPrompt(Prompt):
         return PromptResult(messages=messages, description=result.description, meta=result.meta)
 
 
-async def _read(behind: Behind, uri: str, context: Context) -> ResourceResult:
-    with told_as(ResourceError):
+async def _read(behind: Upstream, uri: str, context: Context) -> ResourceResult:
+    with raise_server_errors_as(ResourceError):
         async with behind.use(context) as line:
             asks = is_modern(line.session)
             result = await line.session.read_resource(
                 uri,
-                meta=meta_of(context),
+                meta=forwarded_meta(context),
                 input_responses=context.input_responses if asks else None,
                 request_state=context.request_state if asks else None,
                 allow_input_required=True,
@@ -281,7 +290,7 @@ async def _read(behind: Behind, uri: str, context: Context) -> ResourceResult:
         )
         for item in result.contents
     ]
-    meta = {key: value for key, value in (result.meta or {}).items() if key not in OF_ONE_CONNECTION}
+    meta = {key: value for key, value in (result.meta or {}).items() if key not in CONNECTION_META_KEYS}
     return ResourceResult(contents=contents, meta=meta or None)
 
 
@@ -296,7 +305,7 @@ def _tags(meta: dict[str, Any] | None) -> set[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class VisibleComponents:
     """Never changed: another listing makes another one."""
 
     listing: Listing | None = None
@@ -308,12 +317,18 @@ class Shown:
     tool_by_name: Mapping[str, Tool] = field(default_factory=lambda: MappingProxyType[str, Tool]({}))
     resource_by_uri: Mapping[str, Resource] = field(default_factory=lambda: MappingProxyType[str, Resource]({}))
     prompt_by_name: Mapping[str, Prompt] = field(default_factory=lambda: MappingProxyType[str, Prompt]({}))
-    hidden: tuple[Hidden, ...] = ()
+    hidden: tuple[HiddenComponent, ...] = ()
     tokens: int = 0
     """What the definitions of its tools cost a model that lists them, about."""
 
 
-def show(behind: Behind, listing: Listing, access: Access, names: Names, judge: Judge | None = None) -> Shown:
+def build_visible_components(
+    upstream: Upstream,
+    listing: Listing,
+    access: AccessRules,
+    names: ReservedNames,
+    check_access: AccessCheck | None = None,
+) -> VisibleComponents:
     """What is shown of `listing`. Takes some 20 µs for each tool: long ones are made in a thread.
 
     Args:
@@ -323,49 +338,51 @@ def show(behind: Behind, listing: Listing, access: Access, names: Names, judge: 
         names: which names its tools and prompts may not have.
         judge: asked before a tool is called for which it counts what the server says about it.
     """
-    hidden: list[Hidden] = []
+    hidden: list[HiddenComponent] = []
     large = may_be_large(listing)
 
-    def hide(kind: Kind) -> Callable[[str, Refusal], None]:
-        return lambda name, refusal: hidden.append(Hidden(behind.name, kind, name, *refusal))
+    def hide(kind: ComponentKind) -> Callable[[str, HideReason], None]:
+        return lambda name, refusal: hidden.append(HiddenComponent(upstream.name, kind, name, *refusal))
 
-    def refused(tool: mcp_types.Tool) -> Refusal | None:
-        return access.refusal(tool) or shadows(tool)
+    def refused(tool: mcp_types.Tool) -> HideReason | None:
+        return access.reason_to_hide(tool) or shadows(tool)
 
-    def shadows(item: mcp_types.Tool | mcp_types.Prompt) -> Refusal | None:
-        return names.refusal(behind.name, item.name)
+    def shadows(item: mcp_types.Tool | mcp_types.Prompt) -> HideReason | None:
+        return names.reason_to_hide(upstream.name, item.name)
 
-    tools = screened(
+    tools = screen_components(
         listing.tools,
         large=large,
         refused=refused,
-        make=lambda tool: GatewayTool.of(
-            behind, own_words(tool), judge=judge if access.rests_on_hints(tool.name) else None
+        make=lambda tool: GatewayTool.from_mcp(
+            upstream,
+            strip_reserved_meta(tool),
+            check_access=check_access if access.depends_on_hints(tool.name) else None,
         ),
         hide=hide("tool"),
     )
-    resources = screened(
+    resources = screen_components(
         listing.resources,
         large=large,
         refused=_never,
-        make=lambda resource: GatewayResource.of(behind, resource),
+        make=lambda resource: GatewayResource.from_mcp(upstream, resource),
         hide=hide("resource"),
     )
-    templates = screened(
+    templates = screen_components(
         listing.templates,
         large=large,
         refused=_never,
-        make=lambda template: GatewayTemplate.of(behind, template),
+        make=lambda template: GatewayTemplate.from_mcp(upstream, template),
         hide=hide("template"),
     )
-    prompts = screened(
+    prompts = screen_components(
         listing.prompts,
         large=large,
         refused=shadows,
-        make=lambda prompt: GatewayPrompt.of(behind, prompt),
+        make=lambda prompt: GatewayPrompt.from_mcp(upstream, prompt),
         hide=hide("prompt"),
     )
-    return Shown(
+    return VisibleComponents(
         listing=listing,
         tools=tuple(tools.values()),
         resources=tuple(resources.values()),
@@ -379,7 +396,7 @@ def show(behind: Behind, listing: Listing, access: Access, names: Names, judge: 
         },
         prompt_by_name=prompts,
         hidden=tuple(hidden),
-        tokens=tokens(characters_of(list(tools.values()))),
+        tokens=estimate_tokens(estimate_characters(list(tools.values()))),
     )
 
 

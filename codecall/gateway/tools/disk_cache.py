@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from codecall.errors import OptionsError
-from codecall.files import make_folders, refuse_what_others_write
+from codecall.files import check_private_file, make_private_folders
 from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
-from codecall.gateway.config.variables import resolved_values
+from codecall.gateway.config.variables import resolve_values
 from codecall.gateway.upstream.listing import Listing
 
 logger = logging.getLogger("codecall")
@@ -37,27 +37,27 @@ FORMAT: Final = 1
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Largest file: a server that lists more is asked at every start."""
 
-KEPT_DAYS: Final = 90
+MAX_AGE_DAYS: Final = 90
 """Days after its last confirmation that a file is kept."""
 
 _ENDING: Final = ".listing"
 
 
-def default_folder() -> Path:
+def default_cache_folder() -> Path:
     """Where the files are when nobody says."""
     from platformdirs import user_cache_path  # most callers have a folder
 
     return user_cache_path("codecall", appauthor=False) / "listings"
 
 
-def folder_of(cache_dir: str | Path | Literal[False] | None) -> Path | None:
+def cache_folder(cache_dir: str | Path | Literal[False] | None) -> Path | None:
     """Where the files are with that option of the gateway; None: nowhere."""
     if cache_dir is False:
         return None
-    return default_folder() if cache_dir is None else Path(cache_dir).expanduser().absolute() / "listings"
+    return default_cache_folder() if cache_dir is None else Path(cache_dir).expanduser().absolute() / "listings"
 
 
-def fingerprint(name: str, server: AnyServer) -> str:
+def config_fingerprint(name: str, server: AnyServer) -> str:
     """The same for two servers only if they are called and configured alike, and mean the same by it here and now.
 
     Of environment variables and headers only the names count, so that a new token does not make another server. The
@@ -95,7 +95,7 @@ def fingerprint(name: str, server: AnyServer) -> str:
 def _meant(text: str, variables: Mapping[str, str]) -> str | None:
     """`text` with its references replaced; None where one cannot be. Variables in `variables` come first."""
     try:
-        meant = resolved_values({"": text}, where="", environ={**os.environ, **variables} if "$" in text else {})[""]
+        meant = resolve_values({"": text}, where="", environ={**os.environ, **variables} if "$" in text else {})[""]
     except (OptionsError, OSError, RuntimeError):  # not set; no current folder; no home
         return None
     return os.path.expanduser(str(meant))  # noqa: PTH111 - it need not be a path
@@ -108,7 +108,7 @@ def _folder(below: str | None) -> str | None:
     return None
 
 
-class KeptFile:
+class ListingCacheFile:
     """The file of one server. Any thread may use it, one at a time.
 
     Args:
@@ -121,9 +121,9 @@ class KeptFile:
         self._complained = False
 
     @classmethod
-    def of(cls, folder: Path, name: str, server: AnyServer) -> KeptFile:
+    def from_server(cls, folder: Path, name: str, server: AnyServer) -> ListingCacheFile:
         """The one for a server of that name and configuration."""
-        return cls(folder / f"{fingerprint(name, server)}{_ENDING}")
+        return cls(folder / f"{config_fingerprint(name, server)}{_ENDING}")
 
     def load(self) -> Listing | None:
         """What it holds; None where there is nothing that can be used."""
@@ -134,7 +134,7 @@ class KeptFile:
             head, _, encoded = content.partition(b"\n")
             if head != _head(encoded):
                 raise ValueError("it is damaged, or of another version")  # noqa: TRY301
-            return Listing.decoded(encoded)
+            return Listing.from_json(encoded)
         except (OSError, ValueError) as failure:
             self._complain("is not used, and the server is asked instead", failure)
             return None
@@ -146,8 +146,8 @@ class KeptFile:
             if len(content) > MAX_BYTES:
                 raise ValueError(f"the server lists {len(content)} bytes; at most {MAX_BYTES} are kept")  # noqa: TRY301
             folder = self.path.parent
-            make_folders(folder)
-            refuse_what_others_write(folder, folder.stat())
+            make_private_folders(folder)
+            check_private_file(folder, folder.stat())
             self._replace(content)
         except (OSError, ValueError) as failure:
             self._complain("is not written", failure)
@@ -168,14 +168,14 @@ class KeptFile:
         folder = self.path.parent
         if not os.path.lexists(self.path):
             return None
-        refuse_what_others_write(folder, folder.stat())
+        check_private_file(folder, folder.stat())
         # Without O_NONBLOCK a pipe in its place would hold us up for ever.
         opened = os.open(self.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(opened, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise PermissionError("it is no file")
-            refuse_what_others_write(self.path, status)
+            check_private_file(self.path, status)
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise ValueError(f"it is larger than {MAX_BYTES} bytes")
@@ -195,12 +195,12 @@ class KeptFile:
     def _complain(self, what: str, failure: Exception) -> None:
         level = logging.DEBUG if self._complained else logging.WARNING
         self._complained = True
-        logger.log(level, "The catalogue cache %s %s: %s", self.path, what, failure)
+        logger.log(level, "The catalog cache %s %s: %s", self.path, what, failure)
 
 
-def tidy(folder: Path) -> None:
+def remove_old_files(folder: Path) -> None:
     """Remove the files that nobody has confirmed for `KEPT_DAYS`, and what was left of writing some."""
-    oldest = time.time() - KEPT_DAYS * 86_400
+    oldest = time.time() - MAX_AGE_DAYS * 86_400
     with suppress(OSError):
         for path in [*folder.glob(f"*{_ENDING}"), *folder.glob(".new-*")]:
             with suppress(OSError):

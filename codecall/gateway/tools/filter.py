@@ -17,40 +17,40 @@ import mcp_types
 from codecall.catalog.entries import META_KEY
 from codecall.gateway.config.options import AccessOptions
 from codecall.gateway.upstream.listing import Listing
-from codecall.patterns import MAX_URI_CHARS, Patterns, shown
+from codecall.patterns import MAX_URI_CHARS, Patterns, display_name
 
 # ----------------------------------------------------------------------------------------------------
 # Which tools of a server may be used: globs, tools that change nothing, tools that may destroy something.
 
-Reason = Literal[
+HideCode = Literal[
     "not_allowed", "denied", "not_read_only", "destructive", "name", "size", "number", "shadows", "unusable"
 ]
 """Why something is hidden. Access rules have the first four, and nothing gets around the other ones."""
 
 
-Kind = Literal["tool", "resource", "template", "prompt"]
+ComponentKind = Literal["tool", "resource", "template", "prompt"]
 """What servers list."""
 
 
-class Refusal(NamedTuple):
+class HideReason(NamedTuple):
     """Why something is hidden."""
 
-    code: Reason
-    why: str
+    code: HideCode
+    reason: str
 
 
-class Hidden(NamedTuple):
+class HiddenComponent(NamedTuple):
     """Something that a server lists and nobody sees."""
 
     server: str
-    kind: Kind
+    kind: ComponentKind
     name: str
     """As the server writes it, shortened where it is very long; the URI of a resource."""
-    code: Reason
-    why: str
+    code: HideCode
+    reason: str
 
 
-class Access:
+class AccessRules:
     """The rules for the tools of one server."""
 
     def __init__(self, options: AccessOptions) -> None:
@@ -61,25 +61,25 @@ class Access:
             options.destructive if isinstance(options.destructive, bool) else Patterns(options.destructive)
         )
 
-    def refusal(self, tool: mcp_types.Tool) -> Refusal | None:
+    def reason_to_hide(self, tool: mcp_types.Tool) -> HideReason | None:
         """Why this tool may not be used; None if it may."""
         hints = tool.annotations
-        if self._deny.cover(tool.name):
-            return Refusal("denied", "it is in access.deny")
-        if self._allow is not None and not self._allow.cover(tool.name):
-            return Refusal("not_allowed", "it is not in access.allow")
+        if self._deny.matches(tool.name):
+            return HideReason("denied", "it is in access.deny")
+        if self._allow is not None and not self._allow.matches(tool.name):
+            return HideReason("not_allowed", "it is not in access.allow")
         if self._read_only and not (hints is not None and hints.read_only_hint is True):
-            return Refusal("not_read_only", "access.read_only is set, and it does not say that it changes nothing")
+            return HideReason("not_read_only", "access.read_only is set, and it does not say that it changes nothing")
         if hints is not None and hints.destructive_hint is True and not self._lets_destroy(tool.name):
-            return Refusal("destructive", "it says that it may destroy something; access.destructive allows it")
+            return HideReason("destructive", "it says that it may destroy something; access.destructive allows it")
         return None
 
-    def rests_on_hints(self, name: str) -> bool:
+    def depends_on_hints(self, name: str) -> bool:
         """Whether it counts for a tool of that name what its server says about it."""
         return self._read_only or not self._lets_destroy(name)
 
     def _lets_destroy(self, name: str) -> bool:
-        return self._destructive if isinstance(self._destructive, bool) else self._destructive.cover(name)
+        return self._destructive if isinstance(self._destructive, bool) else self._destructive.matches(name)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ ItemT = TypeVar("ItemT", mcp_types.Tool, mcp_types.Resource, mcp_types.ResourceT
 MadeT = TypeVar("MadeT")
 
 
-class Names:
+class ReservedNames:
     """The names that tools and prompts of the servers of one gateway have for its clients.
 
     Args:
@@ -120,18 +120,18 @@ class Names:
         self._servers = frozenset(servers)
         self._meta_tools = frozenset(meta_tools)
 
-    def refusal(self, server: str, name: str) -> Refusal | None:
+    def reason_to_hide(self, server: str, name: str) -> HideReason | None:
         """Why a tool or a prompt of that server cannot have its name."""
         full = f"{server}_{name}"
         if full in self._meta_tools:
-            return Refusal("shadows", f"{full} is a tool of CodeCall; call the server something else")
+            return HideReason("shadows", f"{full} is a tool of CodeCall; call the server something else")
         for other in self._servers:
             if len(other) > len(server) and full.startswith(f"{other}_"):
-                return Refusal("shadows", f"{full} reads as one of the server {other}; rename one of the servers")
+                return HideReason("shadows", f"{full} reads as one of the server {other}; rename one of the servers")
         return None
 
 
-def identity(item: Item) -> str:
+def component_id(item: Item) -> str:
     """What a thing is asked for by: its name, its URI or its template."""
     match item:
         case mcp_types.Resource():
@@ -142,13 +142,13 @@ def identity(item: Item) -> str:
             return item.name
 
 
-def screened(
+def screen_components(
     items: tuple[ItemT, ...],
     *,
     large: bool,
-    refused: Callable[[ItemT], Refusal | None],
+    refused: Callable[[ItemT], HideReason | None],
     make: Callable[[ItemT], MadeT],
-    hide: Callable[[str, Refusal], None],
+    hide: Callable[[str, HideReason], None],
 ) -> dict[str, MadeT]:
     """What is made of those of `items` that can be shown, by name; the others go to `hide`.
 
@@ -162,9 +162,12 @@ def screened(
     kept: dict[str, MadeT] = {}
     for number, item in enumerate(items):
         most = _most(item)
-        name = identity(item)
+        name = component_id(item)
         if number >= most:
-            hide(shown(name), Refusal("number", f"{len(items) - most} more than {most}; this is the first of them"))
+            hide(
+                display_name(name),
+                HideReason("number", f"{len(items) - most} more than {most}; this is the first of them"),
+            )
             break
         try:
             refusal = _of_name(item, name, kept) or (_of_size(item) if large else None) or refused(item)
@@ -172,10 +175,10 @@ def screened(
                 kept[name] = make(item)
         except Exception as failure:
             # A server may write what it likes: no oddity of one thing may take the others along.
-            logger.debug("Nothing can be made of %s", shown(name), exc_info=True)
-            refusal = Refusal("unusable", f"nothing can be made of its definition ({type(failure).__name__})")
+            logger.debug("Nothing can be made of %s", display_name(name), exc_info=True)
+            refusal = HideReason("unusable", f"nothing can be made of its definition ({type(failure).__name__})")
         if refusal is not None:
-            hide(shown(name), refusal)
+            hide(display_name(name), refusal)
     return kept
 
 
@@ -184,7 +187,7 @@ def may_be_large(listing: Listing) -> bool:
     return len(listing.encoded) > MAX_DEFINITION_BYTES
 
 
-def own_words(tool: mcp_types.Tool) -> mcp_types.Tool:
+def strip_reserved_meta(tool: mcp_types.Tool) -> mcp_types.Tool:
     """The tool without what its server may not decide."""
     said = (tool.meta or {}).get(META_KEY)
     if said is None:
@@ -202,19 +205,19 @@ def _most(item: Item) -> int:
     return MAX_TEMPLATES if isinstance(item, mcp_types.ResourceTemplate) else MAX_OTHERS
 
 
-def _of_name(item: Item, name: str, kept: Mapping[str, object]) -> Refusal | None:
+def _of_name(item: Item, name: str, kept: Mapping[str, object]) -> HideReason | None:
     most = MAX_NAME_CHARS if isinstance(item, (mcp_types.Tool, mcp_types.Prompt)) else MAX_URI_CHARS
     if not 0 < len(name) <= most:
-        return Refusal("name", f"its name has {len(name)} characters; 1 to {most} are possible")
+        return HideReason("name", f"its name has {len(name)} characters; 1 to {most} are possible")
     if not name.isprintable():
-        return Refusal("name", "its name has characters that nobody sees")
+        return HideReason("name", "its name has characters that nobody sees")
     if name in kept:
-        return Refusal("name", "its server lists another one of the same name before it")
+        return HideReason("name", "its server lists another one of the same name before it")
     return None
 
 
-def _of_size(item: Item) -> Refusal | None:
+def _of_size(item: Item) -> HideReason | None:
     size = len(item.model_dump_json(by_alias=True, exclude_unset=True))
     if size > MAX_DEFINITION_BYTES:
-        return Refusal("size", f"its definition has {size} bytes; at most {MAX_DEFINITION_BYTES} are shown")
+        return HideReason("size", f"its definition has {size} bytes; at most {MAX_DEFINITION_BYTES} are shown")
     return None

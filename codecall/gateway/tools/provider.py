@@ -29,26 +29,26 @@ from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
 from mcp import MCPError
 
-from codecall.catalog.uris import steps
+from codecall.catalog.uris import match_steps
 from codecall.errors import CodeCallError
 from codecall.gateway.config.options import AccessOptions
-from codecall.gateway.tools.components import Shown, show
-from codecall.gateway.tools.disk_cache import KeptFile
-from codecall.gateway.tools.filter import Access, Hidden, Names
-from codecall.gateway.upstream.interface import Behind
+from codecall.gateway.tools.components import VisibleComponents, build_visible_components
+from codecall.gateway.tools.disk_cache import ListingCacheFile
+from codecall.gateway.tools.filter import AccessRules, HiddenComponent, ReservedNames
+from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing
 
 # ----------------------------------------------------------------------------------------------------
-# How long a server is left alone that goes on telling of changes: each listing of it makes a new catalogue.
+# How long a server is left alone that goes on telling of changes: each listing of it makes a new catalog.
 
-LONGEST_S: Final = 60.0
+MAX_PAUSE_S: Final = 60.0
 """Seconds at most between two listings."""
 
 QUIET_S: Final = 60.0
 """Seconds without a change after which a server is one that changes seldom."""
 
 
-class Pauses:
+class Backoff:
     """1, 2, 4 … 60 seconds between the listings of one server, and 1 again when it has been quiet for a while.
 
     Args:
@@ -60,17 +60,17 @@ class Pauses:
         self._heard_at: float | None = None
         self._count = 0
 
-    def heard(self) -> None:
+    def note_change(self) -> None:
         """Note that the server has told of a change."""
         now = self._clock()
         if self._heard_at is None or now - self._heard_at >= QUIET_S:
             self._count = 0
         self._heard_at = now
 
-    def next_s(self, shortest_s: float) -> float:
+    def next_pause_s(self, shortest_s: float) -> float:
         """Seconds to wait after a listing that was just made; `shortest_s` after the first one."""
         self._count += 1
-        return min(LONGEST_S, shortest_s * 2.0 ** min(self._count - 1, 10))
+        return min(MAX_PAUSE_S, shortest_s * 2.0 ** min(self._count - 1, 10))
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -84,17 +84,17 @@ FIRST_WAIT_S: Final = 10.0
 RETRY_S: Final = 30.0
 """Seconds after which a server that could not be listed is asked again, if somebody wants to know."""
 
-BETWEEN_S: Final = 1.0
+FIRST_PAUSE_S: Final = 1.0
 """Seconds between the first two listings of a server that tells of changes all the time."""
 
 FRESH_S: Final = 3_600.0
 """Seconds for which what is kept is not looked at again when the server is started for a call."""
 
-Told = Callable[[frozenset[str]], None]
+OnChanged = Callable[[frozenset[str]], None]
 """Called on the event loop with what clients see otherwise now: `tools`, `resources`, `prompts`."""
 
 
-class Known:
+class ListingRefresher:
     """What is known of one server. Belongs to one event loop.
 
     Args:
@@ -106,14 +106,20 @@ class Known:
     """
 
     def __init__(
-        self, behind: Behind, *, access: Access, kept: KeptFile | None, names: Names, told: Told | None
+        self,
+        upstream: Upstream,
+        *,
+        access: AccessRules,
+        cache_file: ListingCacheFile | None,
+        names: ReservedNames,
+        on_change: OnChanged | None,
     ) -> None:
-        self._behind = behind
+        self._behind = upstream
         self._access = access
-        self.kept: Final = kept
+        self.cache_file: Final = cache_file
         self._names = names
-        self._told = told
-        self.shown = Shown()
+        self._told = on_change
+        self.visible = VisibleComponents()
         """What clients see of it."""
         self.error: CodeCallError | None = None
         """Why it could not be listed when it was asked last."""
@@ -126,29 +132,29 @@ class Known:
         """Whether it was asked in this run, or need not be."""
         self._judged = False
         """Whether what is shown was said in this run, by the version that was started last."""
-        self._pauses = Pauses()
+        self._pauses = Backoff()
         self._asked_at: float | None = None
         self._open = False
-        behind.on_changed(self._changed)
+        upstream.on_changed(self._changed)
 
     @property
-    def listed(self) -> bool:
+    def is_listed(self) -> bool:
         """Whether it is known what the server has."""
-        return self.shown.listing is not None
+        return self.visible.listing is not None
 
     def load(self) -> None:
         """Take what is kept on disk, unless something is wrong with it. Reads the file: not on the event loop."""
         try:
-            listing = self.kept.load() if self.kept is not None and not self.listed else None
+            listing = self.cache_file.load() if self.cache_file is not None and not self.is_listed else None
             if listing is not None:
-                self.shown = self._shown(listing)
+                self.visible = self._shown(listing)
         except Exception:
             logger.exception("Server %s: what is kept of it is not used, and it is asked instead", self._behind.name)
 
     def open(self) -> None:
         """Let the server be asked from now on; at once, where nothing is known of it."""
         self._open = True
-        if not self.listed:
+        if not self.is_listed:
             self._ask()
 
     async def close(self) -> None:
@@ -165,16 +171,16 @@ class Known:
         Raises:
             CodeCallError: it cannot be had; what was known stays.
         """
-        if not self.listed and self._task is not None and not self._answered.is_set():
+        if not self.is_listed and self._task is not None and not self._answered.is_set():
             # It is being asked for the first time: that answer will do.
             await self._answered.wait()
-            if self.shown.listing is not None:
-                return self.shown.listing
+            if self.visible.listing is not None:
+                return self.visible.listing
             if self.error is not None:
                 raise self.error
         return await self._read()
 
-    async def judge(self, name: str) -> bool:
+    async def check_access(self, name: str) -> bool:
         """Whether the tool of that name may be used by what the server has said in this run; it is asked if need be.
 
         Raises:
@@ -182,16 +188,16 @@ class Known:
         """
         if not self._judged:
             await self._read(once=True)
-        return name in self.shown.tool_by_name
+        return name in self.visible.tool_by_name
 
     async def _read(self, *, once: bool = False) -> Listing:
         """Ask it; with `once`, not if that has been done by the time it could be."""
         async with self._reading:
-            if once and self._judged and self.shown.listing is not None:
-                return self.shown.listing
+            if once and self._judged and self.visible.listing is not None:
+                return self.visible.listing
             self._asked_at = time.monotonic()
             try:
-                listing = await self._behind.listing()
+                listing = await self._behind.fetch_listing()
                 await self._take(listing)
             except CodeCallError as failure:
                 self.error = failure
@@ -211,31 +217,33 @@ class Known:
             return listing
 
     async def _take(self, listing: Listing) -> None:
-        old = self.shown
+        old = self.visible
         new = await asyncio.to_thread(self._made, listing, old)
         if new is old:
             return
-        self.shown = new
+        self.visible = new
         kinds = _differences(old.listing, listing)
         if kinds and self._told is not None:
             self._told(kinds)
 
-    def _made(self, listing: Listing, old: Shown) -> Shown:
+    def _made(self, listing: Listing, old: VisibleComponents) -> VisibleComponents:
         if old.listing is not None and old.listing.digest == listing.digest:
-            if self.kept is not None:
-                self.kept.confirm()
+            if self.cache_file is not None:
+                self.cache_file.confirm()
             return old
         new = self._shown(listing)
-        if self.kept is not None:
-            self.kept.save(listing)  # only what could be shown: a gateway that fails at it would fail at each start
+        if self.cache_file is not None:
+            self.cache_file.save(
+                listing
+            )  # only what could be shown: a gateway that fails at it would fail at each start
         return new
 
-    def _shown(self, listing: Listing) -> Shown:
-        return show(self._behind, listing, self._access, self._names, self.judge)
+    def _shown(self, listing: Listing) -> VisibleComponents:
+        return build_visible_components(self._behind, listing, self._access, self._names, self.check_access)
 
     def _changed(self, change: str) -> None:
         if change != "started":
-            self._pauses.heard()
+            self._pauses.note_change()
             self._ask()
         elif not self._reading.locked():
             if self._is_another():
@@ -245,7 +253,7 @@ class Known:
                 self._ask(only_if_old=True)
 
     def _is_another(self) -> bool:
-        now, then = self._behind.server_info, (self.shown.listing or Listing()).server_info
+        now, then = self._behind.server_info, (self.visible.listing or Listing()).server_info
         return now is not None and then is not None and (now.name, now.version) != (then.name, then.version)
 
     def _ask(self, *, only_if_old: bool = False) -> None:
@@ -259,7 +267,7 @@ class Known:
 
     async def _asking(self, only_if_old: bool) -> None:
         try:
-            if only_if_old and self.listed and await asyncio.to_thread(self._is_fresh):
+            if only_if_old and self.is_listed and await asyncio.to_thread(self._is_fresh):
                 self._looked = True
                 if not self._again:
                     return
@@ -267,7 +275,7 @@ class Known:
                 once, only_if_old, self._again = only_if_old and not self._again, False, False
                 await self._read(once=once)
                 self._answered.set()
-                await asyncio.sleep(self._pauses.next_s(BETWEEN_S))
+                await asyncio.sleep(self._pauses.next_pause_s(FIRST_PAUSE_S))
                 if not self._again:
                     return
         except CodeCallError as failure:
@@ -279,12 +287,12 @@ class Known:
             self._answered.set()
 
     def _is_fresh(self) -> bool:
-        age_s = self.kept.age_s() if self.kept is not None else None
+        age_s = self.cache_file.age_s() if self.cache_file is not None else None
         return age_s is not None and age_s < FRESH_S
 
-    async def ready(self, waits: Callable[[], bool]) -> None:
+    async def wait_for_first_listing(self, waits: Callable[[], bool]) -> None:
         """Wait for a server of which nothing is known, if `waits` says so and it makes sense."""
-        if self.listed or not self._open:
+        if self.is_listed or not self._open:
             return
         now = time.monotonic()
         if self._asked_at is None or (self._answered.is_set() and now - self._asked_at >= RETRY_S):
@@ -307,7 +315,7 @@ def _differences(old: Listing | None, new: Listing) -> frozenset[str]:
 # One server as a FastMCP provider: it lists what is known of the server, and does not start it for that.
 
 
-MAX_STEPS: Final = 200_000
+MAX_MATCH_STEPS: Final = 200_000
 """Steps that one URI may take to be compared with all templates of a server, of about 10 ns each."""
 
 ComponentT = TypeVar("ComponentT", bound=FastMCPComponent)
@@ -327,42 +335,46 @@ class ServerProvider(Provider):
 
     def __init__(
         self,
-        behind: Behind,
+        upstream: Upstream,
         *,
-        access: Access | None = None,
-        kept: KeptFile | None = None,
-        names: Names | None = None,
-        told: Told | None = None,
-        waits: Callable[[], bool] = lambda: True,
+        access: AccessRules | None = None,
+        cache_file: ListingCacheFile | None = None,
+        names: ReservedNames | None = None,
+        on_change: OnChanged | None = None,
+        wait_for_first: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__()
-        self.behind: Final = behind
-        self._known = Known(
-            behind, access=access or Access(AccessOptions()), kept=kept, names=names or Names(), told=told
+        self.upstream: Final = upstream
+        self._known = ListingRefresher(
+            upstream,
+            access=access or AccessRules(AccessOptions()),
+            cache_file=cache_file,
+            names=names or ReservedNames(),
+            on_change=on_change,
         )
-        self._waits = waits
+        self._waits = wait_for_first
 
     @property
     def codecall_tools(self) -> tuple[Tool, ...] | None:
         """What is listed before any transform: the same tuple until something changes; None while that is not known.
         `codecall.catalog.cache.fingerprint` knows this attribute."""
-        shown = self._known.shown
+        shown = self._known.visible
         return shown.tools if shown.listing is not None else None
 
     @property
-    def kept(self) -> KeptFile | None:
+    def cache_file(self) -> ListingCacheFile | None:
         """Where its listing is kept."""
-        return self._known.kept
+        return self._known.cache_file
 
     @property
-    def listed(self) -> bool:
+    def is_listed(self) -> bool:
         """Whether it is known what the server has."""
-        return self._known.listed
+        return self._known.is_listed
 
     @property
     def listing(self) -> Listing:
         """What the server said last; nothing while that is not known."""
-        return self._known.shown.listing or Listing()
+        return self._known.visible.listing or Listing()
 
     @property
     def failure(self) -> str | None:
@@ -370,19 +382,19 @@ class ServerProvider(Provider):
         return self._known.error.message if self._known.error is not None else None
 
     @property
-    def hidden(self) -> tuple[Hidden, ...]:
+    def hidden(self) -> tuple[HiddenComponent, ...]:
         """What of it nobody sees, and why."""
-        return self._known.shown.hidden
+        return self._known.visible.hidden
 
     @property
     def tokens(self) -> int:
         """What the definitions of its tools cost, about."""
-        return self._known.shown.tokens
+        return self._known.visible.tokens
 
     @property
     def tools(self) -> tuple[Tool, ...]:
         """Those that may be used, under the names that their server gives them."""
-        return self._known.shown.tools
+        return self._known.visible.tools
 
     def load(self) -> None:
         """Take what is kept on disk. Reads the file: not on the event loop."""
@@ -405,30 +417,30 @@ class ServerProvider(Provider):
         return await self._known.refresh()
 
     async def _list_tools(self) -> Sequence[Tool]:
-        await self._known.ready(self._waits)
-        return self._known.shown.tools
+        await self._known.wait_for_first_listing(self._waits)
+        return self._known.visible.tools
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
-        await self._known.ready(self._waits)
-        return _of_version(self._known.shown.tool_by_name.get(name), version)
+        await self._known.wait_for_first_listing(self._waits)
+        return _of_version(self._known.visible.tool_by_name.get(name), version)
 
     async def _list_resources(self) -> Sequence[Resource]:
-        await self._known.ready(self._waits)
-        return self._known.shown.resources
+        await self._known.wait_for_first_listing(self._waits)
+        return self._known.visible.resources
 
     async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
-        await self._known.ready(self._waits)
-        return _of_version(self._known.shown.resource_by_uri.get(uri), version)
+        await self._known.wait_for_first_listing(self._waits)
+        return _of_version(self._known.visible.resource_by_uri.get(uri), version)
 
     async def _list_resource_templates(self) -> Sequence[ResourceTemplate]:
-        await self._known.ready(self._waits)
-        return self._known.shown.templates
+        await self._known.wait_for_first_listing(self._waits)
+        return self._known.visible.templates
 
     async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
-        await self._known.ready(self._waits)
-        left = MAX_STEPS
-        for template in self._known.shown.templates:
-            left -= steps(uri, template.uri_template, left)
+        await self._known.wait_for_first_listing(self._waits)
+        left = MAX_MATCH_STEPS
+        for template in self._known.visible.templates:
+            left -= match_steps(uri, template.uri_template, left)
             if left < 0:
                 logger.warning("Server %s: a URI is not compared with its templates, it takes too long", self)
                 return None
@@ -437,19 +449,19 @@ class ServerProvider(Provider):
         return None
 
     async def _list_prompts(self) -> Sequence[Prompt]:
-        await self._known.ready(self._waits)
-        return self._known.shown.prompts
+        await self._known.wait_for_first_listing(self._waits)
+        return self._known.visible.prompts
 
     async def _get_prompt(self, name: str, version: VersionSpec | None = None) -> Prompt | None:
-        await self._known.ready(self._waits)
-        return _of_version(self._known.shown.prompt_by_name.get(name), version)
+        await self._known.wait_for_first_listing(self._waits)
+        return _of_version(self._known.visible.prompt_by_name.get(name), version)
 
     async def get_tasks(self) -> Sequence[FastMCPComponent]:
         """None: what a server of its own runs is no background task of this one."""
         return ()
 
     def __repr__(self) -> str:
-        return f"ServerProvider({self.behind.name!r})"
+        return f"ServerProvider({self.upstream.name!r})"
 
 
 def _of_version(component: ComponentT | None, version: VersionSpec | None) -> ComponentT | None:

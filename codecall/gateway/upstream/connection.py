@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from mcp import ClientSession
 
 from codecall.gateway.config.options import AnyServer, OpenApiServer, StdioServer
-from codecall.gateway.config.secrets import credentials_of
-from codecall.gateway.upstream.http import WebTransport
-from codecall.gateway.upstream.process import Program
-from codecall.gateway.upstream.stdio import ProgramTransport
+from codecall.gateway.config.secrets import find_credentials
+from codecall.gateway.upstream.http import HttpTransport
+from codecall.gateway.upstream.process import ServerProcess
+from codecall.gateway.upstream.stdio import ProcessTransport
 
 if TYPE_CHECKING:
-    from codecall.gateway.upstream.openapi import ApiTransport
+    from codecall.gateway.upstream.openapi import OpenApiTransport
 import asyncio
 import contextvars
 import time
@@ -38,23 +38,32 @@ from mcp.client.subscriptions import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from codecall.concurrency import leave
+from codecall.concurrency import abandon
 from codecall.errors import CodeCallError
 from codecall.gateway.config.options import HttpServer
-from codecall.gateway.upstream.errors import UNREACHED, ServerError, Why, closed, ended, is_modern, refused, timed_out
-from codecall.gateway.upstream.relay import UNDERWAY, Passing, Underway
+from codecall.gateway.upstream.errors import (
+    UNREACHABLE_ADVICE,
+    ConnectFailure,
+    ServerError,
+    call_timeout_error,
+    connection_ended_error,
+    gateway_closing_error,
+    is_modern,
+    request_refused_error,
+)
+from codecall.gateway.upstream.relay import CURRENT_CALL, InFlightCall, MessageRouter
 from codecall.gateway.upstream.session import RelayingSession
 
 # ----------------------------------------------------------------------------------------------------
 # From the options of a server to a transport that reaches it: a program's pipes, HTTP, or a REST API in memory.
 
-Resolve: TypeAlias = Callable[..., AnyServer]
+ResolveOptions: TypeAlias = Callable[..., AnyServer]
 """Gives options with their references replaced: `references.resolved`. In a thread: `resolve(options, name=…)`."""
 
-Transport: TypeAlias = "ProgramTransport | WebTransport | ApiTransport"
+Transport: TypeAlias = "ProcessTransport | HttpTransport | OpenApiTransport"
 
 
-def transport_to(
+def create_transport(
     name: str, options: AnyServer, session: Callable[..., ClientSession], logger: logging.Logger
 ) -> Transport:
     """A transport to the server, not connected yet.
@@ -66,17 +75,17 @@ def transport_to(
         logger: of the server.
     """
     if isinstance(options, StdioServer):
-        program, hidden = options, credentials_of(options)
+        program, hidden = options, find_credentials(options)
 
-        def start() -> Awaitable[Program]:
-            return Program.start(program.command, program.args, program.env, program.cwd, logger, hidden=hidden)
+        def start() -> Awaitable[ServerProcess]:
+            return ServerProcess.start(program.command, program.args, program.env, program.cwd, logger, secrets=hidden)
 
-        return ProgramTransport(start, session, logger)
+        return ProcessTransport(start, session, logger)
     if isinstance(options, OpenApiServer):
-        from codecall.gateway.upstream.openapi import ApiTransport
+        from codecall.gateway.upstream.openapi import OpenApiTransport
 
-        return ApiTransport(name, options, session)
-    return WebTransport(options.url, options.transport, dict(options.headers), options.auth, session)
+        return OpenApiTransport(name, options, session)
+    return HttpTransport(options.url, options.transport, dict(options.headers), options.auth, session)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -92,7 +101,7 @@ _WHAT: Final[dict[type, str]] = {
 }
 
 
-async def hear(session: ClientSession, changed: Callable[[str], None], logger: logging.Logger) -> None:
+async def listen_for_changes(session: ClientSession, on_change: Callable[[str], None], logger: logging.Logger) -> None:
     """Tell `changed` what the server says has changed: "tools", "resources", "prompts". Ends when the server does not
     tell such things, or has told all it will; servers of older versions tell unasked."""
     if session.protocol_version not in MODERN_PROTOCOL_VERSIONS or not any(told := _told(session)):
@@ -106,7 +115,7 @@ async def hear(session: ClientSession, changed: Callable[[str], None], logger: l
                 wait_s = 1.0
                 async for event in events:
                     if (what := _WHAT.get(type(event))) is not None:
-                        changed(what)
+                        on_change(what)
                 return
         except MCPError as failure:
             if failure.error.code in (mcp_types.METHOD_NOT_FOUND, mcp_types.INVALID_PARAMS):
@@ -115,7 +124,7 @@ async def hear(session: ClientSession, changed: Callable[[str], None], logger: l
         except SubscriptionLost:
             # What happened meanwhile is not told again.
             for what in _WHAT.values():
-                changed(what)
+                on_change(what)
         await anyio.sleep(wait_s)
         wait_s = min(_LONGEST_S, wait_s * 2)
 
@@ -143,7 +152,7 @@ _CLOSE_S: Final = 15.0
 """Seconds the end of a connection is waited for; its program has been killed well before."""
 
 
-class Connection:
+class UpstreamConnection:
     """A connection to one server. It begins to be made at once.
 
     Args:
@@ -157,7 +166,7 @@ class Connection:
 
     Attributes:
         open: it is being made, or can be used.
-        ready: done when it has been made, or cannot be; then with `Why`.
+        ready: done when it has been made, or cannot be; then with `ConnectFailure`.
         worked: it has answered a call.
         busy: calls under way.
         ended_early: its program ended before it had answered anything.
@@ -170,31 +179,31 @@ class Connection:
         self,
         server: str,
         options: AnyServer,
-        resolve: Resolve,
+        resolve: ResolveOptions,
         era: Era,
         *,
         logger: logging.Logger,
-        changed: Callable[[str], None],
-        over: Callable[[Connection, str | None], None],
+        on_change: Callable[[str], None],
+        on_close: Callable[[UpstreamConnection, str | None], None],
     ) -> None:
         loop = asyncio.get_running_loop()
         self.era: Era = era
-        self.open = True
-        self.worked = False
-        self.busy = 0
-        self.ended_early = False
+        self.is_open = True
+        self.has_answered = False
+        self.active_calls = 0
+        self.ended_before_answer = False
         self.advice = ""
-        self.since = time.time()
+        self.connected_at = time.time()
         self.ready: asyncio.Future[None] = loop.create_future()
-        self.passing = Passing(server, logger, changed)
+        self.router = MessageRouter(server, logger, on_change)
         self._server = server
         self._options = options
         self._resolve = resolve
         self._logger = logger
-        self._over = over
+        self._over = on_close
         signs_in = isinstance(options, HttpServer) and options.auth == "oauth"
         self._start_timeout_s = max(options.start_timeout_s, _SIGN_IN_S) if signs_in else options.start_timeout_s
-        self._changed = changed
+        self._changed = on_change
         self._transport: Transport | None = None
         self._client: ProxyClient[Transport] | None = None
         self._session: ClientSession | None = None
@@ -220,72 +229,74 @@ class Connection:
     @property
     def pid(self) -> int | None:
         """Of the program, for a server that is one and runs."""
-        program = self._transport.program if isinstance(self._transport, ProgramTransport) else None
-        return None if program is None or program.code is not None else program.pid
+        program = self._transport.process if isinstance(self._transport, ProcessTransport) else None
+        return None if program is None or program.exit_code is not None else program.pid
 
-    def said(self) -> tuple[str, ...]:
+    def stderr_lines(self) -> tuple[str, ...]:
         """The last lines the program wrote to stderr, as they are."""
-        program = self._transport.program if isinstance(self._transport, ProgramTransport) else None
-        return () if program is None else tuple(program.said)
+        program = self._transport.process if isinstance(self._transport, ProcessTransport) else None
+        return () if program is None else tuple(program.stderr_lines)
 
     @asynccontextmanager
-    async def call(self, context: Context | None, *, counted: bool = True) -> AsyncGenerator[Underway]:
+    async def call(self, context: Context | None, *, for_client: bool = True) -> AsyncGenerator[InFlightCall]:
         """One call over this connection, which is ready.
 
         Args:
             context: of the client's request.
-            counted: it is a client's, who may be asked and told things meanwhile.
+            for_client: it is a client's, who may be asked and told things meanwhile.
 
         Raises:
             ServerUnavailableError: the connection ended.
             ServerTimeoutError: it took too long; the server was told that it is cancelled.
         """
         timeout_s = self._options.call_timeout_s
-        call = Underway(self.session, context, timeout_s, self._logger)
-        self.busy += 1
-        if counted:
-            self.passing.calls[call] = None
-        outer = UNDERWAY.get()
-        UNDERWAY.set(call)
+        call = InFlightCall(self.session, context, timeout_s, self._logger)
+        self.active_calls += 1
+        if for_client:
+            self.router.calls[call] = None
+        outer = CURRENT_CALL.get()
+        CURRENT_CALL.set(call)
         try:
             with call.scope:
                 yield call
-                self.worked = True
-                await call.settle()
+                self.has_answered = True
+                await call.drain()
         except MCPError as failure:
             if (error := await self._error_of(failure)) is not None:
                 raise error from None
-            self.worked = True
+            self.has_answered = True
             raise
         finally:
-            UNDERWAY.set(outer)
+            CURRENT_CALL.set(outer)
             # Over HTTP a call of 2026-07-28 ends with its response, on which everything comes that belongs to it.
-            self.passing.over(call, lingers=not (isinstance(self._transport, WebTransport) and is_modern(call.session)))
-            call.end()
-            self.busy -= 1
+            self.router.end_call(
+                call, may_linger=not (isinstance(self._transport, HttpTransport) and is_modern(call.session))
+            )
+            call.close()
+            self.active_calls -= 1
             self._used = asyncio.get_running_loop().time()
         if call.scope.cancelled_caught:
-            raise timed_out(self._server, timeout_s)
+            raise call_timeout_error(self._server, timeout_s)
 
     async def close(self) -> None:
         """End it, and wait until what belongs to it has ended."""
         self._closing.set()
-        self.open = False
+        self.is_open = False
         self._stop.set()
         await asyncio.wait({self.task}, timeout=_CLOSE_S)
 
     async def _error_of(self, failure: MCPError) -> ServerError | None:
         """What `failure` is when it is no answer of the server but the end of the connection."""
-        if not self.open and failure.error.code == mcp_types.CONNECTION_CLOSED:
+        if not self.is_open and failure.error.code == mcp_types.CONNECTION_CLOSED:
             why = await asyncio.shield(self._why)
-            return closed(self._server) if why is None else ended(self._server, why)
-        if isinstance(self._transport, WebTransport):
-            if (why := self._transport.lost(failure)) is not None:
+            return gateway_closing_error(self._server) if why is None else connection_ended_error(self._server, why)
+        if isinstance(self._transport, HttpTransport):
+            if (why := self._transport.describe_loss(failure)) is not None:
                 self._told = why
                 self._lost()
-                return ended(self._server, why)
-            if (why := self._transport.refused(failure)) is not None:
-                return refused(self._server, why)
+                return connection_ended_error(self._server, why)
+            if (why := self._transport.describe_refusal(failure)) is not None:
+                return request_refused_error(self._server, why)
         return None
 
     async def _run(self) -> None:
@@ -296,28 +307,28 @@ class Connection:
             except Exception as failure:
                 why = await self._reason(failure)
             else:
-                self.since = time.time()
+                self.connected_at = time.time()
                 self._used = asyncio.get_running_loop().time()
                 self.ready.set_result(None)
-                hearing = asyncio.create_task(hear(self.session, self._changed, self._logger))
+                hearing = asyncio.create_task(listen_for_changes(self.session, self._changed, self._logger))
                 try:
                     why = await self._until_over()
                 finally:
-                    leave(hearing)
+                    abandon(hearing)
         finally:
-            self.open = False
+            self.is_open = False
             self._over(self, why)
             if not self.ready.done():
-                self.ready.set_exception(Why(why or "the gateway is ending", self.advice))
+                self.ready.set_exception(ConnectFailure(why or "the gateway is ending", self.advice))
                 self.ready.exception()  # whoever waited may have left
             self._why.set_result(why)
             await self._disconnect()
 
     async def _connect(self) -> None:
         """Raises whatever keeps it from being made."""
-        session = partial(RelayingSession, passing=self.passing, ended=self._lost)
+        session = partial(RelayingSession, router=self.router, on_close=self._lost)
         options = await asyncio.to_thread(self._resolve, self._options, name=self._server)
-        self._transport = transport_to(self._server, options, session, self._logger)
+        self._transport = create_transport(self._server, options, session, self._logger)
         self._client = ProxyClient(self._transport, name=self._server, mode=self.era, init_timeout=0)
         opening = asyncio.create_task(self._client.__aenter__())
         closing = asyncio.create_task(self._closing.wait())
@@ -330,7 +341,7 @@ class Connection:
                 opening.cancel()
                 await asyncio.wait({opening})
         if opening.cancelled():
-            raise Why("the gateway is ending")
+            raise ConnectFailure("the gateway is ending")
         opening.result()
         self._session = self._client.session
 
@@ -338,7 +349,7 @@ class Connection:
         """Why the connection is over; None when it was closed, or nobody has used it for long."""
         idle_s, loop = self._options.idle_s, asyncio.get_running_loop()
         while not self._stop.is_set():
-            left = idle_s if self.busy else self._used + idle_s - loop.time()
+            left = idle_s if self.active_calls else self._used + idle_s - loop.time()
             if idle_s and left <= 0:
                 self._logger.debug("stopped: not used for %g s", idle_s)
                 return None
@@ -357,30 +368,33 @@ class Connection:
                 await self._client.close()
             except Exception as failure:
                 self._logger.debug("its connection ended with %s", type(failure).__name__)
-        if isinstance(self._transport, ProgramTransport) and self._transport.program is not None:
-            await self._transport.program.stop()
+        if isinstance(self._transport, ProcessTransport) and self._transport.process is not None:
+            await self._transport.process.stop()
 
     def _lost(self) -> None:
         """No more messages come."""
-        self.open = False
+        self.is_open = False
         self._stop.set()
 
     async def _reason(self, failure: Exception) -> str:
         """Why it could not be made, in words of our own."""
         if isinstance(failure, TimeoutError):
-            self.advice = UNREACHED if isinstance(self._transport, WebTransport) else ""
+            self.advice = UNREACHABLE_ADVICE if isinstance(self._transport, HttpTransport) else ""
             return f"it did not answer its first request within {self._start_timeout_s:g} s"
         for step in _steps(failure):
-            if isinstance(step, Why | CodeCallError):
-                self.advice = step.advice if isinstance(step, Why) else step.hint or ""
+            if isinstance(step, ConnectFailure | CodeCallError):
+                self.advice = step.advice if isinstance(step, ConnectFailure) else step.hint or ""
                 return str(step)
-            if isinstance(self._transport, WebTransport) and (why := self._transport.refused(step)) is not None:
-                self.advice = UNREACHED
+            if (
+                isinstance(self._transport, HttpTransport)
+                and (why := self._transport.describe_refusal(step)) is not None
+            ):
+                self.advice = UNREACHABLE_ADVICE
                 return f"it {why}"
             if isinstance(step, MCPError):
                 if step.error.code != mcp_types.CONNECTION_CLOSED or self._transport is None:
                     return f"it answered its first request with error {step.error.code}"
-                self.ended_early = isinstance(self._transport, ProgramTransport)
+                self.ended_before_answer = isinstance(self._transport, ProcessTransport)
                 return f"it {await self._transport.describe_end()} before it answered its first request"
         return f"it could not be reached ({type(failure).__name__})"
 

@@ -31,11 +31,11 @@ SERVER_ERRORS: Final = (ServerUnavailableError, ServerTimeoutError)
 _MAY_HAVE = "The call may have taken effect. The server is started anew by the next call; check before you repeat it."
 _AGAIN = "Call again"
 _TELLS = "`codecall doctor` tells what it wrote last."
-UNREACHED: Final = "Is the server up, and the address right?"
+UNREACHABLE_ADVICE: Final = "Is the server up, and the address right?"
 """What to ask about a URL that does not answer as it should."""
 
 
-class Why(Exception):  # noqa: N818 - carries a reason, not an error
+class ConnectFailure(Exception):  # noqa: N818 - carries a reason, not an error
     """Why a connection could not be made; its text is made for callers.
 
     Args:
@@ -48,7 +48,9 @@ class Why(Exception):  # noqa: N818 - carries a reason, not an error
         self.advice = advice
 
 
-def not_started(server: str, why: str, again_s: float, *, advice: str, wrote: bool) -> ServerUnavailableError:
+def start_error(
+    server: str, reason: str, retry_after_s: float, *, advice: str, has_stderr: bool
+) -> ServerUnavailableError:
     """It could not be started or reached; the next try may be made in `again_s` seconds.
 
     Args:
@@ -58,43 +60,47 @@ def not_started(server: str, why: str, again_s: float, *, advice: str, wrote: bo
         advice: what to do about it; empty: try again.
         wrote: its program ran and wrote something to stderr.
     """
-    hint = _hint(again_s, advice, wrote=wrote)
-    return _unavailable(server, f"Server '{server}' is not available: {why}", hint, again_s)
+    hint = _hint(retry_after_s, advice, wrote=has_stderr)
+    return _unavailable(server, f"Server '{server}' is not available: {reason}", hint, retry_after_s)
 
 
-def backing_off(server: str, why: str, again_s: float, *, advice: str, wrote: bool) -> ServerUnavailableError:
-    """It failed a moment ago and is not tried yet; the arguments are those of `not_started`."""
-    message = f"Server '{server}' is not available: {why}. It is tried again in {_soon(again_s)}"
-    return _unavailable(server, message, _hint(again_s, advice, wrote=wrote), again_s)
+def backoff_error(
+    server: str, reason: str, retry_after_s: float, *, advice: str, has_stderr: bool
+) -> ServerUnavailableError:
+    """It failed a moment ago and is not tried yet; the arguments are those of `start_error`."""
+    message = f"Server '{server}' is not available: {reason}. It is tried again in {_soon(retry_after_s)}"
+    return _unavailable(server, message, _hint(retry_after_s, advice, wrote=has_stderr), retry_after_s)
 
 
-def ended(server: str, why: str) -> ServerUnavailableError:
+def connection_ended_error(server: str, reason: str) -> ServerUnavailableError:
     """Its connection ended with a call under way."""
-    return _unavailable(server, f"Server '{server}' {why} while the call was under way", _MAY_HAVE)
+    return _unavailable(server, f"Server '{server}' {reason} while the call was under way", _MAY_HAVE)
 
 
-def refused(server: str, why: str) -> ServerUnavailableError:
+def request_refused_error(server: str, reason: str) -> ServerUnavailableError:
     """What is in front of it, or its transport, refused the call."""
-    return _unavailable(server, f"Server '{server}' {why} instead of taking the call", f"Call again. {UNREACHED}")
+    return _unavailable(
+        server, f"Server '{server}' {reason} instead of taking the call", f"Call again. {UNREACHABLE_ADVICE}"
+    )
 
 
-def closed(server: str) -> ServerUnavailableError:
+def gateway_closing_error(server: str) -> ServerUnavailableError:
     """The gateway itself is ending."""
     return _unavailable(server, f"Server '{server}' was stopped: the gateway is ending", "Call again when it is back.")
 
 
-def crowded(server: str, most: int) -> ServerUnavailableError:
+def too_many_clients_error(server: str, limit: int) -> ServerUnavailableError:
     """As many clients as may have a connection of their own."""
-    message = f"Server '{server}' has {most} connections, one for each client, and takes no more"
+    message = f"Server '{server}' has {limit} connections, one for each client, and takes no more"
     return _unavailable(server, message, "Call again when another client has gone.")
 
 
-def listed_too_much(server: str, most: str) -> ServerUnavailableError:
+def listing_too_large_error(server: str, limit: str) -> ServerUnavailableError:
     """Nobody can use that much."""
-    return _unavailable(server, f"Server '{server}' lists more than {most}", "It is not used; ask who runs it.")
+    return _unavailable(server, f"Server '{server}' lists more than {limit}", "It is not used; ask who runs it.")
 
 
-def timed_out(server: str, seconds: float) -> ServerTimeoutError:
+def call_timeout_error(server: str, seconds: float) -> ServerTimeoutError:
     """It did not answer a call in time."""
     return ServerTimeoutError(
         f"Server '{server}' did not answer within {_seconds(seconds)}; the call was cancelled",
@@ -103,18 +109,18 @@ def timed_out(server: str, seconds: float) -> ServerTimeoutError:
     )
 
 
-def to_mend(error: CodeCallError) -> str:
+def repair_advice(error: CodeCallError) -> str:
     """What its hint says is to be mended; empty: it only says when to try again."""
     hint = error.hint or ""
     return "" if hint.startswith(_AGAIN) else hint
 
 
-def text_of(error: ServerError) -> str:
+def error_text(error: ServerError) -> str:
     """What a client reads that called the tool itself: code, message and hint."""
     return f"{error.code}: {error.message}.{f' {error.hint}' if error.hint else ''}"
 
 
-def exit_text(code: int | None) -> str:
+def describe_exit(code: int | None) -> str:
     """How a process ended, as in `ended (exit code 1)`."""
     if code is None:
         return "closed its output"
@@ -147,7 +153,7 @@ def _seconds(seconds: float) -> str:
 # ----------------------------------------------------------------------------------------------------
 # What every call that is passed on to a server shares: what goes with it, and how its failure is told.
 
-OF_ONE_CONNECTION: Final = frozenset(
+CONNECTION_META_KEYS: Final = frozenset(
     {
         mcp_types.PROTOCOL_VERSION_META_KEY,
         mcp_types.CLIENT_INFO_META_KEY,
@@ -161,20 +167,20 @@ OF_ONE_CONNECTION: Final = frozenset(
 
 
 @contextmanager
-def told_as(kind: type[FastMCPError]) -> Generator[None]:
+def raise_server_errors_as(kind: type[FastMCPError]) -> Generator[None]:
     """What is wrong with the server, raised as FastMCP shows it to clients, and with its cause."""
     try:
         yield
     except SERVER_ERRORS as failure:
-        raise kind(text_of(failure)) from failure
+        raise kind(error_text(failure)) from failure
 
 
-def meta_of(context: Context) -> mcp_types.RequestParamsMeta | None:
+def forwarded_meta(context: Context) -> mcp_types.RequestParamsMeta | None:
     """What the client's request says besides its parameters, but for what is about his connection."""
     request = context.request_context
     if request is None or not request.meta:
         return None
-    meta = {key: value for key, value in request.meta.items() if key not in OF_ONE_CONNECTION}
+    meta = {key: value for key, value in request.meta.items() if key not in CONNECTION_META_KEYS}
     return cast("mcp_types.RequestParamsMeta", meta) if meta else None
 
 

@@ -27,12 +27,12 @@ from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
 
 from codecall.gateway.upstream.messages import (
     IN_THREAD_BYTES,
-    MAX_VALUES,
-    TOO_MANY,
-    answered_in,
-    fits,
-    mended,
-    unread,
+    MAX_MESSAGE_VALUES,
+    TOO_MANY_VALUES,
+    find_response_id,
+    is_within_value_limit,
+    replace_lone_surrogates,
+    unreadable_response,
 )
 from codecall.gateway.upstream.stdio import MAX_MESSAGE_BYTES
 
@@ -60,7 +60,7 @@ _BLANK: Final = re.compile(rb"(?:\n\r?\n|\r\r)[\r\n]*")
 """What ends an event."""
 
 
-class WebTransport(ClientTransport):
+class HttpTransport(ClientTransport):
     """A connection over HTTP.
 
     Args:
@@ -121,13 +121,13 @@ class WebTransport(ClientTransport):
         """How the connection ended."""
         return "closed the connection"
 
-    def lost(self, failure: MCPError) -> str | None:
+    def describe_loss(self, failure: MCPError) -> str | None:
         """How the session has ended, if that is what `failure` says; None: it goes on."""
         return (
             "has forgotten the session" if self._forgotten else _LOST.get((failure.error.code, failure.error.message))
         )
 
-    def refused(self, failure: BaseException) -> str | None:
+    def describe_refusal(self, failure: BaseException) -> str | None:
         """What kept a request from being answered, if that is what `failure` is about."""
         if isinstance(failure, MCPError) and (failure.error.code, failure.error.message) == _REFUSED:
             return f"answered HTTP {self._status}" if self._status >= 400 else "answered with an HTTP error"
@@ -145,7 +145,7 @@ class WebTransport(ClientTransport):
         if self._auth == "oauth":
             pass
 
-            return oauth(self._url)
+            return create_oauth(self._url)
         return self._basic if self._auth is None else BearerAuth(self._auth)
 
     def _client(
@@ -199,7 +199,7 @@ class _Bounded(_Body):
                 raise httpx2.StreamError(f"The server's answer was not read: {what}")
         body = await _off_the_loop(_plain_body, b"".join(chunks))
         if body is None:
-            raise httpx2.StreamError(f"The server's answer was not read: {TOO_MANY}")
+            raise httpx2.StreamError(f"The server's answer was not read: {TOO_MANY_VALUES}")
         yield body
 
 
@@ -231,25 +231,25 @@ async def _off_the_loop(work: Callable[[bytes], T], data: bytes) -> T:
 
 
 def _plain_body(body: bytes) -> bytes | None:
-    return mended(body) if fits(body) else None
+    return replace_lone_surrogates(body) if is_within_value_limit(body) else None
 
 
 def _plain_events(events: bytes) -> bytes:
     """Events, with an error in place of each that has too many values."""
-    if len(events) <= MAX_VALUES:
-        return mended(events)
+    if len(events) <= MAX_MESSAGE_VALUES:
+        return replace_lone_surrogates(events)
     start, parts = 0, list[bytes]()
     for blank in _BLANK.finditer(events):
         event = events[start : blank.end()]
-        parts.append(event if fits(event) else _event_for(event, TOO_MANY))
+        parts.append(event if is_within_value_limit(event) else _event_for(event, TOO_MANY_VALUES))
         start = blank.end()
-    return mended(b"".join((*parts, events[start:])))
+    return replace_lone_surrogates(b"".join((*parts, events[start:])))
 
 
 def _event_for(event: bytes, why: str) -> bytes:
     """The event in place of one that was not read. The SDK knows what the stream of a request answers."""
-    answered = answered_in(event)
-    error = unread(0 if answered is None else answered, why)
+    answered = find_response_id(event)
+    error = unreadable_response(0 if answered is None else answered, why)
     return b"event: message\ndata: " + error.model_dump_json(exclude_unset=True).encode() + b"\n\n"
 
 
@@ -267,7 +267,7 @@ def _without_name(url: str) -> tuple[str, httpx2.Auth | None]:
 # Signing in to a server in a browser, and keeping the tokens where FastMCP's own client keeps them.
 
 
-def oauth(url: str) -> OAuth:
+def create_oauth(url: str) -> OAuth:
     """OAuth with dynamic registration for the server at `url`. Opens a browser when there is no token that is good."""
     folder = Path(fastmcp.settings.home) / "oauth-tokens"
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from mcp import ClientSession
 from codecall.gateway.upstream.listing import Listing
 
 
-class Line(Protocol):
+class UpstreamCall(Protocol):
     """A connection to the server, for one call."""
 
     @property
@@ -26,7 +26,7 @@ class Line(Protocol):
         ...
 
 
-class Behind(Protocol):
+class Upstream(Protocol):
     """A server behind the gateway."""
 
     @property
@@ -39,7 +39,7 @@ class Behind(Protocol):
         """What it called itself when it was last connected; None before."""
         ...
 
-    def use(self, context: Context | None) -> AbstractAsyncContextManager[Line]:
+    def use(self, context: Context | None) -> AbstractAsyncContextManager[UpstreamCall]:
         """A connection for one call made on behalf of `context`.
 
         Raises:
@@ -47,7 +47,7 @@ class Behind(Protocol):
         """
         ...
 
-    async def listing(self) -> Listing:
+    async def fetch_listing(self) -> Listing:
         """What it lists now.
 
         Raises:

@@ -13,7 +13,7 @@ import mcp_types
 from mcp import ClientSession, MCPError
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from codecall.gateway.upstream.errors import listed_too_much
+from codecall.gateway.upstream.errors import listing_too_large_error
 
 # ----------------------------------------------------------------------------------------------------
 # What one server lists: its tools, resources, templates and prompts, and what it says about itself.
@@ -45,7 +45,7 @@ class Listing:
         return blake2b(self.encoded, digest_size=16).hexdigest()
 
     @classmethod
-    def decoded(cls, encoded: bytes) -> Listing:
+    def from_json(cls, encoded: bytes) -> Listing:
         """The listing that `encoded` is of.
 
         Raises:
@@ -139,16 +139,16 @@ class _Reading:
             await self._count(items)
             if cursor is None:
                 return tuple(found)
-        raise listed_too_much(self._server, f"{MAX_PAGES} pages")
+        raise listing_too_large_error(self._server, f"{MAX_PAGES} pages")
 
     async def _count(self, items: Sequence[BaseModel]) -> None:
         self._items += len(items)
         if self._items > MAX_ITEMS:
-            raise listed_too_much(self._server, f"{MAX_ITEMS} tools, resources and prompts")
+            raise listing_too_large_error(self._server, f"{MAX_ITEMS} tools, resources and prompts")
         large = len(items) > _IN_THREAD_ITEMS
         self._bytes += await anyio.to_thread.run_sync(_size, items) if large else _size(items)
         if self._bytes > MAX_BYTES:
-            raise listed_too_much(self._server, f"{MAX_BYTES // 2**20} MiB")
+            raise listing_too_large_error(self._server, f"{MAX_BYTES // 2**20} MiB")
 
 
 def _size(items: Sequence[BaseModel]) -> int:

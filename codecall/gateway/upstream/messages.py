@@ -25,13 +25,13 @@ from pydantic import ValidationError
 # ----------------------------------------------------------------------------------------------------
 # From the bytes of a server's message to the message: counted before it is parsed, and mended where that is safe.
 
-MAX_VALUES: Final = 200_000
+MAX_MESSAGE_VALUES: Final = 200_000
 """Values and names one message may have, as its commas, colons and opening brackets tell."""
 
 IN_THREAD_BYTES: Final = 256 * 1024
 """Larger messages are read in a thread."""
 
-TOO_MANY: Final = f"it has more than {MAX_VALUES:,} values"
+TOO_MANY_VALUES: Final = f"it has more than {MAX_MESSAGE_VALUES:,} values"
 
 _MARKS: Final = (b",", b":", b"[", b"{")
 _HALVES: Final = re.compile(
@@ -46,55 +46,55 @@ _ID: Final = re.compile(rb'"id"\s*:\s*(?:(-?\d{1,18})|"([^"\\]{1,128})")')
 _ID_LAST: Final = re.compile(_ID.pattern + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
-class TooManyError(Exception):
+class TooManyValuesError(Exception):
     """A message that is no answer to anything has more than `MAX_VALUES`."""
 
 
-def read_message(line: bytes) -> JSONRPCMessage | None:
+def parse_message(line: bytes) -> JSONRPCMessage | None:
     """The message in this line, or an error in place of an answer that cannot be read; None: there is none.
 
     Raises:
         TooManyError: it has too many values, and nobody waits for it.
     """
-    if not fits(line):
-        if (answered := answered_in(line)) is None:
-            raise TooManyError
-        return unread(answered, TOO_MANY)
+    if not is_within_value_limit(line):
+        if (answered := find_response_id(line)) is None:
+            raise TooManyValuesError
+        return unreadable_response(answered, TOO_MANY_VALUES)
     try:
         return mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
         if not line.lstrip().startswith(b"{"):
             return None
     try:
-        plain = mended(line.decode("utf-8", "replace").encode())
+        plain = replace_lone_surrogates(line.decode("utf-8", "replace").encode())
         return mcp_types.jsonrpc_message_adapter.validate_json(plain, by_name=False)
     except ValidationError as failure:
-        if b'"jsonrpc"' not in line or (answered := answered_in(line)) is None:
+        if b'"jsonrpc"' not in line or (answered := find_response_id(line)) is None:
             return None
         what = failure.errors(include_url=False, include_input=False)[0]
         why = what["msg"] if what["type"] == "json_invalid" else "it is no valid message"
-        return unread(answered, why)
+        return unreadable_response(answered, why)
 
 
-def fits(data: bytes) -> bool:
+def is_within_value_limit(data: bytes) -> bool:
     """Whether a message has at most `MAX_VALUES`. What stands in its texts does not count."""
-    if len(data) <= MAX_VALUES or _marks(data) <= MAX_VALUES:
+    if len(data) <= MAX_MESSAGE_VALUES or _marks(data) <= MAX_MESSAGE_VALUES:
         return True
     plain = data.replace(rb"\\", b"").replace(rb"\"", b"")
     # Each value and each name has two quotes at most.
-    if plain.count(b'"') > 4 * MAX_VALUES:
+    if plain.count(b'"') > 4 * MAX_MESSAGE_VALUES:
         return False
-    return _marks(b"".join(plain.split(b'"')[::2])) <= MAX_VALUES
+    return _marks(b"".join(plain.split(b'"')[::2])) <= MAX_MESSAGE_VALUES
 
 
-def mended(data: bytes) -> bytes:
+def replace_lone_surrogates(data: bytes) -> bytes:
     """JSON, or events of it, with U+FFFD in place of halves of characters."""
     if rb"\ud" not in data and rb"\uD" not in data:
         return data
     return _HALVES.sub(lambda found: found[0] if found[2] else found[1] + rb"\ufffd", data)
 
 
-def answered_in(data: bytes) -> mcp_types.RequestId | None:
+def find_response_id(data: bytes) -> mcp_types.RequestId | None:
     """The id of the request that this answers, wherever in it that stands; None: it is no answer."""
     head = data[:_EDGE]
     if (result := _RESULT.search(head)) is None:
@@ -106,10 +106,10 @@ def answered_in(data: bytes) -> mcp_types.RequestId | None:
     return int(found[1]) if found[1] is not None else found[2].decode("utf-8", "replace")
 
 
-def unread(request: mcp_types.RequestId, why: str) -> JSONRPCError:
+def unreadable_response(request_id: mcp_types.RequestId, reason: str) -> JSONRPCError:
     """The error in place of an answer that was not read."""
-    error = mcp_types.ErrorData(code=mcp_types.PARSE_ERROR, message=f"The server's answer was not read: {why}")
-    return JSONRPCError(jsonrpc="2.0", id=request, error=error)
+    error = mcp_types.ErrorData(code=mcp_types.PARSE_ERROR, message=f"The server's answer was not read: {reason}")
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
 
 
 def _marks(data: bytes) -> int:
@@ -120,7 +120,7 @@ def _marks(data: bytes) -> int:
 # Streams of messages of our own, where a task and a queue for each way would take longer than the message.
 
 
-class Stream:
+class MessageStream:
     """What both ways have: they can be closed."""
 
     closed = False
@@ -138,7 +138,7 @@ class Stream:
         await self.aclose()
 
 
-class Lines(Stream):
+class LineReader(MessageStream):
     """One way, line by line, read when it is asked for.
 
     Attributes:
@@ -146,7 +146,7 @@ class Lines(Stream):
     """
 
     def __init__(self) -> None:
-        self.over = False
+        self.at_end = False
         self._lines: deque[bytes] = deque()
         self._parts: list[bytes] = []
         """Of a line without its end."""
@@ -184,7 +184,7 @@ class Lines(Stream):
         while not self._lines:
             if self.closed:
                 raise anyio.ClosedResourceError
-            if self.over:
+            if self.at_end:
                 raise anyio.EndOfStream
             await self._more()
         return self._lines.popleft()
@@ -203,14 +203,14 @@ class Lines(Stream):
 # ----------------------------------------------------------------------------------------------------
 # Slowing down a server that says more than anybody can use: it waits with the rest, and none is lost.
 
-LINES_PER_S: Final = 20_000
+MAX_LINES_PER_S: Final = 20_000
 """Lines read of a program in a second that are no messages."""
 
 _TURN: Final = 100
 """After so many others have a turn."""
 
 
-class Pace:
+class Throttle:
     """Lets so many things pass in a second.
 
     Args:
@@ -222,7 +222,7 @@ class Pace:
         self._since = 0.0
         self._count = 0
 
-    async def after(self) -> None:
+    async def wait(self) -> None:
         """One has passed: waits for the next second, if it was the last of this one."""
         self._count += 1
         if self._count >= self._per_s:

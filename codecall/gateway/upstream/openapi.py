@@ -24,7 +24,7 @@ from mcp import ClientSession
 from mcp_types import ToolAnnotations
 
 from codecall.errors import OptionsError
-from codecall.gateway.config.formats import harmless_yaml
+from codecall.gateway.config.formats import is_harmless_yaml
 from codecall.gateway.config.options import OpenApiServer
 from codecall.jsonio.decode import read_json
 
@@ -44,7 +44,7 @@ _REPEATABLE: Final = _SAFE | {"PUT", "DELETE"}
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
 
 
-class ApiTransport(ClientTransport):
+class OpenApiTransport(ClientTransport):
     """Makes the server for each session, and ends it with the session.
 
     Args:
@@ -65,10 +65,10 @@ class ApiTransport(ClientTransport):
         """A session with it.
 
         Raises:
-            OptionsError: as `openapi_server`.
+            OptionsError: as `build_openapi_server`.
         """
         _ = transport_options
-        server = await openapi_server(self._name, self._options)
+        server = await build_openapi_server(self._name, self._options)
 
         def session(read_stream: object, write_stream: object, **options: object) -> ClientSession:
             return self._session(read_stream, write_stream, **options)
@@ -82,7 +82,7 @@ class ApiTransport(ClientTransport):
         return "was stopped"
 
 
-async def openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any]:
+async def build_openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any]:
     """The server, ready to be connected to; its HTTP client lives as long as its lifespan.
 
     Args:
@@ -173,7 +173,7 @@ def _read(name: str, text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         try:
             written = text.decode("utf-8-sig")
-            if harmless_yaml(written, depth=MAX_DEPTH):
+            if is_harmless_yaml(written, depth=MAX_DEPTH):
                 value = yaml.load(written, Loader=_Plain)  # noqa: S506 - a safe one
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
             value = None

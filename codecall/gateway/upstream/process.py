@@ -20,29 +20,29 @@ from typing import Final
 
 from mcp.client.stdio import get_default_environment
 
-from codecall.gateway.config.names import shown_program
-from codecall.gateway.upstream.errors import Why
-from codecall.gateway.upstream.messages import LINES_PER_S, Pace
+from codecall.gateway.config.names import describe_program
+from codecall.gateway.upstream.errors import ConnectFailure
+from codecall.gateway.upstream.messages import MAX_LINES_PER_S, Throttle
 from codecall.redaction.patterns import CREDENTIAL
 
 GRACE_S: Final = 2.0
 """Seconds a program has to end by itself once its input is closed, and once more after SIGTERM."""
 
-KEPT_LINES: Final = 50
+STDERR_LINES: Final = 50
 """Last lines of its stderr that are kept."""
 
-KEPT_CHARS: Final = 4096
+STDERR_LINE_CHARS: Final = 4096
 """Characters of each of them."""
 
 _CHUNK: Final = 64 * 1024
 _POLL_S: Final = 0.02
 _STOPPING: Final[set[asyncio.Task[None]]] = set()
 """Programs being ended; nobody's cancellation ends that."""
-_KNOWN: Final[set[Program]] = set()
+_KNOWN: Final[set[ServerProcess]] = set()
 """Programs that have been started and not been ended."""
 
 
-def end_all_now() -> None:
+def kill_all() -> None:
     """Kill all programs and what they have started: this process ends at once. May be called by a signal handler."""
     for program in tuple(_KNOWN):
         program.kill()
@@ -60,7 +60,7 @@ class _Watched(SubprocessStreamProtocol):
         self.exited.set()
 
 
-class Program:
+class ServerProcess:
     """One running program.
 
     Attributes:
@@ -82,7 +82,7 @@ class Program:
         self.pid = process.pid
         self.stdin = process.stdin
         self.stdout = process.stdout
-        self.said: deque[str] = deque(maxlen=KEPT_LINES)
+        self.stderr_lines: deque[str] = deque(maxlen=STDERR_LINES)
         self.exited = pipes.exited
         self._hidden = hidden
         self._process = process
@@ -100,8 +100,8 @@ class Program:
         cwd: str | None,
         logger: logging.Logger,
         *,
-        hidden: Collection[str] = (),
-    ) -> Program:
+        secrets: Collection[str] = (),
+    ) -> ServerProcess:
         """Start `command` with the few variables of the environment that every server gets, and `env`. What is `hidden`
         is replaced in all that it writes to stderr.
 
@@ -126,18 +126,20 @@ class Program:
             )
         except FileNotFoundError:
             if cwd is not None and not await asyncio.to_thread(os.path.isdir, cwd):
-                raise Why("its folder was not found", "Check its `cwd`.") from None
-            raise Why("its program was not found", _where(command)) from None
+                raise ConnectFailure("its folder was not found", "Check its `cwd`.") from None
+            raise ConnectFailure("its program was not found", _where(command)) from None
         except PermissionError:
-            raise Why("its program may not be run", "Make it executable, or give another `command`.") from None
+            raise ConnectFailure(
+                "its program may not be run", "Make it executable, or give another `command`."
+            ) from None
         except (OSError, ValueError) as failure:
-            raise Why(f"its program could not be started ({type(failure).__name__})") from None
+            raise ConnectFailure(f"its program could not be started ({type(failure).__name__})") from None
         # Longest first: one may be the beginning of another.
-        longest = sorted(map(re.escape, hidden), key=len, reverse=True)
+        longest = sorted(map(re.escape, secrets), key=len, reverse=True)
         return cls(transport, pipes, logger, re.compile("|".join(longest)) if longest else None)
 
     @property
-    def code(self) -> int | None:
+    def exit_code(self) -> int | None:
         """Exit code, negative for a signal; None while it runs."""
         return self._process.returncode
 
@@ -185,15 +187,15 @@ class Program:
     def _signal(self, number: int) -> bool:
         """Send a signal to the whole group; whether anybody is there to get it."""
         if sys.platform == "win32":
-            if self.code is None and number:
+            if self.exit_code is None and number:
                 self._process.terminate()
-            return self.code is None
+            return self.exit_code is None
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
             return False
         except PermissionError:
-            return self.code is None
+            return self.exit_code is None
         return True
 
     async def _drain(self) -> None:
@@ -202,30 +204,30 @@ class Program:
                 pass
 
     async def _listen(self, stderr: asyncio.StreamReader, logger: logging.Logger) -> None:
-        rest, pace = b"", Pace(LINES_PER_S)
+        rest, pace = b"", Throttle(MAX_LINES_PER_S)
         while chunk := await stderr.read(_CHUNK):
             *lines, rest = (rest + chunk).split(b"\n")
             # Of a line without end only the beginning is kept.
-            rest = rest[: 4 * KEPT_CHARS]
+            rest = rest[: 4 * STDERR_LINE_CHARS]
             for line in lines:
                 if line:
                     self._hear(line, logger)
-                await pace.after()
+                await pace.wait()
         if rest:
             self._hear(rest, logger)
 
     def _hear(self, line: bytes, logger: logging.Logger) -> None:
-        text = line[: 4 * KEPT_CHARS].decode("utf-8", "replace").rstrip("\r")
+        text = line[: 4 * STDERR_LINE_CHARS].decode("utf-8", "replace").rstrip("\r")
         if self._hidden is not None:
             text = self._hidden.sub(CREDENTIAL, text)
-        text = text[:KEPT_CHARS]
-        self.said.append(text)
+        text = text[:STDERR_LINE_CHARS]
+        self.stderr_lines.append(text)
         logger.debug("%s", text)
 
 
 def _where(command: str) -> str:
     """What to do about a program that is not there."""
-    program = shown_program(command)
+    program = describe_program(command)
     if "/" in command or "\\" in command:
         return f"There is no {program} at the path that `command` gives."
     return f"{program} is not on the PATH; give the whole path."

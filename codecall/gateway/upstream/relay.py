@@ -2,7 +2,7 @@
 
 A server does not say which call a log message or a question belongs to. So these pass only while all calls under way on
 the connection are one caller's; otherwise logs are left out, and questions refused: nobody sees what is another's. A
-call that its caller has given up counts as under way until the server has answered it, or for `LINGERS_S`.
+call that its caller has given up counts as under way until the server has answered it, or for `LINGER_S`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from codecall.identity import client_key
 
 T = TypeVar("T")
 
-MAX_SAID: Final = 256
+MAX_PENDING_LOGS: Final = 256
 """Log messages of one call that wait to be passed on; more are left out, and counted in our own log."""
 
 _SETTLE_S: Final = 1.0
@@ -43,7 +43,7 @@ _Progress = tuple[float, float | None, str | None]
 _Log = mcp_types.LoggingMessageNotificationParams
 
 
-class Underway:
+class InFlightCall:
     """One call under way, made on behalf of a request of a client, or of nobody.
 
     Args:
@@ -84,7 +84,7 @@ class Underway:
 
     def log(self, params: _Log) -> None:
         """Pass a log message on, if the client asked for such."""
-        if len(self._said) < MAX_SAID:
+        if len(self._said) < MAX_PENDING_LOGS:
             self._say(params)
         else:
             self._left_out += 1
@@ -109,12 +109,12 @@ class Underway:
             raise MCPError(code=mcp_types.INVALID_REQUEST, message="Refused by the gateway: the call has ended")
         return task.result()
 
-    async def settle(self) -> None:
+    async def drain(self) -> None:
         """Wait until what the server said before its answer has been passed on, but not for long."""
         if self._telling is not None:
             await asyncio.wait({self._telling}, timeout=_SETTLE_S)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """The call is over: nothing more is passed on or asked."""
         for task in self._tasks:
             task.cancel()
@@ -122,7 +122,7 @@ class Underway:
             self._logger.warning("%d log messages were left out: the client reads too slowly", self._left_out)
 
     @property
-    def who(self) -> Hashable | None:
+    def owner(self) -> Hashable | None:
         """Whose call it is: on handshake-era connections the client's session, on others the request; None: nobody."""
         if self._who is None and self.context is not None:
             self._who = self._variables.run(_who, self.context)
@@ -155,7 +155,9 @@ class Underway:
         return task
 
 
-UNDERWAY: Final[contextvars.ContextVar[Underway | None]] = contextvars.ContextVar("codecall_underway", default=None)
+CURRENT_CALL: Final[contextvars.ContextVar[InFlightCall | None]] = contextvars.ContextVar(
+    "codecall_underway", default=None
+)
 """The call that is being made."""
 
 
@@ -182,7 +184,7 @@ def _text(data: object) -> tuple[str, dict[str, Any] | None]:
 
 R = TypeVar("R", bound=BaseModel)
 
-LINGERS_S: Final = 60.0
+LINGER_S: Final = 60.0
 """Seconds after its end that a server may go on with a call that it has not answered."""
 
 _ECHO_S: Final = 1.0
@@ -205,7 +207,7 @@ class _Lingering:
     owed: set[mcp_types.RequestId]
 
 
-class Passing:
+class MessageRouter:
     """The calls under way on one connection, and what its server says besides answering them.
 
     Args:
@@ -214,31 +216,31 @@ class Passing:
         changed: told "tools", "resources" or "prompts" when the server says that they have changed.
     """
 
-    def __init__(self, server: str, logger: logging.Logger, changed: Callable[[str], None]) -> None:
-        self.calls: dict[Underway, None] = {}
+    def __init__(self, server: str, logger: logging.Logger, on_change: Callable[[str], None]) -> None:
+        self.calls: dict[InFlightCall, None] = {}
         """In the order in which they began."""
         self._server = server
         self._logger = logger
-        self._changed = changed
-        self._owed: dict[mcp_types.RequestId, Underway] = {}
+        self._changed = on_change
+        self._owed: dict[mcp_types.RequestId, InFlightCall] = {}
         self._lingering: list[_Lingering] = []
 
-    def sent(self, number: mcp_types.RequestId) -> None:
+    def request_sent(self, request_id: mcp_types.RequestId) -> None:
         """A request goes to the server, in the course of a call or of none."""
-        call = UNDERWAY.get()
+        call = CURRENT_CALL.get()
         if call is not None and call in self.calls:
-            self._owed[number] = call
+            self._owed[request_id] = call
 
-    def answered(self, number: mcp_types.RequestId) -> None:
+    def response_received(self, request_id: mcp_types.RequestId) -> None:
         """The server has answered a request."""
-        self._owed.pop(number, None)
+        self._owed.pop(request_id, None)
         now = asyncio.get_running_loop().time()
         for left in self._lingering:
-            if number in left.owed:
-                left.owed.discard(number)
+            if request_id in left.owed:
+                left.owed.discard(request_id)
                 left.until = left.until if left.owed else min(left.until, now + _ECHO_S)
 
-    def over(self, call: Underway, *, lingers: bool) -> None:
+    def end_call(self, call: InFlightCall, *, may_linger: bool) -> None:
         """A call is over.
 
         Args:
@@ -249,9 +251,9 @@ class Passing:
         owed = {number for number, owner in self._owed.items() if owner is call}
         for number in owed:
             del self._owed[number]
-        if not owed or not lingers:
+        if not owed or not may_linger:
             return
-        until, who = asyncio.get_running_loop().time() + LINGERS_S, call.who
+        until, who = asyncio.get_running_loop().time() + LINGER_S, call.owner
         self._expire()
         for left in self._lingering:
             if left.who == who:
@@ -260,17 +262,17 @@ class Passing:
                 return
         self._lingering.append(_Lingering(who, until, owed))
 
-    async def notified(self, message: IncomingMessage) -> None:
+    async def handle_notification(self, message: IncomingMessage) -> None:
         """Any notification of the server."""
         if (what := _CHANGES.get(type(message))) is not None:
             self._changed(what)
 
-    async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
+    async def handle_log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
         """A log message of the server: for the one caller there is."""
         if (call := self._sole()) is not None:
             call.log(params)
 
-    async def sample(
+    async def handle_sampling(
         self, _context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams
     ) -> mcp_types.CreateMessageResult | mcp_types.CreateMessageResultWithTools | mcp_types.ErrorData:
         """The server asks for the client's model."""
@@ -280,7 +282,7 @@ class Passing:
         answer = mcp_types.CreateMessageResultWithTools if with_tools else mcp_types.CreateMessageResult
         return await self._ask("its model", able, mcp_types.CreateMessageRequest(params=params), answer)
 
-    async def elicit(
+    async def handle_elicitation(
         self, _context: ClientRequestContext, params: mcp_types.ElicitRequestParams
     ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
         """The server asks a person."""
@@ -289,7 +291,9 @@ class Passing:
         params = params.model_copy(update={"message": f"[{self._server}] {params.message}"})
         return await self._ask("a person's input", able, mcp_types.ElicitRequest(params=params), mcp_types.ElicitResult)
 
-    async def roots(self, _context: ClientRequestContext) -> mcp_types.ListRootsResult | mcp_types.ErrorData:
+    async def handle_list_roots(
+        self, _context: ClientRequestContext
+    ) -> mcp_types.ListRootsResult | mcp_types.ErrorData:
         """The server asks for the client's folders."""
         able = mcp_types.ClientCapabilities(roots=mcp_types.RootsCapability())
         return await self._ask("its roots", able, mcp_types.ListRootsRequest(), mcp_types.ListRootsResult)
@@ -307,13 +311,13 @@ class Passing:
         except MCPError as refusal:
             return refusal.error
 
-    def _sole(self) -> Underway | None:
+    def _sole(self) -> InFlightCall | None:
         """The first of the calls under way, if all are of one caller: what asks is mostly what takes long."""
         self._expire()
         first = next(iter(self.calls), None)
-        if first is None or any(call.who is None or call.who != first.who for call in self.calls):
+        if first is None or any(call.owner is None or call.owner != first.owner for call in self.calls):
             return None
-        return None if any(left.who != first.who for left in self._lingering) else first
+        return None if any(left.who != first.owner for left in self._lingering) else first
 
     def _expire(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -27,11 +27,17 @@ from fastmcp.server.dependencies import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.gateway.config.options import AnyServer
-from codecall.gateway.config.variables import resolved
-from codecall.gateway.upstream.connection import Connection, Era, Resolve
-from codecall.gateway.upstream.errors import Why, backing_off, closed, crowded, not_started
+from codecall.gateway.config.variables import resolve_server
+from codecall.gateway.upstream.connection import Era, ResolveOptions, UpstreamConnection
+from codecall.gateway.upstream.errors import (
+    ConnectFailure,
+    backoff_error,
+    gateway_closing_error,
+    start_error,
+    too_many_clients_error,
+)
 from codecall.gateway.upstream.listing import Listing, read_listing
-from codecall.gateway.upstream.relay import Underway
+from codecall.gateway.upstream.relay import InFlightCall
 from codecall.identity import client_key
 from codecall.options import SanitizationOptions
 from codecall.redaction.patterns import clean_text
@@ -55,7 +61,7 @@ class Health:
     state: State
     pid: int | None
     """Of its program, if it is one and runs; of the first, if each client has one."""
-    since: float | None
+    connected_at: float | None
     """When it was connected, in seconds of the epoch; None: it is not."""
     restarts: int
     """How often it was connected again after it had failed."""
@@ -73,7 +79,7 @@ class Health:
 class _Slot:
     """Where the connection of one client, or of all, goes."""
 
-    connection: Connection | None = None
+    connection: UpstreamConnection | None = None
     failures: int = 0
     not_before: float = 0.0
     """Of the event loop's clock."""
@@ -92,15 +98,15 @@ class Backend:
         resolve: replaces references in them, each time a connection is made.
     """
 
-    def __init__(self, name: str, options: AnyServer, resolve: Resolve = resolved) -> None:
+    def __init__(self, name: str, options: AnyServer, resolve: ResolveOptions = resolve_server) -> None:
         self.name = name
         self.options = options
         self.server_info: mcp_types.Implementation | None = None
         """What it called itself when it was last connected."""
-        self._resolve: Resolve = resolve
+        self._resolve: ResolveOptions = resolve
         self._logger = logging.getLogger(f"codecall.gateway.{name}")
         self._slots: dict[tuple[str, Era], _Slot] = {}
-        self._alive: set[Connection] = set()
+        self._alive: set[UpstreamConnection] = set()
         self._modern: bool | None = None
         self._open = False
         self._restarts = 0
@@ -123,7 +129,7 @@ class Backend:
         await asyncio.gather(*(connection.close() for connection in self._alive))
 
     @asynccontextmanager
-    async def use(self, context: Context | None = None) -> AsyncGenerator[Underway]:
+    async def use(self, context: Context | None = None) -> AsyncGenerator[InFlightCall]:
         """A connection for one call on behalf of `context`; it is made if there is none. None: on nobody's.
 
         Raises:
@@ -133,21 +139,21 @@ class Backend:
         key = self._key(context)
         slot = self._slots.get(key)
         connection = slot.connection if slot is not None else None
-        if connection is None or not connection.open or not connection.ready.done():
+        if connection is None or not connection.is_open or not connection.ready.done():
             connection = await self._connected(key)
         async with connection.call(context) as call:
             yield call
 
-    async def listing(self) -> Listing:
+    async def fetch_listing(self) -> Listing:
         """Everything it lists, read anew.
 
         Raises:
             ServerUnavailableError, ServerTimeoutError: it cannot be asked.
         """
-        running = [slot.connection for slot in self._slots.values() if slot.connection and slot.connection.open]
+        running = [slot.connection for slot in self._slots.values() if slot.connection and slot.connection.is_open]
         ready = next((one for one in running if one.ready.done()), None)
         connection = ready or await self._connected(self._key(None), quietly=True)
-        async with connection.call(None, counted=False) as call:
+        async with connection.call(None, for_client=False) as call:
             return await read_listing(call.session, self.name)
 
     def on_changed(self, callback: Callable[[str], None]) -> None:
@@ -159,16 +165,16 @@ class Backend:
     def health(self) -> Health:
         """How it is now."""
         slots = list(self._slots.values())
-        running = [slot.connection for slot in slots if slot.connection is not None and slot.connection.open]
+        running = [slot.connection for slot in slots if slot.connection is not None and slot.connection.is_open]
         ready = [connection for connection in running if connection.ready.done()]
-        said = next((lines for connection in running if (lines := connection.said())), self._last_said)
+        said = next((lines for connection in running if (lines := connection.stderr_lines())), self._last_said)
         return Health(
             state=self._state(slots, bool(running), bool(ready)),
             pid=next((connection.pid for connection in running if connection.pid is not None), None),
-            since=min((connection.since for connection in ready), default=None),
+            connected_at=min((connection.connected_at for connection in ready), default=None),
             restarts=self._restarts,
             connections=len(ready),
-            calls=sum(connection.busy for connection in running),
+            calls=sum(connection.active_calls for connection in running),
             last_error=self._last_error,
             stderr=tuple(clean_text(line, SanitizationOptions()) for line in said),
         )
@@ -194,36 +200,36 @@ class Backend:
             client = f"{client} {context.session_id}"
         return client, era
 
-    async def _connected(self, key: tuple[str, Era], *, quietly: bool = False) -> Connection:
+    async def _connected(self, key: tuple[str, Era], *, quietly: bool = False) -> UpstreamConnection:
         """The connection of that client, made if there is none; all who ask meanwhile wait for the same."""
         if not self._open:
-            raise closed(self.name)
+            raise gateway_closing_error(self.name)
         if key not in self._slots and len(self._slots) >= MAX_CLIENTS:
             self._forget_failures()
             if len(self._slots) >= MAX_CLIENTS:
-                raise crowded(self.name, MAX_CLIENTS)
+                raise too_many_clients_error(self.name, MAX_CLIENTS)
         slot = self._slots.setdefault(key, _Slot())
         connection = slot.connection
-        if connection is None or not connection.open:
+        if connection is None or not connection.is_open:
             if (left := slot.not_before - asyncio.get_running_loop().time()) > 0:
-                raise backing_off(self.name, slot.why, left, advice=slot.advice, wrote=slot.wrote)
+                raise backoff_error(self.name, slot.why, left, advice=slot.advice, has_stderr=slot.wrote)
             self._restarts += 1 if slot.failures else 0
             connection = slot.connection = self._connection(key, slot, quietly=quietly)
         try:
             await asyncio.shield(connection.ready)
-        except Why as why:
-            if self._modern is None and key[1] == "auto" and connection.ended_early and self._open:
+        except ConnectFailure as why:
+            if self._modern is None and key[1] == "auto" and connection.ended_before_answer and self._open:
                 # Some programs of the handshake era do not survive being asked anything before the handshake.
                 self._modern, slot.failures, slot.not_before = False, 0, 0.0
                 return await self._connected((key[0], "legacy"), quietly=quietly)
-            left, wrote = slot.not_before - asyncio.get_running_loop().time(), bool(connection.said())
-            raise not_started(self.name, str(why), left, advice=why.advice, wrote=wrote) from None
+            left, wrote = slot.not_before - asyncio.get_running_loop().time(), bool(connection.stderr_lines())
+            raise start_error(self.name, str(why), left, advice=why.advice, has_stderr=wrote) from None
         return connection
 
-    def _connection(self, key: tuple[str, Era], slot: _Slot, *, quietly: bool) -> Connection:
-        def over(connection: Connection, why: str | None) -> None:
-            self._last_said = connection.said() or self._last_said
-            if connection.worked or why is None:
+    def _connection(self, key: tuple[str, Era], slot: _Slot, *, quietly: bool) -> UpstreamConnection:
+        def over(connection: UpstreamConnection, why: str | None) -> None:
+            self._last_said = connection.stderr_lines() or self._last_said
+            if connection.has_answered or why is None:
                 slot.failures = 0
             if why is None or not self._open:  # nobody is to try again where the gateway is ending
                 self._forget(slot)
@@ -231,7 +237,7 @@ class Backend:
             started = connection.ready.done()
             slot.failures += 1
             slot.why = why if not started else f"it {why}"
-            slot.advice, slot.wrote = connection.advice, bool(connection.said())
+            slot.advice, slot.wrote = connection.advice, bool(connection.stderr_lines())
             waits = slot.failures - 1 if started else slot.failures
             delay = min(_LONGEST_S, 2.0 ** (waits - 1)) if waits else 0.0
             slot.not_before = asyncio.get_running_loop().time() + delay
@@ -244,21 +250,21 @@ class Backend:
                 if not quietly:
                     self._tell("started")
 
-        connection = Connection(
+        connection = UpstreamConnection(
             self.name,
             self.options,
             self._resolve,
             key[1],
             logger=self._logger,
-            changed=self._changed,
-            over=over,
+            on_change=self._changed,
+            on_close=over,
         )
         connection.ready.add_done_callback(made)
         self._alive.add(connection)
         connection.task.add_done_callback(lambda _task: self._alive.discard(connection))
         return connection
 
-    def _connected_to(self, key: tuple[str, Era], slot: _Slot, connection: Connection) -> None:
+    def _connected_to(self, key: tuple[str, Era], slot: _Slot, connection: UpstreamConnection) -> None:
         session = connection.session
         self.server_info = session.server_info
         self._modern = session.protocol_version in MODERN_PROTOCOL_VERSIONS if key[1] == "auto" else self._modern
@@ -270,7 +276,7 @@ class Backend:
         """Make room: clients whose connections failed, and may be tried again, leave nothing behind."""
         now = asyncio.get_running_loop().time()
         for slot in list(self._slots.values()):
-            if slot.not_before <= now and (slot.connection is None or not slot.connection.open):
+            if slot.not_before <= now and (slot.connection is None or not slot.connection.is_open):
                 self._forget(slot)
 
     def _forget(self, slot: _Slot) -> None:

@@ -12,10 +12,10 @@ from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
 
-from codecall.gateway.upstream.messages import Pace
-from codecall.gateway.upstream.relay import Passing
+from codecall.gateway.upstream.messages import Throttle
+from codecall.gateway.upstream.relay import MessageRouter
 
-MAX_OPEN: Final = 32
+MAX_OPEN_REQUESTS: Final = 32
 """Requests of one server that may wait for answers; more are refused."""
 
 _MESSAGES_PER_S: Final = 1000
@@ -36,18 +36,20 @@ class RelayingSession(ClientSession):
         options: as for `ClientSession`.
     """
 
-    def __init__(self, read: Any, write: Any, *, passing: Passing, ended: Callable[[], None], **options: Any) -> None:
+    def __init__(
+        self, read: Any, write: Any, *, router: MessageRouter, on_close: Callable[[], None], **options: Any
+    ) -> None:
         answers: dict[str, Any] = {
-            "sampling_callback": passing.sample,
-            "elicitation_callback": passing.elicit,
-            "list_roots_callback": passing.roots,
-            "logging_callback": passing.log,
-            "message_handler": passing.notified,
+            "sampling_callback": router.handle_sampling,
+            "elicitation_callback": router.handle_elicitation,
+            "list_roots_callback": router.handle_list_roots,
+            "logging_callback": router.handle_log,
+            "message_handler": router.handle_notification,
             # Which logs a client wants stands in its own requests.
             "log_level": None,
         }
-        written = _Written(write, passing)
-        watched = _Watched(read, written, passing, ended)
+        written = _Written(write, router)
+        watched = _Watched(read, written, router, on_close)
         super().__init__(cast("Any", watched), cast("Any", written), **{**options, **answers})
 
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
@@ -57,7 +59,7 @@ class RelayingSession(ClientSession):
 class _Written:
     """A stream of messages to a server, which knows what the server has asked and was not answered."""
 
-    def __init__(self, inner: Any, passing: Passing) -> None:
+    def __init__(self, inner: Any, passing: MessageRouter) -> None:
         self.open: set[mcp_types.RequestId] = set()
         self._answering: set[mcp_types.RequestId] = set()
         self._inner = inner
@@ -66,7 +68,7 @@ class _Written:
     async def send(self, item: SessionMessage) -> None:
         message = item.message
         if isinstance(message, mcp_types.JSONRPCRequest):
-            self._passing.sent(message.id)
+            self._passing.request_sent(message.id)
         if not isinstance(message, _ANSWERS) or message.id is None:
             await self._inner.send(item)
             return
@@ -105,12 +107,12 @@ class _Watched:
     """A stream of messages of a server: no faster, and no more of its requests at once, than may be. Tells when it is
     read no more."""
 
-    def __init__(self, inner: Any, written: _Written, passing: Passing, ended: Callable[[], None]) -> None:
+    def __init__(self, inner: Any, written: _Written, passing: MessageRouter, ended: Callable[[], None]) -> None:
         self._inner = inner
         self._written = written
         self._passing = passing
         self._ended = ended
-        self._pace = Pace(_MESSAGES_PER_S)
+        self._pace = Throttle(_MESSAGES_PER_S)
 
     @property
     def last_context(self) -> Any:
@@ -126,9 +128,9 @@ class _Watched:
         message = None if isinstance(item, Exception) else item.message
         if isinstance(message, _ANSWERS):
             if message.id is not None:
-                self._passing.answered(coerce_request_id(message.id))
+                self._passing.response_received(coerce_request_id(message.id))
             return True
-        await self._pace.after()
+        await self._pace.wait()
         if isinstance(message, mcp_types.JSONRPCNotification) and message.method == "notifications/cancelled":
             if (cancelled := cancelled_request_id_from_params(message.params)) is not None:
                 self._written.taken_back(coerce_request_id(cancelled))
@@ -137,8 +139,8 @@ class _Watched:
             if number in self._written.open:
                 await self._written.refuse(message.id, "a request with this id waits for its answer")
                 return False
-            if len(self._written.open) >= MAX_OPEN:
-                await self._written.refuse(message.id, f"{MAX_OPEN} requests wait for their answers")
+            if len(self._written.open) >= MAX_OPEN_REQUESTS:
+                await self._written.refuse(message.id, f"{MAX_OPEN_REQUESTS} requests wait for their answers")
                 return False
             self._written.open.add(number)
         return True

@@ -14,19 +14,19 @@ from fastmcp.client.transports.base import ClientTransport, SessionKwargs, Trans
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
 
-from codecall.concurrency import leave
-from codecall.gateway.upstream.errors import exit_text
+from codecall.concurrency import abandon
+from codecall.gateway.upstream.errors import describe_exit
 from codecall.gateway.upstream.messages import (
     IN_THREAD_BYTES,
-    LINES_PER_S,
-    MAX_VALUES,
-    Lines,
-    Pace,
-    Stream,
-    TooManyError,
-    read_message,
+    MAX_LINES_PER_S,
+    MAX_MESSAGE_VALUES,
+    LineReader,
+    MessageStream,
+    Throttle,
+    TooManyValuesError,
+    parse_message,
 )
-from codecall.gateway.upstream.process import Program
+from codecall.gateway.upstream.process import ServerProcess
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 """Bytes one message of a server may have; a server that sends a larger one is ended."""
@@ -42,7 +42,7 @@ _EXIT_S: Final = 0.5
 T = TypeVar("T")
 
 
-class ProgramTransport(ClientTransport):
+class ProcessTransport(ClientTransport):
     """Starts a program for each session, and ends it with the session.
 
     Args:
@@ -53,14 +53,14 @@ class ProgramTransport(ClientTransport):
 
     def __init__(
         self,
-        start: Callable[[], Awaitable[Program]],
+        start: Callable[[], Awaitable[ServerProcess]],
         session: Callable[..., ClientSession],
         logger: logging.Logger,
     ) -> None:
         self._start = start
         self._session = session
         self._logger = logger
-        self.program: Program | None = None
+        self.process: ServerProcess | None = None
         self._heard: _Heard | None = None
 
     @asynccontextmanager
@@ -69,29 +69,29 @@ class ProgramTransport(ClientTransport):
     ) -> AsyncGenerator[ClientSession]:
         """A session with a new program."""
         _ = transport_options
-        program = self.program = await self._start()
+        program = self.process = await self._start()
         heard = self._heard = _Heard(program.stdout, self._logger)
         watching = asyncio.create_task(_until_exited(program, heard))
         try:
             async with self._session(heard, _Said(program.stdin, heard), **session_kwargs) as session:
                 yield session
         finally:
-            leave(watching)
+            abandon(watching)
             await program.stop()
 
     async def describe_end(self) -> str:
         """How it ended, as in `ended (exit code 1)`."""
         if self._heard is not None and self._heard.why is not None:
             return self._heard.why
-        if self.program is None:
+        if self.process is None:
             return "closed its output"
         with suppress(TimeoutError):
             async with asyncio.timeout(_EXIT_S):
-                await self.program.exited.wait()
-        return exit_text(self.program.code)
+                await self.process.exited.wait()
+        return describe_exit(self.process.exit_code)
 
 
-class _Heard(Lines):
+class _Heard(LineReader):
     """What a program says, message by message.
 
     Args:
@@ -110,7 +110,7 @@ class _Heard(Lines):
         self._stdout = stdout
         self._logger = logger
         self._waiting: asyncio.Timeout | None = None
-        self._rubbish, self._malformed = Pace(LINES_PER_S), Pace(_MALFORMED_PER_S)
+        self._rubbish, self._malformed = Throttle(MAX_LINES_PER_S), Throttle(_MALFORMED_PER_S)
 
     async def receive(self) -> SessionMessage:
         """The next message; waits for it.
@@ -121,7 +121,7 @@ class _Heard(Lines):
         """
         while (message := await self._message(line := await self._line())) is None:
             if not self.over:
-                await self._unless_stopped((self._malformed if _begins(line) else self._rubbish).after())
+                await self._unless_stopped((self._malformed if _begins(line) else self._rubbish).wait())
         return message
 
     def stop(self) -> None:
@@ -156,9 +156,9 @@ class _Heard(Lines):
         try:
             if _begins(line):
                 large = len(line) > IN_THREAD_BYTES
-                message = await anyio.to_thread.run_sync(read_message, line) if large else read_message(line)
-        except TooManyError:
-            raise self._given_up(f"{MAX_VALUES:,} values") from None
+                message = await anyio.to_thread.run_sync(parse_message, line) if large else parse_message(line)
+        except TooManyValuesError:
+            raise self._given_up(f"{MAX_MESSAGE_VALUES:,} values") from None
         if message is None and line:
             self._logger.debug("wrote %d bytes to its standard output that are no message", len(line))
         return None if message is None else SessionMessage(message)
@@ -169,7 +169,7 @@ class _Heard(Lines):
         return anyio.EndOfStream()
 
 
-class _Said(Stream):
+class _Said(MessageStream):
     """What a program is told. One message waits for another, and all for a program that reads nothing.
 
     Args:
@@ -231,7 +231,7 @@ def _begins(line: bytes) -> bool:
     return line.lstrip().startswith((b"{", b"["))
 
 
-async def _until_exited(program: Program, heard: _Heard) -> None:
+async def _until_exited(program: ServerProcess, heard: _Heard) -> None:
     """End the reading soon after the program: what it has started may hold its output open."""
     await program.exited.wait()
     await asyncio.sleep(_EXIT_S)

@@ -137,7 +137,7 @@ def keep(
     Args:
         path: From `place`.
         answers: Results as JSON text, by question.
-        files: What they came from, whether there or not: configurations, catalogues.
+        files: What they came from, whether there or not: configurations, catalogs.
         packages: Files of installed packages, which change with their version.
         named: Environment variables that configurations refer to.
     """

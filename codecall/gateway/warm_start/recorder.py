@@ -1,6 +1,6 @@
 """What a session leaves for the next start: answers that will still be right, with all that they depend on.
 
-Answers are noted as they are given and written when the session has ended, for by then catalogues may have been written
+Answers are noted as they are given and written when the session has ended, for by then catalogs may have been written
 that answers came from. An answer that came from other listings than are in force then is left out.
 """
 
@@ -56,13 +56,13 @@ class Recording:
                 del self._answers[key]
             elif key in self._answers and method in OPENINGS:
                 self._answers[key] = _instructing(self._answers[key], self._gateway.server.instructions)
-        files = [str(file) for file in (*self._files, *self._gateway.kept)]
+        files = [str(file) for file in (*self._files, *self._gateway.cache_files)]
         keep(self._path, self._answers, files=files, packages=_installed(), named=_referenced(self._files))
 
     def _known(self) -> bool:
         """Whether a next start would know of all servers what it has to know."""
         always = self._gateway.options.expose.mode == "always"
-        return always or all(provider.listed for provider in self._gateway.providers.values())
+        return always or all(provider.is_listed for provider in self._gateway.providers.values())
 
     def _listings(self, method: str) -> str:
         """The same as long as servers that list other things would not change an answer to that method."""

@@ -92,27 +92,27 @@ class CallSite:
     kind: CallKind
     name: str
     """Of a tool or a prompt; the URI of a resource."""
-    space: str | None
+    namespace: str | None
     """The namespace that knows which tool it is; empty for `tools`. None: the name is the tool's own."""
     start: int
-    known: str | None
+    partial_input: str | None
     """What is known of a tool's input, as JSON text (`sandbox/known.py`); None where it is no literal."""
-    sure: bool
+    certain: bool
     """Whether a wrong input is sure to be the script's failure: every run gets to it (`callsites.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class ScriptOutline:
     """What a script that can be parsed is made of, whether it may run or not."""
 
     loops: list[LoopSite]
     calls: list[CallSite]
-    computed: bool
+    has_computed_names: bool
     """Whether there are calls whose names are no literals."""
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedScript:
     """A script that may run."""
 
     form: ScriptForm
@@ -123,15 +123,15 @@ class Checked:
     loops: list[LoopSite]
     functions: list[FunctionSite]
     catches: list[CatchSite]
-    uses: frozenset[str]
+    runtime_names: frozenset[str]
     """The names of the runtime it uses; `policy.RUNTIME_NAMES` has them all."""
-    outline: Outline
+    outline: ScriptOutline
     statements: list[StatementSite] | None = None
     """For a check that looked for them."""
-    spaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, dict[str, str]])
     """The namespaces it uses, with the members that are known of them and the tools these stand for."""
     data_sites: list[DataSite] = field(default_factory=list["DataSite"])
-    uncalled: str | None = None
+    uncalled_function: str | None = None
     """The first function at top level that nothing names, in a script without a top-level `return`."""
 
 
@@ -162,10 +162,10 @@ class Finding:
     """What to write instead."""
 
 
-class Refused(Exception):  # noqa: N818 - reads as the verdict it is
+class InvalidScript(Exception):  # noqa: N818 - reads as the verdict it is
     """The script will not run. `findings` says why: in the script's order, at least one, at most `MAX_FINDINGS`."""
 
-    def __init__(self, findings: list[Finding], outline: Outline | None = None) -> None:
+    def __init__(self, findings: list[Finding], outline: ScriptOutline | None = None) -> None:
         super().__init__(findings[0].message)
         self.findings = findings
         self.outline = outline
@@ -178,7 +178,7 @@ class Refused(Exception):  # noqa: N818 - reads as the verdict it is
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Violation:
     """A finding whose place is still an offset."""
 
     offset: int
@@ -189,9 +189,9 @@ class Mark:
     code: FindingCode = "VALIDATION_ERROR"
 
 
-def refusal(script: str, marks: Iterable[Mark], outline: Outline | None = None) -> Refused:
+def invalid_script(script: str, violations: Iterable[Violation], outline: ScriptOutline | None = None) -> InvalidScript:
     """The refusal that reports `marks`: sorted by place, one for each place and message, the first `MAX_FINDINGS`."""
-    unique = {(mark.offset, mark.message): mark for mark in sorted(marks, key=lambda mark: mark.offset)}
+    unique = {(mark.offset, mark.message): mark for mark in sorted(violations, key=lambda mark: mark.offset)}
     starts = [0, *(end.end() for end in _LINE_END.finditer(script))]
     findings: list[Finding] = []
     for mark in list(unique.values())[:MAX_FINDINGS]:
@@ -199,4 +199,4 @@ def refusal(script: str, marks: Iterable[Mark], outline: Outline | None = None) 
         line = bisect_right(starts, offset)
         message, hint = well_formed(mark.message), mark.hint and well_formed(mark.hint)
         findings.append(Finding(mark.kind, mark.code, message, line, offset - starts[line - 1] + 1, hint))
-    return Refused(findings, outline)
+    return InvalidScript(findings, outline)

@@ -176,7 +176,7 @@ SYNTAX_MESSAGES: Final = (
 """What the parser or the engine says, as a regular expression for its beginning, where the line tells nothing."""
 
 
-def syntax_remedy(message: str, line: str = "") -> str | None:
+def syntax_hint(message: str, line: str = "") -> str | None:
     """What to do about text that is no JavaScript, by the line on which it stops, else by what is said of it."""
     by_line = (hint for looks, hint in SYNTAX if line and re.match(looks, line))
     return next(by_line, None) or next((hint for says, hint in SYNTAX_MESSAGES if re.match(says, message)), None)

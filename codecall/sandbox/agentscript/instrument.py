@@ -23,8 +23,8 @@ from functools import cached_property
 from itertools import accumulate
 
 from codecall.sandbox.agentscript.checked import StatementSite
-from codecall.sandbox.agentscript.validate import CatchSite, Checked, FunctionSite, LoopSite
-from codecall.sandbox.agentscript.validator.statements import Lines
+from codecall.sandbox.agentscript.validate import CatchSite, CheckedScript, FunctionSite, LoopSite
+from codecall.sandbox.agentscript.validator.statements import LineTable
 
 FIRST_LINE = 1000
 """Where the script begins in what the engine sees: below the prelude's lines, so that frames tell the two apart."""
@@ -44,7 +44,7 @@ _FOREMOST = -(2**62)
 
 
 @dataclass(frozen=True)
-class Program:
+class InstrumentedScript:
     """A script ready for the engine."""
 
     text: str
@@ -54,15 +54,15 @@ class Program:
     _offsets: tuple[int, ...]
     _lengths: tuple[int, ...]
     _head: int = len(_HEAD)
-    uncalled: str | None = None
-    """A function that is what the script is for, if it gives nothing (`Checked.uncalled`)."""
+    uncalled_function: str | None = None
+    """A function that is what the script is for, if it gives nothing (`Checked.uncalled_function`)."""
 
     @cached_property
     def _starts(self) -> list[int]:
         """Where each line begins, and where one behind the last would."""
         return [0, *accumulate(len(text) + 1 for text in self.script.split("\n"))]
 
-    def original(self, line: int, column: int) -> tuple[int, int] | None:
+    def original_position(self, line: int, column: int) -> tuple[int, int] | None:
         """The place in the script as sent for a line and column (from 1) of `text`; None when it lies outside."""
         line -= FIRST_LINE - 1
         if not 1 <= line < len(self._starts):
@@ -94,7 +94,7 @@ class _Inserts:
         self.items.append((end, _CLOSE, -start, 0, closing))
 
 
-def instrument(script: str, checked: Checked, *, max_iterations: int) -> Program:
+def instrument(script: str, checked: CheckedScript, *, max_iterations: int) -> InstrumentedScript:
     """The program for a checked script. `max_iterations` is the limit for the turns of any one loop."""
     inserts = _Inserts()
     marks = _Marks(script, checked.statements)
@@ -121,13 +121,13 @@ def instrument(script: str, checked: Checked, *, max_iterations: int) -> Program
         at = offset
     pieces.append(script[at:])
     pieces.append(_TAIL)
-    return Program(
+    return InstrumentedScript(
         "".join(pieces),
         script,
         tuple(item[0] for item in inserts.items),
         tuple(len(item[4]) for item in inserts.items),
         len(head),
-        checked.uncalled,
+        checked.uncalled_function,
     )
 
 
@@ -135,14 +135,14 @@ class _Marks:
     """The calls that tell which lines ran; no text at all where nobody wants to know."""
 
     def __init__(self, script: str, statements: list[StatementSite] | None) -> None:
-        self._lines = None if statements is None else Lines(script)
+        self._lines = None if statements is None else LineTable(script)
         self._bodies = {site.start for site in statements or () if site.place == "loop"}
 
     def at(self, offset: int, end: str = ";") -> str:
         """The call for the line of `offset`, and what ends it."""
         if self._lines is None:
             return ""
-        line = self._lines.at(offset)
+        line = self._lines.line(offset)
         return f"__ag_r[{line}]||(__ag_v({line}),__ag_r[{line}]=1){end}"
 
     def of_body(self, offset: int) -> str:

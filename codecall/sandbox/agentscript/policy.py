@@ -83,7 +83,7 @@ class Rules:
     """Time and chance: `Date.now`, `new Date()` without arguments, `Math.random`."""
 
     @classmethod
-    def of(cls, limits: Switches) -> Rules:
+    def from_limits(cls, limits: Switches) -> Rules:
         """The language switches among the limits of a preset."""
         return cls(
             allow_loops=limits.allow_loops,

@@ -18,7 +18,7 @@ _MAX_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class RuleSet:
     """What one set of rules allows."""
 
     rules: Rules
@@ -33,10 +33,10 @@ class Vocabulary:
 
 
 @lru_cache(maxsize=16)
-def vocabulary(rules: Rules) -> Vocabulary:
+def rule_set(rules: Rules) -> RuleSet:
     """The tables under `rules`. There are 16 different rules."""
     permitted = {name for name, row in GLOBALS.items() if rules.permit(row.verdict)}
-    return Vocabulary(
+    return RuleSet(
         rules=rules,
         refused_nodes={node_type: row for node_type, row in NODES.items() if not rules.permit(row.verdict)},
         globals=frozenset(permitted),
@@ -45,17 +45,17 @@ def vocabulary(rules: Rules) -> Vocabulary:
     )
 
 
-def refused(what: str, name: str) -> str:
+def refusal_message(what: str, name: str) -> str:
     """The message about a refused construct; `what` says which sort of thing `name` is, with a capital letter."""
-    return f"{what} '{shown(name)}' is not allowed in AgentScript"
+    return f"{what} '{shorten_name(name)}' is not allowed in AgentScript"
 
 
-def shown(name: str) -> str:
+def shorten_name(name: str) -> str:
     """A name as messages show it: whole, unless it is absurdly long."""
     return name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}…"
 
 
-def member_hint(owner: str, member: str, words: Vocabulary) -> str:
+def member_hint(owner: str, member: str, words: RuleSet) -> str:
     """What to write instead of a member that is not allowed."""
     row = MEMBERS.get(f"{owner}.{member}")
     if row is not None:
@@ -69,7 +69,7 @@ def member_hint(owner: str, member: str, words: Vocabulary) -> str:
     return VARIANTS["unknown member"].instead
 
 
-def name_hint(name: str, declared: Iterable[str], words: Vocabulary) -> str:
+def name_hint(name: str, declared: Iterable[str], words: RuleSet) -> str:
     """What to write instead of an identifier that means nothing."""
     declared = list(declared)
     hint = VARIANTS["unknown identifier"].instead
@@ -80,7 +80,7 @@ def name_hint(name: str, declared: Iterable[str], words: Vocabulary) -> str:
     return f"Did you mean `{near}`? {hint}" if near else hint
 
 
-def near_name(name: str, declared: Iterable[str], words: Vocabulary) -> str | None:
+def near_name(name: str, declared: Iterable[str], words: RuleSet) -> str | None:
     """The name that an identifier that means nothing may have been meant for."""
     near = get_close_matches(name, [*declared, *words.globals], n=1, cutoff=0.75)
     return near[0] if near else None

@@ -13,32 +13,32 @@ import re
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from codecall.sandbox.agentscript.analysis.calls import outline_of
+from codecall.sandbox.agentscript.analysis.calls import outline_script
 from codecall.sandbox.agentscript.checked import (
     MAX_FINDINGS,
     CatchSite,
-    Checked,
+    CheckedScript,
     Finding,
     FunctionSite,
+    InvalidScript,
     LoopSite,
-    Mark,
-    Refused,
     ScriptForm,
-    refusal,
+    Violation,
+    invalid_script,
 )
 from codecall.sandbox.agentscript.parser.ast import FUNCTIONS, lone_function
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import parse, prescan
 from codecall.sandbox.agentscript.policy import VARIANTS, Rules
-from codecall.sandbox.agentscript.ruleset import vocabulary
-from codecall.sandbox.agentscript.typescript.strip import TYPE_ARGUMENTS, erase, misplaced
+from codecall.sandbox.agentscript.ruleset import rule_set
+from codecall.sandbox.agentscript.typescript.strip import TYPE_ARGUMENTS, misplaced_type, strip_types
 from codecall.sandbox.agentscript.validator.expressions import CHILDREN as _EXPRESSION_CHILDREN
 from codecall.sandbox.agentscript.validator.expressions import HANDLERS as _EXPRESSION_HANDLERS
-from codecall.sandbox.agentscript.validator.names import FindSpaces, no_spaces
+from codecall.sandbox.agentscript.validator.names import FindNamespaces, no_namespaces
 from codecall.sandbox.agentscript.validator.statements import CHILDREN as _STATEMENT_CHILDREN
 from codecall.sandbox.agentscript.validator.statements import HANDLERS as _STATEMENT_HANDLERS
 from codecall.sandbox.agentscript.validator.statements import statement_sites
-from codecall.sandbox.agentscript.validator.walk import SHIFT, Walk
+from codecall.sandbox.agentscript.validator.walk import PREFIX_LENGTH, Walk
 
 # ----------------------------------------------------------------------------------------------------
 # The guard: judges a script by the policy before it runs.
@@ -46,20 +46,22 @@ from codecall.sandbox.agentscript.validator.walk import SHIFT, Walk
 __all__ = [
     "MAX_FINDINGS",
     "CatchSite",
-    "Checked",
+    "CheckedScript",
     "Finding",
     "FunctionSite",
+    "InvalidScript",
     "LoopSite",
-    "Refused",
     "ScriptForm",
-    "check",
+    "validate_javascript",
 ]
 
 _HANDLERS = {**_EXPRESSION_HANDLERS, **_STATEMENT_HANDLERS}
 _CHILDREN = {**_EXPRESSION_CHILDREN, **_STATEMENT_CHILDREN}
 
 
-def check(script: str, rules: Rules, *, coverage: bool = False, spaces: FindSpaces = no_spaces) -> Checked:
+def validate_javascript(
+    script: str, rules: Rules, *, coverage: bool = False, find_namespaces: FindNamespaces = no_namespaces
+) -> CheckedScript:
     """Judge `script` under `rules`. For any text, ends in one of two ways.
 
     Args:
@@ -76,29 +78,29 @@ def check(script: str, rules: Rules, *, coverage: bool = False, spaces: FindSpac
     """
     marks = prescan(script)
     if marks:
-        raise refusal(script, marks)
+        raise invalid_script(script, marks)
     statements, escapes = parse(script)
-    walk = Walk(script, vocabulary(rules))
-    names = walk.run(statements, _HANDLERS, _CHILDREN, spaces)
-    marks = walk.marks
+    walk = Walk(script, rule_set(rules))
+    names = walk.run(statements, _HANDLERS, _CHILDREN, find_namespaces)
+    marks = walk.violations
     if escapes:
         row = VARIANTS["escape"]
-        marks.extend(Mark(offset, row.kind, f"Script has a {row.name}", row.instead) for offset in escapes)
-    outline = outline_of(statements, walk, names.spaces)
+        marks.extend(Violation(offset, row.kind, f"Script has a {row.name}", row.instead) for offset in escapes)
+    outline = outline_script(statements, walk, names.namespaces)
     if marks:
-        raise refusal(script, marks, outline)
+        raise invalid_script(script, marks, outline)
     form, last_start = _form(statements, returns=walk.returns)
-    sites = statement_sites(statements, SHIFT) if coverage else None
-    return Checked(
+    sites = statement_sites(statements, PREFIX_LENGTH) if coverage else None
+    return CheckedScript(
         form,
         last_start,
         walk.loops,
         walk.functions,
         walk.catches,
-        names.runtime,
+        names.runtime_names,
         outline,
         sites,
-        names.spaces,
+        names.namespaces,
         walk.data_sites,
         None if walk.returns or form == "function" else _uncalled(statements, {use.name for use in walk.uses}),
     )
@@ -124,7 +126,7 @@ def _form(statements: list[Node], *, returns: bool) -> tuple[ScriptForm, int | N
     if not effective:
         return "statements", None
     last = effective[-1]
-    start: int = last.range[0] - SHIFT
+    start: int = last.range[0] - PREFIX_LENGTH
     if lone_function(effective) is not None:
         return "function", start
     return ("statements", None) if returns or last.type != "ExpressionStatement" else ("expression", start)
@@ -143,15 +145,17 @@ _AROUND: Final = " \t\r\n"
 _FENCE_LINE: Final = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 
-class Source(NamedTuple):
+class ValidatedScript(NamedTuple):
     """A script that may run."""
 
     text: str
     """What was checked, and what runs: as long as the script as sent, and with the same lines."""
-    checked: Checked
+    checked: CheckedScript
 
 
-def read(script: str, rules: Rules, *, coverage: bool = False, spaces: FindSpaces = no_spaces) -> Source:
+def validate_script(
+    script: str, rules: Rules, *, coverage: bool = False, find_namespaces: FindNamespaces = no_namespaces
+) -> ValidatedScript:
     """Judge `script` under `rules`, as JavaScript or else as TypeScript. For any text, ends in one of two ways.
 
     Args:
@@ -167,30 +171,32 @@ def read(script: str, rules: Rules, *, coverage: bool = False, spaces: FindSpace
         Refused: the script will not run; says why.
     """
     text = _without_fence(script)
-    javascript: Checked | Refused
+    javascript: CheckedScript | InvalidScript
     try:
-        javascript = check(text, rules, coverage=coverage, spaces=spaces)
-    except Refused as refused:
+        javascript = validate_javascript(text, rules, coverage=coverage, find_namespaces=find_namespaces)
+    except InvalidScript as refused:
         if refused.first.kind == "UnsafeSource":
             raise  # no reader of any language gets to see it
         javascript = refused
     else:
         if TYPE_ARGUMENTS.search(text) is None:
-            return Source(text, javascript)
+            return ValidatedScript(text, javascript)
 
-    erased = erase(text)
-    if erased is not None and erased.sound and not erased.marks:
-        return Source(erased.text, check(erased.text, rules, coverage=coverage, spaces=spaces))
-    is_syntax = isinstance(javascript, Refused) and _is_syntax(javascript.first)
-    if erased is not None and erased.sound and not is_syntax and TYPE_ARGUMENTS.search(text) is not None:
+    erased = strip_types(text)
+    if erased is not None and erased.complete and not erased.violations:
+        return ValidatedScript(
+            erased.text, validate_javascript(erased.text, rules, coverage=coverage, find_namespaces=find_namespaces)
+        )
+    is_syntax = isinstance(javascript, InvalidScript) and _is_syntax(javascript.first)
+    if erased is not None and erased.complete and not is_syntax and TYPE_ARGUMENTS.search(text) is not None:
         # JavaScript takes the types of a call for comparisons, perhaps of names it does not know
-        raise refusal(text, [misplaced(erased.marks[0].offset, "type arguments in the way")])
-    if isinstance(javascript, Checked):
-        return Source(text, javascript)
+        raise invalid_script(text, [misplaced_type(erased.violations[0].offset, "type arguments in the way")])
+    if isinstance(javascript, CheckedScript):
+        return ValidatedScript(text, javascript)
     if erased is None or not is_syntax:
         raise _without_markdown(text, javascript)
-    if erased.sound:
-        raise refusal(text, erased.marks)
+    if erased.complete:
+        raise invalid_script(text, erased.violations)
     raise _without_markdown(text, _further(text, javascript, erased.text, rules))
 
 
@@ -212,27 +218,27 @@ def _blanks(text: str) -> str:
     return re.sub(r"[^\r\n]", " ", text)
 
 
-def _further(text: str, javascript: Refused, erased: str, rules: Rules) -> Refused:
+def _further(text: str, javascript: InvalidScript, erased: str, rules: Rules) -> InvalidScript:
     """Of what is wrong with `text`, and with what is left of it without its types, what comes later: that reader was
     right up to there."""
     first, *others = javascript.findings
     try:
-        check(erased, rules)
-    except Refused as refused:
+        validate_javascript(erased, rules)
+    except InvalidScript as refused:
         if _is_syntax(refused.first) and (refused.first.line, refused.first.column) > (first.line, first.column):
             return refused
     line = text.split("\n")[first.line - 1]
     typed = line[: first.column - 1].strip() and _TYPED.match(line, first.column - 1)
     hint = _UNREADABLE if typed else first.hint
-    return Refused([replace(first, hint=hint), *others])
+    return InvalidScript([replace(first, hint=hint), *others])
 
 
-def _without_markdown(text: str, refused: Refused) -> Refused:
+def _without_markdown(text: str, refused: InvalidScript) -> InvalidScript:
     """The refusal of `text`, with a hint if that is because it has code fences in it."""
     first, *others = refused.findings
     if not _is_syntax(first) or _FENCE_LINE.search(text) is None:
         return refused
-    return Refused([replace(first, hint=VARIANTS["called text"].instead), *others])
+    return InvalidScript([replace(first, hint=VARIANTS["called text"].instead), *others])
 
 
 def _is_syntax(finding: Finding) -> bool:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from codecall.envelopes import MAX_INPUT_KEPT, MadeCall
+from codecall.envelopes import MAX_STORED_INPUT_CHARS, CallRecord
 from codecall.errors import (
     CodeCallError,
     InvalidInputError,
@@ -21,12 +21,12 @@ from codecall.errors import (
     ToolCallError,
     TooManyPendingCallsError,
 )
-from codecall.jsonio.decode import Bounds, NotJson, TooManyContainers, decode_json, json_text
+from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, encode_json
 from codecall.sandbox import wire
-from codecall.sandbox.host.outcomes import told, unexpected
-from codecall.sandbox.host.pipe import Pipe
-from codecall.sandbox.host.references import Allowance, Resolving, Sidecar
-from codecall.sandbox.interfaces import Services, ToolBroker
+from codecall.sandbox.host.outcomes import error_payload, unexpected_error
+from codecall.sandbox.host.pipe import WorkerPipe
+from codecall.sandbox.host.references import ReferenceLimits, ReferenceResolver, ReferenceStore
+from codecall.sandbox.interfaces import RunHooks, ToolBroker
 
 # ----------------------------------------------------------------------------------------------------
 # Several calls of one script at the same time: how many, and how much is held in memory for them.
@@ -43,7 +43,7 @@ ANSWERS_BUDGET = wire.MAX_FRAME_BYTES // 2
 """Bytes of answers given in one turn; what is beyond waits for the next. One answer is always given."""
 
 
-class Lanes:
+class ConcurrentCalls:
     """The calls of one script while more than one of them is pending.
 
     Args:
@@ -55,7 +55,7 @@ class Lanes:
 
     def __init__(
         self,
-        pipe: Pipe,
+        pipe: WorkerPipe,
         *,
         make: Callable[[wire.Call], Awaitable[wire.Answer]],
         turn: Callable[[list[wire.Answer]], Awaitable[wire.Calls | wire.Done]],
@@ -122,10 +122,10 @@ class Lanes:
             alarms.append(None)
             self._news.set()
 
-        with self._pipe.overheard(alarm):
+        with self._pipe.watch_for_interrupt(alarm):
             await self._news.wait()
         if alarms:
-            raise await self._pipe.trouble()
+            raise await self._pipe.interrupt_error()
 
     async def _lane(self) -> None:
         """One task makes calls until none is left: fewer tasks than calls."""
@@ -178,29 +178,29 @@ MAX_SUMMARY: Final = 320
 
 
 @dataclass(slots=True)
-class Ledger:
+class CallLog:
     """The calls of one script."""
 
-    calls: dict[int, MadeCall] = field(default_factory=dict[int, MadeCall])
+    calls: dict[int, CallRecord] = field(default_factory=dict[int, CallRecord])
     """By their number, in the order in which the script made them."""
 
     epoch: int = 0
-    """See `MadeCall.epoch`; of the calls that are added next."""
+    """See `CallRecord.epoch`; of the calls that are added next."""
 
     def add(self, call: wire.Call) -> None:
         """The script has made a call; it will be started when its turn comes."""
-        self.calls[call.call] = MadeCall(
+        self.calls[call.call] = CallRecord(
             call.call,
             call.kind,
             call.name,
-            call.input[:MAX_INPUT_KEPT],
+            call.input[:MAX_STORED_INPUT_CHARS],
             len(call.input),
             epoch=self.epoch,
             line=call.line,
             column=call.column,
         )
 
-    def summary(self, told: int | None = None) -> str:
+    def summary(self, except_call: int | None = None) -> str:
         """What the calls came to, in one sentence for the hint of a script that failed; empty where nothing is to tell.
 
         Args:
@@ -219,7 +219,7 @@ class Ledger:
                 running.append(f"{name} for {now - call.started:.1f} s")
             elif call.code is None:
                 done.append(name)
-            elif number != told:
+            elif number != except_call:
                 failed.append(f"{name} ({_short(call.code)})")
         said = [
             *_part(done, "had completed and {is} not undone"),
@@ -258,7 +258,7 @@ def _listed(names: Iterable[str]) -> str:
 # The calls of one script: admitted as its worker sends them, performed by its broker, entered in its ledger.
 
 
-class Given(NamedTuple):
+class CallValue(NamedTuple):
     """What came of a call that worked."""
 
     value: str
@@ -267,7 +267,7 @@ class Given(NamedTuple):
     """What the script gets in its place; JSON text, too."""
 
 
-class Calling:
+class CallDispatcher:
     """Makes the calls of one script.
 
     Args:
@@ -277,15 +277,15 @@ class Calling:
         allowance: What of their values may stay outside the engine.
     """
 
-    def __init__(self, broker: ToolBroker, limits: wire.Limits, services: Services, allowance: Allowance) -> None:
+    def __init__(self, broker: ToolBroker, limits: wire.Limits, services: RunHooks, allowance: ReferenceLimits) -> None:
         self._broker = broker
         self._limits = limits
         self._services = services
-        self.ledger = Ledger()
+        self.log = CallLog()
         """What became of them."""
         self.errors: dict[int, ToolCallError] = {}
         """Of those that failed, by number."""
-        self.sidecar = Sidecar(allowance)
+        self.references = ReferenceStore(allowance)
         """Their values that the script has references to."""
 
     def admit(self, frame: wire.Calls) -> list[wire.Call]:
@@ -301,14 +301,14 @@ class Calling:
             )
         for call in frame.calls:
             longest = wire.MAX_URI_LENGTH if call.kind in ("resource", "result") else wire.MAX_NAME_LENGTH
-            if call.call != len(self.ledger.calls) + 1 or len(call.name) > longest:
+            if call.call != len(self.log.calls) + 1 or len(call.name) > longest:
                 raise MessageValidationError("The worker numbered or named its tool calls wrongly")
             if call.kind == "resource" and call.input != "{}":
                 raise MessageValidationError("The worker sent input with the URI of a resource")
             if len(call.input) > self._limits.max_result_bytes:
                 raise MessageValidationError("The worker sent a tool input larger than its preset allows")
-            self.ledger.add(call)
-        if len(self.ledger.calls) > self._limits.max_tool_calls:
+            self.log.add(call)
+        if len(self.log.calls) > self._limits.max_tool_calls:
             raise MessageValidationError("The worker made more tool calls than its preset allows")
         return frame.calls
 
@@ -318,11 +318,15 @@ class Calling:
         Raises:
             CodeCallError: it ends the script.
         """
-        made = self.ledger.calls[call.call]
-        text = await self.sidecar.stable(call.input) if self.sidecar.named(call.input) else call.input
+        made = self.log.calls[call.call]
+        text = (
+            await self.references.replace_with_digests(call.input)
+            if self.references.may_contain(call.input)
+            else call.input
+        )
         made.start()
-        ended = self._services.watch.calling(made, text)
-        given: Given | None = None
+        ended = self._services.observer.on_call(made, text)
+        given: CallValue | None = None
         try:
             given = await self._outcome(call, made, text)
         finally:
@@ -331,16 +335,16 @@ class Calling:
         if given is not None:
             value, reference = given
             return wire.Answer(call.call, ok=True, payload=reference or value, reference=reference is not None)
-        return wire.Answer(call.call, ok=False, payload=json_text(told(self.errors[call.call])))
+        return wire.Answer(call.call, ok=False, payload=encode_json(error_payload(self.errors[call.call])))
 
-    async def _outcome(self, call: wire.Call, made: MadeCall, text: str) -> Given | None:
+    async def _outcome(self, call: wire.Call, made: CallRecord, text: str) -> CallValue | None:
         """What came of a call; None of one that failed, whose error is then in `errors`."""
         try:
-            longest = self.sidecar.admit(call) if call.reference else None
+            longest = self.references.admit(call) if call.reference else None
             value = await self._remembered(call, made, text, longest)
-            given = Given(value, await self.sidecar.keep(call, value) if call.reference else None)
+            given = CallValue(value, await self.references.keep(call, value) if call.reference else None)
         except ToolCallError as error:
-            self.sidecar.advise(call, error)
+            self.references.advise(call, error)
             failure = error
         except CodeCallError as error:
             made.end(error.code)
@@ -352,7 +356,7 @@ class Calling:
             message = f"{call.kind.capitalize()} '{call.name}' was cancelled before it answered"
             failure = ToolCallError(message, tool_name=call.name, called=call.kind)
         except Exception as error:
-            failure = unexpected(call.name, error, call.kind)
+            failure = unexpected_error(call.name, error, call.kind)
         else:
             made.result_chars = len(value)
             made.end()
@@ -361,7 +365,7 @@ class Calling:
         self.errors[call.call] = failure
         return None
 
-    async def _remembered(self, call: wire.Call, made: MadeCall, text: str, longest: int | None) -> str:
+    async def _remembered(self, call: wire.Call, made: CallRecord, text: str, longest: int | None) -> str:
         """The value of a call as JSON text, from where earlier runs are remembered, if it is."""
         memory = self._services.memory
         if memory is None or call.kind == "result":
@@ -384,9 +388,9 @@ class Calling:
             return await self._kept(call, longest)
         perform = self._broker.call if call.kind == "tool" else self._broker.prompt
         arguments = await self._arguments(call)
-        if not self.sidecar.named(call.input):
+        if not self.references.may_contain(call.input):
             return await perform(call.name, arguments, max_bytes=longest)
-        async with Resolving(self.sidecar, self._limits, call).arguments(arguments) as whole:
+        async with ReferenceResolver(self.references, self._limits, call).arguments(arguments) as whole:
             return await perform(call.name, whole, max_bytes=longest)
 
     async def _kept(self, call: wire.Call, longest: int | None) -> str:
@@ -399,7 +403,7 @@ class Calling:
 
     async def _arguments(self, call: wire.Call) -> dict[str, object]:
         try:
-            arguments = await decode_json(call.input, Bounds.of(self._limits))
+            arguments = await decode_json(call.input, JsonBounds.from_limits(self._limits))
         except NotJson:
             raise MessageValidationError("The worker sent tool input that is not JSON") from None
         except TooManyContainers as failure:

@@ -14,7 +14,7 @@ import msgspec
 
 from codecall.envelopes import LargeResult
 from codecall.errors import (
-    Called,
+    CallKind,
     CodeCallError,
     IllegalAccess,
     LimitExceeded,
@@ -27,9 +27,9 @@ from codecall.errors import (
     ToolCallError,
     WorkerMemoryError,
 )
-from codecall.jsonio.decode import Bounds, NotJson, TooManyContainers, decode_json, utf8_length
+from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, utf8_length
 from codecall.sandbox import wire
-from codecall.sandbox.interfaces import ResultVault
+from codecall.sandbox.interfaces import ResultStorage
 from codecall.sandbox.wire import Failure
 
 # ----------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ MAX_WARNINGS = 50
 _check = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-class Sent(NamedTuple):
+class RawResult(NamedTuple):
     """A result as its worker sent it."""
 
     text: str
@@ -50,7 +50,7 @@ class Sent(NamedTuple):
     """Bytes of it, as UTF-8."""
 
 
-def sent(done: wire.Done, limits: wire.Limits) -> Sent:
+def raw_result(done: wire.Done, limits: wire.Limits) -> RawResult:
     """The text of the result.
 
     Raises:
@@ -62,10 +62,10 @@ def sent(done: wire.Done, limits: wire.Limits) -> Sent:
     size = utf8_length(done.value)
     if size > limits.longest_result:
         raise MessageValidationError("The worker sent a result larger than its preset allows")
-    return Sent(done.value, size)
+    return RawResult(done.value, size)
 
 
-async def large(result: Sent) -> Sent:
+async def check_large_result(result: RawResult) -> RawResult:
     """A result that is too large for an answer, if it is JSON. A megabyte takes 1.5 ms: no objects are made of it.
 
     Raises:
@@ -79,7 +79,7 @@ async def large(result: Sent) -> Sent:
     return result
 
 
-async def kept(result: Sent, limits: wire.Limits, results: ResultVault | None) -> LargeResult:
+async def store_result(result: RawResult, limits: wire.Limits, results: ResultStorage | None) -> LargeResult:
     """Where a result is kept that is too large for an answer.
 
     Raises:
@@ -92,7 +92,7 @@ async def kept(result: Sent, limits: wire.Limits, results: ResultVault | None) -
     return await results.keep(result.text, result.size)
 
 
-async def value_of(text: str, limits: wire.Limits, *, referring: bool = False) -> object:
+async def decode_result(text: str, limits: wire.Limits, *, referring: bool = False) -> object:
     """The data of the result.
 
     Args:
@@ -104,7 +104,7 @@ async def value_of(text: str, limits: wire.Limits, *, referring: bool = False) -
         MessageValidationError: it is not JSON.
         LimitExceeded: it has too many parts, or such a value is too deep.
     """
-    bounds = Bounds.of(limits)
+    bounds = JsonBounds.from_limits(limits)
     try:
         return await decode_json(text, bounds)
     except NotJson:
@@ -123,7 +123,7 @@ async def value_of(text: str, limits: wire.Limits, *, referring: bool = False) -
         ) from None
 
 
-def warnings_of(done: wire.Done) -> tuple[str, ...]:
+def limit_warnings(done: wire.Done) -> tuple[str, ...]:
     """What was shortened on the way out, as far as it is told."""
     warnings = tuple(done.warnings[:MAX_WARNINGS])
     more = len(done.warnings) - len(warnings)
@@ -136,14 +136,14 @@ def warnings_of(done: wire.Done) -> tuple[str, ...]:
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 
-class Places:
+class LineIndex:
     """The lines of one script, read when they are asked for."""
 
     def __init__(self, script: str) -> None:
         self._script = script
         self._starts: list[int] = []
 
-    def at(self, offset: int) -> Location | None:
+    def location(self, offset: int) -> Location | None:
         """The place of the character at `offset`, from 0; None for one outside the script."""
         if not 0 <= offset <= len(self._script):
             return None
@@ -198,7 +198,7 @@ def _visible(character: str) -> str:
 # Which lines of a script ran, as its worker tells: asked for by those who test scripts.
 
 
-class Ran:
+class LineCoverage:
     """The lines of one script that ran so far."""
 
     def __init__(self) -> None:
@@ -235,7 +235,7 @@ MAX_ERROR_NAME = 200
 logger = logging.getLogger("codecall")
 
 
-def error_of(failure: Failure, tool_errors: Mapping[int, ToolCallError], script: str) -> CodeCallError:
+def error_from_failure(failure: Failure, tool_errors: Mapping[int, ToolCallError], script: str) -> CodeCallError:
     """The error for `failure` of `script`. The status and the source follow from the code, whatever the worker says; a
     failed tool call is described by the server's own record in `tool_errors`.
 
@@ -294,7 +294,7 @@ def _told_to_the_worker(call: int | None, tool_errors: Mapping[int, ToolCallErro
     return tool_errors[call]
 
 
-def told(error: ToolCallError) -> dict[str, object]:
+def error_payload(error: ToolCallError) -> dict[str, object]:
     """What a script learns of a failed call."""
     told: dict[str, object] = {"code": error.code, "message": error.message, **error.subject()}
     if error.details is not None:
@@ -304,7 +304,7 @@ def told(error: ToolCallError) -> dict[str, object]:
     return told
 
 
-def unexpected(name: str, failure: Exception, called: Called = "tool") -> ToolCallError:
+def unexpected_error(name: str, failure: Exception, called: CallKind = "tool") -> ToolCallError:
     """A broker promises named errors; what it lets through all the same may hold anything, so nothing of it is told."""
     frames = traceback.format_tb(failure.__traceback__)
     logger.error("calling %s %r failed with %s\n%s", called, name, type(failure).__name__, "".join(frames))

@@ -26,18 +26,18 @@ UNREAD_MS = 5_000
 """How long a worker may leave a message unread, in milliseconds. One that waits for it reads it at once; the time is
 for a machine that is overloaded."""
 
-HOLD_S = 0.002
+MAX_HOLD_S = 0.002
 """How long a worker that keeps talking may keep the event loop from anybody else, in seconds."""
 
-FEWEST_PIECES = 256
+MIN_FRAGMENTS = 256
 """Pieces any frame may arrive in."""
 
-SMALLEST_PIECE = 512
+MIN_FRAGMENT_BYTES = 512
 """Bytes each further piece of a frame has to bring on average. A worker writes a frame in one go, and the system cuts
 it into pieces of several thousand bytes."""
 
 
-class Pipe:
+class WorkerPipe:
     """Frames over one connection.
 
     Args:
@@ -99,7 +99,7 @@ class Pipe:
             frame = frame[sent:]
         return frame
 
-    async def receive(self, patience: float = 0.0, until: float = math.inf) -> wire.WorkerMessage:
+    async def receive(self, spin_s: float = 0.0, until: float = math.inf) -> wire.WorkerMessage:
         """Read one frame. Cancelling loses nothing: what has arrived stays buffered.
 
         Args:
@@ -113,7 +113,7 @@ class Pipe:
         """
         self._receiving = True
         try:
-            needed = await self._whole(patience, until)
+            needed = await self._whole(spin_s, until)
         finally:
             self._receiving = False
         body = bytes(memoryview(self._buffer)[wire.HEADER.size : needed])
@@ -140,7 +140,7 @@ class Pipe:
                 needed += length
                 continue
             pieces += 1
-            if pieces > FEWEST_PIECES + needed // SMALLEST_PIECE:
+            if pieces > MIN_FRAGMENTS + needed // MIN_FRAGMENT_BYTES:
                 raise MessageFloodError("The worker sent a message in crumbs")
             await self._fill(needed, patience, until)
             patience = 0.0
@@ -149,7 +149,7 @@ class Pipe:
         """Take in what arrives next."""
         had, self._due = len(self._buffer), needed
         now = time.perf_counter()
-        if now - self._held_since > HOLD_S:
+        if now - self._held_since > MAX_HOLD_S:
             # What arrives without a wait would never let anybody else run, deadlines included. A worker that has only
             # just been written to has not answered yet, and looking would take as long as waiting begins.
             await (asyncio.sleep(0) if patience else self._arrival(latest))
@@ -257,19 +257,19 @@ class Pipe:
             return b""
 
     @contextlib.contextmanager
-    def overheard(self, notice: Callable[[], object]) -> Generator[None]:
+    def watch_for_interrupt(self, on_interrupt: Callable[[], object]) -> Generator[None]:
         """Within this the server has the turn: `notice` is called once the worker speaks all the same, or has ended."""
-        self._notice = notice
+        self._notice = on_interrupt
         self._listen()
         if self._buffer or self._connection.fileno() < 0:
-            notice()  # the event loop tells only of what has not been taken in
+            on_interrupt()  # the event loop tells only of what has not been taken in
         try:
             yield
         finally:
             self._notice = None
 
-    async def trouble(self) -> WorkerError:
-        """The error for what was `overheard`."""
+    async def interrupt_error(self) -> WorkerError:
+        """The error for what was `watch_for_interrupt`."""
         if self.interrupts():
             return MessageValidationError("The worker sent a message out of turn")
         return await self._gone()

@@ -16,22 +16,29 @@ from codecall.errors import QueueTimeoutError, WorkerError, WorkerPoolDisposedEr
 from codecall.options import PoolOptions
 from codecall.sandbox import wire
 from codecall.sandbox.host.process import WorkerProcess
-from codecall.sandbox.host.queue import Need, Queue, Waiter, begin_turn, closed, shutting_down
-from codecall.sandbox.host.spawner import Maker
+from codecall.sandbox.host.queue import (
+    FairQueue,
+    QueuedRequest,
+    WorkerRequest,
+    closed_error,
+    shutting_down_error,
+    start_time_slice,
+)
+from codecall.sandbox.host.spawner import WorkerSpawner
 
 # ----------------------------------------------------------------------------------------------------
 # The living workers of a pool, and how those ended that have.
 
-WorkerEnding = Literal["recycled", "killed", "died", "replaced", "closed"]
+WorkerExitReason = Literal["recycled", "killed", "died", "replaced", "closed"]
 """How a worker ended: `recycled`, its scripts are used up; `killed`, its last script left it unusable; `replaced`, it
 made room for a script that it could not serve; `closed`, with its pool."""
 
 
-class Census:
+class WorkerRegistry:
     """The living workers of one pool."""
 
     def __init__(self) -> None:
-        self.told: Callable[[WorkerEnding], None] | None = None
+        self.on_exit: Callable[[WorkerExitReason], None] | None = None
         """Told of each that ends, once."""
         self._living: set[WorkerProcess] = set()
         self._dying: list[WorkerProcess] = []
@@ -48,7 +55,7 @@ class Census:
         """A worker has been made."""
         self._living.add(worker)
 
-    def end(self, worker: WorkerProcess, ending: WorkerEnding) -> None:
+    def end(self, worker: WorkerProcess, ending: WorkerExitReason) -> None:
         """Kill it now; take it off the system's table when it has died."""
         self._leaves(worker, ending)
         worker.kill()
@@ -68,11 +75,11 @@ class Census:
         self._dying.clear()
         return workers
 
-    def _leaves(self, worker: WorkerProcess, ending: WorkerEnding) -> None:
+    def _leaves(self, worker: WorkerProcess, ending: WorkerExitReason) -> None:
         if worker in self._living:
             self._living.remove(worker)
-            if self.told is not None:
-                self.told(ending)
+            if self.on_exit is not None:
+                self.on_exit(ending)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -95,14 +102,14 @@ class WorkerPool:
         self._options = options
         self._prepare = prepare
         self._once_only = prepare.runs == 1
-        self.maker = Maker(options, prepare)
+        self.spawner = WorkerSpawner(options, prepare)
         """What makes its workers, and knows how they are held."""
         self.limit = options.max_workers
         """Worker processes at most."""
-        self.living = Census()
+        self.workers = WorkerRegistry()
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
-        self._queue = Queue(options.max_queue)
+        self._queue = FairQueue(options.max_queue)
         self._places = 0
         self._closed = False
         self._refusal: Callable[[], WorkerPoolDisposedError] | None = None
@@ -110,7 +117,7 @@ class WorkerPool:
     @property
     def size(self) -> int:
         """Worker processes, those about to be made included."""
-        return len(self.living) + self._places
+        return len(self.workers) + self._places
 
     @property
     def waiting(self) -> int:
@@ -124,9 +131,9 @@ class WorkerPool:
 
     def pids(self) -> list[int]:
         """Process ids of the living workers; one being forked has none yet."""
-        return [worker.pid for worker in self.living if worker.pid]
+        return [worker.pid for worker in self.workers if worker.pid]
 
-    def lent(self) -> frozenset[WorkerProcess]:
+    def busy_workers(self) -> frozenset[WorkerProcess]:
         """The workers that run scripts now."""
         return frozenset(self._busy)
 
@@ -139,29 +146,29 @@ class WorkerPool:
         while self.size < min(self._options.min_workers, self.limit) and not self._closed:
             self._places += 1
             worker = self._make(self._prepare.limits.memory_mb)
-            self.maker.greet(worker)
+            self.spawner.log_first_jail_report(worker)
             self._offer(worker)
 
-    def refuse(self, because: Callable[[], WorkerPoolDisposedError] = shutting_down) -> None:
+    def refuse(self, error: Callable[[], WorkerPoolDisposedError] = shutting_down_error) -> None:
         """Refuse whoever comes from now on, and whoever waits."""
-        self._refusal = self._refusal or because
-        self._queue.dismiss()
+        self._refusal = self._refusal or error
+        self._queue.release_all()
 
     async def aclose(self) -> None:
         """Kill every worker, busy ones included, and refuse whoever waits. Idempotent."""
-        self._closed = self.maker.closed = True
-        self.refuse(closed)
-        workers = self.living.close()
+        self._closed = self.spawner.closed = True
+        self.refuse(closed_error)
+        workers = self.workers.close()
         self._idle.clear()
         with anyio.CancelScope(shield=True):
             for worker in workers:
                 worker.kill()
-            await self.maker.aclose()
+            await self.spawner.aclose()
             for worker in workers:
                 await worker.close()
 
     @asynccontextmanager
-    async def checkout(self, need: Need) -> AsyncGenerator[WorkerProcess]:
+    async def checkout(self, request: WorkerRequest) -> AsyncGenerator[WorkerProcess]:
         """A ready worker for one script.
 
         Leaving normally returns the worker; leaving by any exception, or with `retired` set on it, kills it and
@@ -170,13 +177,13 @@ class WorkerPool:
         Raises:
             QueueFullError, QueueTimeoutError, WorkerPoolDisposedError, WorkerStartupError
         """
-        worker = await self._acquire(need)
-        is_new, worker.owner = worker.owner is None, need.owner
+        worker = await self._acquire(request)
+        is_new, worker.owner = worker.owner is None, request.owner
         clean = False
         try:
-            await self.maker.settle(worker)
+            await self.spawner.wait_ready(worker)
             if is_new:
-                begin_turn(worker)  # the time it took to load is not its owner's
+                start_time_slice(worker)  # the time it took to load is not its owner's
             worker.runs += 1
             if self._once_only and not self._idle and not self._queue and not self._refusal:
                 self._stock()
@@ -193,13 +200,13 @@ class WorkerPool:
 
     # --------------------------------------------------------------------------------------- finding a worker
 
-    async def _acquire(self, need: Need) -> WorkerProcess:
+    async def _acquire(self, need: WorkerRequest) -> WorkerProcess:
         self._check_open()
-        self.living.reap()
+        self.workers.reap()
         while (worker := self._take_idle(need)) is not None:
             if (alive := worker.alive()) and not (worker.ready and worker.pipe.has_unread()):
                 self._busy.add(worker)
-                begin_turn(worker)
+                start_time_slice(worker)
                 return worker
             self._bury(worker, "killed" if alive else "died")
         if self.size >= self.limit:
@@ -210,12 +217,12 @@ class WorkerPool:
         self._places += 1
         return await self._make_or_wait(need)
 
-    def _take_idle(self, need: Need) -> WorkerProcess | None:
-        best = need.best_of(self._idle)
+    def _take_idle(self, need: WorkerRequest) -> WorkerProcess | None:
+        best = need.pick(self._idle)
         return None if best is None else self._idle.pop(best)
 
-    async def _wait(self, need: Need) -> WorkerProcess:
-        waiter = self._queue.join(need)
+    async def _wait(self, need: WorkerRequest) -> WorkerProcess:
+        waiter = self._queue.add(need)
         try:
             with anyio.move_on_after(self._options.queue_timeout_ms / 1000):
                 await waiter.event.wait()
@@ -224,7 +231,7 @@ class WorkerPool:
             raise
         if waiter.worker is not None:
             return waiter.worker
-        if waiter.has_place:
+        if waiter.may_spawn:
             return await self._make_or_wait(need)
         self._leave(waiter)
         self._check_open()
@@ -235,24 +242,24 @@ class WorkerPool:
             hint="Try again in a moment; the operator can raise pool.max_workers or pool.queue_timeout_ms.",
         )
 
-    def _leave(self, waiter: Waiter) -> None:
+    def _leave(self, waiter: QueuedRequest) -> None:
         """A waiter gives up; what it has just been handed goes to the next."""
         if waiter.worker is not None:
             self._busy.discard(waiter.worker)
             self._offer(waiter.worker)
-        elif waiter.has_place:
+        elif waiter.may_spawn:
             self._places -= 1
             self._admit()
         else:
             self._queue.remove(waiter)
 
-    async def _make_or_wait(self, need: Need) -> WorkerProcess:
+    async def _make_or_wait(self, need: WorkerRequest) -> WorkerProcess:
         """A new process may take a while to load: take whichever comes first, it or one that is returned."""
         worker = self._make(need.memory_mb)
-        if self.maker.forks or not self._busy:
+        if self.spawner.forks or not self._busy:
             self._busy.add(worker)
             return worker
-        waiter = self._queue.join(need, has_own=True)
+        waiter = self._queue.add(need, has_own_worker=True)
         trouble: WorkerStartupError | None = None
         try:
             async with anyio.create_task_group() as group:
@@ -260,7 +267,7 @@ class WorkerPool:
                 async def load() -> None:
                     nonlocal trouble
                     try:
-                        await self.maker.settle(worker)
+                        await self.spawner.wait_ready(worker)
                     except WorkerStartupError as error:
                         trouble = error
                     group.cancel_scope.cancel()
@@ -295,13 +302,13 @@ class WorkerPool:
             WorkerStartupError, WorkerPoolDisposedError
         """
         try:
-            worker = self.maker.make(memory_mb)
+            worker = self.spawner.spawn(memory_mb)
         except BaseException:
             self._places -= 1
             self._admit()
             raise
         self._places -= 1
-        self.living.add(worker)
+        self.workers.add(worker)
         worker.peers = self._busy
         self._check_open(worker)
         return worker
@@ -310,10 +317,10 @@ class WorkerPool:
         """Have workers made ahead of need, without waiting. Only a fork server can."""
         few = max(self._options.min_workers, SPARES) if self._once_only else self._options.min_workers
         with suppress(WorkerStartupError):  # whoever needs a worker next gets the error
-            while self.maker.forks and len(self._idle) < few and self.size < self.limit:
-                worker = self.maker.make_ahead()
+            while self.spawner.forks and len(self._idle) < few and self.size < self.limit:
+                worker = self.spawner.prefork()
                 worker.peers = self._busy
-                self.living.add(worker)
+                self.workers.add(worker)
                 self._idle.append(worker)
 
     # -------------------------------------------------------------------------------------- returning workers
@@ -323,21 +330,21 @@ class WorkerPool:
             self._bury(worker, "closed")
         elif not self._queue:
             self._idle.append(worker)
-        elif self._queue.hand_over(worker):
+        elif self._queue.assign(worker):
             self._busy.add(worker)
         else:
             self._bury(worker, "replaced")
 
     def _admit(self) -> None:
         """Whenever a place has come free: those in the queue may have workers made."""
-        while self.size < self.limit and not self._closed and self._queue.give_place():
+        while self.size < self.limit and not self._closed and self._queue.grant_spawn():
             self._places += 1
 
-    def _replace(self, worker: WorkerProcess, ending: WorkerEnding) -> None:
+    def _replace(self, worker: WorkerProcess, ending: WorkerExitReason) -> None:
         self._bury(worker, ending)
         if self._refusal or self._queue:
             return
-        if self.maker.forks:
+        if self.spawner.forks:
             if self._once_only or self.size < self._options.min_workers:
                 self._stock()
         elif self.size < min(self._options.min_workers, self.limit):
@@ -346,8 +353,8 @@ class WorkerPool:
                 self._places += 1
                 self._offer(self._make(self._prepare.limits.memory_mb))
 
-    def _bury(self, worker: WorkerProcess, ending: WorkerEnding) -> None:
-        self.living.end(worker, ending)
+    def _bury(self, worker: WorkerProcess, ending: WorkerExitReason) -> None:
+        self.workers.end(worker, ending)
         self._admit()
 
     def _check_open(self, worker: WorkerProcess | None = None) -> None:

@@ -17,14 +17,14 @@ from codecall.errors import (
     MessageValidationError,
     ToolCallError,
     ToolNotFoundError,
-    advise,
+    add_default_hint,
 )
-from codecall.jsonio.decode import Bounds, NotJson, TooManyContainers, decode_json, json_text
+from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, encode_json
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, is_meta_tool
-from codecall.sandbox.host.outcomes import Places, error_of, excerpt, unexpected
+from codecall.sandbox.host.outcomes import LineIndex, error_from_failure, excerpt, unexpected_error
 from codecall.sandbox.interfaces import ToolBroker
-from codecall.schema.partial import MAX_NESTING, Known, Mistake, NotKnown
+from codecall.schema.partial import MAX_NESTING, PartialInput, PartialInputError, PreflightError
 
 # ----------------------------------------------------------------------------------------------------
 # What can be said of a script before it runs: calls whose input the tool is sure to refuse, and, for a dry run, calls
@@ -39,7 +39,7 @@ _KINDS: Final[dict[str, type[ToolCallError]]] = {
 logger = logging.getLogger("codecall")
 
 
-class Foresight:
+class Preflight:
     """Looks at the calls of one script.
 
     Args:
@@ -51,7 +51,7 @@ class Foresight:
         self._broker = broker
         self._script = start.script
         self._limits = start.limits
-        self._places = Places(start.script)
+        self._places = LineIndex(start.script)
         self.asked = False
         """Whether it has looked."""
         self.mistakes: list[ToolCallError] = []
@@ -72,8 +72,10 @@ class Foresight:
             known, place = await self._known(site), self.place(site.start)
             mistake = await self._foreseen(site.name, known.value)
             if mistake is not None:
-                offset = known.place(mistake.paths)
-                self.mistakes.append(no_call(site.name, mistake, place if offset is None else self.place(offset)))
+                offset = known.offset_of(mistake.paths)
+                self.mistakes.append(
+                    preflight_failure(site.name, mistake, place if offset is None else self.place(offset))
+                )
         return not self.mistakes
 
     def verdict(self) -> ToolCallError | None:
@@ -99,29 +101,29 @@ class Foresight:
         Raises:
             MessageValidationError: the script has none there.
         """
-        place = self._places.at(offset)
+        place = self._places.location(offset)
         if place is None:
             raise MessageValidationError("The worker names a place that is not in the script")
         return place
 
-    async def _known(self, site: wire.Site) -> Known:
+    async def _known(self, site: wire.Site) -> PartialInput:
         # Each level of the input is an array and an object in the form that carries it, and a member another array.
-        bounds = Bounds.of(self._limits)._replace(depth=3 * MAX_NESTING)
+        bounds = JsonBounds.from_limits(self._limits)._replace(depth=3 * MAX_NESTING)
         try:
-            return Known.read(await decode_json(site.input, bounds))
-        except (NotJson, NotKnown, TooManyContainers):
+            return PartialInput.from_json(await decode_json(site.input, bounds))
+        except (NotJson, PartialInputError, TooManyContainers):
             raise MessageValidationError("The worker says of an input what nobody can know") from None
 
-    async def _foreseen(self, name: str, known: dict[str, object]) -> Mistake | None:
+    async def _foreseen(self, name: str, known: dict[str, object]) -> PreflightError | None:
         try:
-            return await self._broker.foresee(name, known)
+            return await self._broker.preflight(name, known)
         except Exception as failure:
             # What fails here fails again at the call, if it is made.
             logger.debug("looking at a call of %r beforehand failed with %s", name, type(failure).__name__)
             return None
 
 
-def no_call(name: str, mistake: Mistake, place: Location) -> ToolCallError:
+def preflight_failure(name: str, mistake: PreflightError, place: Location) -> ToolCallError:
     """The error of a call of the tool `name` that is not to be made, at its place."""
     kind = _KINDS.get(mistake.code, ToolCallError)
     details = list(mistake.problems) or None
@@ -136,7 +138,7 @@ def no_call(name: str, mistake: Mistake, place: Location) -> ToolCallError:
 MAX_QUESTIONS = 10_000
 """Most questions of one script; the runtime asks once per name."""
 
-MAX_SPACES = 200
+MAX_NAMESPACES = 200
 """Most namespaces that one script asks for."""
 
 _ASK_LESS: Final = (
@@ -145,7 +147,7 @@ _ASK_LESS: Final = (
 )
 
 
-class Questions:
+class QuestionHandler:
     """Answers the questions of one script.
 
     Args:
@@ -154,7 +156,7 @@ class Questions:
 
     def __init__(self, broker: ToolBroker) -> None:
         self._broker = broker
-        self.foresight: Foresight | None = None
+        self.preflight: Preflight | None = None
         """What looks at the script before it runs; None as soon as it may be running."""
         self._asked = 0
         self._spaces = 0
@@ -169,7 +171,7 @@ class Questions:
         if self._asked > MAX_QUESTIONS:
             raise MessageFloodError(f"The worker asked more than {MAX_QUESTIONS} questions", hint=_ASK_LESS)
         if isinstance(question, wire.Plan):
-            foresight = self.foresight
+            foresight = self.preflight
             if foresight is None or foresight.asked:
                 raise MessageValidationError("The worker planned a script that it may be running")
             return wire.Planned(go=await foresight.look(question))
@@ -180,8 +182,8 @@ class Questions:
         except CodeCallError:
             raise
         except Exception as failure:
-            raise unexpected(question.name, failure) from failure
-        return wire.Described(None if described is None else json_text(described))
+            raise unexpected_error(question.name, failure) from failure
+        return wire.Described(None if described is None else encode_json(described))
 
     async def _asked_about(self, question: wire.Ask) -> dict[str, object] | None:
         match question.about:
@@ -191,9 +193,9 @@ class Questions:
                 return await self._broker.member(question.name, question.member)
             case "space":
                 self._spaces += 1
-                if self._spaces > MAX_SPACES:
-                    raise MessageFloodError(f"The script uses more than {MAX_SPACES} namespaces", hint=_ASK_LESS)
-                return await self._broker.space(question.name)
+                if self._spaces > MAX_NAMESPACES:
+                    raise MessageFloodError(f"The script uses more than {MAX_NAMESPACES} namespaces", hint=_ASK_LESS)
+                return await self._broker.namespace(question.name)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ _LIMITS: Final = {
 """Limits of the preset that a manifest repeats, as wire names."""
 
 
-async def checked(text: str, start: wire.Start, foresight: Foresight, broker: ToolBroker) -> JsonObject:
+async def dry_run_report(text: str, start: wire.Start, foresight: Preflight, broker: ToolBroker) -> JsonObject:
     """`{valid, findings, manifest}` for the script of `start`.
 
     Args:
@@ -258,7 +260,7 @@ async def checked(text: str, start: wire.Start, foresight: Foresight, broker: To
     return {"valid": not findings, "findings": findings, "manifest": manifest}
 
 
-Calls = list[tuple[wire.Named, Location]]
+Calls = list[tuple[wire.NamedCall, Location]]
 
 
 def _grouped(calls: Calls, kind: str) -> Iterable[tuple[str, list[JsonObject]]]:
@@ -284,11 +286,11 @@ async def _tools(calls: Calls, broker: ToolBroker) -> tuple[list[JsonObject], li
                 found = await broker.member(space, member)
                 reached = str(found.get("tool") or found.get("missing") or name)
                 name = str(found.get("tool") or name)
-            missing = await broker.unreachable(reached)
+            missing = await broker.check_reachable(reached)
             known = missing is None
             # What the guard says of a meta-tool is enough.
             if missing is not None and not is_meta_tool(reached):
-                errors.append(no_call(name, missing, min(places)))
+                errors.append(preflight_failure(name, missing, min(places)))
             await asyncio.sleep(0)
         tool = tools.setdefault(name, {"name": name, "calls": []})
         cast("list[JsonObject]", tool["calls"]).extend(map(_shown, sorted(places)))
@@ -301,7 +303,7 @@ def _shown(place: Location) -> JsonObject:
     return {"line": place.line, "column": place.column}
 
 
-def _refusal(found: wire.Found, script: str) -> CodeCallError:
+def _refusal(found: wire.WireFinding, script: str) -> CodeCallError:
     failure = wire.Failure(
         status="syntax_error" if found.code == "SYNTAX_ERROR" else "illegal_access",
         code=found.code,
@@ -311,13 +313,13 @@ def _refusal(found: wire.Found, script: str) -> CodeCallError:
         column=found.column,
         hint=found.hint,
     )
-    return error_of(failure, {}, script)
+    return error_from_failure(failure, {}, script)
 
 
 def _finding(error: CodeCallError, script: str) -> JsonObject:
     if error.location is not None and error.excerpt is None:
         error.excerpt = excerpt(script, error.location)
-    advise(error)
+    add_default_hint(error)
     said = error.as_dict()
     return {key: said[key] for key in ("code", "kind", "toolName", "message", "location", "hint") if key in said}
 

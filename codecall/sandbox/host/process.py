@@ -27,8 +27,8 @@ from codecall.errors import (
     WorkerStartupError,
 )
 from codecall.sandbox import wire
-from codecall.sandbox.host.pipe import Pipe
-from codecall.sandbox.wire import BORN, FATE
+from codecall.sandbox.host.pipe import WorkerPipe
+from codecall.sandbox.wire import EXIT_RECORD, SPAWNED
 
 # ----------------------------------------------------------------------------------------------------
 # The fork server and the processes it makes, seen from the server.
@@ -39,11 +39,11 @@ FORK_SERVER_COMMAND = (sys.executable, "-I", "-m", "codecall.sandbox.worker.fork
 CLOSING_S = 1.0
 """How long a fork server may take to end its workers and itself, in seconds."""
 
-UNKNOWN_ENDING = -signal.SIGKILL
+UNKNOWN_EXIT_STATUS = -signal.SIGKILL
 """Exit status of a worker whose fork server died with it."""
 
 
-class Process(Protocol):
+class ProcessHandle(Protocol):
     """What is needed of a worker's process; `subprocess.Popen` is one."""
 
     @property
@@ -92,7 +92,7 @@ def start_process(command: Sequence[str], line: socket.socket) -> subprocess.Pop
         ) from failure
 
 
-def pair(kind: int = socket.SOCK_STREAM) -> tuple[socket.socket, socket.socket]:
+def socket_pair(kind: int = socket.SOCK_STREAM) -> tuple[socket.socket, socket.socket]:
     """Two sockets that are connected.
 
     Raises:
@@ -115,7 +115,7 @@ class ForkServer:
     """
 
     def __init__(self, prepare: wire.Prepare) -> None:
-        self._control, theirs = pair(socket.SOCK_SEQPACKET)
+        self._control, theirs = socket_pair(socket.SOCK_SEQPACKET)
         try:
             self._process = start_process(FORK_SERVER_COMMAND, theirs)
         except WorkerStartupError:
@@ -157,7 +157,7 @@ class ForkServer:
         Raises:
             WorkerStartupError: the fork server has ended, or is too far behind.
         """
-        fate, theirs = pair(socket.SOCK_SEQPACKET)
+        fate, theirs = socket_pair(socket.SOCK_SEQPACKET)
         try:
             socket.send_fds(self._control, [b"f"], [pipe.fileno(), theirs.fileno()])
         except OSError as failure:
@@ -181,7 +181,7 @@ class ForkServer:
 
 
 class ForkedProcess:
-    """A worker made by the fork server. What becomes of it arrives on a line of its own: see `FATE`."""
+    """A worker made by the fork server. What becomes of it arrives on a line of its own: see `EXIT_RECORD`."""
 
     def __init__(self, fate: socket.socket) -> None:
         fate.setblocking(False)
@@ -209,7 +209,7 @@ class ForkedProcess:
 
     def _end(self) -> None:
         if self._pid and self._process < 0:
-            self._settle(UNKNOWN_ENDING)
+            self._settle(UNKNOWN_EXIT_STATUS)
         elif self._process >= 0:
             # By descriptor: the number of an ended process may already be another's.
             with contextlib.suppress(ProcessLookupError):
@@ -223,16 +223,16 @@ class ForkedProcess:
     def _told(self) -> int | None:
         while self._status is None:
             try:
-                record, descriptors, _, _ = socket.recv_fds(self._fate, FATE.size, 1)
+                record, descriptors, _, _ = socket.recv_fds(self._fate, EXIT_RECORD.size, 1)
             except BlockingIOError:
                 break
             if not record:
                 # The fork server is gone, and its workers die with it: the system has been told to see to that.
                 if self._process < 0 or _readable(self._process, 0.0):
-                    self._settle(UNKNOWN_ENDING)
+                    self._settle(UNKNOWN_EXIT_STATUS)
                 break
-            mark, number = FATE.unpack(record)
-            if mark == BORN:
+            mark, number = EXIT_RECORD.unpack(record)
+            if mark == SPAWNED:
                 self._pid = number
                 # Without a descriptor, because this process has too many, it ends by the fate that is closed.
                 self._process = descriptors[0] if descriptors else -1
@@ -292,15 +292,15 @@ WORKER_COMMAND = (sys.executable, "-I", "-m", "codecall.sandbox.worker")
 class WorkerProcess:
     """A worker and the pipe to it. Not safe for two users at once: the pool lends it to one run at a time."""
 
-    def __init__(self, process: Process, connection: socket.socket, prepare: wire.Prepare) -> None:
+    def __init__(self, process: ProcessHandle, connection: socket.socket, prepare: wire.Prepare) -> None:
         self._process = process
-        self.pipe = Pipe(connection, self._gone)
+        self.pipe = WorkerPipe(connection, self._gone)
         """What is said to it, and what it says."""
         self.memory_mb = prepare.limits.memory_mb
         """Engine heap its jail has room for, in MiB."""
         self.owner: str | None = None
         """Whose scripts it has run: it runs no others."""
-        self.stays_until = 0.0
+        self.slice_ends_at = 0.0
         """While that owner has scripts waiting, it stays with them so long; on the clock of `time.monotonic`."""
         self._lacks: str | None = None
         self.layers: list[wire.Layer] = []
@@ -329,7 +329,7 @@ class WorkerProcess:
         Raises:
             WorkerStartupError: the process could not be started.
         """
-        ours, theirs = pair()
+        ours, theirs = socket_pair()
         with theirs:
             try:
                 process = start_process(WORKER_COMMAND, theirs)
@@ -345,7 +345,7 @@ class WorkerProcess:
         Raises:
             WorkerStartupError: the fork server does not answer.
         """
-        ours, theirs = pair()
+        ours, theirs = socket_pair()
         with theirs:
             try:
                 process = server.fork(theirs)

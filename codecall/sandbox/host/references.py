@@ -25,10 +25,10 @@ import msgspec
 
 from codecall.errors import InvalidInputError, LimitExceeded, MessageValidationError, ToolCallError
 from codecall.jsonio import incremental as pieces
-from codecall.jsonio.decode import Bounds, NotJson, count_containers, json_text, utf8_length
+from codecall.jsonio.decode import JsonBounds, NotJson, count_containers, encode_json, utf8_length
 from codecall.options import Preset
 from codecall.sandbox import wire
-from codecall.sandbox.host.outcomes import Sent, large
+from codecall.sandbox.host.outcomes import RawResult, check_large_result
 
 # ----------------------------------------------------------------------------------------------------
 # Values that stay outside the engine: of each the script holds a reference, and passes it on to another tool
@@ -54,7 +54,7 @@ _HALF: Final = re.compile(
 _is_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-class Allowance(NamedTuple):
+class ReferenceLimits(NamedTuple):
     """What one run may have of this; the fields are those of a preset, without `reference_` before them."""
 
     min_bytes: int = 0
@@ -65,7 +65,7 @@ class Allowance(NamedTuple):
     composites: bool = False
 
     @classmethod
-    def of(cls, preset: Preset) -> Allowance:
+    def from_preset(cls, preset: Preset) -> ReferenceLimits:
         """What a preset allows."""
         return cls(
             preset.reference_min_bytes,
@@ -77,12 +77,12 @@ class Allowance(NamedTuple):
         )
 
 
-NO_REFERENCES: Final = Allowance()
+NO_REFERENCES: Final = ReferenceLimits()
 """For a run that may have none."""
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
+class StoredValue:
     """One value."""
 
     data: bytes
@@ -98,28 +98,28 @@ class Kept:
         return self.data.lstrip()[:1] == b'"'
 
 
-class Found(NamedTuple):
+class ReferenceMatch(NamedTuple):
     """A token of this run in a text."""
 
     start: int
     end: int
-    kept: Kept
+    stored: StoredValue
 
 
 @dataclass(slots=True, eq=False)
-class Sidecar:
+class ReferenceStore:
     """The values of one script outside its engine.
 
     Args:
         allowance: How much there may be.
     """
 
-    allowance: Allowance
+    limits: ReferenceLimits
     size: int = 0
     """Bytes of the values."""
-    passed: int = 0
+    passed_bytes: int = 0
     """Bytes of those that calls were given, each as often as it was."""
-    _kept: dict[str, Kept] = field(default_factory=dict[str, Kept])
+    _kept: dict[str, StoredValue] = field(default_factory=dict[str, StoredValue])
     _secret: str = ""
     _lent: int = 0
     _room: anyio.Event | None = None
@@ -137,7 +137,7 @@ class Sidecar:
         Raises:
             ToolCallError: no more of them may. The call has not been made.
         """
-        allowed = self.allowance
+        allowed = self.limits
         if not allowed.max_bytes:
             raise InvalidInputError(
                 f"'{call.name}' was not called: references are switched off here",
@@ -160,7 +160,7 @@ class Sidecar:
             ToolCallError: it is too large, or together with the others.
         """
         size = utf8_length(value)
-        allowed = self.allowance
+        allowed = self.limits
         if size <= allowed.min_bytes:
             return None
         if size > allowed.max_bytes:
@@ -178,12 +178,12 @@ class Sidecar:
             self._secret = f"ref_{secrets.token_hex(12)}"
         token = f"{self._secret}{len(self._kept):05x}"
         self.size += size
-        kept = self._kept[token] = Kept(value.encode())
+        kept = self._kept[token] = StoredValue(value.encode())
         kept.data = await _whole(kept.data)
-        return json_text(await _described(token, kept.data))
+        return encode_json(await _described(token, kept.data))
 
     def _too_much(self, call: wire.Call, what: str, size: int) -> ToolCallError:
-        total = self.allowance.total_bytes
+        total = self.limits.total_bytes
         return ToolCallError(
             f"{what}; all values kept by reference together may have {total} bytes",
             tool_name=call.name,
@@ -197,17 +197,17 @@ class Sidecar:
         """Tell the script of a call that failed what might have helped."""
         details = cast("dict[str, object]", error.details) if isinstance(error.details, dict) else {}
         size = details.get("bytes")
-        if error.code != TOO_LARGE or call.reference or not isinstance(size, int) or size > self.allowance.max_bytes:
+        if error.code != TOO_LARGE or call.reference or not isinstance(size, int) or size > self.limits.max_bytes:
             return
         error.hint = f"{error.hint or ''} {_INSTEAD}".lstrip()
 
     # --------------------------------------------------------------------------------------------------- naming
 
-    def named(self, text: str) -> bool:
+    def may_contain(self, text: str) -> bool:
         """Whether there may be tokens of this run in `text`."""
         return bool(self._kept) and self._secret in text
 
-    async def found(self, text: str) -> AsyncIterator[Found]:
+    async def find(self, text: str) -> AsyncIterator[ReferenceMatch]:
         """The tokens of this run in `text`, each as often as it is there."""
         for start in range(0, len(text), WINDOW):
             if start:
@@ -215,25 +215,25 @@ class Sidecar:
             for found in self._found(text, start):
                 yield found
 
-    def _found(self, text: str, start: int) -> Iterator[Found]:
+    def _found(self, text: str, start: int) -> Iterator[ReferenceMatch]:
         """Those that begin in one window."""
         stop = start + WINDOW + len(self._secret) - 1
         while self._kept and (start := text.find(self._secret, start, stop)) >= 0:
             end = start + _TOKEN_LENGTH
             if (kept := self._kept.get(text[start:end])) is not None:
-                yield Found(start, end, kept)
+                yield ReferenceMatch(start, end, kept)
             start += len(self._secret)
 
-    def of(self, token: object) -> Kept | None:
+    def get(self, token: object) -> StoredValue | None:
         """The value that a token stands for; None of what is none."""
         return self._kept.get(token) if isinstance(token, str) else None
 
-    async def stable(self, text: str) -> str:
+    async def replace_with_digests(self, text: str) -> str:
         """An input with what its references stand for, as a hash of it, in place of their tokens: the same in every run
         that does the same."""
         parts: list[str] = []
         at = 0
-        async for start, end, kept in self.found(text):
+        async for start, end, kept in self.find(text):
             if kept.digest is None:
                 kept.digest = await anyio.to_thread.run_sync(_digest, kept.data)
             parts += (text[at:start], kept.digest)
@@ -243,9 +243,9 @@ class Sidecar:
     # ------------------------------------------------------------------------------------------------- lending
 
     @contextlib.asynccontextmanager
-    async def lent(self, size: int) -> AsyncGenerator[None]:
+    async def lend(self, size: int) -> AsyncGenerator[None]:
         """So many bytes of values are in use; waits until as many may be. `size` is no more than `resolved_bytes`."""
-        while self._lent and self._lent + size > self.allowance.resolved_bytes:
+        while self._lent and self._lent + size > self.limits.resolved_bytes:
             self._room = self._room or anyio.Event()
             await self._room.wait()
         self._lent += size
@@ -300,10 +300,10 @@ def _kind(first: str) -> str:
 # ----------------------------------------------------------------------------------------------------
 # In place of references the values that they stand for: in the input of a call, in the result of a script.
 
-LOOKED_AT: Final = 2_000
+VALUES_PER_PAUSE: Final = 2_000
 """Values of an input that are looked at without a pause: half a millisecond."""
 
-MAX_PLACES: Final = 100_000
+MAX_RESULT_REFERENCES: Final = 100_000
 """References in a result."""
 
 _BEFORE: Final = f'{{"{KEY}":"'
@@ -318,7 +318,7 @@ class _Place(NamedTuple):
     key: str | int
 
 
-class Resolving:
+class ReferenceResolver:
     """What the references in the input of one call stand for.
 
     Args:
@@ -327,12 +327,12 @@ class Resolving:
         call: Whose input it is.
     """
 
-    def __init__(self, sidecar: Sidecar, limits: wire.Limits, call: wire.Call) -> None:
-        self._sidecar = sidecar
+    def __init__(self, store: ReferenceStore, limits: wire.Limits, call: wire.Call) -> None:
+        self._sidecar = store
         self._call = call
-        self._bounds = Bounds.of(limits, sidecar.allowance.resolved_bytes)
+        self._bounds = JsonBounds.from_limits(limits, store.limits.resolved_bytes)
         self._size = 0
-        self._named: list[Kept] = []
+        self._named: list[StoredValue] = []
         self._read = 0
 
     @contextlib.asynccontextmanager
@@ -346,7 +346,7 @@ class Resolving:
         holder: list[object] = [given]
         places = await self._places(holder)
         await self._admit()
-        async with self._sidecar.lent(self._size):
+        async with self._sidecar.lend(self._size):
             for container, place in places:
                 container[place] = await self._in_place_of(container[place])
             if not isinstance(holder[0], dict):
@@ -370,7 +370,7 @@ class Resolving:
                 elif isinstance(item, dict | list):
                     waiting.append(cast("dict[str, object] | list[object]", item))
                 looked_at += 1
-                if looked_at % LOOKED_AT == 0:
+                if looked_at % VALUES_PER_PAUSE == 0:
                     await asyncio.sleep(0)
         return places
 
@@ -378,28 +378,28 @@ class Resolving:
         """Whether there are references in a text, or `item` is one; what they stand for is counted."""
         if isinstance(item, dict):
             members = cast("dict[str, object]", item)
-            if (kept := self._sidecar.of(members.get(KEY))) is None:
+            if (kept := self._sidecar.get(members.get(KEY))) is None:
                 return False
             if len(members) > 1:
                 raise self._refused("has a reference with other members", "Pass on the reference as it is.")
             self._add(kept)
             return True
-        if not isinstance(item, str) or not self._sidecar.named(item):
+        if not isinstance(item, str) or not self._sidecar.may_contain(item):
             return False
         before = len(self._named)
-        async for found in self._sidecar.found(item):
-            self._add(found.kept)
+        async for found in self._sidecar.find(item):
+            self._add(found.stored)
         if len(self._named) == before:
             return False
-        if not self._sidecar.allowance.composites and self._sidecar.of(item) is None:
+        if not self._sidecar.limits.composites and self._sidecar.get(item) is None:
             raise self._refused(
                 "has a reference inside a longer text, which is not allowed here",
                 "Pass on the reference itself, as a field or an item of its own, without text around it.",
             )
         return True
 
-    def _add(self, kept: Kept) -> None:
-        allowed = self._sidecar.allowance.resolved_bytes
+    def _add(self, kept: StoredValue) -> None:
+        allowed = self._sidecar.limits.resolved_bytes
         self._size += len(kept.data)
         if self._size > allowed:
             raise self._refused(
@@ -412,15 +412,15 @@ class Resolving:
         """Count the values that are named against what all calls of the script may be given."""
         sidecar, size = self._sidecar, self._size
         # Engines write tokens as they are. What is read of an input must be what its digest is made of.
-        if not Counter(self._named) <= Counter([found.kept async for found in sidecar.found(self._call.input)]):
+        if not Counter(self._named) <= Counter([found.stored async for found in sidecar.find(self._call.input)]):
             raise MessageValidationError("The worker sent a reference in other characters than it was given")
-        if sidecar.passed + size > sidecar.allowance.passed_bytes:
+        if sidecar.passed_bytes + size > sidecar.limits.passed_bytes:
             raise self._refused(
-                f"refers to {size} bytes; all calls of a script together may have {sidecar.allowance.passed_bytes}, "
-                f"of which {sidecar.passed} are used",
+                f"refers to {size} bytes; all calls of a script together may have {sidecar.limits.passed_bytes}, "
+                f"of which {sidecar.passed_bytes} are used",
                 "Pass on the rest in another script.",
             )
-        sidecar.passed += size
+        sidecar.passed_bytes += size
         containers = 0
         for kept in self._named:
             if kept.containers is None:
@@ -435,24 +435,24 @@ class Resolving:
     async def _in_place_of(self, item: object) -> object:
         """What `item`, in which there are references, stands for."""
         token = cast("dict[str, object]", item)[KEY] if isinstance(item, dict) else item
-        if (kept := self._sidecar.of(token)) is not None:
+        if (kept := self._sidecar.get(token)) is not None:
             return await self._value(kept)
         text = cast("str", item)
         parts: list[str] = []
         at = 0
-        async for start, end, kept in self._sidecar.found(text):
+        async for start, end, kept in self._sidecar.find(text):
             shown = await self._value(kept) if kept.is_text else kept.data.decode()
             parts += (text[at:start], cast("str", shown))
             at = end
         return "".join((*parts, text[at:]))
 
     async def _names(self, text: str) -> bool:
-        if self._sidecar.named(text):
-            async for _ in self._sidecar.found(text):
+        if self._sidecar.may_contain(text):
+            async for _ in self._sidecar.find(text):
                 return True
         return False
 
-    async def _value(self, kept: Kept) -> object:
+    async def _value(self, kept: StoredValue) -> object:
         self._read += len(kept.data)
         if self._read > pieces.PIECE:
             self._read = 0
@@ -470,37 +470,37 @@ class Resolving:
         return InvalidInputError(f"The input of '{call.name}' {what}", tool_name=call.name, called=call.kind, hint=hint)
 
 
-class Whole(NamedTuple):
+class ResolvedResult(NamedTuple):
     """A result with values in place of references."""
 
-    result: Sent
+    result: RawResult
     warnings: tuple[str, ...] = ()
     """What is to be said of references that remain."""
 
 
-async def whole(sent: Sent, sidecar: Sidecar, limits: wire.Limits) -> Whole:
+async def resolve_result(sent: RawResult, sidecar: ReferenceStore, limits: wire.Limits) -> ResolvedResult:
     """The result of a script with values in place of references.
 
     Raises:
         LimitExceeded: it would be too large.
         MessageValidationError: it is no JSON.
     """
-    if not sidecar.named(sent.text):
-        return Whole(sent)
-    await large(sent)
-    places: list[tuple[int, int, Kept]] = []
+    if not sidecar.may_contain(sent.text):
+        return ResolvedResult(sent)
+    await check_large_result(sent)
+    places: list[tuple[int, int, StoredValue]] = []
     size, left = sent.size, 0
-    longest = min(limits.longest_result, sent.size + sidecar.allowance.resolved_bytes)
-    async for found in sidecar.found(sent.text):
+    longest = min(limits.longest_result, sent.size + sidecar.limits.resolved_bytes)
+    async for found in sidecar.find(sent.text):
         if (place := _alone(sent.text, found)) is None:
             left += 1
             continue
         places.append(place)
-        size += len(found.kept.data) - (place[1] - place[0])
+        size += len(found.stored.data) - (place[1] - place[0])
         if size > longest:
             raise _too_much(f"is more than {longest} bytes with the values that it refers to")
-        if len(places) > MAX_PLACES:
-            raise _too_much(f"has more than {MAX_PLACES} references")
+        if len(places) > MAX_RESULT_REFERENCES:
+            raise _too_much(f"has more than {MAX_RESULT_REFERENCES} references")
     parts: list[str] = []
     at = read = 0
     for start, end, kept in places:
@@ -511,7 +511,7 @@ async def whole(sent: Sent, sidecar: Sidecar, limits: wire.Limits) -> Whole:
             read = 0
             await asyncio.sleep(0)
     warning = f"The result has references inside texts or keys ({left}): they mean nothing after the script"
-    return Whole(Sent("".join((*parts, sent.text[at:])), size), (warning,) if left else ())
+    return ResolvedResult(RawResult("".join((*parts, sent.text[at:])), size), (warning,) if left else ())
 
 
 def _too_much(what: str) -> LimitExceeded:
@@ -522,7 +522,7 @@ def _too_much(what: str) -> LimitExceeded:
     )
 
 
-def _alone(text: str, found: Found) -> tuple[int, int, Kept] | None:
+def _alone(text: str, found: ReferenceMatch) -> tuple[int, int, StoredValue] | None:
     """Where a token in JSON text stands that is all of a text: with the quotes around it, and with the object around
     those if there is one. None of one within a text, and of a name."""
     start, end, kept = found

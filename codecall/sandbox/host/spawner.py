@@ -21,7 +21,7 @@ MAX_GIVEN_UP = 2
 """Fork servers kept although they hang, for the sake of the scripts that run in their workers."""
 
 
-class Maker:
+class WorkerSpawner:
     """Makes the workers of one pool.
 
     Args:
@@ -45,7 +45,7 @@ class Maker:
         """Whether a fork server runs: then a worker can be made without waiting."""
         return self._server is not None
 
-    def make(self, memory_mb: int) -> WorkerProcess:
+    def spawn(self, memory_mb: int) -> WorkerProcess:
         """A new process with room for an engine heap of that many MiB; it loads while the caller goes on.
 
         Raises:
@@ -63,7 +63,7 @@ class Maker:
                 raise
             return WorkerProcess.fork(server, prepare)
 
-    def make_ahead(self) -> WorkerProcess:
+    def prefork(self) -> WorkerProcess:
         """The same for the memory of the preset, without waiting; only while `forks`.
 
         Raises:
@@ -73,7 +73,7 @@ class Maker:
             raise WorkerStartupError("There is no fork server")
         return WorkerProcess.fork(self._server, self._prepare)
 
-    def greet(self, worker: WorkerProcess) -> None:
+    def log_first_jail_report(self, worker: WorkerProcess) -> None:
         """Learn of its jail as soon as that worker is ready, so that the log says at the start what holds scripts."""
         if self._greeting is None:
             self._greeting = worker, asyncio.create_task(self._greet(worker))
@@ -85,7 +85,7 @@ class Maker:
             if not self.closed:
                 logger.error("scripts cannot run: %s", failure.message)  # noqa: TRY400 - the reason is all there is
 
-    async def settle(self, worker: WorkerProcess) -> None:
+    async def wait_ready(self, worker: WorkerProcess) -> None:
         """Wait until a new worker is ready.
 
         Raises:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from codecall.envelopes import ExecutionResult, MadeCall, Stats
+from codecall.envelopes import CallRecord, ExecutionResult, Stats
 from codecall.errors import (
     CodeCallError,
     LimitExceeded,
@@ -23,21 +23,30 @@ from codecall.errors import (
     SelfReferenceError,
     ToolCallError,
     WorkerTimeoutError,
-    advise,
+    add_default_hint,
 )
 from codecall.jsonio.decode import utf8_length
 from codecall.sandbox import wire
-from codecall.sandbox.host.dispatch import Calling, Lanes
-from codecall.sandbox.host.outcomes import Ran, Sent, error_of, kept, large, sent, value_of, warnings_of
-from codecall.sandbox.host.preflight import Foresight, Questions, checked
+from codecall.sandbox.host.dispatch import CallDispatcher, ConcurrentCalls
+from codecall.sandbox.host.outcomes import (
+    LineCoverage,
+    RawResult,
+    check_large_result,
+    decode_result,
+    error_from_failure,
+    limit_warnings,
+    raw_result,
+    store_result,
+)
+from codecall.sandbox.host.preflight import Preflight, QuestionHandler, dry_run_report
 from codecall.sandbox.host.process import WorkerProcess
-from codecall.sandbox.host.references import NO_REFERENCES, Allowance, whole
-from codecall.sandbox.interfaces import NOTHING, Services, ToolBroker
+from codecall.sandbox.host.references import NO_REFERENCES, ReferenceLimits, resolve_result
+from codecall.sandbox.interfaces import NO_HOOKS, RunHooks, ToolBroker
 
 WATCHDOG_GRACE_MS = 150
 """How long after its deadline a worker may still report by itself before it is killed, in milliseconds."""
 
-PATIENCE_S = 0.0001
+SPIN_S = 0.0001
 """How long the event loop looks for the answer of the only script that runs, in seconds: twice what a short turn takes,
 and a two-hundredth of what the event loop may be held up."""
 
@@ -51,26 +60,26 @@ wait for the event loop, and the server's for the processor."""
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class ScriptRun:
     """What is known of a script while it runs, and what remains when it is cut short."""
 
     worker: WorkerProcess
     broker: ToolBroker
     limits: wire.Limits
     max_duration_ms: int
-    services: Services = NOTHING
-    allowance: Allowance = NO_REFERENCES
+    hooks: RunHooks = NO_HOOKS
+    reference_limits: ReferenceLimits = NO_REFERENCES
     """What of its values may stay outside the engine."""
     logs: list[str] = field(default_factory=list[str])
     steps: int = 0
     script_ms: float = 0.0
     started: float = field(default_factory=time.perf_counter)
-    calling: Calling = field(init=False)
+    dispatcher: CallDispatcher = field(init=False)
     """What makes its calls."""
-    ran: Ran = field(default_factory=Ran)
-    questions: Questions = field(init=False)
+    coverage: LineCoverage = field(default_factory=LineCoverage)
+    questions: QuestionHandler = field(init=False)
     """What it may ask before a tool is called."""
-    large: Sent | None = None
+    oversized: RawResult | None = None
     """Its result, if it is too large for an answer; to be put away once the worker is free."""
     _turns_ms: float = 0.0
     _log_bytes: int = 0
@@ -79,23 +88,23 @@ class Run:
     _aborted: CodeCallError | None = None
 
     def __post_init__(self) -> None:
-        self.questions = Questions(self.broker)
-        self.calling = Calling(self.broker, self.limits, self.services, self.allowance)
+        self.questions = QuestionHandler(self.broker)
+        self.dispatcher = CallDispatcher(self.broker, self.limits, self.hooks, self.reference_limits)
 
     def stats(self) -> Stats:
         """The counters so far."""
         duration_ms = (time.perf_counter() - self.started) * 1000.0
-        return Stats(duration_ms, min(self.script_ms, duration_ms), len(self.calling.ledger.calls), self.steps)
+        return Stats(duration_ms, min(self.script_ms, duration_ms), len(self.dispatcher.log.calls), self.steps)
 
     def failed(self, error: CodeCallError, told: int | None = None) -> ExecutionResult:
         """The result of a run that ended with `error`, that of call `told` if it is one's; what the script had said so
         far survives, and what its calls came to is told."""
-        advise(error, self.calling.ledger.summary(told))
-        return ExecutionResult(error.status, error=error, logs=tuple(self.logs), stats=self.stats(), calls=self.made())
+        add_default_hint(error, self.dispatcher.log.summary(told))
+        return ExecutionResult(error.status, error=error, logs=tuple(self.logs), stats=self.stats(), calls=self.calls())
 
-    def made(self) -> tuple[MadeCall, ...]:
+    def calls(self) -> tuple[CallRecord, ...]:
         """The calls so far."""
-        return tuple(self.calling.ledger.calls.values())
+        return tuple(self.dispatcher.log.calls.values())
 
     async def execute(self, start: wire.Start) -> ExecutionResult:
         """Drive the worker from `start` to the end of the script.
@@ -104,8 +113,8 @@ class Run:
             WorkerError: the worker broke the protocol, died or had to be given up; the caller reports it with `failed`.
         """
         self.worker.pipe.longest_frame = wire.longest_frame(self.limits)
-        self.ran.expect(start)
-        self.questions.foresight = foresight = Foresight(self.broker, start)
+        self.coverage.expect(start)
+        self.questions.preflight = foresight = Preflight(self.broker, start)
         with anyio.move_on_after(self.max_duration_ms / 1000) as self._time:
             try:
                 await self._send(start)
@@ -114,7 +123,7 @@ class Run:
                 message = await self._turn()
                 if start.dry_run or foresight.mistakes:
                     return await self._not_run(message, start, foresight)
-                self.questions.foresight = None
+                self.questions.preflight = None
                 while isinstance(message, wire.Calls):
                     message = await self._perform(message)
                 return await self._finished(message, start.script)
@@ -123,7 +132,7 @@ class Run:
                 self.worker.retired = True
                 return self.failed(error)
             finally:
-                self.calling.sidecar.close()
+                self.dispatcher.references.close()
         # Only the scope's own cancellation ends up here; any other has left by its exception.
         self.worker.retired = True
         return self.failed(
@@ -157,7 +166,7 @@ class Run:
         while True:
             try:
                 # With no other script about, going to sleep and waking up takes longer than the worker's answer.
-                message = await self.worker.pipe.receive(PATIENCE_S if len(self.worker.peers) == 1 else 0.0, until)
+                message = await self.worker.pipe.receive(SPIN_S if len(self.worker.peers) == 1 else 0.0, until)
             except TimeoutError:
                 self.worker.retired = True
                 raise WorkerTimeoutError(f"Script execution timed out after {self.limits.timeout_ms}ms") from None
@@ -187,8 +196,8 @@ class Run:
         self.script_ms = max(self.script_ms, message.script_ms)
         if not self._checked and 0 <= message.checked_ms <= self.script_ms:
             self._checked = True
-            self.services.watch.checked(message.checked_ms)
-        self.ran.add(message.lines)
+            self.hooks.observer.on_validated(message.checked_ms)
+        self.coverage.add(message.lines)
         if message.logs:
             self._log_bytes += sum(utf8_length(line) for line in message.logs)
             limits = self.limits
@@ -198,26 +207,28 @@ class Run:
             ):
                 raise MessageFloodError("The worker sent more console output than its preset allows")
             self.logs.extend(message.logs)
-            self.services.watch.said(message.logs)
+            self.hooks.observer.on_console(message.logs)
 
     # -------------------------------------------------------------------------------------------------- calls
 
     async def _perform(self, frame: wire.Calls) -> wire.Calls | wire.Done:
         """Make the calls of `frame` and give the worker its next turns, until the script waits for no call."""
-        self.calling.ledger.epoch += 1
+        self.dispatcher.log.epoch += 1
         if len(frame.calls) == 1:
             # By far the most common turn, and a task group would cost as much as the rest of it.
-            return await self._answer_calls([await self._call_alone(self.calling.admit(frame)[0])])
+            return await self._answer_calls([await self._call_alone(self.dispatcher.admit(frame)[0])])
         if not frame.calls:
             raise MessageValidationError("The worker waits for a tool call it has not made")
-        lanes = Lanes(self.worker.pipe, make=self.calling.perform, turn=self._answer_calls, check=self.calling.admit)
+        lanes = ConcurrentCalls(
+            self.worker.pipe, make=self.dispatcher.perform, turn=self._answer_calls, check=self.dispatcher.admit
+        )
         return await lanes.perform(frame)
 
     async def _call_alone(self, call: wire.Call) -> wire.Answer:
         """Make a call while nothing else happens; give it up when the worker that waits for it has gone."""
-        with anyio.CancelScope() as scope, self.worker.pipe.overheard(scope.cancel):
-            return await self.calling.perform(call)
-        raise await self.worker.pipe.trouble()
+        with anyio.CancelScope() as scope, self.worker.pipe.watch_for_interrupt(scope.cancel):
+            return await self.dispatcher.perform(call)
+        raise await self.worker.pipe.interrupt_error()
 
     async def _answer_calls(self, answers: list[wire.Answer]) -> wire.Calls | wire.Done:
         await self._send(wire.Answers(answers))
@@ -226,15 +237,15 @@ class Run:
     # ---------------------------------------------------------------------------------------------------- end
 
     async def _not_run(
-        self, message: wire.Calls | wire.Done, start: wire.Start, foresight: Foresight
+        self, message: wire.Calls | wire.Done, start: wire.Start, foresight: Preflight
     ) -> ExecutionResult:
         """The end of a script that was only looked at."""
         if isinstance(message, wire.Calls):
             raise MessageValidationError("The worker ran a script that was not to run")
         self.worker.retired |= not message.reusable
         if start.dry_run and message.failure is None:
-            value = await checked(sent(message, self.limits).text, start, foresight, self.broker)
-            return ExecutionResult("ok", value=value, stats=self.stats(), calls=self.made())
+            value = await dry_run_report(raw_result(message, self.limits).text, start, foresight, self.broker)
+            return ExecutionResult("ok", value=value, stats=self.stats(), calls=self.calls())
         refusal = foresight.verdict()
         return await self._finished(message, start.script) if start.dry_run or refusal is None else self.failed(refusal)
 
@@ -242,25 +253,25 @@ class Run:
         if not done.reusable:
             self.worker.retired = True
         if done.failure is not None:
-            return self.failed(error_of(done.failure, self.calling.errors, script), told=done.failure.call)
+            return self.failed(error_from_failure(done.failure, self.dispatcher.errors, script), told=done.failure.call)
         value: object = None
         try:
-            result, left = await whole(sent(done, self.limits), self.calling.sidecar, self.limits)
+            result, left = await resolve_result(raw_result(done, self.limits), self.dispatcher.references, self.limits)
             if result.size > self.limits.max_result_bytes:
-                self.large = await large(result)
+                self.oversized = await check_large_result(result)
             else:
-                value = await value_of(result.text, self.limits, referring=result.text is not done.value)
+                value = await decode_result(result.text, self.limits, referring=result.text is not done.value)
         except LimitExceeded as error:
             return self.failed(error)
-        warnings = (*warnings_of(done), *left)
-        logs, made = tuple(self.logs), self.made()
+        warnings = (*limit_warnings(done), *left)
+        logs, made = tuple(self.logs), self.calls()
         return ExecutionResult("ok", value=value, logs=logs, stats=self.stats(), warnings=warnings, calls=made)
 
-    async def put_away(self, result: ExecutionResult) -> ExecutionResult:
+    async def store_oversized(self, result: ExecutionResult) -> ExecutionResult:
         """`result` with what is too large for it kept elsewhere; the failure where that cannot be."""
-        if self.large is None or result.error is not None:
+        if self.oversized is None or result.error is not None:
             return result
         try:
-            return replace(result, large=await kept(self.large, self.limits, self.services.results))
+            return replace(result, large=await store_result(self.oversized, self.limits, self.hooks.results))
         except CodeCallError as error:
             return self.failed(error)

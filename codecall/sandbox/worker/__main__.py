@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from codecall.sandbox.worker.serve import run, settle_in
+from codecall.sandbox.worker.serve import load_and_jail, run
 
 
 def main() -> None:
     """Load everything, then serve."""
-    run(settle_in())
+    run(load_and_jail())
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.engine.realm import Realm
-from codecall.sandbox.agentscript.validator.names import nobody
-from codecall.sandbox.wire import BORN, DIED, FATE, STILLBORN
+from codecall.sandbox.agentscript.validator.names import ask_nobody
+from codecall.sandbox.wire import EXIT_RECORD, EXITED, SPAWN_FAILED, SPAWNED
 from codecall.sandbox.worker import jail
-from codecall.sandbox.worker.serve import Engines, run, settle_in
+from codecall.sandbox.worker.serve import PrebuiltEngines, load_and_jail, run
 
 MAX_PREPARE_BYTES = 64 * 1024
 """Longest first record, in bytes; it has some 500."""
@@ -36,7 +36,7 @@ class _Template(NamedTuple):
     """What every worker starts with."""
 
     shared: jail.Shared
-    engines: Engines | None
+    engines: PrebuiltEngines | None
 
 
 def main() -> None:
@@ -45,21 +45,21 @@ def main() -> None:
         prepare = wire.decode_server_message(control.recv(MAX_PREPARE_BYTES))
         if not isinstance(prepare, wire.Prepare):
             return
-        template = _Template(settle_in(), _engines(prepare))
+        template = _Template(load_and_jail(), _engines(prepare))
         # A collection would touch, and so copy, every page that the workers share.
         gc.collect()
         gc.freeze()
         _serve(control, template)
 
 
-def _engines(prepare: wire.Prepare) -> Engines | None:
+def _engines(prepare: wire.Prepare) -> PrebuiltEngines | None:
     """Engines for workers that serve one script each, who would spend most of their life building one.
 
     Not where scripts may roll dice: copies of one engine all roll the same.
     """
     if prepare.runs > 1 or prepare.limits.allow_clock:
         return None
-    return Engines(*(Realm(prepare.limits, nobody, lambda: 0.0) for _ in range(2)))
+    return PrebuiltEngines(*(Realm(prepare.limits, ask_nobody, lambda: 0.0) for _ in range(2)))
 
 
 def _serve(control: socket.socket, template: _Template) -> None:
@@ -119,12 +119,12 @@ def _fork(template: _Template, descriptors: list[int]) -> tuple[int, _Child] | N
             raise
     except OSError as failure:
         with fate, contextlib.suppress(OSError):
-            fate.send(FATE.pack(STILLBORN, failure.errno or 0))
+            fate.send(EXIT_RECORD.pack(SPAWN_FAILED, failure.errno or 0))
         return None
     finally:
         os.close(pipe)
     with contextlib.suppress(OSError):
-        socket.send_fds(fate, [FATE.pack(BORN, pid)], [process])
+        socket.send_fds(fate, [EXIT_RECORD.pack(SPAWNED, pid)], [process])
     return process, _Child(pid, fate)
 
 
@@ -143,7 +143,7 @@ def _bury(process: int, child: _Child) -> None:
     os.close(process)
     _, status = os.waitpid(child.pid, 0)
     with child.fate, contextlib.suppress(OSError):
-        child.fate.send(FATE.pack(DIED, os.waitstatus_to_exitcode(status)))
+        child.fate.send(EXIT_RECORD.pack(EXITED, os.waitstatus_to_exitcode(status)))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import socket
 from codecall.sandbox import wire
 
 
-class Pipe:
+class HostPipe:
     """Blocking frames. Whatever is not by the protocol ends the process: the server will not answer to that."""
 
     def __init__(self, connection: socket.socket) -> None:

@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.analysis.calls import plan_of, report_of
-from codecall.sandbox.agentscript.checked import Finding, Outline
-from codecall.sandbox.agentscript.engine.realm import Outcome, Realm
+from codecall.sandbox.agentscript.analysis.calls import build_plan, build_report
+from codecall.sandbox.agentscript.checked import Finding, ScriptOutline
+from codecall.sandbox.agentscript.engine.realm import Realm, ScriptOutcome
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import Refused, read
-from codecall.sandbox.agentscript.validator.names import About, spaces_of
+from codecall.sandbox.agentscript.validate import InvalidScript, validate_script
+from codecall.sandbox.agentscript.validator.names import AskTopic, namespace_finder
 from codecall.sandbox.worker import jail
-from codecall.sandbox.worker.pipe import Pipe
+from codecall.sandbox.worker.pipe import HostPipe
 from codecall.sandbox.worker.watchdog import Watchdog
 
 # ----------------------------------------------------------------------------------------------------
@@ -33,7 +33,7 @@ REST_S = 0.003
 """How long nothing must arrive before something is done ahead of need, in seconds."""
 
 
-class Spares:
+class EnginePool:
     """Engines that no script has seen.
 
     They are built while the worker has nothing else to do, so that scripts that follow one another closely find one
@@ -79,7 +79,7 @@ class Spares:
 # ----------------------------------------------------------------------------------------------------
 # One script through every part of a worker before the jail is shut: nothing can be loaded afterwards.
 
-LIMITS = wire.Limits(
+WARM_UP_LIMITS = wire.Limits(
     timeout_ms=10_000,
     max_iterations=100,
     max_steps=10_000,
@@ -99,7 +99,7 @@ LIMITS = wire.Limits(
 )
 """Everything on, everything small."""
 
-SCRIPTS = (
+WARM_UP_SCRIPTS = (
     """
     const { a = 1, ...rest } = codecallContext;
     class Point { x = a; get twice() { return this.x * 2 } }
@@ -123,33 +123,35 @@ SCRIPTS = (
 """What a script can do, be refused for and fail with."""
 
 
-_ANSWERS: dict[About, str] = {
+_ANSWERS: dict[AskTopic, str] = {
     "tool": '{"name": "t"}',
     "space": '{"members": {"list": "x"}}',
     "member": '{"tool": "x"}',
 }
 
 
-def _answer(name: str, about: About = "tool", member: str = "") -> str:
+def _answer(name: str, about: AskTopic = "tool", member: str = "") -> str:
     del name, member
     return _ANSWERS[about]
 
 
-def rehearse() -> None:
+def warm_up() -> None:
     """Check and run SCRIPTS, and pack and read what comes of it; the outcomes do not matter."""
-    for script in SCRIPTS:
+    for script in WARM_UP_SCRIPTS:
         try:
-            text, checked = read(script, Rules.of(LIMITS), spaces=spaces_of(_answer))
-        except Refused as refused:
-            report_of(refused.outline, refused.findings)
+            text, checked = validate_script(
+                script, Rules.from_limits(WARM_UP_LIMITS), find_namespaces=namespace_finder(_answer)
+            )
+        except InvalidScript as refused:
+            build_report(refused.outline, refused.findings)
             continue
-        report_of(checked.outline)
-        if (plan := plan_of(checked.outline, dry_run=True)) is not None:
+        build_report(checked.outline)
+        if (plan := build_plan(checked.outline, dry_run=True)) is not None:
             wire.pack(plan)
-        realm = Realm(LIMITS, _answer, lambda: 0.0)
+        realm = Realm(WARM_UP_LIMITS, _answer, lambda: 0.0)
         program = instrument(text, checked, max_iterations=100)
-        realm.start(program, form=checked.form, context='{"b": 1}', spaces=checked.spaces)
-        while realm.outcome is None and realm.pending:
+        realm.start(program, form=checked.form, context='{"b": 1}', namespaces=checked.namespaces)
+        while realm.outcome is None and realm.pending_calls:
             calls = realm.take_calls(1)
             wire.pack(wire.Calls(calls, realm.logs, realm.count_steps(), 0.0))
             answers = [wire.Answer(call.call, ok=call.name == "x", payload='{"message": "m"}') for call in calls]
@@ -170,7 +172,7 @@ NICENESS = 5
 """How far below the server's a worker's priority is, in the units of nice(1)."""
 
 
-def settle_in() -> jail.Shared:
+def load_and_jail() -> jail.Shared:
     """What a worker, or a fork server for its workers, does before anything else: load all that will ever be needed,
     and enter the part of the jail that does not depend on the worker.
 
@@ -180,11 +182,11 @@ def settle_in() -> jail.Shared:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A script never competes with the server for the processor as an equal.
     os.nice(NICENESS)
-    rehearse()
+    warm_up()
     return jail.enter_shared()
 
 
-class Engines(NamedTuple):
+class PrebuiltEngines(NamedTuple):
     """Engines built before the worker was forked."""
 
     first: Realm
@@ -194,7 +196,7 @@ class Engines(NamedTuple):
     written to, and that takes longer than a short script."""
 
 
-def run(shared: jail.Shared, engines: Engines | None = None) -> NoReturn:
+def run(shared: jail.Shared, engines: PrebuiltEngines | None = None) -> NoReturn:
     """Serve over descriptor 0 until the server closes it, and end the process.
 
     Args:
@@ -202,7 +204,7 @@ def run(shared: jail.Shared, engines: Engines | None = None) -> NoReturn:
         engines: What the fork server has built.
     """
     try:
-        _serve(Pipe(socket.socket(fileno=0)), shared, engines)
+        _serve(HostPipe(socket.socket(fileno=0)), shared, engines)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(0)
     except BaseException:
@@ -210,7 +212,7 @@ def run(shared: jail.Shared, engines: Engines | None = None) -> NoReturn:
         os._exit(1)
 
 
-def _serve(pipe: Pipe, shared: jail.Shared, engines: Engines | None) -> NoReturn:
+def _serve(pipe: HostPipe, shared: jail.Shared, engines: PrebuiltEngines | None) -> NoReturn:
     prepare = pipe.receive()
     if not isinstance(prepare, wire.Prepare):
         os._exit(2)
@@ -223,7 +225,7 @@ def _serve(pipe: Pipe, shared: jail.Shared, engines: Engines | None) -> NoReturn
         pipe.send(wire.Ready(layers, failure=", ".join(missing)))
         os._exit(0)
 
-    def ask(name: str, about: About = "tool", member: str = "") -> str | None:
+    def ask(name: str, about: AskTopic = "tool", member: str = "") -> str | None:
         with watchdog.paused():
             pipe.send(wire.Ask(name, about, member))
             answer = pipe.receive()
@@ -239,11 +241,11 @@ def _serve(pipe: Pipe, shared: jail.Shared, engines: Engines | None) -> NoReturn
         first = make(prepare.limits)
     else:
         first, trial = engines
-        first.attend(ask, watchdog.script_ms)
-    spares = Spares(make, first, min(SPARE_ENGINES, prepare.runs))
+        first.rebind(ask, watchdog.script_ms)
+    spares = EnginePool(make, first, min(SPARE_ENGINES, prepare.runs))
     pipe.send(wire.Ready(layers))
     if trial is not None and not pipe.has_work(REST_S):
-        trial.attend(ask, watchdog.script_ms)
+        trial.rebind(ask, watchdog.script_ms)
         _run(pipe, watchdog, trial, wire.Start("return 1 + 1", prepare.limits))
         watchdog.rest()
     for runs in itertools.count(1):
@@ -256,7 +258,7 @@ def _serve(pipe: Pipe, shared: jail.Shared, engines: Engines | None) -> NoReturn
         pipe.send(done)
         if runs == prepare.runs or not done.reusable:
             break
-        if realm.begun:
+        if realm.started:
             realm.close()
         else:
             spares.put_back(realm)
@@ -264,28 +266,33 @@ def _serve(pipe: Pipe, shared: jail.Shared, engines: Engines | None) -> NoReturn
     os._exit(0)
 
 
-def _run(pipe: Pipe, watchdog: Watchdog, realm: Realm, start: wire.Start) -> wire.Done:
+def _run(pipe: HostPipe, watchdog: Watchdog, realm: Realm, start: wire.Start) -> wire.Done:
     limits = start.limits
     watchdog.begin(limits)
     with watchdog.turn(realm):
         try:
-            text, checked = read(start.script, Rules.of(limits), coverage=start.coverage, spaces=spaces_of(realm.ask))
-            watchdog.checked()
-        except Refused as refused:
-            watchdog.checked()
+            text, checked = validate_script(
+                start.script,
+                Rules.from_limits(limits),
+                coverage=start.coverage,
+                find_namespaces=namespace_finder(realm.ask),
+            )
+            watchdog.mark_validated()
+        except InvalidScript as refused:
+            watchdog.mark_validated()
             if start.dry_run:
                 return _reported(pipe, watchdog, realm, refused.outline, refused.findings)
-            return _done(watchdog, realm, Outcome(failure=_refusal(refused)))
+            return _done(watchdog, realm, ScriptOutcome(failure=_refusal(refused)))
         if start.dry_run:
             return _reported(pipe, watchdog, realm, checked.outline)
-        if not _agreed(pipe, watchdog, plan_of(checked.outline)):
-            return _done(watchdog, realm, Outcome())
+        if not _agreed(pipe, watchdog, build_plan(checked.outline)):
+            return _done(watchdog, realm, ScriptOutcome())
         program = instrument(text, checked, max_iterations=limits.max_iterations)
-        realm.start(program, form=checked.form, context=start.context, spaces=checked.spaces)
+        realm.start(program, form=checked.form, context=start.context, namespaces=checked.namespaces)
         realm.count_steps()
-    while realm.pending and (realm.outcome is None or realm.outcome.failure is None):
-        calls, logs, lines = realm.take_calls(wire.CALLS_BUDGET), realm.logs, realm.lines
-        realm.logs, realm.lines = [], []
+    while realm.pending_calls and (realm.outcome is None or realm.outcome.failure is None):
+        calls, logs, lines = realm.take_calls(wire.CALLS_BUDGET), realm.logs, realm.covered_lines
+        realm.logs, realm.covered_lines = [], []
         pipe.send(wire.Calls(calls, logs, realm.steps, watchdog.used_ms, lines, watchdog.checked_ms))
         answers = pipe.receive()
         if not isinstance(answers, wire.Answers):
@@ -298,7 +305,7 @@ def _run(pipe: Pipe, watchdog: Watchdog, realm: Realm, start: wire.Start) -> wir
     return _done(watchdog, realm, realm.outcome)
 
 
-def _agreed(pipe: Pipe, watchdog: Watchdog, plan: wire.Plan | None) -> bool:
+def _agreed(pipe: HostPipe, watchdog: Watchdog, plan: wire.Plan | None) -> bool:
     """Whether the script may run, after a look at what it will call."""
     if plan is None:
         return True
@@ -311,15 +318,15 @@ def _agreed(pipe: Pipe, watchdog: Watchdog, plan: wire.Plan | None) -> bool:
 
 
 def _reported(
-    pipe: Pipe, watchdog: Watchdog, realm: Realm, outline: Outline | None, findings: Sequence[Finding] = ()
+    pipe: HostPipe, watchdog: Watchdog, realm: Realm, outline: ScriptOutline | None, findings: Sequence[Finding] = ()
 ) -> wire.Done:
     """The end of a dry run."""
     if outline is not None:
-        _agreed(pipe, watchdog, plan_of(outline, dry_run=True))
-    return _done(watchdog, realm, Outcome(value=report_of(outline, findings)))
+        _agreed(pipe, watchdog, build_plan(outline, dry_run=True))
+    return _done(watchdog, realm, ScriptOutcome(value=build_report(outline, findings)))
 
 
-def _done(watchdog: Watchdog, realm: Realm, outcome: Outcome) -> wire.Done:
+def _done(watchdog: Watchdog, realm: Realm, outcome: ScriptOutcome) -> wire.Done:
     return wire.Done(
         logs=realm.logs,
         steps=realm.steps,
@@ -327,13 +334,13 @@ def _done(watchdog: Watchdog, realm: Realm, outcome: Outcome) -> wire.Done:
         value=outcome.value,
         failure=outcome.failure,
         warnings=outcome.warnings,
-        lines=realm.lines,
+        lines=realm.covered_lines,
         checked_ms=watchdog.checked_ms,
         reusable=outcome.reusable,
     )
 
 
-def _refusal(refused: Refused) -> wire.Failure:
+def _refusal(refused: InvalidScript) -> wire.Failure:
     finding = refused.findings[0]
     more = len(refused.findings) - 1
     hint = finding.hint

@@ -9,9 +9,9 @@ import time
 from collections.abc import Generator
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.diagnosis.report import stop_failure
+from codecall.sandbox.agentscript.diagnosis.report import limit_failure
 from codecall.sandbox.agentscript.engine.realm import Realm
-from codecall.sandbox.worker.pipe import Pipe
+from codecall.sandbox.worker.pipe import HostPipe
 
 WATCHDOG_GRACE_MS = 25.0
 """How long after its deadline a script may still end by itself, in milliseconds."""
@@ -23,7 +23,7 @@ class Watchdog:
     Nothing can interrupt native code safely, so it speaks for the script: it sends what that had logged, and ends.
     """
 
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: HostPipe) -> None:
         self._pipe = pipe
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -44,13 +44,13 @@ class Watchdog:
     def begin(self, limits: wire.Limits) -> None:
         """A new script: its own time starts at zero."""
         self.used_ms, self.checked_ms, self._limit, self._realm = 0.0, 0.0, limits.timeout_ms, None
-        self._verdict = stop_failure("TIMEOUT", limits)
+        self._verdict = limit_failure("TIMEOUT", limits)
 
     def script_ms(self) -> float:
         """The script's own time so far, in milliseconds."""
         return self.used_ms + (time.perf_counter() - self._since) * 1000.0
 
-    def checked(self) -> None:
+    def mark_validated(self) -> None:
         """The script has been validated."""
         self.checked_ms = self.script_ms()
 
@@ -106,7 +106,7 @@ class Watchdog:
                         steps=realm.steps if realm else 0,
                         script_ms=self.script_ms(),
                         failure=self._verdict,
-                        lines=list(realm.lines) if realm else [],
+                        lines=list(realm.covered_lines) if realm else [],
                         reusable=False,
                     )
                 )

@@ -31,11 +31,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
-from codecall.redaction.masking import Masker, without_numbers
+from codecall.redaction.masking import Masker, unnumbered
 
 JsonObject = dict[str, object]
 
-Kind = Literal["tool", "resource", "prompt", "getTool", "space", "member"]
+RequestKind = Literal["tool", "resource", "prompt", "getTool", "space", "member"]
 """What was asked for: a call, or a lookup (`getTool`, a namespace, a member of one)."""
 
 VERSION: Final = 1
@@ -53,10 +53,10 @@ class RecordingFileError(ValueError):
 
 
 @dataclass(slots=True)
-class Entry:
+class RecordedCall:
     """One call or lookup, and how it ended."""
 
-    kind: Kind
+    kind: RequestKind
     name: str
     """The tool's or the prompt's name, the resource's URI, or the namespace."""
     input: JsonObject = field(default_factory=dict[str, object])
@@ -94,7 +94,7 @@ class Entry:
         return told | {"masked": self.masked} if self.masked else told
 
     @classmethod
-    def read(cls, told: Mapping[str, object]) -> Entry:
+    def from_mapping(cls, told: Mapping[str, object]) -> RecordedCall:
         """The entry that `as_dict` wrote.
 
         Raises:
@@ -105,7 +105,7 @@ class Entry:
             kind, name = ("space", told["namespace"]) if member is None else ("member", told["namespace"])
             given: object = {} if member is None else {"member": member}
         else:
-            kinds = [kind for kind in get_args(Kind) if kind in told]
+            kinds = [kind for kind in get_args(RequestKind) if kind in told]
             if len(kinds) != 1:
                 raise ValueError("an entry is of a tool, a resource, a prompt, getTool, or a namespace")
             kind, name, given = kinds[0], told[kinds[0]], told.get("input", {})
@@ -116,7 +116,7 @@ class Entry:
             raise ValueError(f"{kind} {name!r}: an error has a code and a message")
         masked = cast("list[str]", told.get("masked", []))
         return cls(
-            cast("Kind", kind),
+            cast("RequestKind", kind),
             name,
             cast("JsonObject", given),
             told.get("value"),
@@ -125,7 +125,7 @@ class Entry:
         )
 
 
-def read_recording(path: str | os.PathLike[str]) -> list[Entry]:
+def read_recording(path: str | os.PathLike[str]) -> list[RecordedCall]:
     """The entries of the file at `path`.
 
     Raises:
@@ -144,18 +144,20 @@ def read_recording(path: str | os.PathLike[str]) -> list[Entry]:
         raise RecordingFileError(
             f"{name}: a recording of version {document.get('version')!r}; this CodeCall reads version {VERSION}"
         )
-    entries: list[Entry] = []
+    entries: list[RecordedCall] = []
     for part in ("calls", "lookups"):
         items = document.get(part, [])
         for number, item in enumerate(cast("list[object]", items if isinstance(items, list) else [items]), 1):
             try:
-                entries.append(Entry.read(cast("JsonObject", item if isinstance(item, dict) else {})))
+                entries.append(RecordedCall.from_mapping(cast("JsonObject", item if isinstance(item, dict) else {})))
             except ValueError as failure:
                 raise RecordingFileError(f"{name}: {part}, number {number}: {failure}") from None
     return entries
 
 
-def recorded_text(entries: Iterable[Entry], earlier: Sequence[Entry] = (), names: Sequence[str] = ()) -> str:
+def format_recording(
+    entries: Iterable[RecordedCall], earlier: Sequence[RecordedCall] = (), names: Sequence[str] = ()
+) -> str:
     """The file that holds `entries`, without their credentials.
 
     Args:
@@ -173,22 +175,22 @@ def recorded_text(entries: Iterable[Entry], earlier: Sequence[Entry] = (), names
         "version": VERSION,
         "calls": [entry.as_dict() for entry in masked if entry.is_call],
     }
-    lookups = sorted((entry for entry in masked if not entry.is_call), key=Entry.key)
+    lookups = sorted((entry for entry in masked if not entry.is_call), key=RecordedCall.key)
     if lookups:
         document["lookups"] = [entry.as_dict() for entry in lookups]
-    return f"{pretty(document)}\n"
+    return f"{format_json(document)}\n"
 
 
-def _masked(entry: Entry, masker: Masker) -> Entry:
+def _masked(entry: RecordedCall, masker: Masker) -> RecordedCall:
     places = list(entry.masked)
     name = cast("str", masker.mask(entry.name, entry.kind, places))
     given = cast("JsonObject", masker.mask(entry.input, "input", places))
     value = masker.mask(entry.value, "value", places)
     error = cast("JsonObject | None", masker.mask(entry.error, "error", places))
-    return Entry(entry.kind, name, given, value, error, places)
+    return RecordedCall(entry.kind, name, given, value, error, places)
 
 
-def _in_order(entries: list[Entry], earlier: Sequence[Entry]) -> list[Entry]:
+def _in_order(entries: list[RecordedCall], earlier: Sequence[RecordedCall]) -> list[RecordedCall]:
     """`entries`, of which those that `earlier` has too stand in its order: concurrent calls come in any."""
     places: dict[str, deque[int]] = defaultdict(deque)
     for place, entry in enumerate(earlier):
@@ -198,18 +200,19 @@ def _in_order(entries: list[Entry], earlier: Sequence[Entry]) -> list[Entry]:
     return [entry if place is None else entries[next(ordered)[1]] for entry, place in zip(entries, known, strict=True)]
 
 
-def pretty(value: object, indent: int = 0) -> str:
+def format_json(value: object, indent: int = 0) -> str:
     """JSON text: what fits into a line stands in one."""
     plain = json.dumps(value, ensure_ascii=False)
     if (indent >= _ENTRY and len(plain) + indent <= _WIDTH) or not isinstance(value, (dict, list)) or not value:
         return plain
     inner, outer = " " * (indent + 2), " " * indent
     if isinstance(value, list):
-        items = [f"{inner}{pretty(item, indent + 2)}" for item in cast("list[object]", value)]
+        items = [f"{inner}{format_json(item, indent + 2)}" for item in cast("list[object]", value)]
         return "[\n" + ",\n".join(items) + f"\n{outer}]"
     mapping = cast("JsonObject", value)
     items = [
-        f"{inner}{json.dumps(key, ensure_ascii=False)}: {pretty(item, indent + 2)}" for key, item in mapping.items()
+        f"{inner}{json.dumps(key, ensure_ascii=False)}: {format_json(item, indent + 2)}"
+        for key, item in mapping.items()
     ]
     return "{\n" + ",\n".join(items) + f"\n{outer}}}"
 
@@ -226,13 +229,13 @@ class Replay:
         ordered: Whether calls must be made in the order of the recording.
     """
 
-    def __init__(self, entries: Sequence[Entry], *, names: Sequence[str] = (), ordered: bool = False) -> None:
+    def __init__(self, entries: Sequence[RecordedCall], *, names: Sequence[str] = (), ordered: bool = False) -> None:
         self._names = names
         self._ordered = ordered
-        self._left = [(entry.key(), without_numbers(entry.key()), entry) for entry in entries]
-        self._used: list[Entry] = []
+        self._left = [(entry.key(), unnumbered(entry.key()), entry) for entry in entries]
+        self._used: list[RecordedCall] = []
 
-    def take(self, made: Entry) -> Entry | None:
+    def take(self, made: RecordedCall) -> RecordedCall | None:
         """The recorded answer to `made`; None when there is none, or another call is due."""
         key = made.key()
         found = next((index for index, (exactly, _, _) in enumerate(self._left) if exactly == key), None)
@@ -245,21 +248,21 @@ class Replay:
         self._used.append(entry)
         return entry
 
-    def _without_credentials(self, made: Entry) -> str:
+    def _without_credentials(self, made: RecordedCall) -> str:
         masker = Masker(self._names)
         name = cast("str", masker.mask(made.name, "", []))
-        return without_numbers(Entry(made.kind, name, cast("JsonObject", masker.mask(made.input, "", []))).key())
+        return unnumbered(RecordedCall(made.kind, name, cast("JsonObject", masker.mask(made.input, "", []))).key())
 
-    def next_call(self) -> Entry | None:
+    def next_call(self) -> RecordedCall | None:
         """The first recorded call that has not been made."""
         return next((entry for _, _, entry in self._left if entry.is_call), None)
 
     @property
-    def left(self) -> list[Entry]:
+    def unused(self) -> list[RecordedCall]:
         """What was recorded and has not been asked for, in the order of the recording."""
         return [entry for _, _, entry in self._left]
 
     @property
-    def used(self) -> list[Entry]:
+    def used(self) -> list[RecordedCall]:
         """What has been asked for, in the order in which it was."""
         return list(self._used)

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 if TYPE_CHECKING:
-    from codecall.testing.recording.cassette import Entry, Replay
+    from codecall.testing.recording.cassette import RecordedCall, Replay
     from codecall.testing.runner import ScriptEnclave
     from codecall.testing.stubs.stubs import Stubs
 
 _MARKER: Final = "codecall"
 
 _tape = pytest.StashKey["Tape"]()
-_written = pytest.StashKey[dict[Path, "Written"]]()
+_written = pytest.StashKey[dict[Path, "WrittenRecording"]]()
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Tape:
     """What messages call it: its path below the root."""
     recording: bool
     """Whether the test records; else it replays."""
-    entries: list[Entry] = field(default_factory=list["Entry"])
+    entries: list[RecordedCall] = field(default_factory=list["RecordedCall"])
     """What was recorded so far."""
     replay: Replay | None = None
     """What is replayed."""
@@ -46,7 +46,7 @@ class Tape:
     """Whether calls must be made in the order of the recording."""
 
 
-class Written(NamedTuple):
+class WrittenRecording(NamedTuple):
     """A recording that this session has made."""
 
     said: str
@@ -102,10 +102,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return outcome
     if tape.recording:
         _write(tape, item)
-    elif tape.replay is not None and tape.replay.left:
-        from codecall.testing.recording.brokers import missing
+    elif tape.replay is not None and tape.replay.unused:
+        from codecall.testing.recording.brokers import describe_unused
 
-        pytest.fail(f"{tape.name} is stale\n{missing(tape.replay.left)}\n{_again(item)}", pytrace=False)
+        pytest.fail(f"{tape.name} is stale\n{describe_unused(tape.replay.unused)}\n{_again(item)}", pytrace=False)
     return outcome
 
 
@@ -152,7 +152,7 @@ def recording(
         path: str | os.PathLike[str], *, server: object = None, ordered: bool = False, mask: Sequence[str] = ()
     ) -> Tape:
         __tracebackhide__ = True
-        if tool_stub.behind is not None:
+        if tool_stub.upstream is not None:
             pytest.fail("a test has one recording, or one `tool_stub.behind`")
         file = request.path.parent / path
         shown = file.relative_to(request.config.rootpath).as_posix() if _below(file, request.config.rootpath) else file
@@ -162,16 +162,16 @@ def recording(
         request.node.stash[_tape] = tape
         if records:
             from codecall.testing.recording.brokers import RecordingBroker
-            from codecall.testing.recording.live import LiveServer
+            from codecall.testing.recording.live import LiveBroker
 
             target = request.getfixturevalue("codecall_server") if server is None else server
             if isinstance(server, str):
                 target = _server(server, request.config.rootpath, "recording(server=…)")
-            live = LiveServer(target, codecall_enclave.preset, partial(tool_stub.ledger.note, "recording"))
+            live = LiveBroker(target, codecall_enclave.preset, partial(tool_stub.history.note, "recording"))
             opened.append(lambda: codecall_enclave.run_in_loop(live.close))
-            tool_stub.behind = RecordingBroker(live, tape.entries)
+            tool_stub.upstream = RecordingBroker(live, tape.entries)
         else:
-            tool_stub.behind = _replaying(tape, tool_stub, request.node)
+            tool_stub.upstream = _replaying(tape, tool_stub, request.node)
         return tape
 
     yield use
@@ -191,10 +191,10 @@ def codecall_marked_recording(request: pytest.FixtureRequest, recording: Callabl
 def _replaying(tape: Tape, tool_stub: Stubs, item: pytest.Item) -> Any:
     """A broker that answers from the recording."""
     __tracebackhide__ = True
-    from codecall.testing.recording.brokers import ReplayBroker, surplus
+    from codecall.testing.recording.brokers import ReplayBroker, describe_unrecorded
     from codecall.testing.recording.cassette import RecordingFileError, Replay, read_recording
 
-    entries: list[Entry] = []
+    entries: list[RecordedCall] = []
     wrong = ""
     try:
         entries = read_recording(tape.path)
@@ -206,9 +206,9 @@ def _replaying(tape: Tape, tool_stub: Stubs, item: pytest.Item) -> Any:
         pytest.fail(wrong, pytrace=False)
     replay = tape.replay = Replay(entries, names=tape.names, ordered=tape.ordered)
 
-    def note(made: Entry) -> None:
-        text = surplus(made, replay, ordered=tape.ordered)
-        tool_stub.ledger.note("recording", f"{tape.name} does not have this call\n{text}", _again(item))
+    def note(made: RecordedCall) -> None:
+        text = describe_unrecorded(made, replay, ordered=tape.ordered)
+        tool_stub.history.note("recording", f"{tape.name} does not have this call\n{text}", _again(item))
 
     return ReplayBroker(replay, note)
 
@@ -218,14 +218,14 @@ def _write(tape: Tape, item: pytest.Item) -> None:
 
     Two tests may share a file if they make the same calls.
     """
-    from codecall.testing.recording.cassette import RecordingFileError, read_recording, recorded_text
+    from codecall.testing.recording.cassette import RecordingFileError, format_recording, read_recording
 
     try:
         earlier = read_recording(tape.path)
         before = tape.path.read_text(encoding="utf-8")
     except (OSError, RecordingFileError):
         earlier, before = [], None
-    text = recorded_text(tape.entries, () if tape.ordered else earlier, tape.names)
+    text = format_recording(tape.entries, () if tape.ordered else earlier, tape.names)
     written = item.config.stash.setdefault(_written, {})
     if (other := written.get(tape.path)) is not None:
         if before != text:
@@ -240,7 +240,7 @@ def _write(tape: Tape, item: pytest.Item) -> None:
     masked = text.count('"masked": [')
     how = "as it was" if text == before else "changed: review it" if before is not None else "new: review it"
     hidden = f", credentials masked in {masked}" if masked else ""
-    written[tape.path] = Written(f"{tape.name}: {calls} call{'s' * (calls != 1)}{hidden}; {how}", item.nodeid)
+    written[tape.path] = WrittenRecording(f"{tape.name}: {calls} call{'s' * (calls != 1)}{hidden}; {how}", item.nodeid)
 
 
 def _again(item: pytest.Item, what: str = "Make it anew") -> str:
@@ -259,10 +259,10 @@ def _below(path: Path, root: Path) -> bool:
 def _server(named: str, root: Path, where: str) -> object:
     """The server that a text names; `where` is where it stands."""
     __tracebackhide__ = True
-    from codecall.testing.servers import ServerNameError, named_server
+    from codecall.testing.servers import ServerNameError, load_server
 
     try:
-        return named_server(named, root)
+        return load_server(named, root)
     except ServerNameError as failure:
         why = str(failure)
     return pytest.fail(f"{where}: {why}", pytrace=False)

@@ -15,14 +15,14 @@ from fastmcp.server.context import Context
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
 from codecall.calls.broker import Broker
-from codecall.catalog.cache.cache import Catalogues
-from codecall.catalog.components import offers_of
+from codecall.catalog.cache.cache import CatalogCaches
+from codecall.catalog.components import component_view
 from codecall.catalog.view import CatalogView
-from codecall.catalog.visibility import Reach
+from codecall.catalog.visibility import VisibilityPolicy
 from codecall.meta_tools.execute import max_value_bytes
 from codecall.options import PluginOptions, Preset
 from codecall.plugin import CodeCallPlugin
-from codecall.schema.partial import Mistake
+from codecall.schema.partial import PreflightError
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class LiveServerError(RuntimeError):
     """The server to record cannot be used."""
 
 
-class LiveServer:
+class LiveBroker:
     """Performs the calls of scripts on a server.
 
     The server is opened by the first call and stays open until `close`, in a task of its own; every call is made within
@@ -77,21 +77,21 @@ class LiveServer:
         """See `ToolBroker.prompt`."""
         return await self._within(lambda broker: broker.prompt(name, arguments, max_bytes=max_bytes))
 
-    async def foresee(self, name: str, known: Mapping[str, object]) -> Mistake | None:
+    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
         """See `ToolBroker.foresee`."""
-        return await self._within(lambda broker: broker.foresee(name, known))
+        return await self._within(lambda broker: broker.preflight(name, arguments))
 
-    async def unreachable(self, name: str) -> Mistake | None:
+    async def check_reachable(self, name: str) -> PreflightError | None:
         """See `ToolBroker.unreachable`."""
-        return await self._within(lambda broker: broker.unreachable(name))
+        return await self._within(lambda broker: broker.check_reachable(name))
 
     async def describe(self, name: str) -> dict[str, object] | None:
         """See `ToolBroker.describe`."""
         return await self._within(lambda broker: broker.describe(name))
 
-    async def space(self, path: str) -> dict[str, object]:
+    async def namespace(self, path: str) -> dict[str, object]:
         """See `ToolBroker.space`."""
-        return await self._within(lambda broker: broker.space(path))
+        return await self._within(lambda broker: broker.namespace(path))
 
     async def member(self, path: str, member: str) -> dict[str, object]:
         """See `ToolBroker.member`."""
@@ -189,8 +189,8 @@ async def _broker(context: Context, preset: Preset) -> Broker:
                 "the server to record shows CodeCall's tools instead of its own: record against the server without "
                 "CodeCall, or give the FastMCP object itself"
             )
-        reach = Reach(options)
-        view = CatalogView(server, server.list_tools, reach, Catalogues(reach).of(server))
+        reach = VisibilityPolicy(options)
+        view = CatalogView(server, server.list_tools, reach, CatalogCaches(reach).for_server(server))
     else:
         view = plugin.view(context)
     return Broker(
@@ -200,5 +200,5 @@ async def _broker(context: Context, preset: Preset) -> Broker:
         tool_call_timeout_ms=preset.tool_call_timeout_ms,
         max_value_bytes=max_value_bytes(preset),
         sanitization=options.sanitization,
-        offers=offers_of(context, options),
+        components=component_view(context, options),
     )

@@ -14,16 +14,16 @@ import pytest
 from codecall.errors import NOT_FOUND, Location
 from codecall.options import OptionsError, Preset
 from codecall.sandbox.agentscript.checked import Finding
-from codecall.testing.event_loop import Choice
-from codecall.testing.plugin import chosen_preset, sandboxes_of, shown_path
-from codecall.testing.report import IN_FILES, Wrong, told
-from codecall.testing.results import location_of, namespace_lines, outcome_lines, place_lines
-from codecall.testing.runner import Origin, ScriptEnclave
+from codecall.testing.event_loop import PresetChoice
+from codecall.testing.plugin import configured_preset, display_path, session_enclaves
+from codecall.testing.report import IN_FILES, FailureKind, format_reasons
+from codecall.testing.results import error_location, namespace_lines, outcome_lines, place_lines
+from codecall.testing.runner import ScriptEnclave, ScriptOrigin
 from codecall.testing.scripts.parser import ScriptFileError, read_programs
 from codecall.testing.scripts.programs import Failure, Program, ProgramStub, Refusal, findings_mismatch, mismatch
 from codecall.testing.stubs.stubs import Stubs
 
-_ALLOWED: Final[dict[Wrong, set[str]]] = {
+_ALLOWED: Final[dict[FailureKind, set[str]]] = {
     "undeclared": {error.code for error in NOT_FOUND.values()},
     "invalid_input": {"INVALID_INPUT"},
 }
@@ -39,7 +39,7 @@ class ScriptFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """One item a program."""
-        name = shown_path(self.path, self.config.rootpath)
+        name = display_path(self.path, self.config.rootpath)
         try:
             programs = read_programs(self.path)
         except ScriptFileError as error:
@@ -85,11 +85,11 @@ class ScriptItem(pytest.Item):
 
 def run_program(program: Program, path: Path, config: pytest.Config) -> str | None:
     """Run `program` of the file at `path`: why its test fails, for a person to read; None when it does not."""
-    sandboxes = sandboxes_of(config)
+    sandboxes = session_enclaves(config)
     stubs = Stubs(lambda: sandboxes.portal, IN_FILES)
     _declare(stubs, program)
-    enclave = ScriptEnclave(sandboxes, Choice(program.preset or chosen_preset(config)), stubs)
-    origin = Origin(program.path, path, program.line + 1)
+    enclave = ScriptEnclave(sandboxes, PresetChoice(program.preset or configured_preset(config)), stubs)
+    origin = ScriptOrigin(program.path, path, program.line + 1)
     result = enclave.attempt(program.source, origin=origin, context=program.context, allowed_tools=program.allowed)
     wrong = mismatch(program, result.execution)
     if isinstance(program.outcome, Refusal):
@@ -100,8 +100,8 @@ def run_program(program: Program, path: Path, config: pytest.Config) -> str | No
         return None
     lines = [wrong] if wrong else [f"{program.path}:{program.line}: {program.title}"]
     if problems:
-        lines += [f"  {line}" for line in told(problems).split("\n")]
-    location = location_of(result.error) if result.error else None
+        lines += [f"  {line}" for line in format_reasons(problems).split("\n")]
+    location = error_location(result.error) if result.error else None
     if result.error is not None and location is not None:
         # As a line of the file: that of the program means nothing to an editor
         place = Location(program.line + location.line, location.column)
@@ -128,19 +128,19 @@ def _declare(stubs: Stubs, program: Program) -> None:
             settings["when"] = stub.when
         declare[stub.kind](stub.name, **settings).place = f"{Path(program.path).name}:{stub.line}"
     if isinstance(program.outcome, Failure):
-        stubs.ledger.allowed |= {kind for kind, codes in _ALLOWED.items() if program.outcome.code in codes}
+        stubs.history.allowed |= {kind for kind, codes in _ALLOWED.items() if program.outcome.code in codes}
 
 
 def _findings(source: str, preset: Preset) -> list[Finding]:
     """Everything the guard has against a script; the worker tells the first only."""
     from codecall.sandbox.agentscript.policy import Rules
     from codecall.sandbox.agentscript.validate import (
-        Refused,  # the parser, for programs that are refused
-        read,
+        InvalidScript,  # the parser, for programs that are refused
+        validate_script,
     )
 
     try:
-        read(source, Rules.of(preset))
-    except Refused as refused:
+        validate_script(source, Rules.from_limits(preset))
+    except InvalidScript as refused:
         return refused.findings
     return []

@@ -39,7 +39,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn, cast, get_args
 
-from codecall.errors import Called
+from codecall.errors import CallKind
 from codecall.options import PRESET_NAMES
 from codecall.sandbox.agentscript.checked import FindingCode
 from codecall.sandbox.agentscript.policy import FindingKind
@@ -55,7 +55,7 @@ _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _ARROW: Final = "->"
 
 
-def read_stub(kind: Called, text: str, line: int, *, optional: bool) -> ProgramStub:
+def parse_stub(kind: CallKind, text: str, line: int, *, optional: bool) -> ProgramStub:
     """The stub that `text` declares: what follows `//@ tool:`.
 
     Raises:
@@ -80,7 +80,7 @@ def read_stub(kind: Called, text: str, line: int, *, optional: bool) -> ProgramS
     return ProgramStub(kind, name, line, when, _only_value(kind, said), None, optional)
 
 
-def read_value(text: str) -> object:
+def parse_json(text: str) -> object:
     """`text` as JSON.
 
     Raises:
@@ -92,7 +92,7 @@ def read_value(text: str) -> object:
         raise ValueError("nested too deeply") from None
 
 
-def _failure(kind: Called, said: str) -> str | dict[str, object]:
+def _failure(kind: CallKind, said: str) -> str | dict[str, object]:
     parts = _FAILURE.fullmatch(said)
     code, message = parts.groups() if parts else ("", "")
     if not code and message:
@@ -107,7 +107,7 @@ def _failure(kind: Called, said: str) -> str | dict[str, object]:
     )
 
 
-def _first_value(kind: Called, text: str) -> tuple[object, str]:
+def _first_value(kind: CallKind, text: str) -> tuple[object, str]:
     """The JSON that `text` begins with, and the rest."""
     try:
         value, end = json.JSONDecoder(parse_constant=_no_json).raw_decode(text)
@@ -116,9 +116,9 @@ def _first_value(kind: Called, text: str) -> tuple[object, str]:
     return cast("object", value), text[end:].strip()
 
 
-def _only_value(kind: Called, text: str) -> object:
+def _only_value(kind: CallKind, text: str) -> object:
     try:
-        return read_value(text)
+        return parse_json(text)
     except ValueError as failure:
         raise ValueError(f"`//@ {kind}:` has no JSON after `->`: {failure}") from None
 
@@ -180,7 +180,7 @@ def parse_programs(text: str, path: str = "<programs>") -> list[Program]:
     """
     programs: list[Program] = []
     lines_of: dict[str, int] = {}
-    head = _Reader(path, 0)
+    head = _ProgramParser(path, 0)
     for number, title, source in _sections(text, path):
         if title is None:
             head.head(source)
@@ -188,7 +188,7 @@ def parse_programs(text: str, path: str = "<programs>") -> list[Program]:
         if title in lines_of:
             raise ScriptFileError(path, number, f"the title {title!r} is taken by line {lines_of[title]}")
         lines_of[title] = number
-        programs.append(_Reader(path, number).program(title, source, head))
+        programs.append(_ProgramParser(path, number).program(title, source, head))
     if not programs:
         raise ScriptFileError(path, 1, "no program: a line `--- title` starts one")
     return programs
@@ -212,7 +212,7 @@ def _sections(text: str, path: str) -> Iterator[tuple[int, str | None, str]]:
         yield current[0], current[1], text[current[2] :]
 
 
-class _Reader:
+class _ProgramParser:
     """Reads the comments of one program."""
 
     def __init__(self, path: str, number: int) -> None:
@@ -236,7 +236,7 @@ class _Reader:
             if directive is not None and directive[1] == "@":
                 self.setting(number, self.text_of(number, "@", directive[2]))
 
-    def program(self, title: str, source: str, head: _Reader) -> Program:
+    def program(self, title: str, source: str, head: _ProgramParser) -> Program:
         """The program `source`, with what `head` says for all."""
         source = source.rstrip(" \t\r\n")
         if not source:
@@ -312,7 +312,7 @@ class _Reader:
             self.fail(number, "`//@` comes first")
         if name in _STUBS:
             try:
-                stub = read_stub(name, said, self.number + number, optional=bool(optional))
+                stub = parse_stub(name, said, self.number + number, optional=bool(optional))
             except ValueError as failure:
                 self.fail(number, str(failure))
             self.stubs.append(stub)
@@ -336,6 +336,6 @@ class _Reader:
 
     def json(self, number: int, sign: str, text: str) -> object:
         try:
-            return read_value(text)
+            return parse_json(text)
         except ValueError as failure:
             self.fail(number, f"`//{sign}` is followed by JSON: {failure}")

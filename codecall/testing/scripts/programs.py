@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
 from codecall.envelopes import ExecutionResult
-from codecall.errors import Called, IllegalAccess, ScriptRefused
+from codecall.errors import CallKind, IllegalAccess, ScriptRefused
 from codecall.sandbox.agentscript.checked import Finding
 
 _MAX_SHOWN: Final = 500
@@ -26,12 +26,12 @@ class ExpectedFinding:
     text: str
     """What its message begins with; empty fits all."""
 
-    def told(self, above: int) -> str:
+    def describe(self, above: int) -> str:
         """For a person: its line in a file with `above` lines above the program, and the rest."""
         return f"line {above + self.line}: {self.label} {self.text}".rstrip()
 
     def __str__(self) -> str:
-        return self.told(0)
+        return self.describe(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Refusal:
     findings: tuple[ExpectedFinding, ...]
     """At least one, by line."""
 
-    def told(self, above: int) -> str:
+    def describe(self, above: int) -> str:
         """For a person; with the lines of a file in which `above` lines are above the program."""
-        return "refused; " + "; ".join(finding.told(above) for finding in self.findings)
+        return "refused; " + "; ".join(finding.describe(above) for finding in self.findings)
 
     def __str__(self) -> str:
-        return self.told(0)
+        return self.describe(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ Outcome: TypeAlias = Refusal | Value | Failure
 class ProgramStub:
     """What answers a call of a program."""
 
-    kind: Called
+    kind: CallKind
     """`tool`, `resource`, `prompt` or `result`."""
     name: str
     """Its name or URI."""
@@ -140,7 +140,7 @@ def mismatch(program: Program, result: ExecutionResult) -> str | None:
         kind = f"{error.kind} " if isinstance(error, IllegalAccess) else ""
         ended = f"{result.status}; {place}{error.code} {kind}{error.message}"
     outcome = program.outcome
-    expected = outcome.told(program.line) if isinstance(outcome, Refusal) else outcome or "ok"
+    expected = outcome.describe(program.line) if isinstance(outcome, Refusal) else outcome or "ok"
     return _report(program, [f"expected: {expected}", f"ended:    {ended}"])
 
 
@@ -160,7 +160,7 @@ def findings_mismatch(program: Program, findings: Sequence[Finding]) -> str | No
         else:
             unexpected.remove(found)
     above = program.line
-    lines = [f"missing:    {item.told(above)}" for item in sorted(missing, key=lambda item: item.line)]
+    lines = [f"missing:    {item.describe(above)}" for item in sorted(missing, key=lambda item: item.line)]
     lines += [f"unexpected: line {above + item.line}: {item.kind or item.code} {item.message}" for item in unexpected]
     return _report(program, lines) if lines else None
 

@@ -18,7 +18,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from codecall.errors import (
     AccessDeniedError,
-    Called,
+    CallKind,
     InputRequiredError,
     InvalidInputError,
     PromptNotFoundError,
@@ -30,8 +30,8 @@ from codecall.errors import (
     ToolNotFoundError,
     ToolTimeoutError,
 )
-from codecall.testing.calls import Call, Calls, short
-from codecall.testing.event_loop import elsewhere
+from codecall.testing.calls import Call, Calls, abbreviate
+from codecall.testing.event_loop import run_on_loop
 from codecall.testing.report import IN_TESTS, Wording
 
 # ----------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ CODES: Final[dict[str, tuple[type[ToolCallError], str]]] = {
 
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
 
-Raises = str | BaseException | type[BaseException] | Mapping[str, object]
+StubFailure = str | BaseException | type[BaseException] | Mapping[str, object]
 """A failure: a code of CodeCall's, a text, an exception, or `{"code", "message", "details", "retryAfterMs"}`."""
 
 SideEffect = Callable[[Any], Any] | Iterable[Any]
@@ -83,11 +83,11 @@ class TestFailed(Exception):  # noqa: N818 - named for what happened
     __test__ = False
 
 
-class Exhausted(Exception):  # noqa: N818 - named for what happened
+class AnswersExhausted(Exception):  # noqa: N818 - named for what happened
     """A sequence of answers has no further one."""
 
 
-def label(kind: Called, name: str) -> str:
+def label(kind: CallKind, name: str) -> str:
     """What was called, as messages name it."""
     return f"{kind.capitalize()} '{name}'"
 
@@ -104,7 +104,7 @@ def json_data(value: object, what: str) -> object:
         raise TypeError(f"{what}: JSON data is needed: {failure}") from None
 
 
-def returning(value: object) -> Answer:
+def answer_with_value(value: object) -> Answer:
     """The same JSON data every time."""
 
     async def answer(_given: object, _callers: BlockingPortal | None) -> object:
@@ -113,7 +113,7 @@ def returning(value: object) -> Answer:
     return answer
 
 
-def raising(kind: Called, name: str, failure: Raises) -> Answer:
+def answer_with_failure(kind: CallKind, name: str, failure: StubFailure) -> Answer:
     """The same failure every time.
 
     Raises:
@@ -127,7 +127,7 @@ def raising(kind: Called, name: str, failure: Raises) -> Answer:
     return answer
 
 
-def giving(kind: Called, name: str, effect: SideEffect) -> tuple[Answer, int | None]:
+def answer_from_side_effect(kind: CallKind, name: str, effect: SideEffect) -> tuple[Answer, int | None]:
     """What `effect` gives; and how many answers it has, if that is known.
 
     Raises:
@@ -147,14 +147,14 @@ def giving(kind: Called, name: str, effect: SideEffect) -> tuple[Answer, int | N
     return _in_turn(kind, name, iter(items)), count
 
 
-def as_value(kind: Called, name: str, value: object) -> object:
+def as_value(kind: CallKind, name: str, value: object) -> object:
     """What a script gets for `value`. A prompt given as text is one message of the user."""
     if kind == "prompt" and isinstance(value, str):
         return {"description": None, "messages": [{"role": "user", "content": value}]}
     return json_data(value, label(kind, name))
 
 
-def failure_of(kind: Called, name: str, failure: Raises) -> Callable[[], BaseException]:
+def failure_of(kind: CallKind, name: str, failure: StubFailure) -> Callable[[], BaseException]:
     """What makes the exception that `failure` means.
 
     Raises:
@@ -190,12 +190,12 @@ def failure_of(kind: Called, name: str, failure: Raises) -> Callable[[], BaseExc
     return lambda: ToolCallError(failure, tool_name=name, called=kind)
 
 
-def _in_turn(kind: Called, name: str, answers: Iterator[object]) -> Answer:
+def _in_turn(kind: CallKind, name: str, answers: Iterator[object]) -> Answer:
     async def answer(_given: object, _callers: BlockingPortal | None) -> object:
         try:
             item = next(answers)
         except StopIteration:
-            raise Exhausted from None
+            raise AnswersExhausted from None
         if _is_exception(item):
             raise item
         return as_value(kind, name, item)
@@ -203,7 +203,7 @@ def _in_turn(kind: Called, name: str, answers: Iterator[object]) -> Answer:
     return answer
 
 
-def _calling(kind: Called, name: str, effect: Callable[[Any], Any]) -> Answer:
+def _calling(kind: CallKind, name: str, effect: Callable[[Any], Any]) -> Answer:
     async def answer(given: object, callers: BlockingPortal | None) -> object:
         try:
             if inspect.iscoroutinefunction(effect):
@@ -213,13 +213,13 @@ def _calling(kind: Called, name: str, effect: Callable[[Any], Any]) -> Answer:
                 if inspect.isawaitable(value):
                     value = await _awaited(value, callers)
         except (AssertionError, pytest.fail.Exception, pytest.skip.Exception) as failure:
-            raise TestFailed from own(failure)
+            raise TestFailed from without_internal_frames(failure)
         return as_value(kind, name, value)
 
     return answer
 
 
-def own(failure: BaseException) -> BaseException:
+def without_internal_frames(failure: BaseException) -> BaseException:
     """`failure` with the part of its traceback that is in the test's own code."""
     trace = failure.__traceback__
     while trace is not None and str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
@@ -227,7 +227,7 @@ def own(failure: BaseException) -> BaseException:
     return failure.with_traceback(trace)
 
 
-def told_by(failure: Exception) -> str | None:
+def describe_raised(failure: Exception) -> str | None:
     """What a function of the test raised, and where in its file; None where there is no function of the test."""
     between, place, file = True, "", ""
     for frame, line in traceback.walk_tb(failure.__traceback__):
@@ -253,14 +253,14 @@ async def _awaited(value: Awaitable[object], callers: BlockingPortal | None) -> 
     async def finish() -> object:
         return await value
 
-    return await elsewhere(callers, finish)
+    return await run_on_loop(callers, finish)
 
 
 # ----------------------------------------------------------------------------------------------------
 # One stub: what it stands for, which calls it answers, and whether it was used as often as it says.
 
 
-When = dict[str, Any] | Callable[[dict[str, Any]], object]
+StubCondition = dict[str, Any] | Callable[[dict[str, Any]], object]
 """Which calls a stub answers: those whose input has these keys with these values, or for which this is true."""
 
 
@@ -268,7 +268,7 @@ When = dict[str, Any] | Callable[[dict[str, Any]], object]
 class Stub:
     """One declared tool, resource or prompt. Made by `tool_stub(...)` and its like."""
 
-    kind: Called
+    kind: CallKind
     """`tool`, `resource`, `prompt` or `result`."""
     name: str
     """Its name or URI; for a resource perhaps a glob."""
@@ -278,7 +278,7 @@ class Stub:
     """The value of each answer, if it is always the same."""
     delay_ms: float = 0
     """Milliseconds before each answer."""
-    when: When | None = None
+    when: StubCondition | None = None
     """Which calls it answers; None: all of its name."""
     times: int | None = None
     """How many calls it answers; None: any number, at least one."""
@@ -306,7 +306,7 @@ class Stub:
         """
         self.calls.assert_called_once_with(arguments, **named)
 
-    def stands_for(self, kind: Called, name: str) -> bool:
+    def stands_for(self, kind: CallKind, name: str) -> bool:
         """Whether it is a stub of that name at all, whatever the input."""
         return self.kind == kind and (self.name == name or (kind == "resource" and fnmatchcase(name, self.name)))
 
@@ -338,13 +338,13 @@ class Stub:
     def __repr__(self) -> str:
         text = self.wording.stub.format(kind=self.kind, name=self.name)
         if self.wording is not IN_TESTS:
-            return text if self.when is None else f"{text} {short(self.when)} -> …"
+            return text if self.when is None else f"{text} {abbreviate(self.when)} -> …"
         if self.when is None:
             return f"{text})"
-        return f"{text}, when={self.when!r})" if callable(self.when) else f"{text}, when={short(self.when)})"
+        return f"{text}, when={self.when!r})" if callable(self.when) else f"{text}, when={abbreviate(self.when)})"
 
 
-def caller() -> str:
+def caller_place() -> str:
     """Where the code stands that uses this package: file and line."""
     frame = inspect.currentframe()
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("codecall.testing"):

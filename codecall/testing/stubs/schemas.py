@@ -23,7 +23,7 @@ MAX_PROBLEMS: Final = 10
 _MAX_CHARS: Final = 300
 
 
-class Schema:
+class SchemaChecker:
     """One JSON Schema to check values with. References to other documents are never followed.
 
     Args:
@@ -72,7 +72,7 @@ class Schema:
 Side = Literal["input", "output"]
 _SIDES: Final[tuple[Side, Side]] = ("input", "output")
 
-Problem = dict[str, str]
+SchemaProblem = dict[str, str]
 """One bad field: `field` and `message`."""
 
 
@@ -86,7 +86,7 @@ class DeclaredTool:
     output_schema: Mapping[str, object] | None = None
 
     @classmethod
-    def read(cls, tool: Mapping[str, object]) -> DeclaredTool:
+    def from_mapping(cls, tool: Mapping[str, object]) -> DeclaredTool:
         """From a mapping with `name`, `description`, `inputSchema` and `outputSchema`.
 
         Raises:
@@ -102,13 +102,13 @@ class DeclaredTool:
         return cls(name, description, given, gives)
 
 
-class Declared:
+class DeclaredTools:
     """The tools of one test by name."""
 
     def __init__(self) -> None:
         self._tools: dict[str, DeclaredTool] = {}
         self._server: str | None = None
-        self._schemas: dict[tuple[str, Side], Schema | None] = {}
+        self._schemas: dict[tuple[str, Side], SchemaChecker | None] = {}
 
     @property
     def names(self) -> list[str]:
@@ -132,7 +132,7 @@ class Declared:
             self._schemas.pop((tool.name, side), None)
             self._schema(tool.name, side)
 
-    def of_server(self, server: str, tools: Sequence[DeclaredTool]) -> None:
+    def add_server(self, server: str, tools: Sequence[DeclaredTool]) -> None:
         """Declare the tools of a server; from then on there are no others but those declared by hand. Their schemas are
         read when they are needed: of thousands of tools a test uses a few."""
         for tool in tools:
@@ -163,7 +163,7 @@ class Declared:
             "outputSchema": None if tool.output_schema is None else dict(tool.output_schema),
         }
 
-    def input_problems(self, name: str, given: Mapping[str, object]) -> list[Problem]:
+    def input_problems(self, name: str, given: Mapping[str, object]) -> list[SchemaProblem]:
         """What is wrong with the input of a call; empty when it fits, or nothing was declared.
 
         Raises:
@@ -171,7 +171,7 @@ class Declared:
         """
         return self._problems(name, "input", given)
 
-    def output_problems(self, name: str, value: object) -> list[Problem]:
+    def output_problems(self, name: str, value: object) -> list[SchemaProblem]:
         """What is wrong with an answer; empty when it fits, or nothing was declared.
 
         Raises:
@@ -184,27 +184,27 @@ class Declared:
         tool = self._tools.get(name)
         return dict(tool.input_schema or {}) if tool else {}
 
-    def _problems(self, name: str, side: Side, value: object) -> list[Problem]:
+    def _problems(self, name: str, side: Side, value: object) -> list[SchemaProblem]:
         schema = self._schema(name, side)
         return schema.problems(value) if schema else []
 
-    def _schema(self, name: str, side: Side) -> Schema | None:
+    def _schema(self, name: str, side: Side) -> SchemaChecker | None:
         if (name, side) not in self._schemas:
             tool = self._tools.get(name, DeclaredTool(name))
             plain = tool.input_schema if side == "input" else tool.output_schema
             what = f"the {side} schema of {name!r}"
-            schema = None if plain is None else Schema(plain, what, "input" if side == "input" else "value")
+            schema = None if plain is None else SchemaChecker(plain, what, "input" if side == "input" else "value")
             self._schemas[name, side] = schema
         return self._schemas[name, side]
 
 
-def sentence(problems: Sequence[Problem]) -> str:
+def join_problems(problems: Sequence[SchemaProblem]) -> str:
     """Problems in one line."""
     return "; ".join(f"{problem['field']}: {problem['message']}" for problem in problems)
 
 
 def near_to(name: str, names: Mapping[str, object]) -> list[str]:
     """Names that `name` may stand for."""
-    from codecall.catalog.suggestions import near_names  # loaded when a name is wrong
+    from codecall.catalog.suggestions import similar_names  # loaded when a name is wrong
 
-    return near_names(name, names)
+    return similar_names(name, names)

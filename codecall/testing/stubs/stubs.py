@@ -9,11 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from codecall.errors import Called
+from codecall.errors import CallKind
 from codecall.testing.calls import Calls
-from codecall.testing.report import IN_TESTS, Ledger, Problem, Wording, listed, naming
-from codecall.testing.stubs.answers import Raises, SideEffect, Stub, When, as_value, caller, giving, raising, returning
-from codecall.testing.stubs.schemas import Declared, DeclaredTool, sentence
+from codecall.testing.report import IN_TESTS, CallHistory, FailureReason, Wording, join_names, suggest_arguments
+from codecall.testing.stubs.answers import (
+    SideEffect,
+    Stub,
+    StubCondition,
+    StubFailure,
+    answer_from_side_effect,
+    answer_with_failure,
+    answer_with_value,
+    as_value,
+    caller_place,
+)
+from codecall.testing.stubs.schemas import DeclaredTool, DeclaredTools, join_problems
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -49,23 +59,23 @@ class Stubs:
         """The words of messages."""
         self.stubs: list[Stub] = []
         """As they were declared."""
-        self.declared = Declared()
+        self.declared = DeclaredTools()
         """What is known of tools."""
-        self.ledger = Ledger()
+        self.history = CallHistory()
         """What happened."""
-        self.behind: ToolBroker | None = None
+        self.upstream: ToolBroker | None = None
         """What answers calls that have no stub; None: such a call fails the test."""
 
-    @naming("tool_stub")
+    @suggest_arguments("tool_stub")
     def __call__(
         self,
         name: str,
         *,
         returns: object = _NOTHING,
-        raises: Raises | None = None,
+        raises: StubFailure | None = None,
         side_effect: SideEffect | None = None,
         delay_ms: float = 0,
-        when: When | None = None,
+        when: StubCondition | None = None,
         times: int | None = None,
         optional: bool = False,
         input_schema: Mapping[str, object] | None = None,
@@ -108,13 +118,13 @@ class Stubs:
             check_output=output_schema is not False,
         )
 
-    @naming("resource_stub")
+    @suggest_arguments("resource_stub")
     def resource(
         self,
         uri: str,
         *,
         returns: object = _NOTHING,
-        raises: Raises | None = None,
+        raises: StubFailure | None = None,
         side_effect: SideEffect | None = None,
         delay_ms: float = 0,
         times: int | None = None,
@@ -127,16 +137,16 @@ class Stubs:
         answers = (returns, raises, side_effect)
         return self._add("resource", uri, answers, delay_ms=delay_ms, times=times, optional=optional)
 
-    @naming("prompt_stub")
+    @suggest_arguments("prompt_stub")
     def prompt(
         self,
         name: str,
         *,
         returns: object = _NOTHING,
-        raises: Raises | None = None,
+        raises: StubFailure | None = None,
         side_effect: SideEffect | None = None,
         delay_ms: float = 0,
-        when: When | None = None,
+        when: StubCondition | None = None,
         times: int | None = None,
         optional: bool = False,
     ) -> Stub:
@@ -148,16 +158,16 @@ class Stubs:
         answers = (returns, raises, side_effect)
         return self._add("prompt", name, answers, delay_ms=delay_ms, when=when, times=times, optional=optional)
 
-    @naming("result_stub")
+    @suggest_arguments("result_stub")
     def result(
         self,
         handle: str,
         *,
         returns: object = _NOTHING,
-        raises: Raises | None = None,
+        raises: StubFailure | None = None,
         side_effect: SideEffect | None = None,
         delay_ms: float = 0,
-        when: When | None = None,
+        when: StubCondition | None = None,
         times: int | None = None,
         optional: bool = False,
     ) -> Stub:
@@ -178,7 +188,7 @@ class Stubs:
             ValueError: a schema is none; a stub's answer does not fit it.
         """
         for tool in tools:
-            self.declared.add(DeclaredTool.read(tool))
+            self.declared.add(DeclaredTool.from_mapping(tool))
         self._check(self.stubs)
 
     def from_server(self, server: FastMCP[Any]) -> None:
@@ -189,9 +199,9 @@ class Stubs:
         Raises:
             ValueError: a stub is of a tool that the server does not have, or its answer does not fit.
         """
-        from codecall.testing.servers import tools_of  # FastMCP is needed only here
+        from codecall.testing.servers import server_tools  # FastMCP is needed only here
 
-        self.declared.of_server(server.name, self._portal().call(tools_of, server))
+        self.declared.add_server(server.name, self._portal().call(server_tools, server))
         for stub in self.stubs:
             if stub.kind == "tool":
                 self.declared.require(stub.name)
@@ -199,47 +209,47 @@ class Stubs:
 
     def allow_unused(self) -> None:
         """Let stubs be unused in this test; `optional=True` does so for one stub."""
-        self.ledger.allowed.add("unused")
+        self.history.allowed.add("unused")
 
     def allow_undeclared(self) -> None:
         """Let scripts of this test call what has no stub; they get TOOL_NOT_FOUND."""
-        self.ledger.allowed.add("undeclared")
+        self.history.allowed.add("undeclared")
 
     def allow_invalid_input(self) -> None:
         """Let scripts of this test give input that the declared schema refuses; they get INVALID_INPUT."""
-        self.ledger.allowed.add("invalid_input")
+        self.history.allowed.add("invalid_input")
 
     def allow_failure(self) -> None:
         """Let scripts of this test fail without anybody looking at how they ended."""
-        self.ledger.allowed.add("failed")
+        self.history.allowed.add("failed")
 
     @property
     def calls(self) -> Calls:
         """Every call the scripts of this test have made so far, those that failed included."""
-        return self.ledger.calls
+        return self.history.calls
 
-    def failures(self) -> list[Problem]:
+    def failures(self) -> list[FailureReason]:
         """What fails the test, now that it has ended: unused stubs come last."""
         missed = [(stub, said) for stub in self.stubs if (said := stub.shortfall()) is not None]
-        unused = [Problem("unused", said, self._advice(stub)) for stub, said in missed]
-        return [*self.ledger.failures(), *(unused if "unused" not in self.ledger.allowed else ())]
+        unused = [FailureReason("unused", said, self._advice(stub)) for stub, said in missed]
+        return [*self.history.failures(), *(unused if "unused" not in self.history.allowed else ())]
 
-    def choose(self, kind: Called, name: str, given: dict[str, Any]) -> tuple[Stub | None, list[Stub]]:
+    def choose(self, kind: CallKind, name: str, given: dict[str, Any]) -> tuple[Stub | None, list[Stub]]:
         """The stub that answers such a call, if there is one, and all of that name."""
         named = [stub for stub in self.stubs if stub.stands_for(kind, name)]
         fitting = [stub for stub in named if not stub.spent and stub.takes(given)]
         return min(fitting, key=lambda stub: (stub.when is None, stub.optional), default=None), named
 
-    def described(self) -> list[dict[str, object]]:
+    def tool_descriptions(self) -> list[dict[str, object]]:
         """What `getTool` sees: every tool that has a stub or was declared."""
         names = dict.fromkeys([*(stub.name for stub in self.stubs if stub.kind == "tool"), *self.declared.names])
         return [self.declared.describe(name) for name in names]
 
     def _add(
         self,
-        kind: Called,
+        kind: CallKind,
         name: str,
-        answers: tuple[object, Raises | None, SideEffect | None],
+        answers: tuple[object, StubFailure | None, SideEffect | None],
         *,
         times: int | None,
         **settings: Any,
@@ -255,12 +265,12 @@ class Stubs:
         known: int | None = None
         fixed: tuple[object] | None = None
         if effect is not None:
-            answer, known = giving(kind, name, effect)
+            answer, known = answer_from_side_effect(kind, name, effect)
         elif raises is not None:
-            answer = raising(kind, name, raises)
+            answer = answer_with_failure(kind, name, raises)
         else:
             fixed = (as_value(kind, name, None if returns is _NOTHING else returns),)
-            answer = returning(fixed[0])
+            answer = answer_with_value(fixed[0])
         stub = Stub(
             kind=kind,
             name=name,
@@ -268,7 +278,7 @@ class Stubs:
             fixed=fixed,
             times=known if times is None else times,
             wording=self.wording,
-            place=caller(),
+            place=caller_place(),
             **settings,
         )
         self._check([stub])
@@ -282,16 +292,16 @@ class Stubs:
                 continue
             if problems := self.declared.output_problems(stub.name, stub.fixed[0]):
                 raise ValueError(
-                    f"{stub!r}: what it returns does not fit the output schema of the tool: {sentence(problems)}. "
+                    f"{stub!r}: what it returns does not fit the output schema of the tool: {join_problems(problems)}. "
                     "output_schema=False leaves answers unchecked"
                 )
 
     def _advice(self, stub: Stub) -> str:
         """What became of the calls instead, and how to allow it."""
         made = list(dict.fromkeys(self.calls.names))
-        lines = [f"  The scripts called: {listed(made) or 'nothing'}"]
+        lines = [f"  The scripts called: {join_names(made) or 'nothing'}"]
         others = [other for other in self.stubs if other is not stub and other.stands_for(stub.kind, stub.name)]
         if not stub.answered and any(other.answered for other in others):
-            lines.append(f"  Another stub of that name answered: {self.wording.apart}")
+            lines.append(f"  Another stub of that name answered: {self.wording.several}")
         lines.append(f"  If that is fine: {self.wording.unused}")
         return "\n".join(lines).replace("{kind}", stub.kind).replace("{name}", stub.name)

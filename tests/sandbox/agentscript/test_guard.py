@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.sandbox.agentscript.policy import GLOBALS, NEVER_NAMES, Rules
-from codecall.sandbox.agentscript.validate import MAX_FINDINGS, Finding, Refused, check
+from codecall.sandbox.agentscript.validate import MAX_FINDINGS, Finding, InvalidScript, validate_javascript
 from codecall.testing import Program, findings_mismatch, read_programs
 
 SECURE = Rules(allow_loops=False, allow_regex=True, allow_console=True, allow_clock=True)
@@ -26,8 +26,8 @@ DISHONEST = read_programs(FOLDER / "refused.script.js")
 def findings(script: str, rules: Rules = SECURE) -> list[Finding]:
     """Why a script is refused; empty when it is not."""
     try:
-        check(script, rules)
-    except Refused as refused:
+        validate_javascript(script, rules)
+    except InvalidScript as refused:
         return refused.findings
     return []
 
@@ -159,7 +159,7 @@ def test_findings_are_collected_in_order_and_bounded():
     found = findings("eval;\n" * 500)
     assert len(found) == MAX_FINDINGS
     assert [item.line for item in found] == list(range(1, MAX_FINDINGS + 1))
-    error = Refused(found)
+    error = InvalidScript(found)
     assert error.first is found[0]
     assert str(error) == found[0].message
 
@@ -259,8 +259,8 @@ def judged(script: str) -> None:
     """The guard ends in one of its two ways, and its places lie in the script."""
     for rules in (Rules(), EVERYTHING):
         try:
-            check(script, rules)
-        except Refused as refused:
+            validate_javascript(script, rules)
+        except InvalidScript as refused:
             lines = re.split(r"\r\n|\n|\r", script)
             for finding in refused.findings:
                 assert finding.message

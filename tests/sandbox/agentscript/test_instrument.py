@@ -10,17 +10,17 @@ import quickjs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.instrument import FIRST_LINE, Program, instrument
+from codecall.sandbox.agentscript.instrument import FIRST_LINE, InstrumentedScript, instrument
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import check
+from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.sandbox.agentscript.validator.statements import runnable_lines
 
 ALL = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 MANY = 2**31 - 1
 
 
-def instrumented(script: str, *, coverage: bool = False) -> Program:
-    return instrument(script, check(script, ALL, coverage=coverage), max_iterations=MANY)
+def instrumented(script: str, *, coverage: bool = False) -> InstrumentedScript:
+    return instrument(script, validate_javascript(script, ALL, coverage=coverage), max_iterations=MANY)
 
 
 def finish(engine: Any) -> Any:
@@ -100,7 +100,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("coverage", [False, True], ids=["counted", "covered"])
 @pytest.mark.parametrize("script", PROGRAMS)
 def test_same_result(script: str, coverage: bool) -> None:
-    form = check(script, ALL).form
+    form = validate_javascript(script, ALL).form
     plain = script if form == "statements" else script[: _last(script)] + "return " + script[_last(script) :]
     counted, steps = run_counted(script, coverage=coverage)
     assert counted == run_plain(plain)
@@ -109,7 +109,7 @@ def test_same_result(script: str, coverage: bool) -> None:
 
 
 def _last(script: str) -> int:
-    start = check(script, ALL).last_start
+    start = validate_javascript(script, ALL).last_start
     assert start is not None
     return start
 
@@ -165,7 +165,7 @@ def test_every_place_maps_back(body: list[str], lead: str, coverage: bool) -> No
         for column, character in enumerate(line, start=1):
             # The characters of a line stand in the counted line in the same order, with calls between them.
             place = FIRST_LINE - 1 + number
-            while program.original(place, at + 1) != (number, column) or shown[number - 1][at] != character:
+            while program.original_position(place, at + 1) != (number, column) or shown[number - 1][at] != character:
                 at += 1
                 assert at < len(shown[number - 1]), (line, column)
             at += 1
@@ -173,18 +173,18 @@ def test_every_place_maps_back(body: list[str], lead: str, coverage: bool) -> No
 
 def test_a_place_outside_the_script_is_none() -> None:
     program = instrumented("return 1")
-    assert program.original(FIRST_LINE - 1, 1) is None
-    assert program.original(FIRST_LINE + 1, 1) is None
+    assert program.original_position(FIRST_LINE - 1, 1) is None
+    assert program.original_position(FIRST_LINE + 1, 1) is None
 
 
 def test_loops_count_anew_each_time_they_are_entered() -> None:
     script = "let n = 0; for (let i = 0; i < 4; i++) { for (let j = 0; j < 4; j++) { n++ } } return n"
     engine = quickjs.Context()
     engine.eval("var settled = null; var parts; tick = s => s + 10; limit = () => { throw new Error('limit') }")
-    program = instrument(script, check(script, ALL), max_iterations=4)
+    program = instrument(script, validate_javascript(script, ALL), max_iterations=4)
     engine.eval(f"parts = {program.text}(tick, limit); parts[3](){SETTLE}")
     assert finish(engine) == ["ok", 16]
-    program = instrument(script, check(script, ALL), max_iterations=3)
+    program = instrument(script, validate_javascript(script, ALL), max_iterations=3)
     engine.eval(f"parts = {program.text}(tick, limit); parts[3](){SETTLE}")
     assert finish(engine) == ["no", "Error: limit"]
 
@@ -262,7 +262,7 @@ def test_lines_that_can_run_and_lines_that_ran() -> None:
     can = {number for number, line in enumerate(lines, 1) if line.endswith("// can")}
     told = lines_that_ran(COVERED)
     assert sorted(told) == sorted(ran)
-    assert runnable_lines(COVERED, check(COVERED, ALL, coverage=True)) == ran | can
+    assert runnable_lines(COVERED, validate_javascript(COVERED, ALL, coverage=True)) == ran | can
 
 
 @settings(max_examples=100, deadline=None)
@@ -271,7 +271,7 @@ def test_each_line_that_ran_can_run_and_is_told_once(body: list[str]) -> None:
     script = "let n = 0; const out = []; function f(x) { return x }\n" + "\n".join(body) + "\nreturn [n, out]"
     told = lines_that_ran(script)
     assert len(set(told)) == len(told)
-    assert set(told) <= runnable_lines(script, check(script, ALL, coverage=True))
+    assert set(told) <= runnable_lines(script, validate_javascript(script, ALL, coverage=True))
     assert {1, script.count("\n") + 1} <= set(told)
 
 

@@ -22,7 +22,7 @@ from codecall.sandbox.agentscript.policy import (
     is_meta_tool,
     language_summary,
 )
-from codecall.sandbox.agentscript.validate import Refused, read
+from codecall.sandbox.agentscript.validate import InvalidScript, validate_script
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 ALL_RULES = [Rules(*switches) for switches in itertools.product([False, True], repeat=4)]
@@ -39,8 +39,8 @@ PROBED = [row for row in all_rows() if row.probe is not None]
 @pytest.mark.parametrize("row", PROBED, ids=[f"{row.kind}-{row.name}" for row in PROBED])
 def test_a_probe_is_refused_by_its_row(row: Row):
     rules = EVERYTHING if row.verdict == "refused" else Rules()
-    with pytest.raises(Refused) as refused:
-        read(row.probe or "", rules)
+    with pytest.raises(InvalidScript) as refused:
+        validate_script(row.probe or "", rules)
     first = refused.value.first
     assert first.kind == row.kind
     if row is VARIANTS["unknown member"]:
@@ -52,9 +52,9 @@ def test_a_probe_is_refused_by_its_row(row: Row):
 def test_a_switch_allows_its_rows_and_no_other_does(row: Row):
     for rules in ALL_RULES:
         try:
-            read(row.probe or "", rules)
+            validate_script(row.probe or "", rules)
             allowed = True
-        except Refused:
+        except InvalidScript:
             allowed = False
         assert allowed == rules.permit(row.verdict), rules
 

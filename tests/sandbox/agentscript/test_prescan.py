@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codecall.sandbox.agentscript.checked import Finding, Refused
+from codecall.sandbox.agentscript.checked import Finding, InvalidScript
 from codecall.sandbox.agentscript.parser.parse import parse, prescan
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_NESTING, MAX_SCRIPT_BYTES
 
@@ -25,7 +25,7 @@ def found(script: str) -> list[tuple[int, str]]:
         return sorted((mark.offset, mark.message.removeprefix("Script has ")) for mark in marks)
     try:
         parse(script)
-    except Refused as refused:
+    except InvalidScript as refused:
         return [(place(script, item), item.message.removeprefix("Script has ")) for item in refused.findings]
     return []
 

@@ -8,7 +8,7 @@ import pytest
 import quickjs
 
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import Checked, check
+from codecall.sandbox.agentscript.validate import CheckedScript, validate_javascript
 from codecall.testing import read_programs
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
@@ -48,7 +48,7 @@ HONEST = [program.source for program in read_programs(Path(__file__).parent / "h
     ],
 )
 def test_form(script: str, form: str, value: str | None):
-    checked = check(script, EVERYTHING)
+    checked = validate_javascript(script, EVERYTHING)
     assert checked.form == form
     assert (None if checked.last_start is None else script[checked.last_start :]) == value
 
@@ -75,7 +75,7 @@ def test_form(script: str, form: str, value: str | None):
     ],
 )
 def test_loops(script: str, loop: str, body: str, is_block: bool):
-    [site] = check(script, EVERYTHING).loops
+    [site] = validate_javascript(script, EVERYTHING).loops
     assert script[site.start : site.end] == loop
     assert script[site.body_start : site.body_end] == body
     assert site.body_is_block == is_block
@@ -102,7 +102,7 @@ def test_loops(script: str, loop: str, body: str, is_block: bool):
     ],
 )
 def test_functions(script: str, body: str, is_expression: bool):
-    [site] = check(script, EVERYTHING).functions
+    [site] = validate_javascript(script, EVERYTHING).functions
     assert script[site.body_start : site.body_end] == body
     assert site.is_expression == is_expression
 
@@ -117,7 +117,7 @@ def test_functions(script: str, body: str, is_expression: bool):
     ],
 )
 def test_catches(script: str, param: str, name: str | None, text: str, clause: str):
-    [site] = check(script, EVERYTHING).catches
+    [site] = validate_javascript(script, EVERYTHING).catches
     assert (site.param, site.name) == (param, name)
     assert script[site.clause_start : site.body_end] == clause
     assert script[site.body_start] == "{"
@@ -128,14 +128,14 @@ def test_catches(script: str, param: str, name: str | None, text: str, clause: s
 
 
 def test_the_runtime_names_a_script_uses():
-    assert check("1", EVERYTHING).uses == frozenset()
-    assert check("x => x.callTool", EVERYTHING).uses == frozenset()
-    assert check("callTool('a'); [getTool]; __safe_parallel; codecallContext?.x; console.log(1)", EVERYTHING).uses == {
-        "callTool", "getTool", "__safe_parallel", "codecallContext", "console",
-    }  # fmt: skip
+    assert validate_javascript("1", EVERYTHING).runtime_names == frozenset()
+    assert validate_javascript("x => x.callTool", EVERYTHING).runtime_names == frozenset()
+    script = "callTool('a'); [getTool]; __safe_parallel; codecallContext?.x; console.log(1)"
+    names = {"callTool", "getTool", "__safe_parallel", "codecallContext", "console"}
+    assert validate_javascript(script, EVERYTHING).runtime_names == names
 
 
-def with_something_at_every_site(script: str, checked: Checked) -> str:
+def with_something_at_every_site(script: str, checked: CheckedScript) -> str:
     """The script with harmless code at each of its sites."""
     inserts: list[tuple[int, int, int, str]] = []
     for loop in checked.loops:
@@ -163,6 +163,6 @@ def with_something_at_every_site(script: str, checked: Checked) -> str:
 
 @pytest.mark.parametrize("script", HONEST, ids=range(len(HONEST)))
 def test_code_at_the_sites_of_honest_scripts_is_still_javascript(script: str):
-    changed = with_something_at_every_site(script, check(script, EVERYTHING))
+    changed = with_something_at_every_site(script, validate_javascript(script, EVERYTHING))
     for program in (script, changed):
         quickjs.Context().eval(f'"use strict";(async()=>{{{program}\n}})')

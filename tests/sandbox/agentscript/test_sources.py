@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.sandbox.agentscript.policy import TYPE_PLACES, VARIANTS, Rules
-from codecall.sandbox.agentscript.validate import Finding, Refused, check, read
+from codecall.sandbox.agentscript.validate import Finding, InvalidScript, validate_javascript, validate_script
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import read_programs
 
@@ -20,8 +20,8 @@ HONEST = [*HERE.glob("honest.script.js"), *(HERE.parents[2] / "tests_security" /
 
 def finding(script: str, rules: Rules = EVERYTHING) -> Finding:
     """The first thing that is wrong with `script`."""
-    with pytest.raises(Refused) as refused:
-        read(script, rules)
+    with pytest.raises(InvalidScript) as refused:
+        validate_script(script, rules)
     return refused.value.first
 
 
@@ -29,10 +29,10 @@ def finding(script: str, rules: Rules = EVERYTHING) -> Finding:
 def test_javascript_runs_as_it_was_sent(file: Path):
     for program in read_programs(file):
         try:
-            expected = check(program.source, EVERYTHING)
-        except Refused:
+            expected = validate_javascript(program.source, EVERYTHING)
+        except InvalidScript:
             continue
-        assert read(program.source, EVERYTHING) == (program.source, expected)
+        assert validate_script(program.source, EVERYTHING) == (program.source, expected)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ FENCED = {
 
 @pytest.mark.parametrize(("script", "text"), FENCED.items(), ids=FENCED)
 def test_a_fence_around_the_script_becomes_blanks(script: str, text: str):
-    assert read(script, EVERYTHING).text == text
+    assert validate_script(script, EVERYTHING).text == text
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_other_fences_are_refused_with_a_hint(script: str):
 
 @pytest.mark.parametrize("script", ["return `a\n~~~\n`", "return `\n\\`\\`\\`js\n\\`\\`\\`\n`", "/*\n```js\n```\n*/ 1"])
 def test_fences_in_texts_and_comments_stay(script: str):
-    assert read(script, EVERYTHING).text == script
+    assert validate_script(script, EVERYTHING).text == script
 
 
 @pytest.mark.parametrize("hidden", ["\u202e", "\u2028", "\u00a0", "\0", "\ud800"])
 @pytest.mark.parametrize("place", ["{}```js\nreturn 1\n```", "```js{}\nreturn 1\n```", "```js\nreturn 1\n```{}"])
 def test_nothing_hides_around_a_fence(hidden: str, place: str):
-    with pytest.raises(Refused):
-        read(place.format(hidden), EVERYTHING)
+    with pytest.raises(InvalidScript):
+        validate_script(place.format(hidden), EVERYTHING)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_calls_with_types_that_javascript_would_compare():
             "const f = Math.max, a = 1; return f(a < f            (1))"
         ),
     }.items():
-        assert read(script, EVERYTHING).text == text
+        assert validate_script(script, EVERYTHING).text == text
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_calls_with_types_that_javascript_would_compare():
     ],
 )
 def test_comparisons_stay(script: str):
-    assert read(script, EVERYTHING).text == script
+    assert validate_script(script, EVERYTHING).text == script
 
 
 def test_the_javascript_refusal_is_told_where_there_are_no_types():
@@ -163,7 +163,7 @@ def test_calls_with_types_never_run_as_comparisons(script: str):
 
 @pytest.mark.parametrize("field", ["a = null as any;", "a = 1 satisfies number", "static a = <any>1 as string; b = 2"])
 def test_fields_with_asserted_values(field: str):
-    source = read(f"class A {{ {field} }}", EVERYTHING)
+    source = validate_script(f"class A {{ {field} }}", EVERYTHING)
     assert "any" not in source.text
     assert "satisfies" not in source.text
 
@@ -178,7 +178,7 @@ def test_members_behind_a_field_need_a_semicolon_or_a_line(members: str):
 @pytest.mark.parametrize("members", ["a = 1\nb = 2", "a\nb", "a;b(){}", "static a\n#b\nc", "get\n*set(){}"])
 def test_members_behind_a_field(members: str):
     script = f"class A {{ {members} }}"
-    assert read(script, EVERYTHING).text == script
+    assert validate_script(script, EVERYTHING).text == script
 
 
 @settings(max_examples=200, deadline=None)
@@ -187,12 +187,12 @@ def test_whatever_is_sent_is_judged_in_place(tokens: list[str]):
     script = "".join(tokens)
     findings: list[Finding] = []
     try:
-        source = read(script, EVERYTHING)
-    except Refused as refused:
+        source = validate_script(script, EVERYTHING)
+    except InvalidScript as refused:
         findings = refused.findings
     else:
         assert len(source.text) == len(script)
-        assert check(source.text, EVERYTHING) == source.checked
+        assert validate_javascript(source.text, EVERYTHING) == source.checked
     lines = script.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for item in findings:
         assert 1 <= item.line <= len(lines)
@@ -249,7 +249,7 @@ async def test_a_script_with_types_runs(enclave: Enclave):
 
 async def test_a_failure_points_at_what_was_sent(enclave: Enclave):
     script = "interface A { b?: { c: number } }\nconst a = {} as A;\nconst d: number = (a as Required<A>).b!.c;"
-    text = read(script, EVERYTHING).text
+    text = validate_script(script, EVERYTHING).text
     result, javascript = [await enclave.execute(sent) for sent in (script, text)]
     assert result.error is not None
     assert result.status == "runtime_error"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import Refused, check
+from codecall.sandbox.agentscript.validate import InvalidScript, validate_javascript
 
 ALL = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 PRELUDE = "let o, of, get, set, async, x, m;\n"
@@ -38,8 +38,8 @@ COMPILER = new_engine()
 def refused(script: str) -> str | None:
     """Why the guard refuses a script; None when it accepts it."""
     try:
-        check(script, ALL)
-    except Refused as refusal:
+        validate_javascript(script, ALL)
+    except InvalidScript as refusal:
         return refusal.first.message
     return None
 
@@ -306,7 +306,7 @@ def test_await_is_an_operator_or_nothing(script: str):
 
 def run(script: str) -> Any:
     """What the instrumented script gives."""
-    program = instrument(script, check(script, ALL), max_iterations=1000)
+    program = instrument(script, validate_javascript(script, ALL), max_iterations=1000)
     engine = new_engine()
     engine.eval("var parts, settled = null")
     engine.eval(f"parts = {program.text}(steps => steps + 1e9, () => {{}}, () => {{}})")
@@ -340,7 +340,7 @@ def test_honest_scripts_of_these_forms_run(script: str, value: object):
 @pytest.mark.parametrize("lead", ["1;\r\n", "/*\r\n*/\r\n", "`\r\n`;\n", "'\\\r\n';\r\n", "//\r\n", "/*\n\r\n*/\n"])
 def test_lines_count_alike(lead: str):
     script = lead + "throw new Error()"
-    program = instrument(script, check(script, ALL), max_iterations=1000)
+    program = instrument(script, validate_javascript(script, ALL), max_iterations=1000)
     engine = new_engine()
     engine.eval(f"var at = ''; var parts = {program.text}(steps => steps + 1e9)")
     engine.eval("parts[3]().catch(error => { at = error.stack })")
@@ -349,8 +349,8 @@ def test_lines_count_alike(lead: str):
     found = re.search(r":(\d+):(\d+)\)", engine.get("at"))
     assert found is not None
     line = lead.count("\n") + 1
-    assert program.original(int(found[1]), int(found[2])) in {(line, column) for column in range(1, 20)}
+    assert program.original_position(int(found[1]), int(found[2])) in {(line, column) for column in range(1, 20)}
     eval_line = re.sub(r"throw .*", "eval", script)
-    with pytest.raises(Refused) as refusal:
-        check(eval_line, ALL)
+    with pytest.raises(InvalidScript) as refusal:
+        validate_javascript(eval_line, ALL)
     assert refusal.value.first.line == line

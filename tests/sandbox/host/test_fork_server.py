@@ -52,7 +52,7 @@ async def test_workers_are_children_of_one_clean_process() -> None:
         assert len(parents) == 1
         assert parents != {os.getpid()}
         assert parent(*parents) == os.getpid()
-        assert enclave.pool.maker.forks
+        assert enclave.pool.spawner.forks
     assert await ended(*pids, *parents)
 
 
@@ -61,7 +61,7 @@ async def test_without_it_each_worker_is_a_process_of_its_own() -> None:
         assert (await enclave.execute("return 1")).value == 1
         (pid,) = enclave.pool.pids()
         assert parent(pid) == os.getpid()
-        assert not enclave.pool.maker.forks
+        assert not enclave.pool.spawner.forks
 
 
 async def test_when_it_dies_its_workers_die_and_the_next_script_runs() -> None:
@@ -177,7 +177,7 @@ async def test_no_worker_serves_two_owners() -> None:
                 self.owner = owner
 
             async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
-                for worker in enclave.pool.lent():
+                for worker in enclave.pool.busy_workers():
                     if worker.owner == self.owner:
                         served.setdefault(worker, set()).add(self.owner)
                 return "1"

@@ -7,17 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from codecall.sandbox.host.process import ForkedProcess, pair
-from codecall.sandbox.wire import DIED, FATE
+from codecall.sandbox.host.process import ForkedProcess, socket_pair
+from codecall.sandbox.wire import EXIT_RECORD, EXITED
 
 
 @pytest.mark.parametrize("_", range(20))
 def test_its_end_may_be_learned_of_by_two_at_once(_: int) -> None:
-    mine, theirs = pair(socket.SOCK_SEQPACKET)
+    mine, theirs = socket_pair(socket.SOCK_SEQPACKET)
     process = ForkedProcess(mine)
     with theirs, ThreadPoolExecutor(4) as threads:
         waiting = [threads.submit(process.wait, 5) for _ in range(3)]
-        theirs.send(FATE.pack(DIED, 7))
+        theirs.send(EXIT_RECORD.pack(EXITED, 7))
         waiting.append(threads.submit(process.wait, 5))
         assert [told.result() for told in waiting] == [7] * 4
     process.kill()

@@ -7,14 +7,14 @@ from typing import Any
 import anyio
 import pytest
 
-from codecall.envelopes import MadeCall
-from codecall.errors import Called, CodeCallError
+from codecall.envelopes import CallRecord
+from codecall.errors import CallKind, CodeCallError
 from codecall.sandbox import wire
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host.dispatch import MAX_NAMES, MAX_SUMMARY, Ledger
+from codecall.sandbox.host.dispatch import MAX_NAMES, MAX_SUMMARY, CallLog
 
 
-def started(ledger: Ledger, number: int, called: Called, name: str) -> MadeCall:
+def started(ledger: CallLog, number: int, called: CallKind, name: str) -> CallRecord:
     ledger.add(wire.Call(number, name, "{}", called))
     call = ledger.calls[number]
     call.start()
@@ -22,14 +22,14 @@ def started(ledger: Ledger, number: int, called: Called, name: str) -> MadeCall:
 
 
 def test_nothing_to_tell() -> None:
-    assert Ledger().summary() == ""
-    ledger = Ledger()
+    assert CallLog().summary() == ""
+    ledger = CallLog()
     started(ledger, 1, "tool", "a").end("INVALID_INPUT")
-    assert ledger.summary(told=1) == ""
+    assert ledger.summary(except_call=1) == ""
 
 
 def test_each_outcome_is_told_with_its_names() -> None:
-    ledger = Ledger()
+    ledger = CallLog()
     for number, name in enumerate(["users:list", "orders:get", "orders:get"], start=1):
         started(ledger, number, "tool", name).end()
     started(ledger, 4, "resource", "data://a").end("TOOL_TIMEOUT")
@@ -47,7 +47,7 @@ def test_each_outcome_is_told_with_its_names() -> None:
 
 
 def test_a_summary_is_bounded_and_says_how_many_more() -> None:
-    ledger = Ledger()
+    ledger = CallLog()
     for number in range(1, 41):
         started(ledger, number, "tool", f"tool {number}").end()
     assert f"tool {MAX_NAMES} and {40 - MAX_NAMES} more names." in ledger.summary()

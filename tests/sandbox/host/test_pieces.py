@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from codecall.jsonio import incremental as pieces
 from codecall.jsonio.decode import NotJson
-from tests.turns import turns_of_others
+from tests.turns import count_loop_turns
 
 TEXTS = st.text(max_size=12) | st.sampled_from(
     ['},{"a":1', '","', "],[", "\\", '"', "é", "😀", "\x00\n", '{"a":', "\\u00e9"]
@@ -67,7 +67,7 @@ async def test_the_event_loop_has_its_turn_in_between(what: str) -> None:
     value = BIG[what]
     data = json.dumps(value).encode()
     assert len(data) > 2 * pieces.PIECE
-    with turns_of_others() as turns:
+    with count_loop_turns() as turns:
         assert await pieces.read(data, 50) == value
     # A piece may be twice as long where items are.
     assert turns.count >= len(data) // (3 * pieces.PIECE)

@@ -14,8 +14,8 @@ import pytest
 from codecall.errors import MessageValidationError, WorkerCrashedError, WorkerError, WorkerTimeoutError
 from codecall.sandbox import wire
 from codecall.sandbox.host import pipe as module
-from codecall.sandbox.host.pipe import Pipe
-from codecall.sandbox.worker.serve import LIMITS
+from codecall.sandbox.host.pipe import WorkerPipe
+from codecall.sandbox.worker.serve import WARM_UP_LIMITS
 
 ASK = wire.Ask("users_list")
 LONG = wire.Ask("x" * wire.MAX_NAME_LENGTH)
@@ -24,7 +24,7 @@ SOON_S = 5.0
 
 
 class Ends(NamedTuple):
-    pipe: Pipe
+    pipe: WorkerPipe
     worker: socket.socket
 
 
@@ -35,7 +35,7 @@ async def ends() -> AsyncIterator[Ends]:
     async def gone() -> WorkerError:
         return WorkerCrashedError("gone")
 
-    pipe = Pipe(ours, gone)
+    pipe = WorkerPipe(ours, gone)
     with theirs:
         try:
             yield Ends(pipe, theirs)
@@ -162,7 +162,7 @@ async def test_a_cancelled_wait_loses_nothing() -> None:
 async def test_who_speaks_out_of_turn_is_noticed_once() -> None:
     notices: list[None] = []
     async with ends() as (pipe, worker):
-        with pipe.overheard(lambda: notices.append(None)):
+        with pipe.watch_for_interrupt(lambda: notices.append(None)):
             await turns_of_the_loop()
             assert not notices
             worker.sendall(wire.pack(ASK))
@@ -171,8 +171,8 @@ async def test_who_speaks_out_of_turn_is_noticed_once() -> None:
             worker.sendall(wire.pack(ASK))
             assert await asleep() <= A_FEW
             assert len(notices) == 1
-            assert isinstance(await pipe.trouble(), MessageValidationError)
-        with pipe.overheard(lambda: notices.append(None)):  # it still stands there
+            assert isinstance(await pipe.interrupt_error(), MessageValidationError)
+        with pipe.watch_for_interrupt(lambda: notices.append(None)):  # it still stands there
             await turns_of_the_loop()
             assert len(notices) == 2
 
@@ -182,15 +182,15 @@ async def test_what_was_said_before_the_server_had_the_turn_is_noticed() -> None
     async with ends() as (pipe, worker):
         worker.sendall(wire.pack(ASK) + wire.pack(ASK))
         assert await within(pipe.receive()) == ASK
-        with pipe.overheard(lambda: notices.append(None)):
+        with pipe.watch_for_interrupt(lambda: notices.append(None)):
             assert len(notices) == 1  # nothing of it is left for the event loop to tell of
-        assert isinstance(await pipe.trouble(), MessageValidationError)
+        assert isinstance(await pipe.interrupt_error(), MessageValidationError)
     async with ends() as (pipe, worker):
         worker.sendall(wire.pack(ASK))
         await within(pipe.receive())
         worker.sendall(wire.pack(ASK))
         assert await asleep() <= A_FEW  # nobody listens: neither a notice nor a busy loop
-        with pipe.overheard(lambda: notices.append(None)):
+        with pipe.watch_for_interrupt(lambda: notices.append(None)):
             await turns_of_the_loop()
         assert len(notices) == 2
 
@@ -200,13 +200,13 @@ async def test_an_answer_is_no_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HOLD_S", SOON_S)
     notices: list[None] = []
     async with ends() as (pipe, worker):
-        with pipe.overheard(lambda: notices.append(None)):
+        with pipe.watch_for_interrupt(lambda: notices.append(None)):
             await turns_of_the_loop()
         for _ in range(3):
             worker.sendall(wire.pack(ASK))
             await asyncio.sleep(0)  # the event loop looks, and this goes on before it tells
             assert await within(pipe.receive()) == ASK
-            with pipe.overheard(lambda: notices.append(None)):
+            with pipe.watch_for_interrupt(lambda: notices.append(None)):
                 await turns_of_the_loop()
         assert not notices
 
@@ -221,14 +221,14 @@ async def test_the_end_while_the_server_has_the_turn(listening: bool) -> None:
             worker.close()
             assert await asleep() <= A_FEW
             assert pipe.has_unread()
-        with pipe.overheard(lambda: notices.append(None)):
+        with pipe.watch_for_interrupt(lambda: notices.append(None)):
             await turns_of_the_loop()
             if listening:
                 assert not notices
                 worker.close()
             assert await asleep() <= A_FEW
             assert len(notices) == 1
-        assert isinstance(await pipe.trouble(), WorkerCrashedError)
+        assert isinstance(await pipe.interrupt_error(), WorkerCrashedError)
         for patience in (0.0, 0.0001):
             with pytest.raises(WorkerCrashedError):
                 await within(pipe.receive(patience))
@@ -254,7 +254,7 @@ async def test_while_its_end_is_looked_into_the_loop_sleeps() -> None:
         rounds.append(await asleep())
         return WorkerCrashedError("gone")
 
-    pipe = Pipe(ours, gone)
+    pipe = WorkerPipe(ours, gone)
     receiving = asyncio.create_task(pipe.receive())
     await turns_of_the_loop()
     theirs.close()
@@ -272,7 +272,7 @@ async def test_closing_wakes_whoever_waits() -> None:
         with pytest.raises(WorkerCrashedError):
             await within(receiving)
     async with ends() as (pipe, _):
-        sending = asyncio.create_task(pipe.send(wire.Start("x" * 4_000_000, LIMITS)))
+        sending = asyncio.create_task(pipe.send(wire.Start("x" * 4_000_000, WARM_UP_LIMITS)))
         await turns_of_the_loop()
         assert not sending.done()
         pipe.close()
@@ -280,19 +280,19 @@ async def test_closing_wakes_whoever_waits() -> None:
             await within(sending)
     notices: list[None] = []
     async with ends() as (pipe, _):
-        with pipe.overheard(lambda: notices.append(None)):
+        with pipe.watch_for_interrupt(lambda: notices.append(None)):
             pipe.close()
             assert len(notices) == 1
-        with pipe.overheard(lambda: notices.append(None)):
+        with pipe.watch_for_interrupt(lambda: notices.append(None)):
             assert len(notices) == 2
-        assert isinstance(await pipe.trouble(), WorkerCrashedError)
+        assert isinstance(await pipe.interrupt_error(), WorkerCrashedError)
         with pytest.raises(WorkerCrashedError):
             await within(pipe.receive())
 
 
 async def test_what_is_said_while_the_server_writes_keeps_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ends() as (pipe, worker):
-        sending = asyncio.create_task(pipe.send(wire.Start("x" * 4_000_000, LIMITS)))
+        sending = asyncio.create_task(pipe.send(wire.Start("x" * 4_000_000, WARM_UP_LIMITS)))
         await turns_of_the_loop()
         worker.sendall(wire.pack(ASK))
         assert await asleep() <= A_FEW
@@ -305,7 +305,7 @@ async def test_what_is_said_while_the_server_writes_keeps_until_then(monkeypatch
         assert await within(pipe.receive()) == ASK
         monkeypatch.setattr(module, "UNREAD_MS", 20)
         with pytest.raises(WorkerTimeoutError):
-            await within(pipe.send(wire.Start("x" * 4_000_000, LIMITS)))
+            await within(pipe.send(wire.Start("x" * 4_000_000, WARM_UP_LIMITS)))
 
 
 def test_another_event_loop_may_go_on() -> None:
@@ -314,7 +314,7 @@ def test_another_event_loop_may_go_on() -> None:
     async def gone() -> WorkerError:
         return WorkerCrashedError("gone")
 
-    pipe = Pipe(ours, gone)
+    pipe = WorkerPipe(ours, gone)
 
     async def one() -> None:
         receiving = asyncio.create_task(pipe.receive())

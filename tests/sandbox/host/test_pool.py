@@ -27,7 +27,7 @@ from codecall.errors import (
     WorkerTimeoutError,
 )
 from codecall.options import SanitizationOptions
-from codecall.sandbox.callbacks import HandlerBroker
+from codecall.sandbox.callbacks import CallbackBroker
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host import process
 from codecall.sandbox.host import queue as waiting
@@ -419,7 +419,7 @@ async def test_one_owners_many_scripts_do_not_hold_up_anothers_for_longer_than_a
     ):
 
         async def run(owner: str) -> None:
-            broker = HandlerBroker(gate, None, None, SanitizationOptions())
+            broker = CallbackBroker(gate, None, None, SanitizationOptions())
             result = await enclave.run(WAITING, broker, owner=owner)
             order.append(f"{owner} {result.error.code if result.error else result.value}")
 

@@ -16,41 +16,41 @@ from hypothesis import strategies as st
 from codecall.errors import QueueFullError
 from codecall.sandbox import wire
 from codecall.sandbox.host.process import WorkerProcess
-from codecall.sandbox.host.queue import SLICE_S, Need, Queue, Waiter, begin_turn
-from codecall.sandbox.worker.serve import LIMITS
+from codecall.sandbox.host.queue import TIME_SLICE_S, FairQueue, QueuedRequest, WorkerRequest, start_time_slice
+from codecall.sandbox.worker.serve import WARM_UP_LIMITS
 
 
-def need(owner: str) -> Need:
-    return Need(64, owner)
+def need(owner: str) -> WorkerRequest:
+    return WorkerRequest(64, owner)
 
 
-def served(queue: Queue, waiters: list[Waiter]) -> list[Waiter]:
+def served(queue: FairQueue, waiters: list[QueuedRequest]) -> list[QueuedRequest]:
     """Those waiters in the order in which places come to them."""
-    order: list[Waiter] = []
-    while queue.give_place():
-        order += [waiter for waiter in waiters if waiter.has_place and waiter not in order]
+    order: list[QueuedRequest] = []
+    while queue.grant_spawn():
+        order += [waiter for waiter in waiters if waiter.may_spawn and waiter not in order]
     return order
 
 
 def test_owners_take_turns() -> None:
-    queue = Queue(10)
-    waiters = [queue.join(need(owner)) for owner in "aaaabbc"]
-    assert [waiter.need.owner for waiter in served(queue, waiters)] == list("abcabaa")
+    queue = FairQueue(10)
+    waiters = [queue.add(need(owner)) for owner in "aaaabbc"]
+    assert [waiter.request.owner for waiter in served(queue, waiters)] == list("abcabaa")
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=30))
 def test_nobody_waits_longer_than_one_round_for_each_script_of_their_own(owners: list[str]) -> None:
-    queue = Queue(100)
-    waiters = [queue.join(need(owner)) for owner in owners]
+    queue = FairQueue(100)
+    waiters = [queue.add(need(owner)) for owner in owners]
     order = served(queue, waiters)
     assert len(order) == len(waiters)
     before: dict[str, int] = defaultdict(int)
     for place, waiter in enumerate(order):
-        assert place <= (before[waiter.need.owner] + 1) * 3
-        before[waiter.need.owner] += 1
+        assert place <= (before[waiter.request.owner] + 1) * 3
+        before[waiter.request.owner] += 1
     for owner in "abc":
-        own = [waiter for waiter in waiters if waiter.need.owner == owner]
-        assert [waiter for waiter in order if waiter.need.owner == owner] == own
+        own = [waiter for waiter in waiters if waiter.request.owner == owner]
+        assert [waiter for waiter in order if waiter.request.owner == owner] == own
 
 
 @pytest.fixture
@@ -59,57 +59,57 @@ def worker() -> Iterator[WorkerProcess]:
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen([sys.executable, "-c", ""])
-        worker = WorkerProcess(process, ours, wire.Prepare(LIMITS, 100, 60, require_jail=False))
+        worker = WorkerProcess(process, ours, wire.Prepare(WARM_UP_LIMITS, 100, 60, require_jail=False))
         worker.owner = "a"
         yield worker
         worker.kill()
         _ = process.wait()
 
 
-def given_to(worker: WorkerProcess, waiters: list[Waiter]) -> str:
+def given_to(worker: WorkerProcess, waiters: list[QueuedRequest]) -> str:
     """Whose scripts have got that worker, in this order."""
-    return "".join(waiter.need.owner for waiter in waiters if waiter.worker is worker)
+    return "".join(waiter.request.owner for waiter in waiters if waiter.worker is worker)
 
 
 def test_a_worker_stays_with_its_owner_for_a_while(worker: WorkerProcess) -> None:
-    queue = Queue(10)
-    waiters = [queue.join(Need(1, owner)) for owner in "babaa"]
-    begin_turn(worker)
-    until = worker.stays_until
-    assert 0 < until - time.monotonic() <= SLICE_S
-    assert queue.hand_over(worker)
+    queue = FairQueue(10)
+    waiters = [queue.add(WorkerRequest(1, owner)) for owner in "babaa"]
+    start_time_slice(worker)
+    until = worker.slice_ends_at
+    assert 0 < until - time.monotonic() <= TIME_SLICE_S
+    assert queue.assign(worker)
     assert given_to(worker, waiters) == "a"
     assert [waiter for waiter in waiters if waiter.worker is worker] == [waiters[1]]
-    assert worker.stays_until == until
-    worker.stays_until = 0.0
-    assert not queue.hand_over(worker)  # it is no good for `b`, whose turn it is
+    assert worker.slice_ends_at == until
+    worker.slice_ends_at = 0.0
+    assert not queue.assign(worker)  # it is no good for `b`, whose turn it is
     assert given_to(worker, waiters) == "a"
-    assert [waiter.need.owner for waiter in served(queue, waiters)] == list("baba")
+    assert [waiter.request.owner for waiter in served(queue, waiters)] == list("baba")
 
 
 def test_a_turn_begins_anew_only_in_its_order(worker: WorkerProcess) -> None:
-    queue = Queue(10)
-    waiters = [queue.join(Need(1, "a")) for _ in range(2)]
-    assert queue.hand_over(worker)
-    assert worker.stays_until > time.monotonic()
-    worker.stays_until = until = time.monotonic() + 60
-    assert queue.hand_over(worker)
-    assert worker.stays_until == until
+    queue = FairQueue(10)
+    waiters = [queue.add(WorkerRequest(1, "a")) for _ in range(2)]
+    assert queue.assign(worker)
+    assert worker.slice_ends_at > time.monotonic()
+    worker.slice_ends_at = until = time.monotonic() + 60
+    assert queue.assign(worker)
+    assert worker.slice_ends_at == until
     assert given_to(worker, waiters) == "aa"
 
 
 def test_a_worker_with_too_little_memory_does_not_stay(worker: WorkerProcess) -> None:
-    queue = Queue(10)
-    waiters = [queue.join(Need(1_000, "a")), queue.join(Need(1, "a"))]
-    begin_turn(worker)
-    assert not queue.hand_over(worker)
+    queue = FairQueue(10)
+    waiters = [queue.add(WorkerRequest(1_000, "a")), queue.add(WorkerRequest(1, "a"))]
+    start_time_slice(worker)
+    assert not queue.assign(worker)
     assert given_to(worker, waiters) == ""
 
 
 def test_a_full_queue_makes_room_for_whoever_has_less_in_it() -> None:
-    queue = Queue(4)
-    greedy = [queue.join(need("greedy")) for _ in range(4)]
-    first, second = queue.join(need("other")), queue.join(need("other"))
+    queue = FairQueue(4)
+    greedy = [queue.add(need("greedy")) for _ in range(4)]
+    first, second = queue.add(need("other")), queue.add(need("other"))
     assert [waiter.event.is_set() for waiter in greedy] == [False, False, True, True]
     assert all(isinstance(waiter.refusal, QueueFullError) for waiter in greedy[2:])
     assert not first.event.is_set()
@@ -117,14 +117,14 @@ def test_a_full_queue_makes_room_for_whoever_has_less_in_it() -> None:
     assert len(queue) == 4
     for owner in ("other", "greedy"):
         with pytest.raises(QueueFullError, match="4 scripts already wait"):
-            _ = queue.join(need(owner))
-    assert not queue.join(need("third")).event.is_set()
+            _ = queue.add(need(owner))
+    assert not queue.add(need("third")).event.is_set()
 
 
 def test_whoever_leaves_leaves_no_trace() -> None:
-    queue = Queue(2)
-    waiter = queue.join(need("a"))
+    queue = FairQueue(2)
+    waiter = queue.add(need("a"))
     queue.remove(waiter)
     queue.remove(waiter)
     assert len(queue) == 0
-    assert not queue.give_place()
+    assert not queue.grant_spawn()

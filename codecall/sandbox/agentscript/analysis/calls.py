@@ -11,32 +11,32 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from codecall.sandbox.agentscript.analysis.literals import input_text
+from codecall.sandbox.agentscript.analysis.literals import partial_input
 from codecall.sandbox.agentscript.analysis.reachability import certain_calls
-from codecall.sandbox.agentscript.checked import CallKind, CallSite, Finding, Outline
+from codecall.sandbox.agentscript.checked import CallKind, CallSite, Finding, ScriptOutline
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.unicode import well_formed
-from codecall.sandbox.agentscript.validator.names import spelled, text_of
-from codecall.sandbox.agentscript.validator.walk import SHIFT, Walk
+from codecall.sandbox.agentscript.validator.names import literal_key, literal_text
+from codecall.sandbox.agentscript.validator.walk import PREFIX_LENGTH, Walk
 from codecall.sandbox.wire import (
     MAX_LISTED,
     MAX_NAME_LENGTH,
     MAX_PLAN_CHARS,
     MAX_SITES,
     MAX_URI_LENGTH,
-    Found,
     Loop,
-    Named,
+    NamedCall,
     Plan,
     Report,
     Site,
+    WireFinding,
     report_json,
 )
 
 # ----------------------------------------------------------------------------------------------------
 # Where a script calls what: which tool, resource, prompt or earlier result, with what input, and whether a failure of
 
-CALLS: Final[dict[str, CallKind]] = {
+CALL_FUNCTIONS: Final[dict[str, CallKind]] = {
     "callTool": "tool",
     "readResource": "resource",
     "getPrompt": "prompt",
@@ -47,7 +47,7 @@ CALLS: Final[dict[str, CallKind]] = {
 _MAX_PATH: Final = 8
 """Most members of a name such as `github.issues.create`."""
 
-Spaces: TypeAlias = Mapping[str, Mapping[str, str]]
+KnownNamespaces: TypeAlias = Mapping[str, Mapping[str, str]]
 """Namespaces by name: their first members, and the tools these stand for."""
 
 
@@ -62,7 +62,7 @@ class _Target(NamedTuple):
     """Its input and its options."""
 
 
-def outline_of(statements: list[Node], walk: Walk, spaces: Spaces) -> Outline:
+def outline_script(statements: list[Node], walk: Walk, spaces: KnownNamespaces) -> ScriptOutline:
     """What a script is made of.
 
     Args:
@@ -70,14 +70,18 @@ def outline_of(statements: list[Node], walk: Walk, spaces: Spaces) -> Outline:
         walk: over them.
         spaces: the namespaces it uses, with what is known of their members.
     """
-    free = {use.offset + SHIFT for use in walk.uses if _leads(use.name, spaces) and use.scope.home(use.name) is None}
+    free = {
+        use.offset + PREFIX_LENGTH
+        for use in walk.uses
+        if _leads(use.name, spaces) and use.scope.declaring_scope(use.name) is None
+    }
     calls: dict[int, Node] = {}
     targets: dict[int, _Target] = {}
     for call in walk.calls if free else ():
         if (target := _target(call, free, spaces)) is not None:
             calls[call.range[0]], targets[call.range[0]] = call, target
     # Each use leads to one call, or to who knows what.
-    return Outline(walk.loops, _sites(statements, walk, calls, targets), len(free) > len(targets))
+    return ScriptOutline(walk.loops, _sites(statements, walk, calls, targets), len(free) > len(targets))
 
 
 def _sites(
@@ -91,22 +95,22 @@ def _sites(
     for start, (kind, name, space, arguments) in sorted(targets.items()):
         plain = len(arguments) <= 1 and all(item.type != "SpreadElement" for item in arguments)
         spread = any(item.type == "SpreadElement" for item in arguments[:1])
-        known = input_text(arguments[0] if arguments else None) if kind == "tool" and not spread else None
-        sites.append(CallSite(kind, name, space, start - SHIFT, known, sure=plain and start in certain))
+        known = partial_input(arguments[0] if arguments else None) if kind == "tool" and not spread else None
+        sites.append(CallSite(kind, name, space, start - PREFIX_LENGTH, known, certain=plain and start in certain))
     return sites
 
 
-def _leads(name: str, spaces: Spaces) -> bool:
+def _leads(name: str, spaces: KnownNamespaces) -> bool:
     """Whether a name that nobody declares leads to calls."""
-    return name in CALLS or name == "tools" or name in spaces
+    return name in CALL_FUNCTIONS or name == "tools" or name in spaces
 
 
-def _target(call: Node, free: Collection[int], spaces: Spaces) -> _Target | None:
+def _target(call: Node, free: Collection[int], spaces: KnownNamespaces) -> _Target | None:
     """What a call calls, if that is said by literals."""
     path: list[str] = []
     node: Node = call.callee
     while node.type == "MemberExpression" and len(path) <= _MAX_PATH:
-        name = spelled(node.property, computed=node.computed)
+        name = literal_key(node.property, computed=node.computed)
         if name is None:
             return None
         path.append(name)
@@ -114,9 +118,9 @@ def _target(call: Node, free: Collection[int], spaces: Spaces) -> _Target | None
     if node.type != "Identifier" or node.range[0] not in free:
         return None
     arguments: list[Node] = call.arguments
-    if node.name in CALLS:
-        name = text_of(arguments[0]) if arguments and not path else None
-        return None if name is None else _Target(CALLS[node.name], name, None, arguments[1:])
+    if node.name in CALL_FUNCTIONS:
+        name = literal_text(arguments[0]) if arguments and not path else None
+        return None if name is None else _Target(CALL_FUNCTIONS[node.name], name, None, arguments[1:])
     if not path:
         return None
     member, *above = path
@@ -141,7 +145,7 @@ _LOOPS: Final[dict[str, Literal["for", "for…of", "for…in", "for await…of",
 }
 
 
-def plan_of(outline: Outline, *, dry_run: bool = False) -> Plan | None:
+def build_plan(outline: ScriptOutline, *, dry_run: bool = False) -> Plan | None:
     """The calls whose input can be looked at before the script runs, the first ones in the script; None without any.
 
     Args:
@@ -152,16 +156,21 @@ def plan_of(outline: Outline, *, dry_run: bool = False) -> Plan | None:
     room = MAX_PLAN_CHARS
     for call in outline.calls:
         # A member that is not known yet is looked up when it is first read; `tools` has tools under their own names.
-        if call.known is None or call.space or not (call.sure or dry_run) or len(call.name) > MAX_NAME_LENGTH:
+        if (
+            call.partial_input is None
+            or call.namespace
+            or not (call.certain or dry_run)
+            or len(call.name) > MAX_NAME_LENGTH
+        ):
             continue
-        room -= len(call.known)
+        room -= len(call.partial_input)
         if room < 0 or len(sites) == MAX_SITES:
             break
-        sites.append(Site(well_formed(call.name), call.known, call.start))
+        sites.append(Site(well_formed(call.name), call.partial_input, call.start))
     return Plan(sites) if sites else None
 
 
-def report_of(outline: Outline | None, findings: Sequence[Finding] = ()) -> str:
+def build_report(outline: ScriptOutline | None, findings: Sequence[Finding] = ()) -> str:
     """The JSON text of the `Report` about a script.
 
     Args:
@@ -171,17 +180,19 @@ def report_of(outline: Outline | None, findings: Sequence[Finding] = ()) -> str:
     calls = (
         []
         if outline is None
-        else [call for call in outline.calls if max(len(call.name), len(call.space or "")) <= MAX_URI_LENGTH]
+        else [call for call in outline.calls if max(len(call.name), len(call.namespace or "")) <= MAX_URI_LENGTH]
     )
     loops = [] if outline is None else sorted(outline.loops, key=lambda loop: loop.start)
     report = Report(
-        findings=[Found(item.code, item.kind, item.message, item.line, item.column, item.hint) for item in findings],
+        findings=[
+            WireFinding(item.code, item.kind, item.message, item.line, item.column, item.hint) for item in findings
+        ],
         calls=[
-            Named(call.kind, well_formed(call.name), call.start, call.space and well_formed(call.space))
+            NamedCall(call.kind, well_formed(call.name), call.start, call.namespace and well_formed(call.namespace))
             for call in calls[:MAX_LISTED]
         ],
         loops=[Loop(_LOOPS[loop.kind], loop.start) for loop in loops[:MAX_LISTED]],
-        computed=outline is not None and outline.computed,
+        computed=outline is not None and outline.has_computed_names,
         parsed=outline is not None,
         more_calls=max(0, len(calls) - MAX_LISTED),
         more_loops=max(0, len(loops) - MAX_LISTED),

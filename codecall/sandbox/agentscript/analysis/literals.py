@@ -11,8 +11,8 @@ import math
 from typing import Final
 
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.validator.names import spelled, text_of
-from codecall.sandbox.agentscript.validator.walk import SHIFT
+from codecall.sandbox.agentscript.validator.names import literal_key, literal_text
+from codecall.sandbox.agentscript.validator.walk import PREFIX_LENGTH
 from codecall.schema.partial import MAX_VALUES
 
 MAX_TEXT: Final = 10_000
@@ -34,7 +34,7 @@ class _TooMuchError(Exception):
     """The input has more than `MAX_VALUES`."""
 
 
-def input_text(node: Node | None) -> str | None:
+def partial_input(node: Node | None) -> str | None:
     """What is known of the input of a call, as JSON text; None where it is no literal.
 
     Args:
@@ -75,7 +75,7 @@ class _Reader:
             value = PERHAPS if item.kind != "init" else self._value(item.value)
             members.pop(key, None)
             if value is not _ABSENT:
-                members[key] = [item.range[0] - SHIFT, value]
+                members[key] = [item.range[0] - PREFIX_LENGTH, value]
         return [mark, members]
 
     def _count(self) -> None:
@@ -96,7 +96,7 @@ class _Reader:
                 value = _unary(node)
             case _ if kind in _FUNCTIONS or _is_undefined(node):
                 value = _ABSENT
-            case _ if (text := text_of(node)) is not None:
+            case _ if (text := literal_text(node)) is not None:
                 value = _text(text)
             case _:
                 value = PRESENT if kind in _ALWAYS_PRESENT else PERHAPS
@@ -118,7 +118,7 @@ def _key(item: Node) -> str | None:
     """The name of a member; None for a spread and for what is not known."""
     if item.type != "Property":
         return None
-    return spelled(item.key, computed=item.computed)
+    return literal_key(item.key, computed=item.computed)
 
 
 def _scalar(node: Node) -> object:

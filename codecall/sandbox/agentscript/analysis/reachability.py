@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, cast
 from codecall.sandbox.agentscript.parser.ast import FUNCTIONS, lone_function
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.validator.names import plain_key
-from codecall.sandbox.agentscript.validator.walk import SHIFT, Walk
+from codecall.sandbox.agentscript.validator.walk import PREFIX_LENGTH, Walk
 
 _LEAVING: Final = frozenset({"ReturnStatement", "ThrowStatement", "BreakStatement", "ContinueStatement"})
 
@@ -90,11 +90,11 @@ class _Reading:
         self._promises: set[int] = set()
         """Where the built-in of that name is used."""
         for use in walk.uses:
-            home = use.scope.home(use.name)
+            home = use.scope.declaring_scope(use.name)
             if home is None and use.name == "Promise":
-                self._promises.add(use.offset + SHIFT)
+                self._promises.add(use.offset + PREFIX_LENGTH)
             elif home is not None and home.depth == 0 and use.name in self._functions:
-                self._own[use.offset + SHIFT] = use.name
+                self._own[use.offset + PREFIX_LENGTH] = use.name
         self._certain: set[int] = set()
         self._entered: set[int] = set()
         self._pending: list[_Evaluated] = []

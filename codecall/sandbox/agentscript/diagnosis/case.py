@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeAlias, cast
 
-from codecall.sandbox.agentscript.diagnosis.dataflow import Evidence, Journal, Path, Reading, Sight
+from codecall.sandbox.agentscript.diagnosis.dataflow import AnswerTrace, CallHistory, DataFlow, Observation, ValuePath
 from codecall.sandbox.agentscript.parser.esprima import Node
 
 # ----------------------------------------------------------------------------------------------------
@@ -18,7 +18,7 @@ from codecall.sandbox.agentscript.parser.esprima import Node
 MAX_WHAT: Final = 80
 """Most characters of an expression, a key or a tool's name in a hint."""
 
-Fields: TypeAlias = Mapping[str, str]
+HintFields: TypeAlias = Mapping[str, str]
 """What a hint's template names."""
 
 _ENDING: Final = re.compile("[\x00-\x1f\x7f-\x9f`\u2028\u2029]+")
@@ -27,7 +27,7 @@ _PLAIN: Final = frozenset({"Identifier", "MemberExpression", "CallExpression", "
 
 
 @dataclass(frozen=True)
-class Case:
+class FailureContext:
     """One failure of one script.
 
     Args:
@@ -37,37 +37,37 @@ class Case:
         offsets: Where each of them was made, by number.
     """
 
-    reading: Reading | None
+    dataflow: DataFlow | None
     offset: int | None
-    journal: Journal
+    calls: CallHistory
     offsets: Mapping[int, int]
 
     @cached_property
-    def evidence(self) -> Evidence | None:
+    def answers(self) -> AnswerTrace | None:
         """Its answers."""
-        return None if self.reading is None else Evidence(self.reading, self.journal, self.offsets)
+        return None if self.dataflow is None else AnswerTrace(self.dataflow, self.calls, self.offsets)
 
-    def sights(self, node: Node, further: Path = ()) -> Iterator[Sight]:
+    def observations(self, node: Node, further: ValuePath = ()) -> Iterator[Observation]:
         """What an expression was, or is some steps further; see there."""
-        return iter(()) if self.evidence is None else self.evidence.sights(node, further)
+        return iter(()) if self.answers is None else self.answers.observations(node, further)
 
-    def around(self, *types: str) -> list[Node]:
+    def enclosing(self, *types: str) -> list[Node]:
         """The nodes of these types over the place, the innermost first."""
-        return [] if self.offset is None or self.reading is None else self.reading.around(self.offset, *types)
+        return [] if self.offset is None or self.dataflow is None else self.dataflow.enclosing(self.offset, *types)
 
-    def named(self, node: Node) -> str:
+    def text(self, node: Node) -> str:
         """An expression as a hint shows it."""
-        return short(self.reading.text(node)) if self.reading is not None else ""
+        return short(self.dataflow.text(node)) if self.dataflow is not None else ""
 
-    def before(self, node: Node) -> str:
+    def owner_text(self, node: Node) -> str:
         """An expression as it stands before a member's name, the dot with it."""
-        return f"{self.named(node)}." if node.type in _PLAIN else f"({self.named(node)})."
+        return f"{self.text(node)}." if node.type in _PLAIN else f"({self.text(node)})."
 
 
-Said: TypeAlias = "re.Match[str]"
+MessageMatch: TypeAlias = "re.Match[str]"
 """The message, as the table's row found it."""
 
-Symptom: TypeAlias = Callable[[Case, Said], Fields | None]
+Cause: TypeAlias = Callable[[FailureContext, MessageMatch], HintFields | None]
 
 
 def short(text: str) -> str:
@@ -75,7 +75,7 @@ def short(text: str) -> str:
     return text if len(text) <= MAX_WHAT else f"{text[:MAX_WHAT]}…"
 
 
-def as_said(case: Case, said: Said) -> Fields:
+def message_fields(case: FailureContext, said: MessageMatch) -> HintFields:
     """What the message itself says, in one line: what it names may be a key of an answer."""
     del case
     return {name: short(_ENDING.sub(" ", text or "")) for name, text in said.groupdict().items()}
@@ -184,7 +184,7 @@ def kind_of(value: object) -> str:
     return next((name for kind, name in _KINDS if isinstance(value, kind)), "null")
 
 
-def member(owner: str, key: str) -> str | None:
+def member_text(owner: str, key: str) -> str | None:
     """What a script writes for `key` of an object: `r.users`, or `r["user list"]`.
 
     `owner` is what stands before a plain name, the dot with it; empty for the key alone. None: the key is long, or

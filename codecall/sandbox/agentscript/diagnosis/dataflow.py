@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from codecall.sandbox.agentscript.parser.ast import FUNCTIONS, children, key_of, member_of, names_of, span
+from codecall.sandbox.agentscript.parser.ast import FUNCTIONS, children, declared_names, key_name, member_name, span
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import PREFIX, parse
 from codecall.sandbox.agentscript.policy import GLOBALS, NAMES_A_CALL
@@ -61,21 +61,21 @@ class Step(Enum):
     """From the answers of several calls that were made at one place to one of them."""
 
 
-Path: TypeAlias = tuple[str | int | Step, ...]
+ValuePath: TypeAlias = tuple[str | int | Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class CallOrigin:
     """Where a value comes from."""
 
     call: Node
     """The call in the script."""
-    path: Path
+    path: ValuePath
     """From the call's answer to the value."""
 
-    def then(self, *steps: str | int | Step) -> Origin:
+    def then(self, *steps: str | int | Step) -> CallOrigin:
         """Some steps further on."""
-        return Origin(self.call, self.path + steps)
+        return CallOrigin(self.call, self.path + steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,11 @@ class _Binding:
     scope: tuple[int, int]
     value: Node
     """The expression whose value is taken apart."""
-    path: Path
+    path: ValuePath
     """The way that the pattern goes in it."""
 
 
-class Reading:
+class DataFlow:
     """A script, read again.
 
     Args:
@@ -122,13 +122,13 @@ class Reading:
         """Whether the script has a variable or function of that name anywhere."""
         return name in self._declared
 
-    def around(self, offset: int, *types: str) -> list[Node]:
+    def enclosing(self, offset: int, *types: str) -> list[Node]:
         """The nodes of these types that reach over `offset`, the innermost first."""
         place = offset + SHIFT
         found = [node for node in self.nodes if node.type in types and span(node)[0] <= place < span(node)[1]]
         return sorted(found, key=lambda node: span(node)[1] - span(node)[0])
 
-    def origins(self, node: Node | None, depth: int = 0) -> Iterator[Origin]:
+    def origins(self, node: Node | None, depth: int = 0) -> Iterator[CallOrigin]:
         """The calls that the value of an expression may come from."""
         self._left = self._left - 1 if depth else MAX_STEPS
         if node is None or depth > MAX_DEPTH or self._left < 0:
@@ -144,7 +144,7 @@ class Reading:
                     for origin in self.origins(binding.value, depth):
                         yield origin.then(*binding.path)
             case "MemberExpression":
-                step = member_of(node)
+                step = member_name(node)
                 for origin in self.origins(node.object, depth):
                     yield origin.then(Step.EACH if step is None else step)
             case "CallExpression":
@@ -152,9 +152,9 @@ class Reading:
             case _:
                 return
 
-    def _of_call(self, node: Node, depth: int) -> Iterator[Origin]:
+    def _of_call(self, node: Node, depth: int) -> Iterator[CallOrigin]:
         callee: Node = node.callee
-        method = member_of(callee) if callee.type == "MemberExpression" else None
+        method = member_name(callee) if callee.type == "MemberExpression" else None
         if callee.type == "Identifier" and (bodies := [_result(binding.value) for binding in self._bound(callee)]):
             # A function of the script's own
             for body in bodies:
@@ -167,9 +167,9 @@ class Reading:
             for origin in self.origins(callee.object, depth):
                 yield origin.then(Step.FOUND)
         else:
-            yield Origin(node, ())
+            yield CallOrigin(node, ())
 
-    def _gathered(self, promises: Node | None, depth: int) -> Iterator[Origin]:
+    def _gathered(self, promises: Node | None, depth: int) -> Iterator[CallOrigin]:
         """The answers of all calls in a list: `[a(), b()]`, or `items.map((item) => a(item))`."""
         if promises is None:
             return
@@ -179,10 +179,10 @@ class Reading:
         elif promises.type == "CallExpression" and promises.arguments:
             yield from self._in_list(_result(promises.arguments[0]), Step.EACH, depth)
 
-    def _in_list(self, promise: Node | None, place: int | Step, depth: int) -> Iterator[Origin]:
+    def _in_list(self, promise: Node | None, place: int | Step, depth: int) -> Iterator[CallOrigin]:
         for origin in self.origins(promise, depth):
             if not origin.path:
-                yield Origin(origin.call, (Step.GATHERED, place))
+                yield CallOrigin(origin.call, (Step.GATHERED, place))
 
     # ---------------------------------------------------------------------------------------------- variables
 
@@ -220,7 +220,7 @@ class Reading:
 
     def _bind_parameters(self, call: Node) -> None:
         """`items.map((item) => …)`: the parameter is one of the items; `then((value) => …)`: it is the value."""
-        method, function = member_of(call.callee), call.arguments[0]
+        method, function = member_name(call.callee), call.arguments[0]
         if function.type not in FUNCTIONS:
             return
         params: list[Node] = function.params
@@ -236,25 +236,25 @@ class Reading:
             self._take_apart(param, call.callee.object, way, span(function))
 
     def _declare(self, pattern: Node, scope: tuple[int, int]) -> None:
-        for target in names_of(pattern):
+        for target in declared_names(pattern):
             self._declared.setdefault(target.name, []).append(scope)
 
-    def _take_apart(self, pattern: Node, value: Node, path: Path, scope: tuple[int, int] | None) -> None:
+    def _take_apart(self, pattern: Node, value: Node, path: ValuePath, scope: tuple[int, int] | None) -> None:
         """The names in a pattern get their values in `scope`; None: where each is declared."""
-        for target, way in taken_apart(pattern, path):
+        for target, way in pattern_parts(pattern, path):
             if target.type == "Identifier" and (home := scope or self._home(target)) is not None:
                 self._bindings.setdefault(target.name, []).append(_Binding(home, value, way))
 
 
-def taken_apart(pattern: Node, path: Path = ()) -> Iterator[tuple[Node, Path]]:
+def pattern_parts(pattern: Node, path: ValuePath = ()) -> Iterator[tuple[Node, ValuePath]]:
     """Every part of a pattern, itself first, with the way to its value; but what has a default, and the rest."""
-    pending: list[tuple[Node, Path]] = [(pattern, path)]
+    pending: list[tuple[Node, ValuePath]] = [(pattern, path)]
     while pending:
         node, way = pending.pop()
         yield node, way
         if node.type == "ObjectPattern":
             plain = [item for item in node.properties if item.type == "Property" and not item.computed]
-            pending.extend((item.value, (*way, key_of(item.key))) for item in plain)
+            pending.extend((item.value, (*way, key_name(item.key))) for item in plain)
         elif node.type == "ArrayPattern":
             pending.extend((item, (*way, index)) for index, item in enumerate(node.elements) if item is not None)
 
@@ -276,11 +276,11 @@ def _result(function: Node) -> Node | None:
 MAX_SITES: Final = 16
 """Places in the script of which the last answer is kept."""
 
-MAX_KEPT_CHARS: Final = 512 * 1024
+MAX_ANSWER_CHARS: Final = 512 * 1024
 """Characters of answers that are kept in all. A longer answer is not, and the oldest make room for the newest."""
 
 
-class Made(msgspec.Struct):
+class CallEntry(msgspec.Struct):
     """One call, as the prelude tells it, and what became of it."""
 
     name: str
@@ -306,38 +306,38 @@ class Made(msgspec.Struct):
 
 
 @dataclass(slots=True)
-class Journal:
+class CallHistory:
     """The calls of one script."""
 
-    open: dict[int, Made] = field(default_factory=dict[int, Made])
+    open_calls: dict[int, CallEntry] = field(default_factory=dict[int, CallEntry])
     """By number: those that wait for an answer, and those that failed."""
-    kept: dict[tuple[str, str], Made] = field(default_factory=dict[tuple[str, str], Made])
+    last_answers: dict[tuple[str, str], CallEntry] = field(default_factory=dict[tuple[str, str], CallEntry])
     """The last answers, one of each place and name, the newest last."""
     chars: int = 0
 
-    def made(self, number: int, call: Made) -> None:
+    def add_call(self, number: int, call: CallEntry) -> None:
         """The script made a call."""
         call.number = number
-        self.open[number] = call
+        self.open_calls[number] = call
 
-    def answered(self, answer: Answer) -> None:
+    def add_answer(self, answer: Answer) -> None:
         """A call ended."""
-        call = self.open[answer.call]
+        call = self.open_calls[answer.call]
         call.payload, call.failed = answer.payload, not answer.ok
         if call.failed:
             return
-        del self.open[answer.call]
+        del self.open_calls[answer.call]
         site = (call.stack, call.name)
         self._drop(site)
-        if len(answer.payload) > MAX_KEPT_CHARS:
+        if len(answer.payload) > MAX_ANSWER_CHARS:
             return
-        self.kept[site] = call
+        self.last_answers[site] = call
         self.chars += len(answer.payload)
-        while len(self.kept) > MAX_SITES or self.chars > MAX_KEPT_CHARS:
-            self._drop(next(iter(self.kept)))
+        while len(self.last_answers) > MAX_SITES or self.chars > MAX_ANSWER_CHARS:
+            self._drop(next(iter(self.last_answers)))
 
     def _drop(self, site: tuple[str, str]) -> None:
-        if (old := self.kept.pop(site, None)) is not None:
+        if (old := self.last_answers.pop(site, None)) is not None:
             self.chars -= len(old.payload or "")
 
 
@@ -356,7 +356,7 @@ UNDEFINED: Final = Undefined()
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """What an expression was, if it came from this answer."""
 
     tool: str
@@ -367,11 +367,11 @@ class Sight:
     """What the expression may have been: more than one, where the way leads to some item of a list."""
     parents: list[object]
     """What the last step was taken from; empty where there was none."""
-    path: Path
+    path: ValuePath
     """The way from the answer to the value."""
 
 
-class Evidence:
+class AnswerTrace:
     """The answers of one script, seen from its text.
 
     Args:
@@ -380,20 +380,20 @@ class Evidence:
         offsets: Where each call was made, as characters of the script, by number; where that is known.
     """
 
-    def __init__(self, reading: Reading, journal: Journal, offsets: Mapping[int, int]) -> None:
+    def __init__(self, reading: DataFlow, journal: CallHistory, offsets: Mapping[int, int]) -> None:
         self.reading = reading
-        self._made: list[tuple[Made, Node]] = []
-        for made in reversed(journal.kept.values()):
+        self._made: list[tuple[CallEntry, Node]] = []
+        for made in reversed(journal.last_answers.values()):
             if (offset := offsets.get(made.number)) is not None and (call := self.call_at(offset)) is not None:
                 self._made.append((made, call))
         self._values: dict[int, object] = {}
 
     def call_at(self, offset: int) -> Node | None:
         """The call of a tool in the script over this place."""
-        calls = self.reading.around(offset, "CallExpression")
-        return next((call for call in calls if asks_outside(self.reading, call.callee)), None)
+        calls = self.reading.enclosing(offset, "CallExpression")
+        return next((call for call in calls if is_server_call(self.reading, call.callee)), None)
 
-    def sights(self, node: Node | None, further: Path = ()) -> Iterator[Sight]:
+    def observations(self, node: Node | None, further: ValuePath = ()) -> Iterator[Observation]:
         """What an expression was, or is some steps further, for each answer that it may have come from; the newest
         first."""
         for origin in self.reading.origins(node):
@@ -408,10 +408,10 @@ class Evidence:
                 answer = self._values[made.number]
                 way = _from_answer(origin.path + further)
                 if answer is not UNDEFINED and way is not None and (found := follow(answer, way)) is not None:
-                    yield Sight(made.name, answer, *found, way)
+                    yield Observation(made.name, answer, *found, way)
 
 
-def asks_outside(reading: Reading, callee: Node) -> bool:
+def is_server_call(reading: DataFlow, callee: Node) -> bool:
     """Whether a call of this goes to the server: `callTool` and its kin, `tools["x"]`, or a member of a namespace."""
     if callee.type == "Identifier":
         return callee.name in NAMES_A_CALL
@@ -424,7 +424,7 @@ def asks_outside(reading: Reading, callee: Node) -> bool:
     return row is None or row.verdict == "refused" or root.name == "tools"
 
 
-def follow(answer: object, path: Path) -> tuple[list[object], list[object]] | None:
+def follow(answer: object, path: ValuePath) -> tuple[list[object], list[object]] | None:
     """The values at the end of a way, and what the last step was taken from; None where a step before it fails."""
     values, parents = [answer], list[object]()
     for step in path:
@@ -452,7 +452,7 @@ def _below(value: object, step: str | int | Step) -> list[object]:
     return [named.get(str(step), UNDEFINED)]
 
 
-def _from_answer(path: Path) -> Path | None:
+def _from_answer(path: ValuePath) -> ValuePath | None:
     """The way from one answer, of a way that may begin with the list of several; None: it does not lead to this one."""
     if not path or path[0] is not Step.GATHERED:
         return path

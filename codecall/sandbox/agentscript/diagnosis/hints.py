@@ -13,28 +13,28 @@ from typing import Final, NamedTuple
 
 from codecall.sandbox.agentscript.diagnosis import symptoms
 from codecall.sandbox.agentscript.diagnosis import symptoms as suspects
-from codecall.sandbox.agentscript.diagnosis.case import Case, Symptom, as_said
+from codecall.sandbox.agentscript.diagnosis.case import Cause, FailureContext, message_fields
 
 MAX_HINT: Final = 600
 """Most characters of a hint from here; longer ones are cut with a mark."""
 
 
-class Remedy(NamedTuple):
+class HintRule(NamedTuple):
     """One kind of failure and what to do about it."""
 
-    cause: str
-    says: re.Pattern[str]
+    name: str
+    pattern: re.Pattern[str]
     """What the error's name and message look like: `TypeError: not a function`."""
     hint: str
     """Its fields are given by the symptom."""
     probe: str
     """The shortest script that fails so. Its tools: `users` gives `{users: [{id, name, email?}], next}`, `count` a
     number, `nothing` null, `say` a text, `echo` its input."""
-    symptom: Symptom = as_said
+    cause: Cause = message_fields
 
 
-def _row(cause: str, says: str, hint: str, probe: str, symptom: Symptom = as_said) -> Remedy:
-    return Remedy(cause, re.compile(says, re.DOTALL), hint, probe, symptom)
+def _row(cause: str, says: str, hint: str, probe: str, symptom: Cause = message_fields) -> HintRule:
+    return HintRule(cause, re.compile(says, re.DOTALL), hint, probe, symptom)
 
 
 _READS = r"TypeError: cannot (?:read|set) property '(?!Symbol\.)(?P<member>.*)' of (?P<nothing>undefined|null)"
@@ -43,7 +43,7 @@ _CALLS = r"TypeError: not a (?:function|constructor)"
 _ITERATES = r"TypeError: (?:value is not iterable|cannot read property 'Symbol\.\w*terator' of (?:undefined|null))"
 _AWAIT = "Write `await` in front of it: `const value = await callTool(…)`"
 
-REMEDIES: Final[tuple[Remedy, ...]] = (
+HINT_RULES: Final[tuple[HintRule, ...]] = (
     # A promise where its value is meant
     _row(
         "promise iterated",
@@ -75,21 +75,21 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         _READS,
         "`{what}` is {nothing}{some}: {tool} returned {shape}.{use}",
         "const r = await callTool('users'); return r.items.length",
-        symptoms.missing_in_answer,
+        symptoms.missing_property,
     ),
     _row(
         "no such property in an answer that is taken apart",
         _CONVERTS,
         "`{what}` is {nothing}{some}: {tool} returned {shape}.{use}",
         "const { data: { users } } = await callTool('users')",
-        symptoms.missing_in_pattern,
+        symptoms.missing_destructured_property,
     ),
     _row(
         "no such method in an answer",
         _CALLS,
         "`{what}` is {kind} and has no `{method}()`: {tool} returned {shape}.{use}",
         "const r = await callTool('users'); return r.map((user) => user.id)",
-        symptoms.no_such_method,
+        symptoms.missing_method,
     ),
     _row(
         "no list in an answer",
@@ -112,7 +112,7 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         "`{what}` is {nothing}: see what it holds (`return` it, or `console.log` it), and test it or write `?.` where "
         "it may be missing.",
         "let x; return x.y",
-        symptoms.missing_somewhere,
+        symptoms.missing_value,
     ),
     _row(
         "property of nothing, in a line with several",
@@ -138,7 +138,7 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         _CALLS,
         "`{what}` is no function: check its spelling, and what it holds at this place.",
         "const f = 5; f()",
-        symptoms.no_function,
+        symptoms.not_a_function,
     ),
     _row(
         "no function, in a line with several",
@@ -152,7 +152,7 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         "`{what}` is no list: for the keys and values of an object write `Object.entries({what})`, for what may be "
         "missing `{what} ?? []`.",
         "const o = {}; return [...o]",
-        symptoms.iterated,
+        symptoms.not_iterable,
     ),
     _row(
         "no list, in a line with several",
@@ -166,14 +166,14 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         r"SyntaxError: ",
         "The text is no regular expression: write two backslashes before what has a meaning of its own in one.",
         "return new RegExp('(')",
-        suspects.pattern_made,
+        suspects.invalid_regular_expression,
     ),
     _row(
         "no JSON",
         r"SyntaxError: (?P<why>.*)",
         "`{what}` is no JSON text. What tools return is parsed already; a text that is no JSON is used as it is.",
         "return JSON.parse('no')",
-        symptoms.parsed,
+        symptoms.invalid_json,
     ),
     # Variables
     _row(
@@ -182,7 +182,7 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         "In its own declaration `{name}` means the new variable, which has no value yet: give the variable another "
         "name, such as `const {name}Result = …`.",
         "const users = (() => users.length)()",
-        suspects.own_declaration,
+        suspects.read_in_own_declaration,
     ),
     _row(
         "variable read too early",
@@ -195,7 +195,7 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         r"TypeError: '(?P<name>.*)' is read-only",
         "Declare it with `let {name}` instead of `const`.",
         "const a = 1; a = 2",
-        suspects.constant,
+        suspects.assigned_constant,
     ),
     _row(
         "frozen object changed",
@@ -339,23 +339,23 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         r"",
         "The script threw this itself, on the line shown: mend what leads there, or return a value instead.",
         "throw new Error('no users')",
-        suspects.thrown,
+        suspects.thrown_by_script,
     ),
 )
 """In the order in which they are tried."""
 
-NO_ERROR: Final = (
+NOT_AN_ERROR_HINT: Final = (
     "What was thrown is no Error: write `throw new Error(message)`, and reject promises with an Error, too; it says "
     "what went wrong, and where."
 )
 """The hint for `throw 'text'`, `throw {code: 1}` and `Promise.reject()`."""
 
 
-def remedy(name: str, message: str, case: Case) -> str | None:
+def hint_for(name: str, message: str, case: FailureContext) -> str | None:
     """The hint for an error that ended a script; None when no row fits."""
     said_by_engine = f"{name}: {message}"
-    for row in REMEDIES:
-        if (said := row.says.match(said_by_engine)) is not None and (fields := row.symptom(case, said)) is not None:
+    for row in HINT_RULES:
+        if (said := row.pattern.match(said_by_engine)) is not None and (fields := row.cause(case, said)) is not None:
             hint = row.hint.format_map(fields)
             return hint if len(hint) <= MAX_HINT else f"{hint[: MAX_HINT - 1]}…"
     return None

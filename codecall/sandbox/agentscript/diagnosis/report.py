@@ -11,18 +11,18 @@ from typing import Final, NamedTuple, TypeVar, cast
 import msgspec
 
 from codecall.sandbox.agentscript.diagnosis import symptoms as suspects
-from codecall.sandbox.agentscript.diagnosis.case import Case, short
-from codecall.sandbox.agentscript.diagnosis.dataflow import Journal, Made, Reading
-from codecall.sandbox.agentscript.diagnosis.hints import NO_ERROR, remedy
-from codecall.sandbox.agentscript.foreign_words import syntax_remedy
-from codecall.sandbox.agentscript.instrument import Program
+from codecall.sandbox.agentscript.diagnosis.case import FailureContext, short
+from codecall.sandbox.agentscript.diagnosis.dataflow import CallEntry, CallHistory, DataFlow
+from codecall.sandbox.agentscript.diagnosis.hints import NOT_AN_ERROR_HINT, hint_for
+from codecall.sandbox.agentscript.foreign_words import syntax_hint
+from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.wire import Failure, Limits
 
 # ----------------------------------------------------------------------------------------------------
 # What ends a script from outside its own logic: each limit's message and its usual way out, as data.
 
 
-class Progress(NamedTuple):
+class ScriptProgress(NamedTuple):
     """How far a script had come."""
 
     steps: int
@@ -32,21 +32,21 @@ class Progress(NamedTuple):
     line_bytes: int
 
 
-class Stop(NamedTuple):
+class LimitMessage(NamedTuple):
     """How one limit is told. `message` may name fields of `Limits`, and `longest_result`."""
 
     failure: Failure
     message: str
-    far: str = ""
+    progress: str = ""
     """How far the script had come: stands before the hint, and may name fields of `Limits` and `Progress`."""
 
 
-def _limit(code: str, message: str, hint: str, far: str = "") -> Stop:
+def _limit(code: str, message: str, hint: str, far: str = "") -> LimitMessage:
     # The code is checked where the frame is decoded; a test sends every one of them.
-    return Stop(msgspec.convert({"status": "runtime_error", "code": code, "hint": hint}, Failure), message, far)
+    return LimitMessage(msgspec.convert({"status": "runtime_error", "code": code, "hint": hint}, Failure), message, far)
 
 
-STOPS = {
+LIMIT_MESSAGES = {
     "ITERATION_LIMIT": _limit(
         "ITERATION_LIMIT",
         "Loop exceeded the iteration limit of {max_iterations}",
@@ -90,7 +90,7 @@ STOPS = {
         "Keep less data at once: work page by page and keep only the fields that are needed.",
         "At least {steps} steps had been taken.",
     ),
-    "TIMEOUT": Stop(
+    "TIMEOUT": LimitMessage(
         Failure(
             status="timeout",
             code="TIMEOUT",
@@ -99,20 +99,20 @@ STOPS = {
         "Script execution timed out after {timeout_ms}ms",
         "At least {steps} steps had been taken.",
     ),
-    "SELF_REFERENCE_BLOCKED": Stop(
+    "SELF_REFERENCE_BLOCKED": LimitMessage(
         Failure(status="illegal_access", code="SELF_REFERENCE_BLOCKED", kind="SelfReference"), "{detail}"
     ),
 }
 """By code. The texts of ITERATION_LIMIT, TOOL_CALL_LIMIT and TIMEOUT are fixed by the contract."""
 
 
-def stop_failure(code: str, limits: Limits, detail: object = "", progress: Progress | None = None) -> Failure:
+def limit_failure(code: str, limits: Limits, detail: object = "", progress: ScriptProgress | None = None) -> Failure:
     """The failure for a script that ran into `code`, and how far it had come where that is known."""
-    stop = STOPS[code]
+    stop = LIMIT_MESSAGES[code]
     fields = {"detail": detail, "longest_result": limits.longest_result, **msgspec.structs.asdict(limits)}
     hint = stop.failure.hint
-    if progress is not None and stop.far:
-        hint = f"{stop.far.format(**fields, **progress._asdict())} {hint}"
+    if progress is not None and stop.progress:
+        hint = f"{stop.progress.format(**fields, **progress._asdict())} {hint}"
     return msgspec.structs.replace(stop.failure, message=stop.message.format(**fields), hint=hint)
 
 
@@ -123,7 +123,7 @@ CHARS_PER_MS: Final = 50
 """Characters of script that are parsed again in a millisecond of the time the script has left: a fifth of what this
 takes, so that a slow machine does it too. Of a script with less time only the message is looked at."""
 
-MAX_TOLD: Final = 5
+MAX_WARNED_CALLS: Final = 5
 """Calls that one warning names, and calls that failed unseen of which each has a warning."""
 
 MAX_LOOKED_AT: Final = 50
@@ -141,13 +141,13 @@ _AWAIT_IT: Final = "Write `await` in front of a call whose value or failure matt
 _FRAME = re.compile(r"(?m)^ +at (?:.* )?\(?<input>:(\d{1,6}):(\d{1,6})\)?$")
 _KEPT = re.compile(r"\bawait\b|\breturn\b|=")
 
-Place = tuple[int, int]
+Position = tuple[int, int]
 """Line and column, from 1."""
 
 T = TypeVar("T")
 
 
-class Report(msgspec.Struct):
+class ThrownError(msgspec.Struct):
     """What the prelude says of an error that ended the script."""
 
     kind: str
@@ -159,15 +159,15 @@ class Report(msgspec.Struct):
     call: int | None = None
 
 
-def place_of(program: Program, stack: str) -> Place | None:
+def script_position(program: InstrumentedScript, stack: str) -> Position | None:
     """The innermost place in the script of `program` that a stack names."""
     for match in islice(_FRAME.finditer(stack), MAX_FRAMES):
-        if (place := program.original(int(match[1]), int(match[2]))) is not None:
+        if (place := program.original_position(int(match[1]), int(match[2]))) is not None:
             return place
     return None
 
 
-class Autopsy:
+class FailureReport:
     """What is known of a script that has ended.
 
     Args:
@@ -177,7 +177,9 @@ class Autopsy:
         room_ms: Milliseconds of its own time that it has left.
     """
 
-    def __init__(self, program: Program | None, limits: Limits, journal: Journal, room_ms: float) -> None:
+    def __init__(
+        self, program: InstrumentedScript | None, limits: Limits, journal: CallHistory, room_ms: float
+    ) -> None:
         self._program = program
         self._limits = limits
         self._journal = journal
@@ -185,17 +187,17 @@ class Autopsy:
 
     # ---------------------------------------------------------------------------------------------- its failure
 
-    def thrown(self, report: Report) -> Failure:
+    def thrown_failure(self, report: ThrownError) -> Failure:
         """The failure of a script that threw what `report` tells."""
         place = self._place(report.stack)
         if report.kind == "tool":
-            made = self._journal.open.get(report.call or 0)
+            made = self._journal.open_calls.get(report.call or 0)
             failure = Failure(status="tool_error", code="TOOL", call=report.call)
             return _placed(failure, self._place(made.stack) if made else None)
         if report.kind == "stack":
-            return _placed(stop_failure("STACK_OVERFLOW", self._limits), place)
+            return _placed(limit_failure("STACK_OVERFLOW", self._limits), place)
         if report.kind == "value":
-            hint, place = NO_ERROR, self._only_one(suspects.values_thrown)
+            hint, place = NOT_AN_ERROR_HINT, self._only_one(suspects.thrown_values)
         else:
             # What the runtime throws after it has waited has no place of its own.
             place = place or self._only_one(suspects.parallel_calls)
@@ -205,89 +207,91 @@ class Autopsy:
         )
         return _placed(failure, place)
 
-    def stopped(self, code: str, progress: Progress, detail: object = "", stack: str = "") -> Failure:
+    def limit_failure(self, code: str, progress: ScriptProgress, detail: object = "", stack: str = "") -> Failure:
         """The failure of a script that ran into a limit."""
-        place = self._only_one(suspects.never_settled) if code == "DEADLOCK" else self._place(stack)
-        return _placed(stop_failure(code, self._limits, detail, progress), place)
+        place = self._only_one(suspects.unsettled_promises) if code == "DEADLOCK" else self._place(stack)
+        return _placed(limit_failure(code, self._limits, detail, progress), place)
 
-    def unreadable(self, text: str) -> Failure:
+    def syntax_failure(self, text: str) -> Failure:
         """The failure of a script that the engine could not compile; `text` is its message and the place."""
         message, _, stack = text.partition("\n")
         message = message.removeprefix("SyntaxError: ")
-        failure = Failure(status="syntax_error", code="SYNTAX_ERROR", message=message, hint=syntax_remedy(message))
-        return _placed(failure, self._place(stack) or self._only_one(suspects.patterns) or self._end())
+        failure = Failure(status="syntax_error", code="SYNTAX_ERROR", message=message, hint=syntax_hint(message))
+        return _placed(failure, self._place(stack) or self._only_one(suspects.regular_expressions) or self._end())
 
-    def _hint(self, report: Report, place: Place | None, reading: Reading | None) -> str | None:
-        places = {made.number: self._place(made.stack) for made in self._journal.kept.values()}
+    def _hint(self, report: ThrownError, place: Position | None, reading: DataFlow | None) -> str | None:
+        places = {made.number: self._place(made.stack) for made in self._journal.last_answers.values()}
         offsets = {number: at for number, where in places.items() if (at := self._offset(where)) is not None}
-        case = Case(reading, self._offset(place), self._journal, offsets)
-        return remedy(report.name, report.message, case)
+        case = FailureContext(reading, self._offset(place), self._journal, offsets)
+        return hint_for(report.name, report.message, case)
 
     # ------------------------------------------------------------------------------------------ calls not awaited
 
-    def lost(self, number: int) -> str:
+    def unawaited_failure_warning(self, number: int) -> str:
         """What is said of a call that failed where nobody could catch it."""
-        call = self._journal.open[number]
+        call = self._journal.open_calls[number]
         told = cast("dict[str, object]", msgspec.json.decode(call.payload or "{}"))
         message = f"{told.get('message', '')!s:.{MAX_LOST}} ({told.get('code')})"
         return f"{self._called(call)} was not awaited, and failed: {message}. {_AWAIT_IT}"
 
-    def unfinished(self) -> list[str]:
+    def unawaited_call_warnings(self) -> list[str]:
         """What is said of the calls that a script has not waited for when it ends well."""
-        said = [self.lost(call.number) for call in self._forgotten()]
-        running = [call for call in self._journal.open.values() if not call.failed]
+        said = [self.unawaited_failure_warning(call.number) for call in self._forgotten()]
+        running = [call for call in self._journal.open_calls.values() if not call.failed]
         if running:
-            names = ", ".join(map(self._called, running[:MAX_TOLD]))
-            more = f" and {len(running) - MAX_TOLD} more" if len(running) > MAX_TOLD else ""
+            names = ", ".join(map(self._called, running[:MAX_WARNED_CALLS]))
+            more = f" and {len(running) - MAX_WARNED_CALLS} more" if len(running) > MAX_WARNED_CALLS else ""
             said.append(f"The script ended without the values of {names}{more}: not awaited. {_AWAIT_IT}")
         return said
 
-    def idle(self, value: str) -> list[str]:
+    def nothing_returned_warnings(self, value: str) -> list[str]:
         """What is said of a script that only declares what it is for, and gives `value`, JSON text."""
-        name = self._program.uncalled if self._program else None
-        if name is None or value != "null" or self._journal.open or self._journal.kept:
+        name = self._program.uncalled_function if self._program else None
+        if name is None or value != "null" or self._journal.open_calls or self._journal.last_answers:
             return []
         run = short(name)
         return [f"Nothing was returned: `{run}` is declared but never called; end with `return {run}();`"]
 
-    def _called(self, call: Made) -> str:
+    def _called(self, call: CallEntry) -> str:
         place = self._place(call.stack)
         return f"{short(call.name)}{f' (line {place[0]})' if place else ''}"
 
-    def _forgotten(self) -> list[Made]:
+    def _forgotten(self) -> list[CallEntry]:
         """Calls that failed and are statements of their own, without `await`: their failure went nowhere."""
-        failed = [call for call in self._journal.open.values() if call.failed][:MAX_LOOKED_AT]
+        failed = [call for call in self._journal.open_calls.values() if call.failed][:MAX_LOOKED_AT]
         # Whoever waits, or keeps the promise, writes so before the call: most scripts need not be parsed for it.
         bare = [call for call in failed if (place := self._place(call.stack)) and not _KEPT.search(self._before(place))]
         if not bare:
             return []
         spans = self._read(lambda reading: suspects.statement_calls(reading) if reading else [], [])
         offsets = {call.number: self._offset(self._place(call.stack)) or 0 for call in bare}
-        return [call for call in bare if any(start <= offsets[call.number] < end for start, end in spans)][:MAX_TOLD]
+        return [call for call in bare if any(start <= offsets[call.number] < end for start, end in spans)][
+            :MAX_WARNED_CALLS
+        ]
 
     # -------------------------------------------------------------------------------------------------- the script
 
-    def _place(self, stack: str) -> Place | None:
+    def _place(self, stack: str) -> Position | None:
         """The innermost place in the script that a stack names."""
-        return None if self._program is None else place_of(self._program, stack)
+        return None if self._program is None else script_position(self._program, stack)
 
     @cached_property
     def _starts(self) -> list[int]:
         script = self._program.script if self._program else ""
         return [0, *(found.end() for found in re.finditer("\n", script))]
 
-    def _offset(self, place: Place | None) -> int | None:
+    def _offset(self, place: Position | None) -> int | None:
         return None if place is None else self._starts[place[0] - 1] + place[1] - 1
 
-    def _before(self, place: Place) -> str:
+    def _before(self, place: Position) -> str:
         """The line of a place, up to there."""
         start = self._starts[place[0] - 1]
         return self._program.script[start : start + place[1] - 1] if self._program else ""
 
-    def _end(self) -> Place | None:
+    def _end(self) -> Position | None:
         return None if self._program is None else (len(self._starts), len(self._program.script) - self._starts[-1] + 1)
 
-    def _only_one(self, find: Callable[[Reading], Iterable[int]]) -> Place | None:
+    def _only_one(self, find: Callable[[DataFlow], Iterable[int]]) -> Position | None:
         """The place of the only thing in the script that `find` finds; None when there are several."""
         found = self._read(lambda reading: list(find(reading)) if reading else [], [])
         if len(found) != 1 or self._program is None:
@@ -295,16 +299,16 @@ class Autopsy:
         line = self._program.script.count("\n", 0, found[0])
         return line + 1, found[0] - self._starts[line] + 1
 
-    def _read(self, use: Callable[[Reading | None], T], otherwise: T) -> T:
+    def _read(self, use: Callable[[DataFlow | None], T], otherwise: T) -> T:
         """What `use` makes of the script, parsed again where there is time for it; `otherwise` if that fails."""
         script = self._program.script if self._program else ""
         try:
-            return use(Reading(script) if script and len(script) <= self._room_ms * CHARS_PER_MS else None)
+            return use(DataFlow(script) if script and len(script) <= self._room_ms * CHARS_PER_MS else None)
         except Exception:
             # A script nested to the limit, an answer beyond the stack: the failure is told all the same. The engine
             # calls this, and an exception would end the process.
             return otherwise
 
 
-def _placed(failure: Failure, place: Place | None) -> Failure:
+def _placed(failure: Failure, place: Position | None) -> Failure:
     return failure if place is None else msgspec.structs.replace(failure, line=place[0], column=place[1])

@@ -12,20 +12,29 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Final, cast
 
-from codecall.sandbox.agentscript.diagnosis.case import MAX_WHAT, Case, Fields, Said, as_said, kind_of, shape_of, short
-from codecall.sandbox.agentscript.diagnosis.case import member as written
+from codecall.sandbox.agentscript.diagnosis.case import (
+    MAX_WHAT,
+    FailureContext,
+    HintFields,
+    MessageMatch,
+    kind_of,
+    message_fields,
+    shape_of,
+    short,
+)
+from codecall.sandbox.agentscript.diagnosis.case import member_text as written
 from codecall.sandbox.agentscript.diagnosis.dataflow import (
     SHIFT,
     UNDEFINED,
-    Path,
-    Reading,
-    Sight,
+    DataFlow,
+    Observation,
     Step,
-    asks_outside,
-    taken_apart,
+    ValuePath,
+    is_server_call,
+    pattern_parts,
 )
 from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS, METHODS, WRAPPERS
-from codecall.sandbox.agentscript.parser.ast import member_of, span
+from codecall.sandbox.agentscript.parser.ast import member_name, span
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.policy import PROTOTYPES
 
@@ -43,7 +52,7 @@ _TAKES_OBJECT: Final = frozenset({"keys", "values", "entries", "getOwnPropertyNa
 # ------------------------------------------------------------------------------------------------ undefined and null
 
 
-def missing_in_answer(case: Case, said: Said) -> Fields | None:
+def missing_property(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """A property is read of, or set in, what an answer does not have."""
     for node in _members(case, said["member"]):
         if fields := _gone(case, node.object, said["member"]):
@@ -51,51 +60,51 @@ def missing_in_answer(case: Case, said: Said) -> Fields | None:
     return None
 
 
-def missing_in_pattern(case: Case, said: Said) -> Fields | None:
+def missing_destructured_property(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """A pattern takes apart, or `Object.keys` and its kin are given, what an answer does not have."""
     del said
-    for call in case.around("CallExpression"):
+    for call in case.enclosing("CallExpression"):
         if call.arguments and _called(call) in _TAKES_OBJECT and (fields := _gone(case, call.arguments[0], "")):
             return fields
     for value, pattern, way in _patterns(case):
         if pattern.type == "ObjectPattern":
-            for sight in case.sights(value, way):
+            for sight in case.observations(value, way):
                 if nothing := [one for one in sight.values if _is_nothing(one)]:
-                    what = case.named(value) if not way else short(str(way[-1]))
+                    what = case.text(value) if not way else short(str(way[-1]))
                     return _of_sight(sight, what, nothing) | {"use": _meant("", sight, "")}
     return None
 
 
-def missing_somewhere(case: Case, said: Said) -> Fields | None:
+def missing_value(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """A property is read of an expression that can be named, whatever it came from."""
-    named = list(dict.fromkeys(case.named(node.object) for node in _members(case, said["member"])))
-    return {"what": named[0], **as_said(case, said)} if len(named) == 1 else None
+    named = list(dict.fromkeys(case.text(node.object) for node in _members(case, said["member"])))
+    return {"what": named[0], **message_fields(case, said)} if len(named) == 1 else None
 
 
-def _members(case: Case, member: str) -> list[Node]:
+def _members(case: FailureContext, member: str) -> list[Node]:
     """The member expressions at the place that may name `member`, the innermost first."""
-    nodes = case.around("MemberExpression")
-    return [node for node in nodes if str(member_of(node)) == member or (node.computed and member_of(node) is None)]
+    nodes = case.enclosing("MemberExpression")
+    return [node for node in nodes if str(member_name(node)) == member or (node.computed and member_name(node) is None)]
 
 
-def _patterns(case: Case) -> Iterator[tuple[Node, Node, Path]]:
+def _patterns(case: FailureContext) -> Iterator[tuple[Node, Node, ValuePath]]:
     """Every part of the patterns that a declaration at the place has, with what it takes apart."""
-    for declaration in case.around("VariableDeclaration")[:1]:
+    for declaration in case.enclosing("VariableDeclaration")[:1]:
         for declarator in declaration.declarations:
             if declarator.init is not None:
-                for part, way in taken_apart(declarator.id):
+                for part, way in pattern_parts(declarator.id):
                     yield declarator.init, part, way
 
 
-def _gone(case: Case, node: Node, member: str) -> Fields | None:
-    for sight in case.sights(node):
+def _gone(case: FailureContext, node: Node, member: str) -> HintFields | None:
+    for sight in case.observations(node):
         if nothing := [value for value in sight.values if _is_nothing(value)]:
-            owner = case.before(node.object) if node.type == "MemberExpression" else ""
-            return _of_sight(sight, case.named(node), nothing) | {"use": _meant(owner, sight, member)}
+            owner = case.owner_text(node.object) if node.type == "MemberExpression" else ""
+            return _of_sight(sight, case.text(node), nothing) | {"use": _meant(owner, sight, member)}
     return None
 
 
-def _of_sight(sight: Sight, what: str, nothing: Sequence[object] = ()) -> dict[str, str]:
+def _of_sight(sight: Observation, what: str, nothing: Sequence[object] = ()) -> dict[str, str]:
     return {
         "what": what,
         "nothing": "null" if nothing and nothing[0] is None else "undefined",
@@ -105,7 +114,7 @@ def _of_sight(sight: Sight, what: str, nothing: Sequence[object] = ()) -> dict[s
     }
 
 
-def _meant(owner: str, sight: Sight, member: str) -> str:
+def _meant(owner: str, sight: Observation, member: str) -> str:
     """What the script may have meant instead of what is not there; begins with a blank."""
     step = sight.path[-1] if sight.path else None
     if step is Step.FOUND:
@@ -138,20 +147,20 @@ def _is_nothing(value: object) -> bool:
 # ------------------------------------------------------------------------------------------- of another kind than meant
 
 
-def no_such_method(case: Case, said: Said) -> Fields | None:
+def missing_method(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """A method is called that what an answer has there does not have."""
     del said
-    for call in case.around(*_CALLS):
-        if call.callee.type != "MemberExpression" or not isinstance(method := member_of(call.callee), str):
+    for call in case.enclosing(*_CALLS):
+        if call.callee.type != "MemberExpression" or not isinstance(method := member_name(call.callee), str):
             continue
         owner: Node = call.callee.object
-        for sight in case.sights(owner):
+        for sight in case.observations(owner):
             values = [value for value in sight.values if not _is_nothing(value)]
             if not values or any(_has(value, method) for value in values):
                 continue
-            what = case.named(owner)
+            what = case.text(owner)
             kind = kind_of(values[0])
-            use = _list_in(case.before(owner), values) if kind == "object" and method in LIST_MEMBERS else ""
+            use = _list_in(case.owner_text(owner), values) if kind == "object" and method in LIST_MEMBERS else ""
             if method in WRAPPERS and not sight.path:
                 use = f" The value is parsed already: use `{what}` itself."
             elif not use and method in METHODS:
@@ -160,26 +169,26 @@ def no_such_method(case: Case, said: Said) -> Fields | None:
     return None
 
 
-def foreign_method(case: Case, said: Said) -> Fields | None:
+def foreign_method(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """A method is called that is another language's."""
     del said
     for call in _callers(case):
-        if call.callee.type == "MemberExpression" and (method := str(member_of(call.callee))) in METHODS:
-            return {"what": case.named(call.callee), "method": method, "instead": METHODS[method]}
+        if call.callee.type == "MemberExpression" and (method := str(member_name(call.callee))) in METHODS:
+            return {"what": case.text(call.callee), "method": method, "instead": METHODS[method]}
     return None
 
 
-def no_function(case: Case, said: Said) -> Fields | None:
+def not_a_function(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """Something is called that can be named."""
     del said
-    named = list(dict.fromkeys(case.named(call.callee) for call in _callers(case)))
+    named = list(dict.fromkeys(case.text(call.callee) for call in _callers(case)))
     return {"what": named[0]} if len(named) == 1 else None
 
 
-def _callers(case: Case) -> list[Node]:
+def _callers(case: FailureContext) -> list[Node]:
     """The calls that may have failed at the place. The engine says where the called name stands, or where the last
     argument was read."""
-    calls = case.around(*_CALLS)
+    calls = case.enclosing(*_CALLS)
     exact = [call for call in calls if span(_name(call.callee))[0] - SHIFT == case.offset]
     return exact or calls
 
@@ -188,35 +197,35 @@ def _name(callee: Node) -> Node:
     return callee.property if callee.type == "MemberExpression" else callee
 
 
-def not_a_list(case: Case, said: Said) -> Fields | None:
+def not_a_list(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """Something is iterated over that is no list in an answer."""
     del said
     for node in _iterated(case):
-        for sight in case.sights(node):
+        for sight in case.observations(node):
             values: list[object] = [value for value in sight.values if not isinstance(value, list | str)]
             if not values:
                 continue
-            what = case.named(node)
+            what = case.text(node)
             if not _is_nothing(values[0]):
-                kind, use = _article(kind_of(values[0])), _list_in(case.before(node), values)
+                kind, use = _article(kind_of(values[0])), _list_in(case.owner_text(node), values)
                 use = use or (f" For its keys and values write `Object.entries({what})`." if "object" in kind else "")
             else:
-                owner = case.before(node.object) if node.type == "MemberExpression" else ""
+                owner = case.owner_text(node.object) if node.type == "MemberExpression" else ""
                 kind, use = ("null" if values[0] is None else "undefined"), _meant(owner, sight, "map")
             return _of_sight(sight, what) | {"kind": kind, "use": use}
     return None
 
 
-def iterated(case: Case, said: Said) -> Fields | None:
+def not_iterable(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """Something is iterated over that can be named."""
     del said
-    named = list(dict.fromkeys(map(case.named, _iterated(case))))
+    named = list(dict.fromkeys(map(case.text, _iterated(case))))
     return {"what": named[0]} if len(named) == 1 else None
 
 
-def _iterated(case: Case) -> Iterator[Node]:
+def _iterated(case: FailureContext) -> Iterator[Node]:
     """The expressions at the place that are iterated over, the innermost first."""
-    for node in case.around("ForOfStatement", "SpreadElement", "YieldExpression", *_CALLS):
+    for node in case.enclosing("ForOfStatement", "SpreadElement", "YieldExpression", *_CALLS):
         if node.type == "ForOfStatement":
             yield node.right
         elif node.type in _CALLS:
@@ -229,21 +238,21 @@ def _iterated(case: Case) -> Iterator[Node]:
             yield value
 
 
-def parsed_twice(case: Case, said: Said) -> Fields | None:
+def parsed_twice(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """`JSON.parse` is given what is no text."""
     del said
-    for call in case.around("CallExpression"):
+    for call in case.enclosing("CallExpression"):
         if _called(call) == "parse" and call.arguments:
-            for sight in case.sights(call.arguments[0]):
+            for sight in case.observations(call.arguments[0]):
                 if sight.values and not isinstance(sight.values[0], str):
-                    return _of_sight(sight, case.named(call.arguments[0]))
+                    return _of_sight(sight, case.text(call.arguments[0]))
     return None
 
 
-def parsed(case: Case, said: Said) -> Fields | None:
+def invalid_json(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """`JSON.parse` is given a text that is no JSON."""
-    calls = [call for call in case.around("CallExpression") if _called(call) == "parse" and call.arguments]
-    return {"what": case.named(calls[0].arguments[0]), **as_said(case, said)} if calls else None
+    calls = [call for call in case.enclosing("CallExpression") if _called(call) == "parse" and call.arguments]
+    return {"what": case.text(calls[0].arguments[0]), **message_fields(case, said)} if calls else None
 
 
 def _has(value: object, method: str) -> bool:
@@ -256,7 +265,7 @@ def _has(value: object, method: str) -> bool:
 def _called(call: Node) -> str | None:
     """The last name of what is called."""
     callee: Node = call.callee
-    return str(member_of(callee)) if callee.type == "MemberExpression" else getattr(callee, "name", None)
+    return str(member_name(callee)) if callee.type == "MemberExpression" else getattr(callee, "name", None)
 
 
 def _article(kind: str) -> str:
@@ -269,30 +278,30 @@ def _article(kind: str) -> str:
 _NO_ERRORS: Final = frozenset({"Literal", "TemplateLiteral", "ObjectExpression", "ArrayExpression", "BinaryExpression"})
 
 
-def own_declaration(case: Case, said: Said) -> Fields | None:
+def read_in_own_declaration(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """A variable is read in the expression that gives it its first value: `const users = await users.list()`."""
-    for declarator in case.around("VariableDeclarator"):
-        if any(getattr(part, "name", None) == said["name"] for part, _ in taken_apart(declarator.id)):
-            return as_said(case, said)
+    for declarator in case.enclosing("VariableDeclarator"):
+        if any(getattr(part, "name", None) == said["name"] for part, _ in pattern_parts(declarator.id)):
+            return message_fields(case, said)
     return None
 
 
-def constant(case: Case, said: Said) -> Fields | None:
+def assigned_constant(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """A constant is assigned to."""
-    for node in case.around("AssignmentExpression", "UpdateExpression"):
+    for node in case.enclosing("AssignmentExpression", "UpdateExpression"):
         target = node.left if node.type == "AssignmentExpression" else node.argument
-        if any(getattr(part, "name", None) == said["name"] for part, _ in taken_apart(target)):
-            return as_said(case, said)
+        if any(getattr(part, "name", None) == said["name"] for part, _ in pattern_parts(target)):
+            return message_fields(case, said)
     return None
 
 
-def thrown(case: Case, said: Said) -> Fields | None:
+def thrown_by_script(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """The script threw it."""
     del said
-    return {} if case.around("ThrowStatement") else None
+    return {} if case.enclosing("ThrowStatement") else None
 
 
-def values_thrown(reading: Reading) -> list[int]:
+def thrown_values(reading: DataFlow) -> list[int]:
     """Where the script throws, or rejects with, what is plainly no error: `throw 'text'`, `Promise.reject()`."""
     found: list[int] = []
     for node in reading.nodes:
@@ -304,7 +313,7 @@ def values_thrown(reading: Reading) -> list[int]:
     return found
 
 
-def never_settled(reading: Reading) -> list[int]:
+def unsettled_promises(reading: DataFlow) -> list[int]:
     """Where the script makes a promise that only the script itself can settle, or none can."""
     made = ("Promise.withResolvers", "Promise.race")
     return [
@@ -315,30 +324,30 @@ def never_settled(reading: Reading) -> list[int]:
     ]
 
 
-def statement_calls(reading: Reading) -> list[tuple[int, int]]:
+def statement_calls(reading: DataFlow) -> list[tuple[int, int]]:
     """Start and end of each call of a tool that is a statement of its own: nobody has its promise."""
     found: list[tuple[int, int]] = []
     for node in reading.nodes:
         if node.type == "ExpressionStatement" and node.expression.type == "CallExpression":
             start, end = span(node.expression)
-            if asks_outside(reading, node.expression.callee):
+            if is_server_call(reading, node.expression.callee):
                 found.append((start - SHIFT, end - SHIFT))
     return found
 
 
-def patterns(reading: Reading) -> list[int]:
+def regular_expressions(reading: DataFlow) -> list[int]:
     """Where the script has regular expressions."""
     return [span(node)[0] - SHIFT for node in reading.nodes if node.type == "Literal" and hasattr(node, "regex")]
 
 
-def parallel_calls(reading: Reading) -> list[int]:
+def parallel_calls(reading: DataFlow) -> list[int]:
     """Where the script runs functions in parallel."""
     calls = [node for node in reading.nodes if node.type == "CallExpression"]
     return [span(node)[0] - SHIFT for node in calls if reading.text(node.callee) == "__safe_parallel"]
 
 
-def pattern_made(case: Case, said: Said) -> Fields | None:
+def invalid_regular_expression(case: FailureContext, said: MessageMatch) -> HintFields | None:
     """A regular expression is made of a text."""
     del said
-    made = [node for node in case.around("CallExpression", "NewExpression") if case.named(node.callee) == "RegExp"]
+    made = [node for node in case.enclosing("CallExpression", "NewExpression") if case.text(node.callee) == "RegExp"]
     return {} if made else None

@@ -58,7 +58,7 @@ def _library() -> _Library | None:
     return _Library(info, trim)
 
 
-class HeapMark:
+class HeapGauge:
     """The heap as it was when a script began."""
 
     __slots__ = ("_start",)
@@ -78,7 +78,7 @@ class HeapMark:
         return now - self._start > _SHARE * limit
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Give what a script has used back to the system, and let the next one start from a small heap."""
     library = _library()
     if library is not None and library.info().fordblks > _IDLE_BYTES:

@@ -17,10 +17,16 @@ from typing import Literal, Protocol, cast
 import _quickjs as quickjs  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
-from codecall.sandbox.agentscript.diagnosis.dataflow import Journal, Made
-from codecall.sandbox.agentscript.diagnosis.report import Autopsy, Place, Progress, Report, place_of
-from codecall.sandbox.agentscript.engine.memory import HeapMark, give_back
-from codecall.sandbox.agentscript.instrument import Program
+from codecall.sandbox.agentscript.diagnosis.dataflow import CallEntry, CallHistory
+from codecall.sandbox.agentscript.diagnosis.report import (
+    FailureReport,
+    Position,
+    ScriptProgress,
+    ThrownError,
+    script_position,
+)
+from codecall.sandbox.agentscript.engine.memory import HeapGauge, release_memory
+from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.policy import (
     GLOBALS,
     META_TOOLS,
@@ -30,7 +36,7 @@ from codecall.sandbox.agentscript.policy import (
     allowed_members,
     inherited,
 )
-from codecall.sandbox.agentscript.validator.names import About, Ask
+from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
 from codecall.sandbox.wire import MAX_CALLS_PER_FRAME, MAX_NAME_LENGTH, MAX_URI_LENGTH, Answer, Call, Failure, Limits
 
 # ----------------------------------------------------------------------------------------------------
@@ -58,7 +64,7 @@ def _set(names: Iterable[str]) -> dict[str, int]:
 def configuration(limits: Limits, overflow_message: str) -> str:
     """The prelude's configuration for these limits; a worker sees few different ones."""
     if (known := _CONFIGURATIONS.get(limits)) is None:
-        rules = Rules.of(limits)
+        rules = Rules.from_limits(limits)
         kept = [name for name, row in GLOBALS.items() if rules.permit(row.verdict) and name not in RUNTIME_NAMES]
         folded = {name.lower().replace(":", separator): 1 for name in META_TOOLS for separator in ":_"}
         known = msgspec.json.encode(
@@ -134,7 +140,7 @@ _decode_json = msgspec.json.decode
 
 
 @dataclass(slots=True)
-class Outcome:
+class ScriptOutcome:
     """How the script ended: `value` (JSON text) or `failure`."""
 
     value: str | None = None
@@ -154,7 +160,7 @@ class Realm:
         clock: Milliseconds of the script's own time so far, counting from the first turn.
     """
 
-    def __init__(self, limits: Limits, ask: Ask, clock: Callable[[], float]) -> None:
+    def __init__(self, limits: Limits, ask: AskHost, clock: Callable[[], float]) -> None:
         self.limits = limits
         """What it was built for."""
         self.ask = ask
@@ -164,27 +170,27 @@ class Realm:
         """Tool calls made since they were last taken away."""
         self.logs: list[str] = []
         """Console lines since they were last taken away."""
-        self.lines: list[int] = []
+        self.covered_lines: list[int] = []
         """Lines that ran, each told once, since they were last taken away; only of a program that tells."""
-        self.outcome: Outcome | None = None
+        self.outcome: ScriptOutcome | None = None
         """Set once the script has ended."""
-        self.pending = 0
+        self.pending_calls = 0
         """Tool calls without an answer."""
         self.steps = 0
         """Loop turns and function entries at the last look."""
-        self.begun = False
+        self.started = False
         """Whether a script has been in it."""
         self._console_calls = 0
         self._console_bytes = 0
-        self._journal = Journal()
-        self._places: dict[str, Place | tuple[None, None]] = {}
-        self._program: Program | None = None
+        self._journal = CallHistory()
+        self._places: dict[str, Position | tuple[None, None]] = {}
+        self._program: InstrumentedScript | None = None
         self._engine, self._operate = self._build()
-        self._heap = HeapMark()
+        self._heap = HeapGauge()
 
-    def attend(self, ask: Ask, clock: Callable[[], float]) -> None:
+    def rebind(self, ask: AskHost, clock: Callable[[], float]) -> None:
         """Ask and count elsewhere from now on: for an engine that was built in the process this one was forked from."""
-        self.ask, self._clock, self._heap = ask, clock, HeapMark()
+        self.ask, self._clock, self._heap = ask, clock, HeapGauge()
 
     # ------------------------------------------------------------------------------------------------ building
 
@@ -200,12 +206,17 @@ class Realm:
     # ------------------------------------------------------------------------------------------------- running
 
     def start(
-        self, program: Program, *, form: str, context: str | None, spaces: Mapping[str, Mapping[str, str]] | None = None
+        self,
+        program: InstrumentedScript,
+        *,
+        form: str,
+        context: str | None,
+        namespaces: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         """Run the script until it waits, settles or is stopped. `context` is JSON text of an object, `spaces` are the
         namespaces it uses, with the members that are known of them."""
-        self._program, self.begun = program, True
-        self._heap = HeapMark()
+        self._program, self.started = program, True
+        self._heap = HeapGauge()
         try:
             if _OF_ENGLISH.search(program.text):
                 self._operate("english", self._engine.eval(_ENGLISH))
@@ -215,21 +226,21 @@ class Realm:
         except _EngineError as error:
             # The binding tells the kind of an error by its text alone.
             if str(error).startswith("SyntaxError"):
-                self._end(Outcome(failure=self._autopsy().unreadable(str(error))))
+                self._end(ScriptOutcome(failure=self._autopsy().syntax_failure(str(error))))
             else:
                 self._stop("WORKER_MEMORY_EXCEEDED")
             return
-        self._turn("run", body, context or "{}", form, msgspec.json.encode(spaces or {}).decode())
+        self._turn("run", body, context or "{}", form, msgspec.json.encode(namespaces or {}).decode())
 
     def resume(self, answers: list[Answer]) -> None:
         """Give the script the answers to its calls and run it until it waits again."""
         for answer in answers:
-            self.pending -= 1
+            self.pending_calls -= 1
             if self._stopped():
                 continue
-            self._journal.answered(answer)
+            self._journal.add_answer(answer)
             if self.outcome is not None and not answer.ok:
-                self.outcome.warnings.append(self._autopsy().lost(answer.call))
+                self.outcome.warnings.append(self._autopsy().unawaited_failure_warning(answer.call))
             self._turn("settle", answer.call, answer.ok, answer.payload, answer.reference)
 
     def take_calls(self, budget: int) -> list[Call]:
@@ -254,7 +265,7 @@ class Realm:
         except _EngineError:
             # Nothing the script throws arrives here: promises catch it. What does is the engine giving up.
             self._stop("WORKER_MEMORY_EXCEEDED")
-        if self.outcome is None and self.pending == 0:
+        if self.outcome is None and self.pending_calls == 0:
             self._never_settles()
 
     def _stopped(self) -> bool:
@@ -272,19 +283,19 @@ class Realm:
     def close(self) -> None:
         """Free the engine now: it and this object hold each other."""
         del self._engine, self._operate
-        give_back()
+        release_memory()
 
-    def _end(self, outcome: Outcome) -> None:
+    def _end(self, outcome: ScriptOutcome) -> None:
         if self.outcome is None or (self.outcome.failure is None and outcome.failure is not None):
             self.outcome = outcome
 
-    def _autopsy(self) -> Autopsy:
-        return Autopsy(self._program, self.limits, self._journal, self.limits.timeout_ms - self._clock())
+    def _autopsy(self) -> FailureReport:
+        return FailureReport(self._program, self.limits, self._journal, self.limits.timeout_ms - self._clock())
 
     def _stop(self, code: str, detail: object = "", stack: str = "") -> None:
-        progress = Progress(self.steps, self._console_calls, self._console_bytes)
-        failure = self._autopsy().stopped(code, progress, detail, stack)
-        self._end(Outcome(failure=failure, reusable=code != "WORKER_MEMORY_EXCEEDED"))
+        progress = ScriptProgress(self.steps, self._console_calls, self._console_bytes)
+        failure = self._autopsy().limit_failure(code, progress, detail, stack)
+        self._end(ScriptOutcome(failure=failure, reusable=code != "WORKER_MEMORY_EXCEEDED"))
 
     def _never_settles(self) -> None:
         # A promise is also left unsettled by an engine without the memory to settle it.
@@ -296,21 +307,21 @@ class Realm:
     def _host_post(
         self, call: int, kind: Literal["tool", "resource", "prompt", "result"], arguments: str, made: str
     ) -> None:
-        told = _decode_json(made, type=Made)
+        told = _decode_json(made, type=CallEntry)
         self.calls.append(Call(call, told.name, arguments, kind, told.reference, *self._place(told.stack)))
-        self._journal.made(int(call), told)
-        self.pending += 1
+        self._journal.add_call(int(call), told)
+        self.pending_calls += 1
 
-    def _place(self, stack: str) -> Place | tuple[None, None]:
+    def _place(self, stack: str) -> Position | tuple[None, None]:
         """Where a call was made; the same few places again and again."""
         if (place := self._places.get(stack)) is None:
-            found = None if self._program is None else place_of(self._program, stack)
+            found = None if self._program is None else script_position(self._program, stack)
             place = found or (None, None)
             if len(self._places) < MAX_PLACES:
                 self._places[stack] = place
         return place
 
-    def _host_ask(self, name: str, about: About, member: str) -> str | None:
+    def _host_ask(self, name: str, about: AskTopic, member: str) -> str | None:
         return self.ask(_decode_json(name), about, _decode_json(member))
 
     def _host_log(self, line: str) -> bool:
@@ -340,18 +351,18 @@ class Realm:
             self._stop("OUTPUT_LIMIT", size)
         else:
             autopsy = self._autopsy()
-            told = [*_decode_json(notes), *autopsy.unfinished(), *autopsy.idle(value)]
-            self._end(Outcome(value=value, warnings=told))
+            told = [*_decode_json(notes), *autopsy.unawaited_call_warnings(), *autopsy.nothing_returned_warnings(value)]
+            self._end(ScriptOutcome(value=value, warnings=told))
 
     def _host_fail(self, report: str) -> None:
-        told = _decode_json(report, type=Report)
+        told = _decode_json(report, type=ThrownError)
         if told.kind == "memory":
             self._stop("WORKER_MEMORY_EXCEEDED")
         else:
-            self._end(Outcome(failure=self._autopsy().thrown(told)))
+            self._end(ScriptOutcome(failure=self._autopsy().thrown_failure(told)))
 
     def _host_ran(self, line: int) -> None:
-        self.lines.append(int(line))
+        self.covered_lines.append(int(line))
 
     def _host_exhausted(self) -> bool:
         return self._heap.grew_by(self.limits.memory_mb * 1024 * 1024)

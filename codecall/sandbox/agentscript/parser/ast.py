@@ -37,20 +37,20 @@ def children(node: Node) -> Iterator[Node]:
                 yield item
 
 
-def member_of(node: Node) -> str | int | None:
+def member_name(node: Node) -> str | int | None:
     """What a member expression names; None when that is computed."""
     if not node.computed:
-        return key_of(node.property)
+        return key_name(node.property)
     value = node.property.value if node.property.type == "Literal" else None
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
-def key_of(node: Node) -> str:
+def key_name(node: Node) -> str:
     """The name that a key which is not computed stands for."""
     return node.name if node.type in {"Identifier", "PrivateIdentifier"} else str(node.value)
 
 
-def names_of(pattern: Node) -> Iterator[Node]:
+def declared_names(pattern: Node) -> Iterator[Node]:
     """Every name that a pattern declares."""
     pending = [pattern]
     while pending:
@@ -120,20 +120,20 @@ class Scope:
         inner.variables = inner
         return inner
 
-    def home(self, name: str) -> Scope | None:
+    def declaring_scope(self, name: str) -> Scope | None:
         """The scope that declares what `name` means here; None when none does."""
         scope: Scope | None = self
         while scope is not None and name not in scope.names:
             scope = scope.parent
         return scope
 
-    def gives(self, name: str, start: int, end: int) -> None:
+    def set_value_span(self, name: str, start: int, end: int) -> None:
         """What stands from `start` to `end` is the value of `name`, a variable of this scope that has none before."""
         if self.values is None:
             self.values = {}
         self.values[name] = (start, end)
 
-    def unready(self, name: str, offset: int, inner: Scope) -> bool:
+    def used_before_value(self, name: str, offset: int, inner: Scope) -> bool:
         """Whether `name`, used at `offset` in the scope `inner`, is sure to be used before it has a value."""
         start, end = (self.values or {}).get(name, (0, 0))
         # What a function inside uses, it uses when it is called.

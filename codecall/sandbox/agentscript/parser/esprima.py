@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from esprima import Error, nodes
 from esprima.token import Token
 
-from codecall.sandbox.agentscript.parser.tokens import TokenReader, Unsafe, UnsafeText, token_start
+from codecall.sandbox.agentscript.parser.tokens import TokenReader, UnsafeSpot, UnsafeText, token_start
 
 # ----------------------------------------------------------------------------------------------------
 # The members of objects and classes that esprima misses, and what `await` means inside them.
@@ -188,7 +188,7 @@ class _ModernParser(MemberParser):
         self.nextToken()
         if self.match("/", "/="):
             what = "a regular expression right after await"
-            self.scanner.found.append(Unsafe("regular expression after await", self.lookahead.start, what))
+            self.scanner.found.append(UnsafeSpot("regular expression after await", self.lookahead.start, what))
         return self.finalize(node, nodes.AwaitExpression(self.parseUnaryExpression()))
 
     def parseWithStatement(self):  # noqa: N802
@@ -262,7 +262,7 @@ class _ModernParser(MemberParser):
         return declarations
 
 
-def tree(text: str, begin: int) -> tuple[Node, list[int]]:
+def parse_program(text: str, begin: int) -> tuple[Node, list[int]]:
     """The `Program` node of `text` read in strict mode, and the offsets of names in it that are written with escapes.
 
     The script begins at `begin` and ends before the last line, which closes what was opened before `begin`.

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from codecall.sandbox.agentscript.checked import Mark, refusal
-from codecall.sandbox.agentscript.foreign_words import syntax_remedy
-from codecall.sandbox.agentscript.parser.esprima import Node, NotParseable, tree
+from codecall.sandbox.agentscript.checked import Violation, invalid_script
+from codecall.sandbox.agentscript.foreign_words import syntax_hint
+from codecall.sandbox.agentscript.parser.esprima import Node, NotParseable, parse_program
 from codecall.sandbox.agentscript.parser.tokens import UnsafeText
 from codecall.sandbox.agentscript.parser.unicode import BIDI, code_point
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, SOURCE
@@ -24,7 +24,7 @@ _CARRIAGE_RETURN = re.compile(r"\r(?!\n)")
 _LINE = re.compile("[^\n\r]+")
 
 
-def prescan(script: str) -> list[Mark]:
+def prescan(script: str) -> list[Violation]:
     """What is wrong with the text of `script`, in no order; empty for nearly every script. Linear time."""
     if len(script) > MAX_SCRIPT_BYTES:
         return [_size(script, offset=MAX_SCRIPT_BYTES)]
@@ -33,49 +33,51 @@ def prescan(script: str) -> list[Mark]:
         unpaired = _SURROGATE.search(script)
         if unpaired is not None:
             what = f"the unpaired surrogate {code_point(unpaired[0])}"
-            return [source_mark("unpaired surrogate", unpaired.start(), what)]
+            return [source_violation("unpaired surrogate", unpaired.start(), what)]
         encoded = script.encode()
         if len(encoded) > MAX_SCRIPT_BYTES:
             return [_size(script, offset=len(encoded[:MAX_SCRIPT_BYTES].decode(errors="ignore")))]
 
-    marks: list[Mark] = []
+    marks: list[Violation] = []
     if "\0" in script:
-        marks.append(source_mark("NUL character", script.index("\0"), "a NUL character"))
+        marks.append(source_violation("NUL character", script.index("\0"), "a NUL character"))
     if script.startswith("#!"):
-        marks.append(source_mark("hashbang", 0, "a hashbang line"))
+        marks.append(source_violation("hashbang", 0, "a hashbang line"))
     if len(script) > MAX_LINE_LENGTH:
         marks.extend(_long_lines(script))
     if "\r" in script:
         marks.extend(
-            source_mark("lone carriage return", found.start(), "a carriage return that is not part of a line end")
+            source_violation("lone carriage return", found.start(), "a carriage return that is not part of a line end")
             for found in _CARRIAGE_RETURN.finditer(script)
         )
     if not plain:
         marks.extend(
-            source_mark("line separator", found.start(), f"the line separator {code_point(found[0])}")
+            source_violation("line separator", found.start(), f"the line separator {code_point(found[0])}")
             for found in _SEPARATOR.finditer(script)
         )
         marks.extend(
-            source_mark("bidirectional control", found.start(), f"the bidirectional control {code_point(found[0])}")
+            source_violation(
+                "bidirectional control", found.start(), f"the bidirectional control {code_point(found[0])}"
+            )
             for found in BIDI.finditer(script)
         )
     return marks
 
 
-def source_mark(row: str, offset: int, what: str) -> Mark:
+def source_violation(row: str, offset: int, what: str) -> Violation:
     """The finding that row `row` of `SOURCE` describes: the script has `what` at `offset`."""
-    return Mark(offset, SOURCE[row].kind, f"Script has {what}", SOURCE[row].instead)
+    return Violation(offset, SOURCE[row].kind, f"Script has {what}", SOURCE[row].instead)
 
 
-def _long_lines(script: str) -> Iterator[Mark]:
+def _long_lines(script: str) -> Iterator[Violation]:
     for line in _LINE.finditer(script):
         if line.end() - line.start() > MAX_LINE_LENGTH:
             place = line.start() + MAX_LINE_LENGTH
-            yield source_mark("line length", place, f"a line longer than {MAX_LINE_LENGTH} characters")
+            yield source_violation("line length", place, f"a line longer than {MAX_LINE_LENGTH} characters")
 
 
-def _size(script: str, *, offset: int) -> Mark:
-    return source_mark("script length", min(offset, len(script)), f"more than {MAX_SCRIPT_BYTES} bytes")
+def _size(script: str, *, offset: int) -> Violation:
+    return source_violation("script length", min(offset, len(script)), f"more than {MAX_SCRIPT_BYTES} bytes")
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -109,16 +111,16 @@ def parse(script: str) -> tuple[list[Node], list[int]]:
     frames = sys.getrecursionlimit()
     sys.setrecursionlimit(max(frames, _MAX_FRAMES))
     try:
-        program, escapes = tree(wrapped, len(PREFIX))
+        program, escapes = parse_program(wrapped, len(PREFIX))
     except RecursionError:
         row = SOURCE["expression nesting"]
-        raise refusal(script, [Mark(0, row.kind, "Script is nested too deeply", row.instead)]) from None
+        raise invalid_script(script, [Violation(0, row.kind, "Script is nested too deeply", row.instead)]) from None
     except UnsafeText as unsafe:
-        marks = [source_mark(row, offset - len(PREFIX), what) for row, offset, what in unsafe.found]
-        raise refusal(script, marks) from None
+        marks = [source_violation(row, offset - len(PREFIX), what) for row, offset, what in unsafe.spots]
+        raise invalid_script(script, marks) from None
     except NotParseable as error:
         offset = 0 if error.offset is None else error.offset - len(PREFIX)
-        raise refusal(script, [_syntax_error(script, offset, error.message)]) from None
+        raise invalid_script(script, [_syntax_error(script, offset, error.message)]) from None
     finally:
         sys.setrecursionlimit(frames)
 
@@ -127,14 +129,14 @@ def parse(script: str) -> tuple[list[Node], list[int]]:
     return statements, [offset - len(PREFIX) for offset in escapes]
 
 
-def _syntax_error(script: str, offset: int, message: str) -> Mark:
+def _syntax_error(script: str, offset: int, message: str) -> Violation:
     """A syntax error in words that fit the script as sent: the parser's own speak of the wrapped text."""
     offset = min(max(offset, 0), len(script))
     if offset == len(script) and message.startswith("Unexpected"):
         message = "Unexpected end of input"
     line = script.count("\n", 0, offset) + 1
     hint = _syntax_hint(script, offset, message)
-    return Mark(offset, None, f"{message.rstrip('.')} at line {line}", hint, "SYNTAX_ERROR")
+    return Violation(offset, None, f"{message.rstrip('.')} at line {line}", hint, "SYNTAX_ERROR")
 
 
 def _syntax_hint(script: str, offset: int, message: str) -> str | None:
@@ -143,4 +145,4 @@ def _syntax_hint(script: str, offset: int, message: str) -> str | None:
         return "`await` works at top level and in async functions: mark the function around it `async`."
     start, end = script.rfind("\n", 0, offset) + 1, script.find("\n", offset)
     line = _TEXTS.sub('""', script[start : end if end >= 0 else None][:_MAX_LINE])
-    return syntax_remedy(message, line)
+    return syntax_hint(message, line)

@@ -36,7 +36,7 @@ _BETWEEN_TOKENS = re.compile(
 )
 
 
-class Unsafe(NamedTuple):
+class UnsafeSpot(NamedTuple):
     """Something in the text that is refused."""
 
     row: str
@@ -50,9 +50,9 @@ class Unsafe(NamedTuple):
 class UnsafeText(Exception):  # noqa: N818 - reads as the verdict it is
     """The text has something that is refused: `found`, at least one."""
 
-    def __init__(self, found: list[Unsafe]) -> None:
+    def __init__(self, found: list[UnsafeSpot]) -> None:
         super().__init__(found[0].what)
-        self.found = found
+        self.spots = found
 
 
 def token_start(text: str, start: int, end: int) -> int:
@@ -64,12 +64,12 @@ def token_start(text: str, start: int, end: int) -> int:
     return start if between is None else between.end()
 
 
-def unsafe_between(text: str, start: int, end: int) -> Iterator[Unsafe]:
+def unsafe_between(text: str, start: int, end: int) -> Iterator[UnsafeSpot]:
     """What is refused in white space and comments."""
     return _unseen(UNSEEN_IN_COMMENT, text, start, end)
 
 
-def unsafe_at(text: str, index: int, *, fresh_line: bool) -> Unsafe | None:
+def unsafe_at(text: str, index: int, *, fresh_line: bool) -> UnsafeSpot | None:
     """What is refused at the start of a token: the engine takes it for a comment, or it shows nothing.
 
     `fresh_line` says that only white space and comments stand before it on its line, comments over several lines
@@ -77,27 +77,27 @@ def unsafe_at(text: str, index: int, *, fresh_line: bool) -> Unsafe | None:
     """
     character = text[index]
     if character == "<" and text.startswith("<!--", index):
-        return Unsafe("HTML-like comment", index, "the HTML-like comment <!--")
+        return UnsafeSpot("HTML-like comment", index, "the HTML-like comment <!--")
     if character == "-" and fresh_line and text.startswith("-->", index):
-        return Unsafe("HTML-like comment", index, "the HTML-like comment -->")
+        return UnsafeSpot("HTML-like comment", index, "the HTML-like comment -->")
     if ODD_SPACE.match(character):
-        return Unsafe("unusual white space", index, f"the unusual white space {code_point(character)}")
+        return UnsafeSpot("unusual white space", index, f"the unusual white space {code_point(character)}")
     if UNSEEN_IN_CODE.match(character):
-        return Unsafe("invisible character", index, f"the invisible character {code_point(character)}")
+        return UnsafeSpot("invisible character", index, f"the invisible character {code_point(character)}")
     return None
 
 
-def unsafe_token(text: str, start: int, end: int, *, is_name: bool) -> Iterator[Unsafe]:
+def unsafe_token(text: str, start: int, end: int, *, is_name: bool) -> Iterator[UnsafeSpot]:
     """What is refused in a token that is neither a string nor a template."""
     yield from _unseen(UNSEEN_IN_CODE, text, start, end)
     name = text[start:end]
     if is_name and mixes_alphabets(name):
-        yield Unsafe("mixed alphabets", start, f"a name of mixed alphabets: {name[:_MAX_SHOWN]}")
+        yield UnsafeSpot("mixed alphabets", start, f"a name of mixed alphabets: {name[:_MAX_SHOWN]}")
 
 
-def _unseen(unseen: re.Pattern[str], text: str, start: int, end: int) -> Iterator[Unsafe]:
+def _unseen(unseen: re.Pattern[str], text: str, start: int, end: int) -> Iterator[UnsafeSpot]:
     for found in unseen.finditer(text, start, end):
-        yield Unsafe("invisible character", found.start(), f"the invisible character {code_point(found[0])}")
+        yield UnsafeSpot("invisible character", found.start(), f"the invisible character {code_point(found[0])}")
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class _ExactScanner(Scanner):
         self.begin = begin
         """Where the script begins in the text."""
         self.escapes: list[int] = []
-        self.found: list[Unsafe] = []
+        self.found: list[UnsafeSpot] = []
         """What is refused although scanning can go on behind it."""
         self.suspicious = suspicious(text)
 
@@ -245,7 +245,7 @@ class TokenReader(_Parser):
             what = f"brackets nested deeper than {MAX_NESTING}"
             # Of a template the bracket is its `${`
             offset = token.end - 2 if token.type is Token.Template else token.start
-            raise UnsafeText([*self.scanner.found, Unsafe("bracket nesting", offset, what)])
+            raise UnsafeText([*self.scanner.found, UnsafeSpot("bracket nesting", offset, what)])
 
     def _close(self, token):
         self.nesting -= 1

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import tree_sitter
 import tree_sitter_typescript
 
-MAX_BROKEN: Final = 4 * 1024
+MAX_BROKEN_LENGTH: Final = 4 * 1024
 """Longest script that is read to its end although it is broken, in characters. The worst known take 0.1 s and 20 MiB;
 one of 64 KiB would take 20 s and 5 GiB."""
 
@@ -43,20 +43,20 @@ _DECLARE_TYPES: Final = frozenset({"interface_declaration", "type_alias_declarat
 Node = tree_sitter.Node
 
 
-class Reading(NamedTuple):
+class SyntaxTree(NamedTuple):
     """What the parser makes of a script."""
 
     root: Node
     """Its offsets are the script's; what begins behind the end of the script is none of its own."""
-    sound: bool
+    complete: bool
     """Whether all of it could be read."""
 
 
-def parse(script: str) -> Reading | None:
+def parse(script: str) -> SyntaxTree | None:
     """Read `script` as TypeScript; None where that takes too much, or it is long and broken."""
     # One byte for each character, so that its offsets are characters; which letter a letter is does not matter to it.
     source = _BEYOND_ASCII.sub("x", script).encode("ascii") + _END
-    short = len(script) <= MAX_BROKEN
+    short = len(script) <= MAX_BROKEN_LENGTH
     deadline = time.thread_time() + (MAX_SHORT_SECONDS if short else MAX_SECONDS)
     broken = False
 
@@ -73,10 +73,10 @@ def parse(script: str) -> Reading | None:
         tree = parser.parse(lambda offset, _: source[offset : offset + _CHUNK], progress_callback=give_up)
     except ValueError:
         return None
-    return Reading(tree.root_node, sound=not tree.root_node.has_error)
+    return SyntaxTree(tree.root_node, complete=not tree.root_node.has_error)
 
 
-def kinds() -> Iterator[tuple[str, bool]]:
+def node_kinds() -> Iterator[tuple[str, bool]]:
     """Every kind of node that the parser can emit, and whether it is a name rather than a word or sign."""
     for number in range(_LANGUAGE.node_kind_count):
         kind = _LANGUAGE.node_kind_for_id(number)
@@ -84,7 +84,7 @@ def kinds() -> Iterator[tuple[str, bool]]:
             yield kind, _LANGUAGE.node_kind_is_named(number)
 
 
-def misranked(script: str, root: Node) -> Iterator[Node]:
+def misranked_nodes(script: str, root: Node) -> Iterator[Node]:
     """What the parser ranks below all operators although it binds most tightly: the `!` of non-null assertions, and the
     types of calls behind operators, as in `1 + f<T>(x)`."""
     stack = [root]
@@ -100,7 +100,7 @@ def misranked(script: str, root: Node) -> Iterator[Node]:
             yield from (part for part in parts if part.type == "type_arguments")
 
 
-def comparisons(script: str, root: Node) -> list[int]:
+def comparison_offsets(script: str, root: Node) -> list[int]:
     """Where the `<` of comparisons are, in their order."""
     places: list[int] = []
     stack = [root]
@@ -113,7 +113,7 @@ def comparisons(script: str, root: Node) -> list[int]:
     return sorted(places)
 
 
-def holds_types(namespace: Node) -> bool:
+def holds_only_types(namespace: Node) -> bool:
     """Whether a namespace holds types and nothing else, so that it makes no code."""
     body = namespace.child_by_field_name("body")
     held = [child for child in body.named_children if child.type != "comment"] if body else []

@@ -8,13 +8,19 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
-from codecall.sandbox.agentscript.checked import Mark
-from codecall.sandbox.agentscript.parser.parse import source_mark
+from codecall.sandbox.agentscript.checked import Violation
+from codecall.sandbox.agentscript.parser.parse import source_violation
 from codecall.sandbox.agentscript.parser.tokens import token_start
 from codecall.sandbox.agentscript.parser.unicode import ODD_SPACE, UNSEEN_IN_CODE, code_point
 from codecall.sandbox.agentscript.policy import TYPE_PLACES, TYPESCRIPT, WORDS_OF_JAVASCRIPT, TypeScriptRow
-from codecall.sandbox.agentscript.ruleset import refused
-from codecall.sandbox.agentscript.typescript.parser import Node, comparisons, holds_types, misranked, parse
+from codecall.sandbox.agentscript.ruleset import refusal_message
+from codecall.sandbox.agentscript.typescript.parser import (
+    Node,
+    comparison_offsets,
+    holds_only_types,
+    misranked_nodes,
+    parse,
+)
 
 # ----------------------------------------------------------------------------------------------------
 # The walk over a script's TypeScript tree that finds which characters are types. What becomes of each kind of node
@@ -80,15 +86,15 @@ _CHAINS: Final = frozenset(
 """What is left out of a shape: behind `await` and the like the parser ranks a call with types otherwise than one
 without, and no type between them can change their order."""
 
-Shape: TypeAlias = list[tuple[str, int]]
+TreeShape: TypeAlias = list[tuple[str, int]]
 """A tree without types, comments and semicolons: words and signs with their places, the kinds of nodes around them with
 -1, as are brackets that may move; `end` ends a node."""
 
 
-def misplaced(offset: int, place: str) -> Mark:
+def misplaced_type(offset: int, place: str) -> Violation:
     """The finding about a type at `offset` in one of the `TYPE_PLACES`."""
     row = TYPE_PLACES[place]
-    return Mark(offset, row.kind, refused("Syntax", row.name), row.instead)
+    return Violation(offset, row.kind, refusal_message("Syntax", row.name), row.instead)
 
 
 def blanked(script: str, spans: list[tuple[int, int]]) -> str:
@@ -102,7 +108,7 @@ def blanked(script: str, spans: list[tuple[int, int]]) -> str:
     return "".join((*pieces, script[at:]))
 
 
-def broken_lines(script: str, node: Node) -> Iterator[Mark]:
+def broken_lines(script: str, node: Node) -> Iterator[Violation]:
     """Findings about types below `node` that go on over the end of their line."""
     if "\n" not in script[node.start_byte : node.end_byte]:
         return
@@ -112,10 +118,10 @@ def broken_lines(script: str, node: Node) -> Iterator[Mark]:
         inside = part.children
         stack.extend(inside)
         if part.type in _ON_ITS_LINE and "\n" in script[inside[0].end_byte : inside[1].start_byte]:
-            yield misplaced(inside[1].start_byte, "type at the end of a line")
+            yield misplaced_type(inside[1].start_byte, "type at the end of a line")
 
 
-class Eraser:
+class TypeEraser:
     """One walk over the tree of one script, iterative, so that its depth does not matter."""
 
     def __init__(self, script: str) -> None:
@@ -124,8 +130,8 @@ class Eraser:
         """What is erased."""
         self.signs: dict[int, str] = {}
         """Characters that stand for others, by their place."""
-        self.marks: list[Mark] = []
-        self.shape: Shape = []
+        self.marks: list[Violation] = []
+        self.shape: TreeShape = []
         self._erased_before: dict[int, int] = {}
         """Where an erased span begins, by where it ends."""
         self._borders: set[int] = set()
@@ -181,8 +187,8 @@ class Eraser:
                     self.shape.append((_SAME.get(kind, kind), -1))
                 stack.extend((child, kind, -1) for child in reversed(self._parts(node, parent)))
             case _:
-                message = refused("Syntax", row.name)
-                self.marks.append(Mark(node.start_byte, row.kind, message, row.instead or None))
+                message = refusal_message("Syntax", row.name)
+                self.marks.append(Violation(node.start_byte, row.kind, message, row.instead or None))
 
     def _keep_word(self, node: Node) -> None:
         kind = node.type
@@ -204,25 +210,25 @@ class Eraser:
             self.signs[start] = ";"
         self.marks.extend(broken_lines(self.script, node))
 
-    def bared(self, text: str) -> Iterator[Mark]:
+    def bared(self, text: str) -> Iterator[Violation]:
         """Findings about what of `text`, without types, would mean something else for where a type was."""
         for end in self._joints.keys() & self._erased_before.keys():
             # With its type in between, nobody but the parser takes the next line for more of it
-            yield misplaced(self._joints[end], "type at the end of a line")
+            yield misplaced_type(self._joints[end], "type at the end of a line")
         for end in self._awaited.keys() & self._erased_before.keys():
             # `1 + await a as T * 2`: the parser ranks the type above `await`, and so above what stands before it
-            yield misplaced(self._awaited[end], "type in the way")
+            yield misplaced_type(self._awaited[end], "type in the way")
         for start in self._prefixes:
             begin = token_start(text, start, len(text))
             at_start = start in self._starts and _OPENS_A_STATEMENT.match(text, begin)
             if at_start or "\n" in text[start:begin]:
-                yield misplaced(start, "type in the way")
+                yield misplaced_type(start, "type in the way")
 
     def _look_for_names(self, node: Node) -> None:
         """Look for words that are names where a line ends behind them."""
         for word, behind in pairwise(node.children):
             if word.type in _WORDS and "\n" in self.script[word.end_byte : behind.start_byte]:
-                self.marks.append(misplaced(word.start_byte, "type at the end of a line"))
+                self.marks.append(misplaced_type(word.start_byte, "type at the end of a line"))
 
     def _parts(self, node: Node, parent: str) -> list[Node]:
         """The parts of a node that is kept, but for what has been erased of them."""
@@ -283,7 +289,7 @@ class Eraser:
 def _row(node: Node, parent: str) -> TypeScriptRow:
     """What becomes of `node`, a part of a node of kind `parent`."""
     kind = node.type
-    if kind in _NAMESPACES and holds_types(node):
+    if kind in _NAMESPACES and holds_only_types(node):
         return _REMOVED
     row = TYPESCRIPT.get(f"{parent}.{kind}")
     if row is None:
@@ -314,52 +320,52 @@ _MAX_ROUNDS: Final = 4
 """Readings of a script in which the parser ranks operators wrongly."""
 
 
-class Erased(NamedTuple):
+class StrippedScript(NamedTuple):
     """A script without its types."""
 
     text: str
     """As long as the script, and with the same lines."""
-    marks: list[Mark]
+    violations: list[Violation]
     """What cannot be erased."""
-    sound: bool
+    complete: bool
     """Whether the parser could read all of the script; otherwise `text` is good for finding out what is wrong, and for
     nothing else."""
 
 
-def erase(script: str) -> Erased | None:
+def strip_types(script: str) -> StrippedScript | None:
     """Take the types out of `script`; None when there is nothing of TypeScript in it, or too much to read."""
-    before, marks = script, list[Mark]()
+    before, marks = script, list[Violation]()
     reading = parse(script)
     for _ in range(_MAX_ROUNDS):
         if reading is None:
             return None
-        ranked = list(misranked(script, reading.root))
+        ranked = list(misranked_nodes(script, reading.root))
         types = [(node.start_byte, node.end_byte) for node in ranked]
         marks.extend(mark for node in ranked for mark in broken_lines(script, node))
-        if reading.sound:
-            types.extend(_read_as_types(script, comparisons(script, reading.root), marks))
+        if reading.complete:
+            types.extend(_read_as_types(script, comparison_offsets(script, reading.root), marks))
         if not types:
             break
         # Without what the parser ranks wrongly, it reads the rest as everyone does
         marks.extend(_hidden(script, types))
         script = blanked(script, types)
-        if not reading.sound:
+        if not reading.complete:
             break
         reading = parse(script)
     if reading is None:
         return None
-    eraser = Eraser(script)
+    eraser = TypeEraser(script)
     eraser.run(reading.root)
     if not eraser.spans and not eraser.marks and not marks and script == before:
         return None
     text = eraser.text()
     marks.extend((*eraser.marks, *_hidden(script, eraser.spans), *eraser.bared(text)))
-    if reading.sound and not marks:
+    if reading.complete and not marks:
         marks.extend(_changed(text, eraser.shape))
-    return Erased(text, marks, reading.sound)
+    return StrippedScript(text, marks, reading.complete)
 
 
-def _read_as_types(script: str, places: list[int], marks: list[Mark]) -> Iterator[tuple[int, int]]:
+def _read_as_types(script: str, places: list[int], marks: list[Violation]) -> Iterator[tuple[int, int]]:
     """What begins at one of the `places` of the sign `<`, and is a call's type arguments to everyone but the parser.
     Where it takes too much to tell, there is a finding."""
     known: dict[str, bool] = {}
@@ -371,33 +377,33 @@ def _read_as_types(script: str, places: list[int], marks: list[Mark]) -> Iterato
         types = found[0]
         if types not in known:
             if len(known) == _MAX_COMPARED:
-                marks.append(misplaced(place, "type arguments in the way"))
+                marks.append(misplaced_type(place, "type arguments in the way"))
                 return
             text = f"let a: A{types};"
             reading = parse(text)
-            known[types] = reading is not None and reading.sound and not any(broken_lines(text, reading.root))
+            known[types] = reading is not None and reading.complete and not any(broken_lines(text, reading.root))
         if known[types]:
             read = found.end()
             yield found.span()
 
 
-def _changed(text: str, wanted: Shape) -> list[Mark]:
+def _changed(text: str, wanted: TreeShape) -> list[Violation]:
     """The finding about a script that means something else without its types."""
     reading = parse(text)
-    eraser = Eraser(text)
+    eraser = TypeEraser(text)
     if reading is not None:
         eraser.run(reading.root)
-        if reading.sound and not eraser.spans and not eraser.marks and eraser.shape == wanted:
+        if reading.complete and not eraser.spans and not eraser.marks and eraser.shape == wanted:
             return []
     pairs = zip(eraser.shape, wanted, strict=False)
     same = next((index for index, (one, other) in enumerate(pairs) if one != other), len(eraser.shape))
     offset = next((place for _, place in reversed(wanted[: same + 1]) if place >= 0), 0)
-    return [misplaced(offset, "type in the way")]
+    return [misplaced_type(offset, "type in the way")]
 
 
-def _hidden(script: str, spans: list[tuple[int, int]]) -> Iterator[Mark]:
+def _hidden(script: str, spans: list[tuple[int, int]]) -> Iterator[Violation]:
     """What nobody would see in the types, at which the guard does not look."""
     for start, end in spans if not script.isascii() else ():
         for unseen, row in ((UNSEEN_IN_CODE, "invisible character"), (ODD_SPACE, "unusual white space")):
             if found := unseen.search(script, start, end):
-                yield source_mark(row, found.start(), f"the {row} {code_point(found[0])}")
+                yield source_violation(row, found.start(), f"the {row} {code_point(found[0])}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from codecall.sandbox.agentscript.checked import FunctionSite, Mark
+from codecall.sandbox.agentscript.checked import FunctionSite, Violation
 from codecall.sandbox.agentscript.parser.ast import Scope
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.policy import (
@@ -20,9 +20,9 @@ from codecall.sandbox.agentscript.policy import (
     VARIANTS,
     is_meta_tool,
 )
-from codecall.sandbox.agentscript.ruleset import refused
-from codecall.sandbox.agentscript.validator.names import never_name, self_reference, spelled, text_of
-from codecall.sandbox.agentscript.validator.walk import SHIFT, Handler, Walk, path
+from codecall.sandbox.agentscript.ruleset import refusal_message
+from codecall.sandbox.agentscript.validator.names import forbidden_name, literal_key, literal_text, self_reference
+from codecall.sandbox.agentscript.validator.walk import PREFIX_LENGTH, NodeHandler, Walk, path
 
 CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
     "ArrayExpression": ("elements",),
@@ -50,14 +50,14 @@ def _literal(walk: Walk, node: Node, scope: Scope) -> None:
     del scope
     if "regex" not in vars(node):
         return
-    offset = node.range[0] - SHIFT
+    offset = node.range[0] - PREFIX_LENGTH
     walk.regexes.append(offset)
-    if not walk.words.rules.allow_regex:
+    if not walk.ruleset.rules.allow_regex:
         walk.refuse(VARIANTS["regular expression"], node)
     if len(node.regex.pattern) > MAX_REGEX_LENGTH:
         row = SOURCE["length of a regular expression"]
         message = f"Script has a regular expression longer than {MAX_REGEX_LENGTH} characters"
-        walk.marks.append(Mark(offset, row.kind, message, row.instead))
+        walk.violations.append(Violation(offset, row.kind, message, row.instead))
 
 
 def _private(walk: Walk, node: Node, scope: Scope) -> None:
@@ -67,7 +67,9 @@ def _private(walk: Walk, node: Node, scope: Scope) -> None:
 def _this(walk: Walk, node: Node, scope: Scope) -> None:
     if not scope.this:
         row = VARIANTS["this"]
-        walk.marks.append(Mark(node.range[0] - SHIFT, row.kind, refused("Identifier", "this"), row.instead))
+        walk.violations.append(
+            Violation(node.range[0] - PREFIX_LENGTH, row.kind, refusal_message("Identifier", "this"), row.instead)
+        )
 
 
 def _member(walk: Walk, node: Node, scope: Scope) -> None:
@@ -75,9 +77,9 @@ def _member(walk: Walk, node: Node, scope: Scope) -> None:
     name: Node = node.property
     if node.computed:
         walk.push(name, scope)
-    text = spelled(name, computed=node.computed)
+    text = literal_key(name, computed=node.computed)
     if text is not None and text in NEVER_NAMES:
-        walk.marks.append(never_name(text, name.range[0] - SHIFT, "Member", path(node)))
+        walk.violations.append(forbidden_name(text, name.range[0] - PREFIX_LENGTH, "Member", path(node)))
     elif owner.type == "Identifier":
         walk.member(owner.name, text, node)
     walk.owners.add(owner, text)
@@ -91,12 +93,12 @@ def _call(walk: Walk, node: Node, scope: Scope) -> None:
     if callee.type == "Identifier":
         if callee.name in NAMES_A_CALL and arguments:
             _tool_name(walk, arguments[0])
-        elif callee.name == "Date" and not walk.words.rules.allow_clock:
+        elif callee.name == "Date" and not walk.ruleset.rules.allow_clock:
             walk.refuse(VARIANTS["Date()"], node)
     elif callee.type == "MemberExpression":
         walk.owners.called(callee, arguments)
-        text = spelled(callee.property, computed=callee.computed)
-        if text in PATTERN_METHODS and not walk.words.rules.allow_regex:
+        text = literal_key(callee.property, computed=callee.computed)
+        if text in PATTERN_METHODS and not walk.ruleset.rules.allow_regex:
             walk.refuse(VARIANTS["pattern method"], callee.property, path(callee) or text)
     walk.push(callee, scope)
     walk.push_all(arguments, scope)
@@ -104,9 +106,9 @@ def _call(walk: Walk, node: Node, scope: Scope) -> None:
 
 def _tool_name(walk: Walk, argument: Node) -> None:
     """A literal tool name: it may not be a meta-tool's. Computed ones meet the broker."""
-    name = text_of(argument)
+    name = literal_text(argument)
     if name is not None and is_meta_tool(name):
-        walk.marks.append(self_reference(name, argument.range[0] - SHIFT))
+        walk.violations.append(self_reference(name, argument.range[0] - PREFIX_LENGTH))
 
 
 def _tagged(walk: Walk, node: Node, scope: Scope) -> None:
@@ -120,7 +122,7 @@ def _tagged(walk: Walk, node: Node, scope: Scope) -> None:
 def _new(walk: Walk, node: Node, scope: Scope) -> None:
     callee: Node = node.callee
     arguments: list[Node | None] = node.arguments
-    if callee.type == "Identifier" and callee.name == "Date" and not arguments and not walk.words.rules.allow_clock:
+    if callee.type == "Identifier" and callee.name == "Date" and not arguments and not walk.ruleset.rules.allow_clock:
         walk.refuse(VARIANTS["new Date()"], node)
     walk.push(callee, scope)
     walk.push_all(arguments, scope)
@@ -162,7 +164,7 @@ def _binary(walk: Walk, node: Node, scope: Scope) -> None:
 
 def _assignment(walk: Walk, node: Node, scope: Scope) -> None:
     walk.operator(node)
-    walk.taken_apart(node.left, node.right)
+    walk.visit_destructuring(node.left, node.right)
     walk.assign(node.left, scope)
     walk.push(node.right, scope)
 
@@ -189,12 +191,12 @@ def _arrow(walk: Walk, node: Node, scope: Scope) -> None:
         return
     # The parser does not say where parentheses around the body begin
     params: list[Node] = node.params
-    after = (params[-1].range[1] if params else node.range[0]) - SHIFT
+    after = (params[-1].range[1] if params else node.range[0]) - PREFIX_LENGTH
     arrow = _TO_ARROW.match(walk.script, after)
-    start: int = body.range[0] - SHIFT
+    start: int = body.range[0] - PREFIX_LENGTH
     if arrow is not None and (blanks := _BLANKS.match(walk.script, arrow.end())) is not None:
         start = min(start, blanks.end())
-    walk.functions.append(FunctionSite(start, node.range[1] - SHIFT, is_expression=True))
+    walk.functions.append(FunctionSite(start, node.range[1] - PREFIX_LENGTH, is_expression=True))
     walk.push(body, inner)
 
 
@@ -218,7 +220,9 @@ def _parameters(walk: Walk, params: list[Node], scope: Scope) -> None:
 
 
 def _body(walk: Walk, body: Node, scope: Scope) -> None:
-    walk.functions.append(FunctionSite(body.range[0] - SHIFT, body.range[1] - SHIFT, is_expression=False))
+    walk.functions.append(
+        FunctionSite(body.range[0] - PREFIX_LENGTH, body.range[1] - PREFIX_LENGTH, is_expression=False)
+    )
     walk.push_all(body.body, scope)
 
 
@@ -255,7 +259,9 @@ def _field(walk: Walk, value: Node | None, scope: Scope) -> None:
     """The value of a field: it runs at each `new`, as a function does that is called."""
     # A function or class runs nothing yet, and takes its name from the field
     if value is not None and value.type not in {"ArrowFunctionExpression", "FunctionExpression", "ClassExpression"}:
-        walk.functions.append(FunctionSite(value.range[0] - SHIFT, value.range[1] - SHIFT, is_expression=True))
+        walk.functions.append(
+            FunctionSite(value.range[0] - PREFIX_LENGTH, value.range[1] - PREFIX_LENGTH, is_expression=True)
+        )
     walk.push(value, scope)
 
 
@@ -267,7 +273,7 @@ def declare_class(walk: Walk, name: Node, scope: Scope) -> None:
     scope.classes.add(name.name)
 
 
-HANDLERS: Final[Mapping[str, Handler]] = {
+HANDLERS: Final[Mapping[str, NodeHandler]] = {
     "ArrowFunctionExpression": _arrow,
     "AssignmentExpression": _assignment,
     "BinaryExpression": _binary,

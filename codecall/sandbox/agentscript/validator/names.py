@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
-from codecall.sandbox.agentscript.checked import Mark
+from codecall.sandbox.agentscript.checked import Violation
 from codecall.sandbox.agentscript.parser.ast import Scope
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.unicode import well_formed
@@ -22,24 +22,24 @@ from codecall.sandbox.agentscript.policy import (
     bare,
     is_meta_tool,
 )
-from codecall.sandbox.agentscript.ruleset import Vocabulary, name_hint, near_name, refused, shown
+from codecall.sandbox.agentscript.ruleset import RuleSet, name_hint, near_name, refusal_message, shorten_name
 
 # ----------------------------------------------------------------------------------------------------
 # Namespaces in a script: names that nobody declares, and behind which the server has tools.
 
-About: TypeAlias = Literal["tool", "space", "member"]
+AskTopic: TypeAlias = Literal["tool", "space", "member"]
 """What a question is about; as in `wire.Ask`."""
 
 
-class Ask(Protocol):
+class AskHost(Protocol):
     """Asks whoever knows the tools; may block."""
 
-    def __call__(self, name: str, about: About = "tool", member: str = "", /) -> str | None:
+    def __call__(self, name: str, about: AskTopic = "tool", member: str = "", /) -> str | None:
         """The answer as JSON text; None where there is no such tool."""
         ...
 
 
-class Space(msgspec.Struct, frozen=True):
+class NamespaceInfo(msgspec.Struct, frozen=True):
     """What there is behind a name."""
 
     members: dict[str, str] | None = None
@@ -52,30 +52,30 @@ class Space(msgspec.Struct, frozen=True):
     """Whether somebody knows all its tools. Otherwise any member does."""
 
 
-FindSpaces: TypeAlias = Callable[[Sequence[str]], Mapping[str, Space]]
+FindNamespaces: TypeAlias = Callable[[Sequence[str]], Mapping[str, NamespaceInfo]]
 """What there is behind each of some names."""
 
-MAX_ASKED = 20
+MAX_LOOKUPS = 20
 """Most unknown names of one script that are looked for among the namespaces."""
 
-_decode = msgspec.json.Decoder(Space).decode
+_decode = msgspec.json.Decoder(NamespaceInfo).decode
 
 
-def nobody(name: str, about: About = "tool", member: str = "", /) -> None:
+def ask_nobody(name: str, about: AskTopic = "tool", member: str = "", /) -> None:
     """Knows no tools."""
     del name, about, member
 
 
-def spaces_of(ask: Ask) -> FindSpaces:
+def namespace_finder(ask: AskHost) -> FindNamespaces:
     """Finds namespaces by asking for one after the other."""
 
-    def find(names: Sequence[str]) -> dict[str, Space]:
-        return {name: Space() if (told := ask(name, "space")) is None else _decode(told) for name in names}
+    def find(names: Sequence[str]) -> dict[str, NamespaceInfo]:
+        return {name: NamespaceInfo() if (told := ask(name, "space")) is None else _decode(told) for name in names}
 
     return find
 
 
-def no_spaces(names: Sequence[str]) -> dict[str, Space]:
+def no_namespaces(names: Sequence[str]) -> dict[str, NamespaceInfo]:
     """Finds none."""
     del names
     return {}
@@ -106,7 +106,7 @@ class NameUse(NamedTuple):
     """Whether it is assigned to rather than read."""
 
 
-def text_of(node: Node) -> str | None:
+def literal_text(node: Node) -> str | None:
     """The text an expression amounts to when it is a string literal, a template or a `+` of such; else None."""
     parts: list[str] = []
     pending: list[Node] = [node]
@@ -134,13 +134,13 @@ def text_of(node: Node) -> str | None:
     return None
 
 
-def never_name(name: str, offset: int, what: str, path: str | None = None) -> Mark:
+def forbidden_name(name: str, offset: int, what: str, path: str | None = None) -> Violation:
     """The finding about one of the `NEVER_NAMES`; `what` says what sort of name, `path` what leads to it."""
     row = NEVER_NAMES[name]
-    return Mark(offset, row.kind, refused(what, path or name), row.instead)
+    return Violation(offset, row.kind, refusal_message(what, path or name), row.instead)
 
 
-def reserved(name: str) -> Row | None:
+def reserved_row(name: str) -> Row | None:
     """The row that keeps `name` from being a variable or label of any script, if one does."""
     if name == "await":
         return VARIANTS["await as a name"]
@@ -149,36 +149,38 @@ def reserved(name: str) -> Row | None:
     return next((row for prefix, row in PREFIXES.items() if name.startswith(prefix)), None)
 
 
-def declared(name: str, offset: int, words: Vocabulary) -> Mark | None:
+def declaration_violation(name: str, offset: int, words: RuleSet) -> Violation | None:
     """The finding about a declaration of `name`, if a script may not declare it."""
-    row = reserved(name) or NEVER_NAMES.get(name)
+    row = reserved_row(name) or NEVER_NAMES.get(name)
     if row is not None:
-        return Mark(offset, row.kind, refused("Identifier", name), row.instead)
+        return Violation(offset, row.kind, refusal_message("Identifier", name), row.instead)
     if name in words.owned:
         row = GLOBALS[name]
         if row.verdict == "refused":
-            return Mark(offset, row.kind, refused("Identifier", name), row.instead)
+            return Violation(offset, row.kind, refusal_message("Identifier", name), row.instead)
         row = VARIANTS["declaration"]
-        return Mark(offset, row.kind, f"Declaring '{name}' is not allowed in AgentScript", row.instead)
+        return Violation(offset, row.kind, f"Declaring '{name}' is not allowed in AgentScript", row.instead)
     return None
 
 
-def assigned(name: str, offset: int) -> Mark:
+def assignment_violation(name: str, offset: int) -> Violation:
     """The finding about an assignment to the built-in `name`, or to a member of one, dotted."""
     row = VARIANTS["assignment"]
-    return Mark(offset, row.kind, f"Assigning to '{shown(name)}' is not allowed in AgentScript", row.instead)
+    return Violation(
+        offset, row.kind, f"Assigning to '{shorten_name(name)}' is not allowed in AgentScript", row.instead
+    )
 
 
-class Judged(NamedTuple):
+class NameUsage(NamedTuple):
     """What the names of a script are."""
 
-    runtime: frozenset[str]
+    runtime_names: frozenset[str]
     """The runtime names in use."""
-    spaces: dict[str, dict[str, str]]
+    namespaces: dict[str, dict[str, str]]
     """The namespaces in use, with what is known of their members."""
 
 
-class Owners:
+class MemberOwners:
     """The names that stand before a member: those that nobody declares may be namespaces."""
 
     def __init__(self, shift: int) -> None:
@@ -194,7 +196,7 @@ class Owners:
         """`member` of `owner` is named; None: a computed one."""
         inner = ""
         if owner.type == "MemberExpression":
-            inner = spelled(owner.property, computed=owner.computed) or ""
+            inner = literal_key(owner.property, computed=owner.computed) or ""
             owner = owner.object
         if owner.type != "Identifier":
             return
@@ -223,7 +225,7 @@ class Owners:
         if arguments and owner.type == "Identifier" and owner.name == "Object" and plain_key(callee.property) in _LISTS:
             self.asked(arguments[0])
 
-    def meta_tool(self, use: NameUse) -> Mark | None:
+    def meta_tool(self, use: NameUse) -> Violation | None:
         """The finding about a use of `tools` or `codecall` that leads to a meta-tool."""
         tool = self._meta.get(use.offset)
         return None if tool is None else self_reference(tool, use.offset)
@@ -240,65 +242,72 @@ def plain_key(node: Node) -> str | None:
             return node.value if isinstance(node.value, str) else None
 
 
-def spelled(name: Node, *, computed: bool) -> str | None:
+def literal_key(name: Node, *, computed: bool) -> str | None:
     """The text of a key or a member's name, where literals say it."""
-    return text_of(name) if computed else plain_key(name)
+    return literal_text(name) if computed else plain_key(name)
 
 
-def self_reference(tool: str, offset: int) -> Mark:
+def self_reference(tool: str, offset: int) -> Violation:
     """The finding about a call of a meta-tool."""
     row = VARIANTS["self reference"]
     message = f"Cannot call CodeCall tools from within AgentScript: {bare(tool)}"
-    return Mark(offset, row.kind, message, row.instead, "SELF_REFERENCE_BLOCKED")
+    return Violation(offset, row.kind, message, row.instead, "SELF_REFERENCE_BLOCKED")
 
 
-def judge(uses: list[NameUse], owners: Owners, words: Vocabulary, marks: list[Mark], find: FindSpaces) -> Judged:
+def check_names(
+    uses: list[NameUse], owners: MemberOwners, words: RuleSet, marks: list[Violation], find: FindNamespaces
+) -> NameUsage:
     """Add a finding for each use of a name that is not allowed; `find` is asked once about those that nobody knows."""
     runtime: set[str] = set()
     unknown: list[NameUse] = []
     for use in uses:
         name, offset, scope, is_target = use
-        if name in words.globals and not (name not in words.owned and scope.home(name)):
+        if name in words.globals and not (name not in words.owned and scope.declaring_scope(name)):
             if is_target:
-                marks.append(assigned(name, offset))
+                marks.append(assignment_violation(name, offset))
             if name in RUNTIME_NAMES:
                 runtime.add(name)
             if (mark := owners.meta_tool(use)) is not None:
                 marks.append(mark)
         elif name in NEVER_NAMES:
-            marks.append(never_name(name, offset, "Identifier"))
-        elif (home := scope.home(name)) is not None or (name == "arguments" and scope.arguments):
-            if home is not None and home.unready(name, offset, scope):
+            marks.append(forbidden_name(name, offset, "Identifier"))
+        elif (home := scope.declaring_scope(name)) is not None or (name == "arguments" and scope.arguments):
+            if home is not None and home.used_before_value(name, offset, scope):
                 row = VARIANTS["own value"]
-                marks.append(Mark(offset, row.kind, f"'{shown(name)}' is used in the value it is given", row.instead))
+                marks.append(
+                    Violation(offset, row.kind, f"'{shorten_name(name)}' is used in the value it is given", row.instead)
+                )
         else:
-            row = reserved(name) or GLOBALS.get(name)
+            row = reserved_row(name) or GLOBALS.get(name)
             if row is not None:
-                marks.append(owners.meta_tool(use) or Mark(offset, row.kind, refused("Identifier", name), row.instead))
+                marks.append(
+                    owners.meta_tool(use)
+                    or Violation(offset, row.kind, refusal_message("Identifier", name), row.instead)
+                )
             else:
                 unknown.append(use)
-    return Judged(frozenset(runtime), _spaces(unknown, owners, words, marks, find) if unknown else {})
+    return NameUsage(frozenset(runtime), _spaces(unknown, owners, words, marks, find) if unknown else {})
 
 
 def _spaces(
-    unknown: list[NameUse], owners: Owners, words: Vocabulary, marks: list[Mark], find: FindSpaces
+    unknown: list[NameUse], owners: MemberOwners, words: RuleSet, marks: list[Violation], find: FindNamespaces
 ) -> dict[str, dict[str, str]]:
     """The namespaces among names that nobody declares; the others are findings."""
     unknown.sort(key=lambda use: use.offset)
     candidates = owners.names | owners.whole
     named = dict.fromkeys(use.name for use in unknown if use.name in candidates and len(use.name) <= _MAX_GUESSED)
     asked = [name for name in named if name == well_formed(name)]
-    told: Mapping[str, Space] = find(asked[:MAX_ASKED]) if asked else {}
+    told: Mapping[str, NamespaceInfo] = find(asked[:MAX_LOOKUPS]) if asked else {}
     spaces: dict[str, dict[str, str]] = {}
     guesses = 0
     for name, offset, scope, is_target in unknown:
-        space = told.get(name, Space())
+        space = told.get(name, NamespaceInfo())
         # Where nobody knows the tools, only reading a member makes a namespace of an unknown name.
         meant = space.listed or (name in owners.names and not _slip(name, scope, words))
         if name in spaces or (space.members is not None and meant):
             spaces[name] = space.members or {}
             if is_target:
-                marks.append(assigned(name, offset))
+                marks.append(assignment_violation(name, offset))
             continue
         row = VARIANTS["unknown identifier"]
         guesses += 1
@@ -308,11 +317,11 @@ def _spaces(
             hint = f"It is no namespace; call tools by their names: `await tools['{space.tools[0]}']({{…}})`."
         elif space.near and hint == row.instead:
             hint = f"Did you mean the namespace `{space.near[0]}`? {hint}"
-        marks.append(Mark(offset, row.kind, refused("Identifier", name), hint))
+        marks.append(Violation(offset, row.kind, refusal_message("Identifier", name), hint))
     return spaces
 
 
-def _slip(name: str, scope: Scope, words: Vocabulary) -> bool:
+def _slip(name: str, scope: Scope, words: RuleSet) -> bool:
     """Whether a name, where any would do for a namespace, rather is another one misspelled: `user` is not `users`."""
     near = near_name(name, _in_reach(scope), words)
     return near is not None and near not in (f"{name}s", name.removesuffix("s"))

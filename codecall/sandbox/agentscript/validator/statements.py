@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Final, Literal, cast
 
-from codecall.sandbox.agentscript.checked import CatchSite, Checked, LoopSite, StatementSite
+from codecall.sandbox.agentscript.checked import CatchSite, CheckedScript, LoopSite, StatementSite
 from codecall.sandbox.agentscript.parser.ast import Scope
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.policy import VARIABLE_KINDS, VARIANTS
 from codecall.sandbox.agentscript.validator.expressions import class_parts, declare_class, function
-from codecall.sandbox.agentscript.validator.walk import SHIFT, Handler, Walk
+from codecall.sandbox.agentscript.validator.walk import PREFIX_LENGTH, NodeHandler, Walk
 
 # ----------------------------------------------------------------------------------------------------
 # What the walk does with statements and declarations. Types that are only their children stand in `CHILDREN`.
@@ -27,7 +27,7 @@ CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
     "WithStatement": ("object", "body"),
 }
 
-LOOPS: Final = frozenset(
+LOOP_TYPES: Final = frozenset(
     {"DoWhileStatement", "ForAwaitStatement", "ForInStatement", "ForOfStatement", "ForStatement", "WhileStatement"}
 )
 
@@ -57,7 +57,7 @@ def _variables(walk: Walk, node: Node, scope: Scope) -> None:
             declare_class(walk, name, target)
         else:
             walk.declare(name, target, scope)
-            walk.taken_apart(name, value)
+            walk.visit_destructuring(name, value)
         if kind != "var":
             _gives(name, value, target)
         walk.push(value, scope)
@@ -67,7 +67,7 @@ def _gives(pattern: Node, value: Node, scope: Scope) -> None:
     """The variables that `pattern` declares have no value before `value` is known."""
     start, end = value.range
     for name in _bound(pattern):
-        scope.gives(name, start - SHIFT, end - SHIFT)
+        scope.set_value_span(name, start - PREFIX_LENGTH, end - PREFIX_LENGTH)
 
 
 def _bound(pattern: Node) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _function_declaration(walk: Walk, node: Node, scope: Scope) -> None:
 def _labeled(walk: Walk, node: Node, scope: Scope) -> None:
     walk.label(node.label)
     body: Node = node.body
-    if body.type in LOOPS or body.type == "LabeledStatement":
+    if body.type in LOOP_TYPES or body.type == "LabeledStatement":
         walk.label_starts[id(body)] = walk.label_starts.pop(id(node), node.range[0])
     walk.push(body, scope)
 
@@ -101,7 +101,16 @@ def _site(walk: Walk, node: Node) -> None:
     body: Node = node.body
     first, last = body.range
     is_block = body.type == "BlockStatement"
-    walk.loops.append(LoopSite(start - SHIFT, node.range[1] - SHIFT, first - SHIFT, last - SHIFT, is_block, node.type))
+    walk.loops.append(
+        LoopSite(
+            start - PREFIX_LENGTH,
+            node.range[1] - PREFIX_LENGTH,
+            first - PREFIX_LENGTH,
+            last - PREFIX_LENGTH,
+            is_block,
+            node.type,
+        )
+    )
 
 
 def _for(walk: Walk, node: Node, scope: Scope) -> None:
@@ -146,9 +155,9 @@ def _switch(walk: Walk, node: Node, scope: Scope) -> None:
 def _catch(walk: Walk, node: Node, scope: Scope) -> None:
     param: Node = node.param
     body: Node = node.body
-    begin, (first, last) = node.range[0] - SHIFT, body.range
+    begin, (first, last) = node.range[0] - PREFIX_LENGTH, body.range
     if param is None:
-        walk.catches.append(CatchSite("none", None, -1, -1, begin, first - SHIFT, last - SHIFT))
+        walk.catches.append(CatchSite("none", None, -1, -1, begin, first - PREFIX_LENGTH, last - PREFIX_LENGTH))
     else:
         scope = Scope(scope)
         walk.declare(param, scope, scope)
@@ -158,11 +167,11 @@ def _catch(walk: Walk, node: Node, scope: Scope) -> None:
             CatchSite(
                 "name" if named else "pattern",
                 param.name if named else None,
-                start - SHIFT,
-                end - SHIFT,
+                start - PREFIX_LENGTH,
+                end - PREFIX_LENGTH,
                 begin,
-                first - SHIFT,
-                last - SHIFT,
+                first - PREFIX_LENGTH,
+                last - PREFIX_LENGTH,
             )
         )
     walk.push(body, scope)
@@ -170,14 +179,14 @@ def _catch(walk: Walk, node: Node, scope: Scope) -> None:
 
 def _try(walk: Walk, node: Node, scope: Scope) -> None:
     if node.handler is None:
-        end = node.block.range[1] - SHIFT
+        end = node.block.range[1] - PREFIX_LENGTH
         walk.catches.append(CatchSite("absent", None, -1, -1, end, end, end))
     walk.push(node.block, scope)
     walk.push(node.handler, scope)
     walk.push(node.finalizer, scope)
 
 
-HANDLERS: Final[Mapping[str, Handler]] = {
+HANDLERS: Final[Mapping[str, NodeHandler]] = {
     "BlockStatement": _block,
     "CatchClause": _catch,
     "TryStatement": _try,
@@ -225,7 +234,7 @@ def statement_sites(statements: list[Node], shift: int) -> list[StatementSite]:
                 for branch in branches
                 if branch.type not in _SILENT
             )
-        elif kind in LOOPS and node.body.type not in _SILENT:
+        elif kind in LOOP_TYPES and node.body.type not in _SILENT:
             sites.append(_statement_site(node.body, "loop", shift))
         pending.extend(children(node))
     return sites
@@ -252,7 +261,7 @@ def children(node: Node) -> Iterator[Node]:
             yield value
 
 
-class Lines:
+class LineTable:
     """From offsets in a script to its lines, which end as the parser and the engine agree: with a line feed."""
 
     def __init__(self, script: str) -> None:
@@ -262,13 +271,13 @@ class Lines:
             self._starts.append(at + 1)
             at = script.find("\n", at + 1)
 
-    def at(self, offset: int) -> int:
+    def line(self, offset: int) -> int:
         """The line, from 1, of the character at `offset`."""
         return bisect_right(self._starts, offset)
 
 
-def runnable_lines(script: str, checked: Checked) -> frozenset[int]:
+def runnable_lines(script: str, checked: CheckedScript) -> frozenset[int]:
     """The lines of a script that can run; `checked` is of a check that looked for statements."""
-    lines = Lines(script)
+    lines = LineTable(script)
     bodies = (site.body_start for site in checked.functions if site.is_expression)
-    return frozenset(map(lines.at, chain((site.start for site in checked.statements or ()), bodies)))
+    return frozenset(map(lines.line, chain((site.start for site in checked.statements or ()), bodies)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, cast
 
-from codecall.sandbox.agentscript.checked import CatchSite, DataSite, FunctionSite, LoopSite, Mark
+from codecall.sandbox.agentscript.checked import CatchSite, DataSite, FunctionSite, LoopSite, Violation
 from codecall.sandbox.agentscript.parser.ast import Scope
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import PREFIX
@@ -27,21 +27,21 @@ from codecall.sandbox.agentscript.policy import (
     VARIANTS,
     Row,
 )
-from codecall.sandbox.agentscript.ruleset import Vocabulary, member_hint, refused
+from codecall.sandbox.agentscript.ruleset import RuleSet, member_hint, refusal_message
 from codecall.sandbox.agentscript.validator.names import (
-    FindSpaces,
-    Judged,
+    FindNamespaces,
+    MemberOwners,
+    NameUsage,
     NameUse,
-    Owners,
-    assigned,
-    declared,
-    judge,
-    never_name,
-    reserved,
-    spelled,
+    assignment_violation,
+    check_names,
+    declaration_violation,
+    forbidden_name,
+    literal_key,
+    reserved_row,
 )
 
-SHIFT: Final = len(PREFIX)
+PREFIX_LENGTH: Final = len(PREFIX)
 """Where the script begins in the parsed text."""
 
 _MAX_PATH: Final = 4
@@ -53,10 +53,10 @@ _WHAT: Final = {"DisallowedLoop": "Loop", "DisallowedMember": "Member"}
 class Walk:
     """One walk over one script. `marks` and the sites are its result."""
 
-    def __init__(self, script: str, words: Vocabulary) -> None:
+    def __init__(self, script: str, words: RuleSet) -> None:
         self.script = script
-        self.words = words
-        self.marks: list[Mark] = []
+        self.ruleset = words
+        self.violations: list[Violation] = []
         self.loops: list[LoopSite] = []
         self.functions: list[FunctionSite] = []
         self.catches: list[CatchSite] = []
@@ -70,28 +70,30 @@ class Walk:
         self.label_starts: dict[int, int] = {}
         """Start of the outermost label of a statement, by the identity of the statement."""
         self.uses: list[NameUse] = []
-        self.owners = Owners(SHIFT)
+        self.owners = MemberOwners(PREFIX_LENGTH)
         self.stack: list[tuple[Node, Scope]] = []
 
     def run(
         self,
         statements: list[Node],
-        handlers: Mapping[str, Handler],
+        handlers: Mapping[str, NodeHandler],
         children: Mapping[str, tuple[str, ...]],
-        find: FindSpaces,
-    ) -> Judged:
+        find: FindNamespaces,
+    ) -> NameUsage:
         """Walk the script's statements; gives the runtime names and the namespaces it uses."""
         top = Scope()
         stack = self.stack
         stack.extend((statement, top) for statement in statements)
-        refused_nodes = self.words.refused_nodes
+        refused_nodes = self.ruleset.refused_nodes
         while stack:
             node, scope = stack.pop()
             kind: str = node.type
             if scope.depth > MAX_SCOPES:
                 row = SOURCE["scope nesting"]
-                self.marks.append(Mark(node.range[0] - SHIFT, row.kind, "Script is nested too deeply", row.instead))
-                return Judged(frozenset(), {})
+                self.violations.append(
+                    Violation(node.range[0] - PREFIX_LENGTH, row.kind, "Script is nested too deeply", row.instead)
+                )
+                return NameUsage(frozenset(), {})
             if kind in refused_nodes:
                 self.refuse_node(node, refused_nodes[kind])
             handler = handlers.get(kind)
@@ -111,7 +113,7 @@ class Walk:
                     stack.append((child, scope))
         self._judge_superclasses()
         self._count_regexes()
-        return judge(self.uses, self.owners, self.words, self.marks, find)
+        return check_names(self.uses, self.owners, self.ruleset, self.violations, find)
 
     # What handlers do with children
 
@@ -131,18 +133,18 @@ class Walk:
         `callTool` and its kin is a new one."""
         called = node.callee.name if node.type == "CallExpression" and node.callee.type == "Identifier" else None
         if not tested or called in NAMES_A_CALL:
-            self.data_sites.append(DataSite(node.range[0] - SHIFT, node.range[1] - SHIFT, tested))
+            self.data_sites.append(DataSite(node.range[0] - PREFIX_LENGTH, node.range[1] - PREFIX_LENGTH, tested))
 
     def use(self, node: Node, scope: Scope, *, assigned: bool = False) -> None:
         """An identifier stands for a value here."""
-        self.uses.append(NameUse(node.name, node.range[0] - SHIFT, scope, assigned))
+        self.uses.append(NameUse(node.name, node.range[0] - PREFIX_LENGTH, scope, assigned))
 
     # What handlers find
 
     def refuse(self, row: Row, node: Node, name: str | None = None) -> None:
         """Add the finding that `row` describes, at the start of `node`."""
-        message = refused(_WHAT.get(row.kind, "Syntax"), name or row.name)
-        self.marks.append(Mark(node.range[0] - SHIFT, row.kind, message, row.instead))
+        message = refusal_message(_WHAT.get(row.kind, "Syntax"), name or row.name)
+        self.violations.append(Violation(node.range[0] - PREFIX_LENGTH, row.kind, message, row.instead))
 
     def refuse_node(self, node: Node, row: Row) -> None:
         """Add the finding about a node of a type that is refused."""
@@ -159,13 +161,13 @@ class Walk:
         """Look at the key of a property, method, field or pattern."""
         if computed:
             self.stack.append((node, scope))
-        text = spelled(node, computed=computed)
+        text = literal_key(node, computed=computed)
         if text is not None and text in NEVER_NAMES:
-            self.marks.append(never_name(text, node.range[0] - SHIFT, "Member"))
+            self.violations.append(forbidden_name(text, node.range[0] - PREFIX_LENGTH, "Member"))
 
     def member(self, owner: str, text: str | None, node: Node) -> None:
         """Look at member `text` of the built-in `owner`; None: computed. `node` is where to report."""
-        allowed = self.words.members.get(owner)
+        allowed = self.ruleset.members.get(owner)
         if allowed is None:
             # Whoever may not use the owner hears that; what a function calls `arguments` is its own
             row = MEMBERS.get(f"arguments.{text}") if owner == "arguments" else None
@@ -174,11 +176,13 @@ class Walk:
         elif text is None:
             self.refuse(VARIANTS["computed member"], node, f"{owner}[…]")
         elif text not in allowed:
-            offset = node.range[0] - SHIFT
-            message = refused("Member", f"{owner}.{text}")
-            self.marks.append(Mark(offset, "DisallowedMember", message, member_hint(owner, text, self.words)))
+            offset = node.range[0] - PREFIX_LENGTH
+            message = refusal_message("Member", f"{owner}.{text}")
+            self.violations.append(
+                Violation(offset, "DisallowedMember", message, member_hint(owner, text, self.ruleset))
+            )
 
-    def taken_apart(self, pattern: Node, value: Node | None) -> None:
+    def visit_destructuring(self, pattern: Node, value: Node | None) -> None:
         """Look at a pattern that takes members out of a built-in: `const { floor } = Math`."""
         if value is None or pattern.type != "ObjectPattern":
             return
@@ -188,15 +192,19 @@ class Walk:
             return
         for item in pattern.properties:
             if item.type == "Property":
-                text = spelled(item.key, computed=item.computed)
+                text = literal_key(item.key, computed=item.computed)
                 self.member(value.name, text, item)
                 self.owners.add(value, text)
 
     def label(self, node: Node) -> None:
         """Look at the name of a label."""
-        row = reserved(node.name) or NEVER_NAMES.get(node.name)
+        row = reserved_row(node.name) or NEVER_NAMES.get(node.name)
         if row is not None:
-            self.marks.append(Mark(node.range[0] - SHIFT, row.kind, refused("Identifier", node.name), row.instead))
+            self.violations.append(
+                Violation(
+                    node.range[0] - PREFIX_LENGTH, row.kind, refusal_message("Identifier", node.name), row.instead
+                )
+            )
 
     def declare(self, pattern: Node, target: Scope, scope: Scope) -> None:
         """Declare the names of a pattern in `target`; its defaults and computed keys are walked in `scope`."""
@@ -206,9 +214,9 @@ class Walk:
             if node.type == "Identifier":
                 name: str = node.name
                 target.names.add(name)
-                mark = declared(name, node.range[0] - SHIFT, self.words)
+                mark = declaration_violation(name, node.range[0] - PREFIX_LENGTH, self.ruleset)
                 if mark is not None:
-                    self.marks.append(mark)
+                    self.violations.append(mark)
             elif not self._open_pattern(node, pending, scope):
                 self.stack.append((node, scope))
 
@@ -221,8 +229,10 @@ class Walk:
                 self.use(node, scope, assigned=True)
             elif not self._open_pattern(node, pending, scope):
                 owner: Node = node.object if node.type == "MemberExpression" else None
-                if owner is not None and owner.type == "Identifier" and owner.name in self.words.members:
-                    self.marks.append(assigned(path(node) or f"{owner.name}[…]", node.range[0] - SHIFT))
+                if owner is not None and owner.type == "Identifier" and owner.name in self.ruleset.members:
+                    self.violations.append(
+                        assignment_violation(path(node) or f"{owner.name}[…]", node.range[0] - PREFIX_LENGTH)
+                    )
                 self.stack.append((node, scope))
 
     def _open_pattern(self, node: Node, pending: list[Node], scope: Scope) -> bool:
@@ -240,7 +250,7 @@ class Walk:
             case "ArrayPattern":
                 pending.extend(item for item in node.elements if item is not None)
             case "AssignmentPattern":
-                self.taken_apart(node.left, node.right)
+                self.visit_destructuring(node.left, node.right)
                 pending.append(node.left)
                 self.stack.append((node.right, scope))
             case "RestElement":
@@ -253,10 +263,10 @@ class Walk:
         """A class may extend a class of the script whose name nothing else is assigned to, or an error."""
         if not self.superclasses:
             return
-        changed = {(use.name, use.scope.home(use.name)) for use in self.uses if use.assigned}
+        changed = {(use.name, use.scope.declaring_scope(use.name)) for use in self.uses if use.assigned}
         for node, scope in self.superclasses:
             name = node.name if node.type == "Identifier" else None
-            if name is None or not (name in ERROR_KINDS or self._is_class(name, scope.home(name), changed)):
+            if name is None or not (name in ERROR_KINDS or self._is_class(name, scope.declaring_scope(name), changed)):
                 self.refuse(VARIANTS["extends"], node, f"extends {name}" if name else "extends")
 
     @staticmethod
@@ -267,10 +277,10 @@ class Walk:
         if len(self.regexes) > MAX_REGEXES:
             row = SOURCE["number of regular expressions"]
             message = f"Script has more than {MAX_REGEXES} regular expressions"
-            self.marks.append(Mark(sorted(self.regexes)[MAX_REGEXES], row.kind, message, row.instead))
+            self.violations.append(Violation(sorted(self.regexes)[MAX_REGEXES], row.kind, message, row.instead))
 
 
-Handler: TypeAlias = Callable[[Walk, Node, Scope], None]
+NodeHandler: TypeAlias = Callable[[Walk, Node, Scope], None]
 """What is special about a type of node. It pushes the children that are to be walked."""
 
 
@@ -278,7 +288,7 @@ def path(node: Node) -> str | None:
     """A member's dotted path from a variable or `this`, for messages; None when it is not that simple."""
     names: list[str] = []
     while node.type == "MemberExpression" and len(names) < _MAX_PATH:
-        text = spelled(node.property, computed=node.computed)
+        text = literal_key(node.property, computed=node.computed)
         if text is None:
             return None
         names.append(text)
