@@ -298,7 +298,7 @@
       capitals += letterOf(2 + capital);
     }
     return { __proto__: null, places, accents: accented ? accents : '', capitals: varied ? capitals : '',
-      all: accented || varied ? `${places}\x01${accented ? accents : ''}\x01${varying_parameter ? capitals : ''}` : places };
+      all: accented || varied ? `${places}\x01${accented ? accents : ''}\x01${varied ? capitals : ''}` : places };
   }
   // Sorting asks for the same texts again and again.
   const MOST_KEPT = 500000, LONGEST_KEPT = 200;

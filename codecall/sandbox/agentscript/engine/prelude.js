@@ -118,7 +118,7 @@
 
     function shorten(what, build) {
       if (strict) throw new GlobalTypeError(`The input is too large: ${what}`);
-      if (notes.length < 20) append(notes, `The result was shorten: ${what}`);
+      if (notes.length < 20) append(notes, `The result was shortened: ${what}`);
       return build();
     }
     function text(value) {
