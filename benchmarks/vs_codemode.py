@@ -1,6 +1,7 @@
 """CodeCall beside FastMCP's own CodeMode: the same tools, the same work, interleaved in one run.
 
-    python benchmarks/vs_codemode.py [--tools 200] [--rounds 20] [--json] [--check] [--write README.md]
+    python benchmarks/vs_codemode.py [--tools 200] [--rounds 20] [--json] [--check]
+        [--write docs/operations/performance.md]
 
 Three servers with identical tools run in this process; clients reach them through FastMCP's in-memory transport:
 

@@ -1,4 +1,4 @@
-"""The exit codes of every command, as data: `docs/cli.md` and `codecall --help` print this table."""
+"""The exit codes of every command, as data: `docs/reference/cli.md` and `codecall --help` print this table."""
 
 from __future__ import annotations
 

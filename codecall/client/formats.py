@@ -160,7 +160,7 @@ def _member(value: object, name: str) -> Any:
 
 
 class Envelope(dict[str, Any]):
-    """The JSON object that a meta-tool answered with, as docs/agentscript.md has it; a `dict` like any other."""
+    """The JSON object that a meta-tool answered with, as docs/guide/client.md has it; a `dict` like any other."""
 
     @property
     def ok(self) -> bool:

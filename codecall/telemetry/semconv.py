@@ -1,4 +1,4 @@
-"""Every span, attribute and metric, as data. docs/production.md shows these tables; a test compares the two.
+"""Every span, attribute and metric, as data. docs/reference/telemetry.md shows these tables; a test compares the two.
 
 Names that the semantic conventions for GenAI and MCP have are theirs (`gen_ai.*`, `error.type`); the rest begins with
 `codecall.`.
@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple, get_args
 from codecall.errors import CodeCallError, LimitCode
 
 # ----------------------------------------------------------------------------------------------------
-# Every span, attribute and metric, as data. docs/production.md shows these tables; a test compares the two.
+# Every span, attribute and metric, as data. docs/reference/telemetry.md shows these tables; a test compares the two.
 
 SCOPE: Final = "codecall"
 """The instrumentation scope of everything below."""

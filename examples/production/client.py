@@ -1,4 +1,4 @@
-"""Try the servers of docs/production.md: sign a token, run scripts at one address after the other.
+"""Try the servers of docs/operations/deployment.md: sign a token, run scripts at one address after the other.
 
 python client.py keys                   make private.pem and public.pem, for PUBLIC_KEY_FILE of the servers
 python client.py http://HOST:PORT/mcp [http://…]

@@ -1,4 +1,4 @@
-"""The server of docs/production.md: one of any number of instances behind one address, which share a Redis.
+"""The server of docs/operations/deployment.md: one of any number of instances behind one address, which share a Redis.
 
 uvicorn server:app --port 8000                          an instance
 python -m fastmcp_tasks.worker_cli worker server.py     one that only works off background tasks

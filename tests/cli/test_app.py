@@ -19,7 +19,7 @@ from tests.cli.conftest import CommandLine, Terminal
 from tests.loaded_python import LoadedPython
 
 REPOSITORY = Path(__file__).parent.parent.parent
-PAGE = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8")
+PAGE = (REPOSITORY / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 
 
 CALL = {"number": 1, "startMs": 0, "durationMs": 1, "outcome": "error"}

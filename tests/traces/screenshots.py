@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/traces.md, from real runs in a real browser: `make screenshots`."""
+"""Makes the pictures of docs/guide/traces.md, from real runs in a real browser: `make screenshots`."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def _layers(report: SandboxReport) -> Iterator[Check]:
         missing: Verdict = "fail" if report.required else "warn"
         said = f"a worker that is taken over cannot {layer.stops}"
         detail = f" ({layer.detail})" if layer.detail else ""
-        advice = "" if layer.active else "docs/security.md says what it needs; scripts run without it."
+        advice = "" if layer.active else "docs/internals/jail.md says what it needs; scripts run without it."
         yield Check(
             "Sandbox",
             layer.name,

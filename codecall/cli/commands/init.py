@@ -97,7 +97,8 @@ def _nothing(found: list[ClientFiles]) -> CodeCallError:
     return CodeCallError(
         "No other client keeps servers here",
         code="NOTHING_FOUND",
-        hint=f"Looked for {looked}. Write {CONFIG_FILES[0]} yourself (docs/gateway.md), or name servers with --server.",
+        hint=f"Looked for {looked}. Write {CONFIG_FILES[0]} yourself (docs/guide/gateway-configuration.md), "
+        "or name servers with --server.",
     )
 
 

@@ -122,7 +122,7 @@ def _rooted(path: str, folder: Path) -> str:
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 _HEAD: Final = """\
-# What `codecall serve` runs; docs/gateway.md explains every option.
+# What `codecall serve` runs; docs/reference/gateway.md explains every option.
 # `${NAME}` stands for an environment variable, read when a server starts; `${NAME:-text}` has a default.
 """
 
