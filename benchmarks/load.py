@@ -1,6 +1,7 @@
 """Many clients at once, over HTTP, against a real server process: CodeCall beside FastMCP's CodeMode.
 
-    python benchmarks/load.py [--clients 60,200] [--seconds 60] [--owners 1,20] [--check] [--write docs/operations/load.md]
+    python benchmarks/load.py [--clients 60,200] [--seconds 60] [--owners 1,20] [--check]
+        [--write docs/operations/load.md]
 
 For each number of clients, CodeCall's server runs first and then CodeMode's, each in a process of its own, started with
 `FastMCP.run("http")`, with the same 200 tools and everything else at its defaults. For CodeCall this means 8 workers,

@@ -134,7 +134,7 @@ COMES_WITH = {
     "pydantic_core": "pydantic",
     "opentelemetry": "opentelemetry-api",
 }
-"""Modules whose package has another name, or that arrive with another package (docs/internals/dependencies.md says so)."""
+"""Modules whose package has another name, or arrives with another; docs/internals/dependencies.md says so."""
 
 
 def module_name(file: Path) -> str:

@@ -124,7 +124,8 @@ class ServeOptions(Options):
     path: str = Field(default="/mcp", pattern=r"^/[\w./-]*$")
     """Path of the endpoint."""
     auth: Mapping[str, object] | None = Field(default=None, repr=False)
-    """A FastMCP auth provider: `{"provider": "jwt", …}`; see docs/guide/gateway-http.md. None: everybody who reaches the port."""
+    """A FastMCP auth provider: `{"provider": "jwt", …}`; docs/guide/gateway-http.md lists them.
+    None: everybody who reaches the port."""
     allowed_hosts: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Names under which clients may reach it (`Host`), beside this machine's own; none: any, unless it listens on the
     loopback address."""
