@@ -23,7 +23,7 @@ from codecall.redaction.patterns import MAX_TEXT_CHARS, PATTERNS
 from codecall.results.service import max_kept_bytes
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript import policy
-from codecall.sandbox.agentscript.diagnosis.hints import NO_ERROR, REMEDIES
+from codecall.sandbox.agentscript.diagnosis.hints import HINT_RULES, NOT_AN_ERROR_HINT
 from codecall.sandbox.agentscript.policy import ERROR_KINDS, RUNTIME_NAMES, Row, Rules
 from codecall.sandbox.host import dispatch as lanes
 from codecall.sandbox.host import pipe
@@ -115,8 +115,8 @@ def texts() -> str:
 
 
 def remedies() -> str:
-    rows = [(row.cause, row.hint.format_map(_Names())) for row in REMEDIES]
-    return table(("what went wrong", "hint"), [*rows, ("what was thrown is no error", NO_ERROR)])
+    rows = [(row.name, row.hint.format_map(_Names())) for row in HINT_RULES]
+    return table(("what went wrong", "hint"), [*rows, ("what was thrown is no error", NOT_AN_ERROR_HINT)])
 
 
 class _Names(dict[str, str]):
