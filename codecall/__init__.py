@@ -53,8 +53,9 @@ if TYPE_CHECKING:
         WorkerStartupError,
         WorkerTimeoutError,
     )
-    from codecall.options import PoolOptions, Preset, load_preset
+    from codecall.options import PoolOptions
     from codecall.plugin import CodeCallPlugin
+    from codecall.presets import Preset, load_preset
     from codecall.ratelimit.middleware import RateLimitPlugin
     from codecall.sandbox.enclave import Enclave
 
@@ -119,10 +120,10 @@ _HOMES = {
     "LoggingSink": "codecall.audit.sinks",
     "OpenTelemetrySink": "codecall.audit.sinks",
     "PoolOptions": "codecall.options",
-    "Preset": "codecall.options",
+    "Preset": "codecall.presets",
     "RateLimitPlugin": "codecall.ratelimit.middleware",
     "Stats": "codecall.envelopes",
-    "load_preset": "codecall.options",
+    "load_preset": "codecall.presets",
     "tool_metadata": "codecall.catalog.entries",
 }
 """Where each name lives that is not in `codecall.errors`."""

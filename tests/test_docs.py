@@ -37,7 +37,7 @@ import yaml
 
 from benchmarks.jobs import jobs
 from codecall import Enclave
-from codecall.options import PRESET_NAMES, Preset, presets_folder
+from codecall.presets import PRESET_NAMES, Preset, presets_folder
 from tests.loaded_python import LoadedPython
 
 pytestmark = pytest.mark.usefixtures("shared_fork_server")

@@ -45,7 +45,10 @@ class Row(NamedTuple):
 
 POLICY = "sandbox.agentscript.policy"
 WIRE = "sandbox.wire"
-LEAVES = f"errors envelopes options presets concurrency files quota namespaces {POLICY}"
+LEAVES = (
+    "errors envelopes option_model options option_types presets concurrency files key_value quota namespaces "
+    f"{POLICY}"
+)
 SHARED = f"{LEAVES} redaction jsonio schema patterns identity fastmcp_errors sandbox.interfaces"
 LANGUAGE = f"sandbox.agentscript {WIRE} schema.partial"
 ENCLAVE = "sandbox.enclave"
@@ -57,11 +60,14 @@ HOUSE = {
     POLICY: Row(""),
     "errors": Row(POLICY),
     "envelopes": Row("errors"),
-    "options": Row("errors presets", "pydantic"),
-    "presets": Row("errors options", "pydantic"),
+    "option_model": Row("errors", "pydantic"),
+    "presets": Row("errors option_model", "pydantic"),
+    "options": Row("errors key_value option_model presets", "pydantic"),
+    "option_types": Row("key_value"),
     "concurrency": Row(""),
     "files": Row(""),
-    "quota": Row("errors"),
+    "key_value": Row("concurrency"),
+    "quota": Row(""),
     "namespaces": Row(POLICY),
     "redaction": Row(LEAVES, "anyio"),
     "jsonio": Row(f"redaction {WIRE}", "anyio msgspec"),

@@ -11,12 +11,11 @@ from key_value.aio.stores.memory import MemoryStore
 from pydantic.alias_generators import to_camel
 
 from codecall.errors import OptionsError
+from codecall.option_model import Options
 from codecall.options import (
-    PRESET_ENVIRONMENT_VARIABLE,
     AuditOptions,
     DirectCalls,
     ObservedOutputOptions,
-    Options,
     PluginOptions,
     PoolOptions,
     ProgressOptions,
@@ -25,9 +24,8 @@ from codecall.options import (
     SanitizationOptions,
     SearchOptions,
     ShutdownOptions,
-    load_preset,
-    presets_folder,
 )
+from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, load_preset, presets_folder
 
 
 @pytest.fixture(autouse=True)

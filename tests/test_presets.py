@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from codecall.errors import OptionsError
 from codecall.meta_tools.execute import max_value_bytes
-from codecall.options import (
+from codecall.presets import (
     PRESET_ENVIRONMENT_VARIABLE,
     PRESET_NAMES,
     SECURITY_LEVELS,
@@ -251,7 +251,7 @@ def test_the_wheel_ships_the_presets_and_the_prelude(tmp_path: Path):
     assert ours <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if name.startswith(("tests", "examples", "benchmarks"))]
-    script = "import codecall.options as o; assert o.resolve_preset().timeout_ms == 3500; print(o.presets_folder())"
+    script = "import codecall.presets as o; assert o.resolve_preset().timeout_ms == 3500; print(o.presets_folder())"
     installed = subprocess.run(
         [sys.executable, "-c", script],
         cwd=unpacked,

@@ -18,7 +18,8 @@ import pytest
 
 from codecall.catalog.uris import MAX_MATCH_STEPS
 from codecall.meta_tools.execute import MAX_CONTEXT_BYTES
-from codecall.options import PRESET_NAMES, ResultsOptions, load_preset
+from codecall.options import ResultsOptions
+from codecall.presets import PRESET_NAMES, load_preset
 from codecall.redaction.patterns import MAX_TEXT_CHARS, PATTERNS
 from codecall.results.service import max_kept_bytes
 from codecall.sandbox import wire

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from codecall.options import PRESET_NAMES
+from codecall.presets import PRESET_NAMES
 from codecall.sandbox.enclave import Enclave
 from tests.reporting import pytest_runtest_makereport  # noqa: F401 - pytest finds it here
 from tests_security.attacking import Canaries, as_far_as_there_is_a_jail

@@ -16,7 +16,7 @@ import pytest
 
 from codecall.envelopes import ExecutionResult
 from codecall.errors import LimitExceeded, ScriptRefused, ScriptTimeoutError, WorkerMemoryError, WorkerTimeoutError
-from codecall.options import PRESET_ENVIRONMENT_VARIABLE, PRESET_NAMES, load_preset
+from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript.checked import Finding
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import InvalidScript, validate_script

@@ -15,7 +15,7 @@ from codecall.audit.values import call_subject, redact_value
 from codecall.envelopes import CallRecord, ExecutionResult, Stats
 from codecall.errors import CodeCallError, IllegalAccess
 from codecall.jsonio.decode import sha256
-from codecall.options import Preset
+from codecall.presets import Preset
 from codecall.redaction.patterns import well_formed
 
 # ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, cast
 from pydantic import ConfigDict, Field
 
 from codecall.errors import OptionsError
-from codecall.options import Options
+from codecall.option_model import Options
 
 # ----------------------------------------------------------------------------------------------------
 # What a catalog lists, as CodeCall shows it.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from codecall.options import PluginOptions, Preset
+from codecall.options import PluginOptions
+from codecall.presets import Preset
 from codecall.sandbox.agentscript.policy import Rules, language_summary
 
 _RESUMING = (

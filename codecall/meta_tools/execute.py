@@ -37,8 +37,9 @@ from codecall.meta_tools.base import (
     tool_result,
 )
 from codecall.meta_tools.descriptions import describe_execute
-from codecall.options import PRESET_NAMES, PluginOptions, Preset
+from codecall.options import PluginOptions
 from codecall.patterns import MAX_GLOB_CHARS, is_glob
+from codecall.presets import PRESET_NAMES, Preset
 from codecall.results.service import CallerResults
 from codecall.resume.memory import ResumeError, RunMemory
 from codecall.sandbox.interfaces import ObserverGroup, RunHooks, RunObserver

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from codecall.errors import OptionsError
-from codecall.options import Options
+from codecall.option_model import Options
 from codecall.patterns import MAX_GLOB_CHARS, Patterns
 from codecall.sandbox.agentscript.policy import is_meta_tool
 

@@ -22,7 +22,8 @@ from codecall.catalog.inference.shapes import infer_shape
 from codecall.envelopes import JsonObject, LargeResult
 from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
 from codecall.jsonio.incremental import JsonIndex, index_json
-from codecall.options import Preset, ResultsOptions
+from codecall.options import ResultsOptions
+from codecall.presets import Preset
 from codecall.quota import RESULT_OVERHEAD as OVERHEAD
 from codecall.quota import Room
 from codecall.results.query import PartRequest, parse_part, read_part_json, usage_example

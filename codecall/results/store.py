@@ -19,7 +19,7 @@ import msgspec
 
 from codecall.concurrency import with_timeout
 from codecall.jsonio.incremental import JsonIndex
-from codecall.options import KeyValueStore
+from codecall.key_value import KeyValueStore
 
 # ----------------------------------------------------------------------------------------------------
 # Kept results in a key-value store: one entry for its head, and one for each page of its text.

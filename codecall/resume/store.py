@@ -18,7 +18,7 @@ from msgspec.structs import replace as change
 
 from codecall.concurrency import with_timeout
 from codecall.jsonio.decode import read_json
-from codecall.options import KeyValueStore
+from codecall.key_value import KeyValueStore
 
 COLLECTION: Final = "codecall_runs"
 """The collection of the store."""

@@ -26,7 +26,8 @@ from codecall.errors import (
     add_default_hint,
 )
 from codecall.jsonio.decode import encode_context
-from codecall.options import SECURITY_LEVELS, PoolOptions, Preset, SanitizationOptions, resolve_preset
+from codecall.options import PoolOptions, SanitizationOptions
+from codecall.presets import SECURITY_LEVELS, Preset, resolve_preset
 from codecall.redaction.masking import mask_call_inputs
 from codecall.redaction.patterns import ThreadedCleaner, clean_text, clean_value
 from codecall.sandbox import wire

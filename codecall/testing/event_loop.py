@@ -18,7 +18,8 @@ import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from codecall.options import PoolOptions, Preset, resolve_preset
+from codecall.options import PoolOptions
+from codecall.presets import Preset, resolve_preset
 from codecall.sandbox.enclave import Enclave
 
 # ----------------------------------------------------------------------------------------------------

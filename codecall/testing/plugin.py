@@ -69,7 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and refuse a preset that there is not."""
     config.addinivalue_line("markers", _MARKER)
     if (given := cast("str | None", config.getoption("codecall_preset", None))) is not None:
-        from codecall.options import OptionsError, load_preset
+        from codecall.errors import OptionsError
+        from codecall.presets import load_preset
 
         try:
             load_preset(given)
@@ -173,7 +174,7 @@ def result_stub(tool_stub: Stubs) -> Callable[..., Stub]:
 @pytest.fixture
 def codecall_enclave(request: pytest.FixtureRequest, tool_stub: Stubs, codecall_preset: str | None) -> ScriptEnclave:
     """Run scripts: `codecall_enclave.run("return 1 + 1")`, or `await codecall_enclave.execute(…)`."""
-    from codecall.options import OptionsError
+    from codecall.errors import OptionsError
 
     pass
     from codecall.testing.event_loop import PresetChoice
@@ -317,7 +318,7 @@ def marker_options(node: pytest.Item) -> MarkerOptions:
 
 def _check(limits: dict[str, object]) -> None:
     """Refuse what is no value of a preset."""
-    from codecall.options import Preset
+    from codecall.presets import Preset
 
     known = (*OTHER_KEYS, *ALLOWANCES, *Preset.model_fields)
     spellings = {spelling for name, field in Preset.model_fields.items() for spelling in (name, field.alias)}

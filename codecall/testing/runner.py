@@ -11,7 +11,8 @@ from typing import Any, Final, TypedDict, TypeVar, Unpack
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from codecall.options import OptionsError, Preset
+from codecall.errors import OptionsError
+from codecall.presets import Preset
 from codecall.sandbox.callbacks import ToolHandler
 from codecall.sandbox.interfaces import RunHooks, ToolBroker
 from codecall.testing import coverage_data

@@ -12,7 +12,7 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from codecall import CodeCallPlugin
-from codecall.options import PRESET_NAMES
+from codecall.presets import PRESET_NAMES
 from examples.crm.server import create_crm
 
 

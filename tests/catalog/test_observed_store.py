@@ -18,7 +18,8 @@ from tests.catalog.catalog import tool
 from codecall.catalog.inference import store as observed_store
 from codecall.catalog.inference.observer import OutputObserver
 from codecall.catalog.inference.store import COLLECTION, ShapeStore
-from codecall.options import KeyValueStore, ObservedOutputOptions
+from codecall.key_value import KeyValueStore
+from codecall.options import ObservedOutputOptions
 from tests.catalog.test_observed import LIST, ROWS, names, saw
 
 

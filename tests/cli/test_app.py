@@ -92,7 +92,7 @@ def test_ctrl_c_ends_a_command_with_130(cli: CommandLine, monkeypatch: pytest.Mo
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("codecall.options.load_preset", interrupted)
+    monkeypatch.setattr("codecall.presets.load_preset", interrupted)
     ran = cli("presets")
     assert ran.code == exits.INTERRUPTED
     assert ran.err == "error: INTERRUPTED: Interrupted\n"
@@ -102,7 +102,7 @@ def test_a_fault_of_our_own_shows_its_traceback(cli: CommandLine, monkeypatch: p
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("codecall.options.load_preset", broken)
+    monkeypatch.setattr("codecall.presets.load_preset", broken)
     ran = cli("presets")
     assert ran.code == exits.BUG
     assert "Traceback" in ran.err

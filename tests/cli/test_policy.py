@@ -7,7 +7,7 @@ import pytest
 from codecall.cli import exit_codes as exits
 from codecall.cli.commands.policy import TABLES
 from codecall.cli.commands.presets import field_descriptions
-from codecall.options import PRESET_NAMES, Preset, load_preset, presets_folder
+from codecall.presets import PRESET_NAMES, Preset, load_preset, presets_folder
 from codecall.sandbox.agentscript.policy import all_rows
 from tests.cli.conftest import CommandLine
 

@@ -21,7 +21,8 @@ from redis.asyncio import Redis
 from codecall import CodeCallPlugin
 from codecall.envelopes import LargeResult
 from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
-from codecall.options import KeyValueStore, ResultsOptions
+from codecall.key_value import KeyValueStore
+from codecall.options import ResultsOptions
 from codecall.quota import RESULT_OVERHEAD as OVERHEAD
 from codecall.quota import Room
 from codecall.results import store as results_store

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from codecall import CodeCallPlugin
-from codecall.options import PRESET_NAMES, load_preset
+from codecall.presets import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript.policy import RUNTIME_NAMES
 
 MAX_CHARACTERS = 350 * 4

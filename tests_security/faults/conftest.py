@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from codecall.options import load_preset
+from codecall.presets import load_preset
 from codecall.sandbox import wire
 from codecall.sandbox.host import spawner as maker
 from codecall.sandbox.host.process import ForkServer

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import quickjs  # pyright: ignore[reportMissingTypeStubs]
 
-from codecall.options import resolve_preset
+from codecall.presets import resolve_preset
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.engine.realm import Realm
 from codecall.sandbox.agentscript.instrument import instrument

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from codecall.errors import LimitExceeded
-from codecall.options import PRESET_NAMES, load_preset
+from codecall.presets import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript import validate as guard
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import Rules

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codecall.options import load_preset
+from codecall.presets import load_preset
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import Program, mismatch, read_programs
 from tests_security.attacking import Canaries, attacked

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codecall.options import PRESET_NAMES
+from codecall.presets import PRESET_NAMES
 from codecall.sandbox.enclave import Enclave
 from tests_security.attacking import as_far_as_there_is_a_jail
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import _quickjs as quickjs  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
-from codecall.options import PRESET_NAMES, load_preset
+from codecall.presets import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript.engine import realm
 from codecall.sandbox.agentscript.policy import GLOBALS, PROTOTYPES, UNREACHABLE_PROTOTYPES, Rules, inherited
 from codecall.sandbox.wire import PRESET_FIELDS, Limits

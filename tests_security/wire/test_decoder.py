@@ -23,7 +23,7 @@ from codecall.jsonio.decode import (
     decode_json,
     utf8_length,
 )
-from codecall.options import PRESET_NAMES, load_preset
+from codecall.presets import PRESET_NAMES, load_preset
 from codecall.sandbox import wire
 
 MESSAGES = (wire.Ready, wire.Ask, wire.Plan, wire.Calls, wire.Done)

@@ -30,7 +30,7 @@ from codecall.catalog.inference.shapes import (
     is_field_name,
 )
 from codecall.concurrency import with_timeout
-from codecall.options import KeyValueStore
+from codecall.key_value import KeyValueStore
 
 # ----------------------------------------------------------------------------------------------------
 # Learned shapes as data for a store, and back: what is read is a shape in every detail, or nothing.

@@ -27,7 +27,7 @@ from codecall.sandbox.agentscript.policy import (
 
 if TYPE_CHECKING:
     from codecall.cli.output import Output
-    from codecall.options import Preset
+    from codecall.presets import Preset
 
 JsonObject = dict[str, Any]
 
@@ -74,7 +74,7 @@ def policy(
     """
     from codecall.cli.commands.presets import plain_value
     from codecall.cli.output import Output
-    from codecall.options import PRESET_ENVIRONMENT_VARIABLE, resolve_preset
+    from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, resolve_preset
 
     output = Output(as_json=as_json)
     limits = resolve_preset(preset)

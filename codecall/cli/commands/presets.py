@@ -10,7 +10,7 @@ from typing import Annotated, cast
 from cyclopts import Parameter
 
 from codecall.cli.arguments import AsJson
-from codecall.options import Preset
+from codecall.presets import Preset
 
 # ----------------------------------------------------------------------------------------------------
 # `codecall presets`: limits and language of presets, side by side.
@@ -26,7 +26,7 @@ def presets(
     """Compare presets: every limit, and which parts of the language they allow; those that ship, or those named."""
     pass
     from codecall.cli.output import Column, Output
-    from codecall.options import PRESET_NAMES, Preset, load_preset
+    from codecall.presets import PRESET_NAMES, Preset, load_preset
 
     output = Output(as_json=as_json)
     chosen = {name: load_preset(name) for name in names or PRESET_NAMES}

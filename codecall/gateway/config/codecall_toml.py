@@ -31,7 +31,7 @@ from codecall.gateway.config.options import (
 )
 from codecall.gateway.config.secrets import replace_secrets
 from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references
-from codecall.options import Options, reject_double_spelling
+from codecall.option_model import Options, reject_double_spelling
 
 # ----------------------------------------------------------------------------------------------------
 # Our own configuration files: every field of `GatewayOptions`, nothing unknown, paths from the file's folder.

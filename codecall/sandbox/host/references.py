@@ -26,7 +26,7 @@ import msgspec
 from codecall.errors import InvalidInputError, LimitExceeded, MessageValidationError, ToolCallError
 from codecall.jsonio import incremental as pieces
 from codecall.jsonio.decode import JsonBounds, NotJson, count_containers, encode_json, utf8_length
-from codecall.options import Preset
+from codecall.presets import Preset
 from codecall.sandbox import wire
 from codecall.sandbox.host.outcomes import RawResult, check_large_result
 

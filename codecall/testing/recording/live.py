@@ -20,8 +20,9 @@ from codecall.catalog.components import component_view
 from codecall.catalog.view import CatalogView
 from codecall.catalog.visibility import VisibilityPolicy
 from codecall.meta_tools.execute import max_value_bytes
-from codecall.options import PluginOptions, Preset
+from codecall.options import PluginOptions
 from codecall.plugin import CodeCallPlugin
+from codecall.presets import Preset
 from codecall.schema.partial import PreflightError
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from typing import Any, Final, cast
 
 import pytest
 
-from codecall.errors import NOT_FOUND, Location
-from codecall.options import OptionsError, Preset
+from codecall.errors import NOT_FOUND, Location, OptionsError
+from codecall.presets import Preset
 from codecall.sandbox.agentscript.checked import Finding
 from codecall.testing.event_loop import PresetChoice
 from codecall.testing.plugin import configured_preset, display_path, session_enclaves

@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Final, NoReturn, cast, get_args
 
 from codecall.errors import CallKind
-from codecall.options import PRESET_NAMES
+from codecall.presets import PRESET_NAMES
 from codecall.sandbox.agentscript.checked import FindingCode
 from codecall.sandbox.agentscript.policy import FindingKind
 from codecall.testing.scripts.programs import ExpectedFinding, Failure, Program, ProgramStub, Refusal, Value

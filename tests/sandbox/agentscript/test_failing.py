@@ -8,7 +8,7 @@ import time
 import msgspec
 import pytest
 
-from codecall.options import load_preset
+from codecall.presets import load_preset
 from codecall.sandbox.agentscript.diagnosis.dataflow import MAX_ANSWER_CHARS, MAX_SITES, CallEntry, CallHistory
 from codecall.sandbox.agentscript.diagnosis.report import CHARS_PER_MS, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.instrument import FIRST_LINE, instrument

@@ -1,0 +1,144 @@
+"""Presets: complete sets of limits and language rules, from the TOML files in `presets/` or from another file."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic.alias_generators import to_camel
+
+from codecall.errors import OptionsError
+from codecall.option_model import Millis, Options, reject_double_spelling
+
+PRESET_NAMES = ("locked_down", "secure", "balanced", "experimental")
+"""The shipped presets, from strictest to most generous."""
+
+SECURITY_LEVELS = {"STRICT": "locked_down", "SECURE": "secure", "STANDARD": "balanced", "PERMISSIVE": "experimental"}
+"""The same four presets in the vocabulary of `Enclave(security_level=…)`."""
+
+PRESET_ENVIRONMENT_VARIABLE = "CODECALL_VM_PRESET"
+"""Sets the preset where the code names none, so that a test run can be repeated under another one."""
+
+
+class Preset(Options):
+    """One complete set of limits and language rules, as a file in `presets/` states it."""
+
+    timeout_ms: Millis
+    """The script's own time in milliseconds; waiting for tools is not counted."""
+    max_duration_ms: Millis
+    """Milliseconds for everything, waiting included."""
+    tool_call_timeout_ms: Millis
+    """Milliseconds for each tool call."""
+    max_iterations: int = Field(ge=1, le=2**31 - 1)
+    """Turns of any one loop, counted anew each time the loop is entered."""
+    max_steps: int = Field(ge=1, le=2**31 - 1)
+    """Loop turns and function entries in all."""
+    max_tool_calls: int = Field(ge=0, le=1_000_000)
+    """Tool calls one script may make."""
+    memory_mb: int = Field(ge=4, le=4096)
+    """Engine heap in MiB."""
+    max_result_bytes: int = Field(ge=64, le=256 * 1024 * 1024)
+    """Size of the script's result as JSON, in bytes."""
+    allow_console: bool
+    """Whether `console` exists."""
+    max_console_calls: int = Field(ge=0, le=100_000)
+    """Console calls one script may make."""
+    max_console_bytes: int = Field(ge=0, le=64 * 1024 * 1024)
+    """UTF-8 bytes of console text one script may write."""
+    allow_loops: bool
+    """Whether `while` and `do…while` are allowed; `for` and `for…of` always are."""
+    allow_regex: bool
+    """Whether regular expressions are allowed."""
+    allow_clock: bool
+    """Whether `Date.now`, `new Date()` without arguments and `Math.random` are allowed."""
+    sanitize_max_depth: int = Field(ge=1, le=200)
+    """Nesting of a result; deeper parts are replaced by a mark. MCP's own layer refuses to send more than 255."""
+    sanitize_max_properties: int = Field(ge=1, le=10_000_000)
+    """Properties of any one object of a result."""
+    sanitize_max_string: int = Field(ge=16, le=64 * 1024 * 1024)
+    """Characters of any one string of a result."""
+    sanitize_max_array: int = Field(ge=1, le=10_000_000)
+    """Items of any one array of a result."""
+    reference_min_bytes: int = Field(ge=0, le=64 * 1024 * 1024)
+    """Bytes of JSON up to which a value is given as it is, though the script asked for a reference."""
+    reference_max_bytes: int = Field(ge=0, le=256 * 1024 * 1024)
+    """Bytes of one value that stays outside the engine; 0: none may."""
+    reference_total_bytes: int = Field(ge=0, le=2**31 - 1)
+    """Bytes of all values that one run may have outside the engine."""
+    reference_resolved_bytes: int = Field(ge=0, le=256 * 1024 * 1024)
+    """Bytes of the values that references in the input of one call, or in the result, stand for; also of all calls that
+    are made at the same time."""
+    reference_passed_bytes: int = Field(ge=0, le=2**40)
+    """The same of all calls of one run."""
+    reference_composites: bool
+    """Whether a reference may be part of a longer text, into which its value is written then."""
+    worker_max_runs: int = Field(ge=1, le=1_000_000)
+    """Scripts a worker serves before it is replaced; 1 is a fresh process for every script."""
+    require_jail: bool | Literal["on_linux"]
+    """Refuse to run scripts (WORKER_STARTUP_FAILED, naming the layer) unless every layer of the worker's jail holds.
+    `on_linux`: only where the layers exist at all. False: run with those there are, and report the others."""
+
+    def replaced(self, overrides: Mapping[str, object]) -> Preset:
+        """This preset with some values replaced; both spellings of a field are accepted.
+
+        Raises:
+            OptionsError: unknown field, wrong type, or out of range.
+        """
+        reject_double_spelling(Preset, overrides, "vm")
+        aliases = {to_camel(field): field for field in Preset.model_fields}
+        merged = self.model_dump() | {aliases.get(key, key): value for key, value in overrides.items()}
+        return Preset.read(merged, where="vm")
+
+
+def presets_folder() -> Path:
+    """Where the shipped preset files are: inside the installed package, or beside it in a checkout."""
+    installed = Path(__file__).parent / "presets"
+    return installed if installed.is_dir() else Path(__file__).parent.parent / "presets"
+
+
+@cache
+def _shipped(name: str) -> Preset:
+    return _from_file(presets_folder() / f"{name}.toml")
+
+
+def _from_file(path: Path) -> Preset:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as failure:
+        raise OptionsError(f"vm.preset: cannot read the preset file {str(path)!r}: {failure.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failure:
+        raise OptionsError(f"vm.preset: {str(path)!r} is not valid TOML: {failure}") from None
+    return Preset.read(values, where=f"preset {path.name}")
+
+
+def load_preset(name: str | os.PathLike[str]) -> Preset:
+    """The preset of that name, or the one in the TOML file at that path.
+
+    Raises:
+        OptionsError: no such preset or file, or a file that does not state every field.
+    """
+    text = os.fspath(name)
+    if text in PRESET_NAMES:
+        return _shipped(text)
+    if text.endswith(".toml") or os.sep in text:
+        return _from_file(Path(text))
+    raise OptionsError(
+        f"vm.preset: unknown preset {text!r}; known: {', '.join(PRESET_NAMES)}, or the path of a .toml file"
+    )
+
+
+def resolve_preset(
+    preset: str | os.PathLike[str] | None = None, overrides: Mapping[str, object] | None = None
+) -> Preset:
+    """The preset to run under: the one named, else `CODECALL_VM_PRESET`, else `secure`; with `overrides` on top.
+
+    Raises:
+        OptionsError: unknown preset, unknown override, or a value of the wrong type or out of range.
+    """
+    base = load_preset(preset if preset is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure")
+    return base.replaced(overrides) if overrides else base
