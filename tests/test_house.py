@@ -46,8 +46,7 @@ class Row(NamedTuple):
 POLICY = "sandbox.agentscript.policy"
 WIRE = "sandbox.wire"
 LEAVES = (
-    "errors envelopes option_model options option_types presets concurrency files key_value quota namespaces "
-    f"{POLICY}"
+    f"errors envelopes option_model options option_types presets concurrency files key_value quota namespaces {POLICY}"
 )
 SHARED = f"{LEAVES} redaction jsonio schema patterns identity fastmcp_errors sandbox.interfaces"
 LANGUAGE = f"sandbox.agentscript {WIRE} schema.partial"
