@@ -33,7 +33,7 @@ from codecall.audit.values import call_subject, estimate_chars, redact_json, red
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.jsonio.decode import canonical_digest
 from codecall.options import AuditOptions
-from codecall.sandbox.interfaces import OnCallEnd
+from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 
 logger = logging.getLogger("codecall")
 
@@ -163,7 +163,7 @@ class Audit:
                 way.put(event, note.loop)
 
 
-class RunRecord:
+class RunRecord(RunObserver):
     """Takes notes of one run; a `RunObserver`.
 
     Args:
@@ -180,34 +180,34 @@ class RunRecord:
         self._console: list[tuple[float, str]] = []
 
     def on_queued(self) -> None:
-        """See `RunObserver.waiting`."""
+        """See `RunObserver`."""
         self._began = time.perf_counter()
         run, whole = self._run, self._audit.options.include_arguments
         self._note("codecall.execute.start", lambda: start_fields(run, redact_script(run.script) if whole else None))
 
     def on_started(self) -> None:
-        """See `RunObserver.running`."""
+        """See `RunObserver`."""
         self._queue_ms = _ms_since(self._began)
 
     def on_validated(self, validation_ms: float) -> None:
-        """See `RunObserver.checked`."""
+        """See `RunObserver`."""
         self._validation_ms = round(validation_ms, 3)
 
     def on_console(self, lines: Sequence[str]) -> None:
-        """See `RunObserver.said`. What scripts say is a value like others."""
+        """See `RunObserver`. What scripts say is a value like others."""
         if self._audit.options.include_results:
             at_ms = _ms_since(self._began)
             self._console.extend((at_ms, line) for line in lines)
 
     def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:
-        """See `RunObserver.calling`."""
+        """See `RunObserver`."""
         audit, run = self._audit, self._run
         return lambda value: audit.record_call(
             "execute", run.run_id, run.caller, record, (input_json, value), began=self._began
         )
 
     def on_finished(self, result: ExecutionResult) -> None:
-        """See `RunObserver.ended`."""
+        """See `RunObserver`."""
         if result.status in REFUSED:
             self._note("codecall.execute.blocked", lambda: refusal_fields(result))
         ending, preset = self._ending(result.status), self._run.preset
@@ -215,7 +215,7 @@ class RunRecord:
         self._note("codecall.execute.complete", lambda: ending | end_fields(result, preset, console))
 
     def on_cancelled(self) -> None:
-        """See `RunObserver.cancelled`."""
+        """See `RunObserver`."""
         ending = self._ending("cancelled")
         self._note("codecall.execute.complete", lambda: ending)
 

@@ -1,5 +1,5 @@
-"""What a run may have beside its broker: a name, somebody who watches, what remembers calls of earlier runs, and what
-keeps results that are too large."""
+"""The interfaces between the sandbox and those who use it: the broker that performs a script's calls, observers of a
+run, the memory of its calls, and the storage of large results."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 from codecall.envelopes import CallRecord, ExecutionResult, LargeResult
 from codecall.schema.partial import PreflightError
 
-# ----------------------------------------------------------------------------------------------------
-# The side of a broker that the sandbox sees. `calls/broker.py` implements it over FastMCP.
+P = ParamSpec("P")
+R = TypeVar("R")
+
+logger = logging.getLogger("codecall")
 
 
 class ToolBroker(Protocol):
-    """Performs the calls of one script, after checking each of them."""
+    """Performs the calls of one script, after checking each of them. `calls/broker.py` implements it over FastMCP."""
 
     async def prepare(self) -> None:
         """Read ahead what the first call will need. Runs while the worker checks the script; may be cancelled."""
@@ -26,9 +28,10 @@ class ToolBroker(Protocol):
         """Perform one call and give the tool's value as JSON text.
 
         Args:
-            name: of the tool.
-            arguments: its input.
-            max_bytes: how long that text may be, where the script is not given it; None: as the broker has it.
+            name: Name of the tool.
+            arguments: Its input.
+            max_bytes: Most bytes of that text if it stays outside the engine; None: as many as the broker allows for a
+                value that the script gets.
 
         Raises:
             ToolCallError: every outcome that is not a success, under its own code.
@@ -55,27 +58,30 @@ class ToolBroker(Protocol):
         ...
 
     async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
-        """What is sure to be wrong with a call, found out before it is made and without making it; None where nothing
-        is, and for a name that may not be called or is none.
+        """Check a call before the script runs, without making it: an error that is sure to come. None if there is none
+        to find, and for a name that may not be called or that no tool has.
 
         Args:
-            name: of the tool.
-            known: what is known of its input, with gaps as `known.py` has them.
+            name: Name of the tool.
+            arguments: What is known of its input, with gaps as in `schema/partial.py`.
         """
         ...
 
     async def check_reachable(self, name: str) -> PreflightError | None:
-        """Why no call of that name would reach a tool; None where it would."""
+        """Why no call of that name would reach a tool; None if it would."""
         ...
 
     async def describe(self, name: str) -> dict[str, object] | None:
-        """What `getTool(name)` sees: name, description, inputSchema, outputSchema; None when it may not be called."""
+        """What `getTool(name)` gives: name, description, inputSchema, outputSchema; None when it may not be called."""
         ...
 
     async def namespace(self, path: str) -> dict[str, object]:
-        """Whether there is a namespace: `{"members": {"list": "users:list", …}}` with the first members and the tools
-        they stand for, and `"listed": false` where any member would do. Else `{"near": [namespaces], "tools": [names]}`
-        with what may have been meant, and what begins so all the same.
+        """Look up a namespace.
+
+        Returns:
+            `{"members": {"list": "users:list", …}}` with the first members and the tools they stand for, and
+            `"listed": false` where any member would do. If there is no such namespace, `{"near": [namespaces],
+            "tools": [names]}` with those that may have been intended, and the tools whose names begin with `path`.
 
         Raises:
             ToolCallError: the server could not be asked.
@@ -83,9 +89,11 @@ class ToolBroker(Protocol):
         ...
 
     async def member(self, path: str, member: str) -> dict[str, object]:
-        """What `path.member` is: `{"tool": name}`, or `{"space": path}` of a namespace inside; else
-        `{"missing": name}`, a name under which a call fails and says what there is. The empty path has every tool under
-        its own name.
+        """Look up `path.member`. The empty path has every tool under its own name.
+
+        Returns:
+            `{"tool": name}`, or `{"space": path}` of a namespace inside; else `{"missing": name}`, a name under which a
+            call fails with an error that says what there is.
 
         Raises:
             ToolCallError: the server could not be asked.
@@ -93,59 +101,108 @@ class ToolBroker(Protocol):
         ...
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a run may have beside its broker: a name, somebody who watches, what remembers calls of earlier runs, and what
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-logger = logging.getLogger("codecall")
-
 OnCallEnd: TypeAlias = Callable[["str | None"], None]
-"""Told that a call has ended: the JSON text of its value, or None of one that failed or was given up, of which
-`CallRecord` says more."""
+"""Called when a call has ended, with the JSON text of its value, or None if it failed or was given up; the `CallRecord`
+says more of that."""
 
 
-class RunObserver(Protocol):
-    """Sees one run. Nothing of it may block or take long, since the run waits meanwhile; what it raises is logged, and
-    the run goes on."""
+class RunObserver:
+    """Observes one run. These methods do nothing: a subclass overrides those it needs.
+
+    No method may block or take long, since the run waits for it. What one raises is logged, and the run goes on.
+    """
+
+    __slots__ = ()
 
     def on_queued(self) -> None:
         """The run begins: it waits for a worker."""
-        ...
 
     def on_started(self) -> None:
-        """It has a worker, and is about to start."""
-        ...
+        """The run has a worker, and is about to start."""
 
     def on_validated(self, validation_ms: float) -> None:
-        """The script has been validated, which took so long by what its worker says; once, and not where the worker
-        never said anything."""
-        ...
+        """The script has been validated in so many milliseconds, as its worker reports. Called at most once."""
 
     def on_console(self, lines: Sequence[str]) -> None:
-        """Console lines."""
-        ...
+        """The script has written lines to its console."""
 
     def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:
-        """A call starts; `text` is its input as JSON. What is returned is called at its end, in the same task."""
-        ...
+        """A call starts. What is returned is called when it ends, in the same task."""
 
     def on_finished(self, result: ExecutionResult) -> None:
-        """The run has ended, with the result its caller gets; also where it never got a worker. Not told of a run that
+        """The run has ended, with the result its caller gets; also if it never got a worker. Not called for a run that
         was cancelled."""
-        ...
 
     def on_cancelled(self) -> None:
         """The run was cancelled; nobody gets a result."""
-        ...
+
+
+class ObserverGroup(RunObserver):
+    """Any number of observers as one that never raises."""
+
+    __slots__ = ("_observers",)
+
+    def __init__(self, observers: Sequence[RunObserver] = ()) -> None:
+        self._observers = tuple(observers)
+
+    def on_queued(self) -> None:
+        """See `RunObserver`."""
+        for observer in self._observers:
+            _logged(observer.on_queued)
+
+    def on_started(self) -> None:
+        """See `RunObserver`."""
+        for observer in self._observers:
+            _logged(observer.on_started)
+
+    def on_validated(self, validation_ms: float) -> None:
+        """See `RunObserver`."""
+        for observer in self._observers:
+            _logged(observer.on_validated, validation_ms)
+
+    def on_console(self, lines: Sequence[str]) -> None:
+        """See `RunObserver`."""
+        for observer in self._observers:
+            _logged(observer.on_console, lines)
+
+    def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:
+        """See `RunObserver`."""
+        callbacks = [
+            callback
+            for observer in self._observers
+            if (callback := _logged(observer.on_call, record, input_json)) is not None
+        ]
+
+        def on_end(value: str | None) -> None:
+            for callback in reversed(callbacks):
+                _logged(callback, value)
+
+        return on_end if callbacks else None
+
+    def on_finished(self, result: ExecutionResult) -> None:
+        """See `RunObserver`."""
+        for observer in self._observers:
+            _logged(observer.on_finished, result)
+
+    def on_cancelled(self) -> None:
+        """See `RunObserver`."""
+        for observer in self._observers:
+            _logged(observer.on_cancelled)
+
+
+def _logged(method: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
+    try:
+        return method(*args, **kwargs)
+    except Exception:
+        logger.exception("an observer of a run failed; the run goes on")
+        return None
 
 
 class CallMemory(Protocol):
     """Remembers the calls of runs, so that a later run need not make them again."""
 
     async def recall(self, record: CallRecord, input_json: str) -> str | None:
-        """The JSON text of the value this call had in an earlier run; None to make it. `text` is its input as JSON.
+        """The JSON text of the value this call had in an earlier run; None to make it.
 
         Raises:
             ToolCallError: it may not be made any more.
@@ -154,12 +211,13 @@ class CallMemory(Protocol):
         ...
 
     async def keep(self, record: CallRecord, input_json: str, value: str | None) -> None:
-        """A call has ended, with this value as JSON text, or failed. Must not fail: what cannot be kept is logged."""
+        """Remember a call that has ended: its value as JSON text, or None if it failed. Must not fail: what cannot be
+        kept is logged."""
         ...
 
 
 class ResultStorage(Protocol):
-    """Keeps the results of one caller's scripts that are too large for an answer, and gives them to later ones."""
+    """Keeps the results of one caller's scripts that are too large for an answer, and gives them to later scripts."""
 
     async def keep(self, text: str, size: int) -> LargeResult:
         """Keep a result: JSON of `size` bytes.
@@ -173,9 +231,9 @@ class ResultStorage(Protocol):
         """A kept result, or a part of it, as JSON text.
 
         Args:
-            handle: of the result, or its URI.
-            part: what of it, as `getResult` takes it.
-            max_bytes: that it may have, where it stays outside the engine; None: as many as a script takes.
+            handle: Its handle or URI.
+            part: Which part, as `getResult` takes it.
+            max_bytes: Its longest text where it stays outside the engine; None: as long as a script takes.
 
         Raises:
             ToolCallError: there is none, or no such part, or it is too large.
@@ -183,74 +241,21 @@ class ResultStorage(Protocol):
         ...
 
 
-class ObserverGroup:
-    """Any number of watches as one that never raises."""
-
-    __slots__ = ("_watches",)
-
-    def __init__(self, watches: Sequence[RunObserver] = ()) -> None:
-        self._watches = tuple(watches)
-
-    def on_queued(self) -> None:
-        """See `RunObserver.waiting`."""
-        for watch in self._watches:
-            _told(watch.on_queued)
-
-    def on_started(self) -> None:
-        """See `RunObserver.running`."""
-        for watch in self._watches:
-            _told(watch.on_started)
-
-    def on_validated(self, validation_ms: float) -> None:
-        """See `RunObserver.checked`."""
-        for watch in self._watches:
-            _told(watch.on_validated, validation_ms)
-
-    def on_console(self, lines: Sequence[str]) -> None:
-        """See `RunObserver.said`."""
-        for watch in self._watches:
-            _told(watch.on_console, lines)
-
-    def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:
-        """See `RunObserver.calling`."""
-        if not self._watches:
-            return None
-        endings = [
-            ending for watch in self._watches if (ending := _told(watch.on_call, record, input_json)) is not None
-        ]
-
-        def end(value: str | None) -> None:
-            for ending in reversed(endings):
-                _told(ending, value)
-
-        return end if endings else None
-
-    def on_finished(self, result: ExecutionResult) -> None:
-        """See `RunObserver.ended`."""
-        for watch in self._watches:
-            _told(watch.on_finished, result)
-
-    def on_cancelled(self) -> None:
-        """See `RunObserver.cancelled`."""
-        for watch in self._watches:
-            _told(watch.on_cancelled)
-
-
 @dataclass(frozen=True, slots=True)
 class RunHooks:
-    """What one run is given."""
+    """What one run has beside its broker."""
 
     run_id: str = ""
-    """Names it."""
+    """Names the run."""
     observer: ObserverGroup = field(default_factory=ObserverGroup)
-    """Who sees it."""
+    """Observes it."""
     memory: CallMemory | None = None
-    """What remembers its calls."""
+    """Remembers its calls."""
     results: ResultStorage | None = None
-    """What keeps results that are too large, its own and those before it; None: they fail with OUTPUT_LIMIT."""
+    """Keeps results that are too large, its own and earlier ones; None: they fail with OUTPUT_LIMIT."""
 
     async def observe(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
-        """The result of `run`, which was given these services, under its name, seen from beginning to end."""
+        """The result of `run`, which was given these hooks, under its name, observed from beginning to end."""
         self.observer.on_queued()
         try:
             result = replace(await run, run_id=self.run_id)
@@ -262,12 +267,4 @@ class RunHooks:
 
 
 NO_HOOKS = RunHooks()
-"""For a run that has no name, that nobody sees and nothing remembers."""
-
-
-def _told(tell: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
-    try:
-        return tell(*args, **kwargs)
-    except Exception:
-        logger.exception("a watch of a run failed; the run goes on")
-        return None
+"""For a run without a name, observers, memory and storage."""

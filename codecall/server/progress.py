@@ -37,7 +37,7 @@ from codecall.fastmcp_errors import log_unexpected
 from codecall.options import ProgressOptions
 from codecall.patterns import display_name
 from codecall.redaction.patterns import well_formed
-from codecall.sandbox.interfaces import OnCallEnd
+from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 
 # ----------------------------------------------------------------------------------------------------
 # What the client of a request asked to hear while it waits, and how it is told.
@@ -199,7 +199,7 @@ def progress_from_context(options: ProgressOptions, context: Context, run_id: st
     return ProgressNotifier(listener, options.heartbeat_s, run_id) if listener is not None else None
 
 
-class ProgressNotifier:
+class ProgressNotifier(RunObserver):
     """A `RunObserver` that tells a client. To be entered before the run begins, and left in the same task.
 
     Args:
@@ -230,26 +230,20 @@ class ProgressNotifier:
 
     # ---------------------------------------------------------------------------------------------- what happens
 
-    def on_queued(self) -> None:
-        """See `RunObserver.waiting`."""
-
     def on_started(self) -> None:
-        """See `RunObserver.running`."""
+        """See `RunObserver`."""
         self._waits = False
         self._news.set()
         self._begin_in(INTERVAL_S)
 
-    def on_validated(self, validation_ms: float) -> None:
-        """See `RunObserver.checked`."""
-
     def on_console(self, lines: Sequence[str]) -> None:
-        """See `RunObserver.said`."""
+        """See `RunObserver`."""
         if self._listener.lines and not self._gone:
             self._lines.extend(lines)
             self._news.set()
 
     def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:  # noqa: ARG002
-        """See `RunObserver.calling`."""
+        """See `RunObserver`."""
         call = _Call(record.name)
         before = _call.set(call)
         self._running[call] = None
@@ -262,12 +256,6 @@ class ProgressNotifier:
             self._news.set()
 
         return ended
-
-    def on_finished(self, result: ExecutionResult) -> None:
-        """See `RunObserver.ended`."""
-
-    def on_cancelled(self) -> None:
-        """See `RunObserver.cancelled`."""
 
     def _heard(self, progress: float, total: float | None, message: str | None) -> None:
         """A tool reports on itself; one that has ended is not listened to."""

@@ -213,8 +213,8 @@ def _error(code: str | None) -> dict[str, str]:
 _REFUSED = ("syntax_error", "illegal_access")
 
 
-class RunTelemetry:
-    """Sees one run: a `RunObserver`.
+class RunTelemetry(RunObserver):
+    """Measures one run.
 
     The spans of its stages are made when each has ended, with the times they had: a run that waits for nothing and a
     script that is refused have none.
@@ -262,25 +262,22 @@ class RunTelemetry:
             )
 
     def on_queued(self) -> None:
-        """See `RunObserver.waiting`."""
+        """See `RunObserver`."""
         self._waited_from = time.time_ns()
 
     def on_started(self) -> None:
-        """See `RunObserver.running`."""
+        """See `RunObserver`."""
         self._ran_from = self._validated = time.time_ns()
         self._queued(self._ran_from, None)
 
     def on_validated(self, validation_ms: float) -> None:
-        """See `RunObserver.checked`."""
+        """See `RunObserver`."""
         self._checked = True
         self._validated = self._ran_from + round(validation_ms * 1_000_000)
         self._stage(names.VALIDATE, self._ran_from, self._validated, None)
 
-    def on_console(self, lines: Sequence[str]) -> None:
-        """See `RunObserver.said`."""
-
     def on_call(self, record: CallRecord, input_json: str) -> Callable[[str | None], None]:
-        """See `RunObserver.calling`."""
+        """See `RunObserver`."""
         sent = utf8_size(input_json)
         self._to_tools += sent
         ended = self._request.start_call(record, self._reached, sent)
@@ -294,7 +291,7 @@ class RunTelemetry:
         return told
 
     def on_finished(self, result: ExecutionResult) -> None:
-        """See `RunObserver.ended`."""
+        """See `RunObserver`."""
         code = error_type(result.error.code) if result.error is not None else None
         self._end(result.status, code)
         meters = self._request.instruments
@@ -311,7 +308,7 @@ class RunTelemetry:
             )
 
     def on_cancelled(self) -> None:
-        """See `RunObserver.cancelled`."""
+        """See `RunObserver`."""
         self._end("cancelled", None)
 
     def _end(self, status: str, code: str | None) -> None:

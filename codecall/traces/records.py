@@ -49,7 +49,7 @@ class _RecordedCall:
     value: str | None = None
 
 
-class _RunRecorder:
+class _RunRecorder(RunObserver):
     """Takes notes of one run; a `RunObserver`."""
 
     def __init__(self, run: RunDetails) -> None:
@@ -63,24 +63,24 @@ class _RunRecorder:
         self._result: ExecutionResult | None = None
 
     def on_queued(self) -> None:
-        """See `RunObserver.waiting`."""
+        """See `RunObserver`."""
         self.when, self._began = time.time(), time.perf_counter()
 
     def on_started(self) -> None:
-        """See `RunObserver.running`."""
+        """See `RunObserver`."""
         self._ending["queue_ms"] = self._since()
 
     def on_validated(self, validation_ms: float) -> None:
-        """See `RunObserver.checked`."""
+        """See `RunObserver`."""
         self._ending["validation_ms"] = validation_ms
 
     def on_console(self, lines: Sequence[str]) -> None:
-        """See `RunObserver.said`."""
+        """See `RunObserver`."""
         at_ms = self._since()
         self._console.extend((at_ms, line) for line in lines)
 
     def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd:
-        """See `RunObserver.calling`."""
+        """See `RunObserver`."""
         heard = _RecordedCall(record, self._room(input_json))
         self._calls.append(heard)
 
@@ -90,12 +90,12 @@ class _RunRecorder:
         return end
 
     def on_finished(self, result: ExecutionResult) -> None:
-        """See `RunObserver.ended`."""
+        """See `RunObserver`."""
         self._end(result.status)
         self._result = result
 
     def on_cancelled(self) -> None:
-        """See `RunObserver.cancelled`."""
+        """See `RunObserver`."""
         self._end("cancelled")
 
     def trace(self) -> Trace:

@@ -1,4 +1,5 @@
-"""From what a worker says of a failure to the error a caller sees. Nothing here is decided by reading a message."""
+"""From what a worker sends at the end of a script to what a caller sees: results, errors, places in the script, lines
+that ran. Nothing here is decided by reading a message."""
 
 from __future__ import annotations
 
@@ -28,17 +29,27 @@ from codecall.errors import (
     WorkerMemoryError,
 )
 from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, utf8_length
+from codecall.redaction.invisible import escape_invisible
 from codecall.sandbox import wire
 from codecall.sandbox.interfaces import ResultStorage
-from codecall.sandbox.wire import Failure
 
-# ----------------------------------------------------------------------------------------------------
-# The result a worker sends: within the preset's bounds, and JSON; one that is too large for an answer is put away.
-
-MAX_WARNINGS = 50
+MAX_WARNINGS: Final = 50
 """Most warnings of one script; a last one says how many more there were."""
 
-_check = msgspec.json.Decoder(msgspec.Raw).decode
+MAX_ERROR_NAME: Final = 200
+"""Longest name of a thrown error, in characters; more is cut with a mark."""
+
+MAX_EXCERPT: Final = 160
+"""Most characters of a line in an excerpt, marks not counted. Longer lines are cut around the place."""
+
+_MARK: Final = "…"
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
+
+_check_json = msgspec.json.Decoder(msgspec.Raw).decode
+
+logger = logging.getLogger("codecall")
+
+# ------------------------------------------------------------------------------------------------------- results
 
 
 class RawResult(NamedTuple):
@@ -66,39 +77,39 @@ def raw_result(done: wire.Done, limits: wire.Limits) -> RawResult:
 
 
 async def check_large_result(result: RawResult) -> RawResult:
-    """A result that is too large for an answer, if it is JSON. A megabyte takes 1.5 ms: no objects are made of it.
+    """`result`, which is too large for an answer, if it is JSON. A megabyte takes 1.5 ms: no objects are made of it.
 
     Raises:
-        MessageValidationError: it is not.
+        MessageValidationError: it is not JSON.
     """
     await asyncio.sleep(0)  # its frame has just been decoded
     try:
-        _check(result.text)
+        _check_json(result.text)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         raise MessageValidationError("The worker sent a result that is not JSON") from None
     return result
 
 
-async def store_result(result: RawResult, limits: wire.Limits, results: ResultStorage | None) -> LargeResult:
-    """Where a result is kept that is too large for an answer.
+async def store_result(result: RawResult, limits: wire.Limits, storage: ResultStorage | None) -> LargeResult:
+    """Store a result that is too large for an answer.
 
     Raises:
-        LimitExceeded: it is not kept.
+        LimitExceeded: it cannot be stored.
     """
-    if results is None:
+    if storage is None:
         raise LimitExceeded(
             f"The result is {result.size} bytes; the limit is {limits.max_result_bytes} bytes", code="OUTPUT_LIMIT"
         )
-    return await results.keep(result.text, result.size)
+    return await storage.keep(result.text, result.size)
 
 
-async def decode_result(text: str, limits: wire.Limits, *, referring: bool = False) -> object:
+async def decode_result(text: str, limits: wire.Limits, *, has_values: bool = False) -> object:
     """The data of the result.
 
     Args:
         text: JSON, or so the worker says.
-        limits: Of the run.
-        referring: Values stand in it in place of references, which are as deep as tools made them.
+        limits: Limits of the run.
+        has_values: Values stand in it in place of references; they are as deep as tools made them.
 
     Raises:
         MessageValidationError: it is not JSON.
@@ -108,7 +119,7 @@ async def decode_result(text: str, limits: wire.Limits, *, referring: bool = Fal
     try:
         return await decode_json(text, bounds)
     except NotJson:
-        if referring:
+        if has_values:
             raise LimitExceeded(
                 f"The result refers to values nested deeper than {bounds.depth} levels",
                 code="OUTPUT_LIMIT",
@@ -124,126 +135,28 @@ async def decode_result(text: str, limits: wire.Limits, *, referring: bool = Fal
 
 
 def limit_warnings(done: wire.Done) -> tuple[str, ...]:
-    """What was shortened on the way out, as far as it is told."""
+    """What the worker says was shortened in the result, up to `MAX_WARNINGS`."""
     warnings = tuple(done.warnings[:MAX_WARNINGS])
     more = len(done.warnings) - len(warnings)
     return (*warnings, f"{more} more warnings were left out") if more else warnings
 
 
-# ----------------------------------------------------------------------------------------------------
-# From an offset in a script to its line and column.
-
-_LINE_END: Final = re.compile(r"\r\n|\n|\r")
+# -------------------------------------------------------------------------------------------------------- errors
 
 
-class LineIndex:
-    """The lines of one script, read when they are asked for."""
+def error_from_failure(
+    failure: wire.Failure, tool_errors: Mapping[int, ToolCallError], lines: LineIndex
+) -> CodeCallError:
+    """The error of a script that failed.
 
-    def __init__(self, script: str) -> None:
-        self._script = script
-        self._starts: list[int] = []
-
-    def location(self, offset: int) -> Location | None:
-        """The place of the character at `offset`, from 0; None for one outside the script."""
-        if not 0 <= offset <= len(self._script):
-            return None
-        if not self._starts:
-            self._starts = [0, *(end.end() for end in _LINE_END.finditer(self._script))]
-        line = bisect_right(self._starts, offset)
-        return Location(line, offset - self._starts[line - 1] + 1)
-
-
-# ----------------------------------------------------------------------------------------------------
-# The line of a script that an error is about: taken from the script as it was sent, never from what a worker says.
-
-MAX_EXCERPT: Final = 160
-"""Most characters of a line that are shown, marks not counted. Longer lines are cut around the place."""
-
-_MARK: Final = "…"
-
-
-def excerpt(script: str, location: Location) -> str | None:
-    """The line of `script` at `location` without the blanks around it; None when there is no such line, or nothing in
-    it. What nobody would see is written as an escape."""
-    line = _line(script, location.line)
-    if line is None or not (text := line.strip()):
-        return None
-    # Of a line that is too long: what is before the place, and twice as much of what is behind it.
-    place = max(0, location.column - 1 - (len(line) - len(line.lstrip())))
-    start = max(0, min(place - MAX_EXCERPT // 3, len(text) - MAX_EXCERPT))
-    end = start + MAX_EXCERPT
-    shown = "".join(map(_visible, text[start:end]))
-    before = _MARK if start > 0 else ""
-    return f"{before}{shown}{_MARK if end < len(text) else ''}"
-
-
-def _line(script: str, number: int) -> str | None:
-    start = 0
-    for _ in range(number - 1):
-        found = _LINE_END.search(script, start)
-        if found is None:
-            return None
-        start = found.end()
-    last = _LINE_END.search(script, start)
-    return script[start : last.start() if last else len(script)]
-
-
-def _visible(character: str) -> str:
-    if character.isprintable():
-        return character
-    return " " if character == "\t" else f"\\u{{{ord(character):X}}}"
-
-
-# ----------------------------------------------------------------------------------------------------
-# Which lines of a script ran, as its worker tells: asked for by those who test scripts.
-
-
-class LineCoverage:
-    """The lines of one script that ran so far."""
-
-    def __init__(self) -> None:
-        self._lines: set[int] = set()
-        self._last = 0
-
-    def expect(self, start: wire.Start) -> None:
-        """A script begins; where nobody asked for its lines, none may be told."""
-        self._last = start.script.count("\n") + 1 if start.coverage else 0
-
-    def add(self, lines: Sequence[int]) -> None:
-        """The worker says that these lines ran.
-
-        Raises:
-            MessageValidationError: the script has no such line, or nobody asked.
-        """
-        if lines:
-            if max(lines) > self._last:
-                raise MessageValidationError("The worker says that lines ran which cannot have run")
-            self._lines.update(lines)
-
-    @property
-    def lines(self) -> tuple[int, ...]:
-        """In ascending order."""
-        return tuple(sorted(self._lines))
-
-
-# ----------------------------------------------------------------------------------------------------
-# From what a worker says of a failure to the error a caller sees. Nothing here is decided by reading a message.
-
-MAX_ERROR_NAME = 200
-"""Longest name of a thrown error, in characters; more is cut with a mark."""
-
-logger = logging.getLogger("codecall")
-
-
-def error_from_failure(failure: Failure, tool_errors: Mapping[int, ToolCallError], script: str) -> CodeCallError:
-    """The error for `failure` of `script`. The status and the source follow from the code, whatever the worker says; a
-    failed tool call is described by the server's own record in `tool_errors`.
+    The status and the source follow from the failure's code, whatever the worker says; a failed tool call is described
+    by the server's own record in `tool_errors`.
 
     Raises:
         MessageValidationError: the failure contradicts itself, names a place outside the script, or a call that did
             not fail.
     """
-    location = _place(failure, script)
+    location = _location(failure, lines.script)
     # Their length is bounded where they are cleaned.
     message, hint = failure.message, failure.hint
     error: CodeCallError
@@ -258,27 +171,26 @@ def error_from_failure(failure: Failure, tool_errors: Mapping[int, ToolCallError
                 raise MessageValidationError("The worker refused a script without saying why")
             error = IllegalAccess(message, kind=failure.kind, hint=hint)
         case "EXECUTION_ERROR":
-            name = _shortened(failure.name or "Error", MAX_ERROR_NAME)
+            name = failure.name or "Error"
+            if (more := len(name) - MAX_ERROR_NAME) > 0:
+                name = f"{name[:MAX_ERROR_NAME]}…[truncated {more} characters]"
             error = ScriptError(message, name=name, hint=hint)
         case "TIMEOUT":
             error = ScriptTimeoutError(message, hint=hint)
         case "WORKER_MEMORY_EXCEEDED":
             error = WorkerMemoryError(message, hint=hint)
         case "TOOL":
-            error = _told_to_the_worker(failure.call, tool_errors)
+            if failure.call is None or failure.call not in tool_errors:
+                raise MessageValidationError("The worker reports the failure of a tool call that did not fail")
+            error = tool_errors[failure.call]
         case _:
             error = LimitExceeded(message, code=failure.code, hint=hint)
     if location is not None:
-        error.location, error.excerpt = location, excerpt(script, location)
+        error.location, error.excerpt = location, lines.excerpt(location)
     return error
 
 
-def _shortened(text: str, length: int) -> str:
-    """`text`, or its first `length` characters and how many more there were."""
-    return text if len(text) <= length else f"{text[:length]}…[truncated {len(text) - length} characters]"
-
-
-def _place(failure: Failure, script: str) -> Location | None:
+def _location(failure: wire.Failure, script: str) -> Location | None:
     if failure.line is None or failure.column is None:
         return None
     # Just behind the end is a place too.
@@ -288,25 +200,94 @@ def _place(failure: Failure, script: str) -> Location | None:
     return Location(failure.line, failure.column)
 
 
-def _told_to_the_worker(call: int | None, tool_errors: Mapping[int, ToolCallError]) -> ToolCallError:
-    if call is None or call not in tool_errors:
-        raise MessageValidationError("The worker reports the failure of a tool call that did not fail")
-    return tool_errors[call]
-
-
 def error_payload(error: ToolCallError) -> dict[str, object]:
-    """What a script learns of a failed call."""
-    told: dict[str, object] = {"code": error.code, "message": error.message, **error.subject()}
+    """What the script gets of a failed call, as JSON data."""
+    payload: dict[str, object] = {"code": error.code, "message": error.message, **error.subject()}
     if error.details is not None:
-        told["details"] = error.details
+        payload["details"] = error.details
     if error.retry_after_ms is not None:
-        told["retryAfterMs"] = error.retry_after_ms
-    return told
+        payload["retryAfterMs"] = error.retry_after_ms
+    return payload
 
 
 def unexpected_error(name: str, failure: Exception, called: CallKind = "tool") -> ToolCallError:
-    """A broker promises named errors; what it lets through all the same may hold anything, so nothing of it is told."""
+    """The error for an exception that a broker did not name. It may hold anything, so the script gets nothing of it;
+    the log gets its frames."""
     frames = traceback.format_tb(failure.__traceback__)
     logger.error("calling %s %r failed with %s\n%s", called, name, type(failure).__name__, "".join(frames))
     message = f"{called.capitalize()} '{name}' failed"
     return ToolCallError(message, tool_name=name, called=called, hint="The server's log says why.")
+
+
+# -------------------------------------------------------------------------------------------- places in a script
+
+
+class LineIndex:
+    """The lines of one script: from an offset to its line and column, and from there to an excerpt.
+
+    Args:
+        script: The script as it was sent, never what a worker says of it.
+    """
+
+    def __init__(self, script: str) -> None:
+        self.script = script
+        self._bounds: list[tuple[int, int]] = []
+        """Where the text of each line begins and ends; filled when first needed."""
+
+    def location(self, offset: int) -> Location | None:
+        """The line and column of the character at `offset`, from 0; None if the script has none there."""
+        if not 0 <= offset <= len(self.script):
+            return None
+        line = bisect_right(self._lines(), offset, key=lambda bounds: bounds[0])
+        return Location(line, offset - self._bounds[line - 1][0] + 1)
+
+    def excerpt(self, location: Location) -> str | None:
+        """The line at `location` without the blanks around it, with invisible characters as escapes; None when there
+        is no such line, or nothing in it."""
+        if location.line > len(self._lines()):
+            return None
+        start, end = self._bounds[location.line - 1]
+        line = self.script[start:end]
+        if not (text := line.strip()):
+            return None
+        # Of a line that is too long: what is before the place, and twice as much of what is behind it.
+        place = max(0, location.column - 1 - (len(line) - len(line.lstrip())))
+        start = max(0, min(place - MAX_EXCERPT // 3, len(text) - MAX_EXCERPT))
+        end = start + MAX_EXCERPT
+        before = _MARK if start > 0 else ""
+        return f"{before}{escape_invisible(text[start:end])}{_MARK if end < len(text) else ''}"
+
+    def _lines(self) -> list[tuple[int, int]]:
+        if not self._bounds:
+            ends = [*_LINE_END.finditer(self.script)]
+            starts = [0, *(end.end() for end in ends)]
+            self._bounds = [*zip(starts, (*(end.start() for end in ends), len(self.script)), strict=True)]
+        return self._bounds
+
+
+class LineCoverage:
+    """The lines of one script that ran, as its worker reports them: requested by programs that test scripts."""
+
+    def __init__(self) -> None:
+        self._lines: set[int] = set()
+        self._last = 0
+
+    def expect(self, start: wire.Start) -> None:
+        """Begin with a script; where its lines were not requested, none may be reported."""
+        self._last = start.script.count("\n") + 1 if start.coverage else 0
+
+    def add(self, lines: Sequence[int]) -> None:
+        """Add lines that the worker reports.
+
+        Raises:
+            MessageValidationError: the script has no such line, or lines were not requested.
+        """
+        if lines:
+            if max(lines) > self._last:
+                raise MessageValidationError("The worker says that lines ran which cannot have run")
+            self._lines.update(lines)
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The numbers of the lines, in ascending order."""
+        return tuple(sorted(self._lines))

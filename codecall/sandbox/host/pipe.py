@@ -1,4 +1,4 @@
-"""The server's end of the pipe to one worker: frames out, frames in, and no worker holds up anybody with them."""
+"""The server's end of the pipe to one worker: frames out, frames in. No worker can hold up the event loop with them."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from codecall.errors import (
 )
 from codecall.sandbox import wire
 
-_RECEIVE_BYTES = 256 * 1024
-
 UNREAD_MS = 5_000
 """How long a worker may leave a message unread, in milliseconds. One that waits for it reads it at once; the time is
 for a machine that is overloaded."""
 
 MAX_HOLD_S = 0.002
-"""How long a worker that keeps talking may keep the event loop from anybody else, in seconds."""
+"""How long a worker that keeps sending may keep other tasks from the event loop, in seconds."""
 
 MIN_FRAGMENTS = 256
-"""Pieces any frame may arrive in."""
+"""Fragments any frame may arrive in."""
 
 MIN_FRAGMENT_BYTES = 512
-"""Bytes each further piece of a frame has to bring on average. A worker writes a frame in one go, and the system cuts
-it into pieces of several thousand bytes."""
+"""Bytes each further fragment of a frame has to bring on average. A worker writes a frame in one go, and the system
+cuts it into fragments of several thousand bytes."""
+
+_RECEIVE_BYTES = 256 * 1024
 
 
 class WorkerPipe:
@@ -42,24 +42,24 @@ class WorkerPipe:
 
     Args:
         connection: The server's end.
-        gone: Gives the error for a worker that has closed its end.
+        exit_error: Gives the error for a worker that has closed its end.
     """
 
-    def __init__(self, connection: socket.socket, gone: Callable[[], Awaitable[WorkerError]]) -> None:
+    def __init__(self, connection: socket.socket, exit_error: Callable[[], Awaitable[WorkerError]]) -> None:
         connection.setblocking(False)
         self._connection = connection
-        self._gone = gone
+        self._exit_error = exit_error
         self._buffer = bytearray()
         self._held_since = 0.0
-        self._due = 0
+        self._frame_bytes = 0
         """Bytes of the frame that is being read, its header included."""
         self._receiving = False
         self._waiting: asyncio.Future[None] | None = None
-        """Whoever reads, until something has been taken in."""
+        """The task that reads, until bytes have arrived."""
         self._writing: asyncio.Future[None] | None = None
-        self._notice: Callable[[], object] | None = None
+        self._on_interrupt: Callable[[], object] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Which tells of what arrives."""
+        """The event loop that calls `_on_readable`."""
         self.longest_frame = wire.MAX_READY_BYTES
         """Longest frame the worker may send, in bytes."""
 
@@ -69,7 +69,7 @@ class WorkerPipe:
         Raises:
             MessageSizeError: the message does not fit into a frame.
             WorkerTimeoutError: the worker does not read it.
-            WorkerCrashedError, ExecutionAbortedError: the worker is gone.
+            WorkerCrashedError, ExecutionAbortedError: the worker has ended.
         """
         try:
             frame = memoryview(wire.pack(message))
@@ -95,39 +95,39 @@ class WorkerPipe:
             except BlockingIOError:
                 break
             except OSError:
-                raise await self._gone() from None
+                raise await self._exit_error() from None
             frame = frame[sent:]
         return frame
 
     async def receive(self, spin_s: float = 0.0, until: float = math.inf) -> wire.WorkerMessage:
-        """Read one frame. Cancelling loses nothing: what has arrived stays buffered.
+        """Read one frame. Cancelling loses nothing: bytes that have arrived stay buffered.
 
         Args:
-            patience: Seconds to look for an answer without letting go of the event loop.
+            spin_s: Seconds to look for an answer without letting go of the event loop.
             until: When to give up, in seconds of the event loop's clock.
 
         Raises:
-            TimeoutError: nothing that is whole had come by then.
+            TimeoutError: no complete frame had arrived by then.
             MessageValidationError, MessageSizeError, MessageFloodError: the worker broke the protocol.
-            WorkerCrashedError, ExecutionAbortedError: the worker is gone.
+            WorkerCrashedError, ExecutionAbortedError: the worker has ended.
         """
         self._receiving = True
         try:
-            needed = await self._whole(spin_s, until)
+            length = await self._read_frame(spin_s, until)
         finally:
             self._receiving = False
-        body = bytes(memoryview(self._buffer)[wire.HEADER.size : needed])
-        del self._buffer[:needed]
+        body = bytes(memoryview(self._buffer)[wire.HEADER.size : length])
+        del self._buffer[:length]
         try:
             return wire.decode_worker_message(body)
         except wire.InvalidMessage:
             raise MessageValidationError("The worker sent something that is not a message of the protocol") from None
 
-    async def _whole(self, patience: float, until: float) -> int:
-        """The length of the next frame with its header; all of it has been taken in then."""
+    async def _read_frame(self, spin_s: float, until: float) -> int:
+        """Buffer the next frame; its length, header included."""
         needed = wire.HEADER.size
         length = -1
-        pieces = 0
+        fragments = 0
         while True:
             if len(self._buffer) >= needed:
                 if length >= 0:
@@ -139,39 +139,39 @@ class WorkerPipe:
                     )
                 needed += length
                 continue
-            pieces += 1
-            if pieces > MIN_FRAGMENTS + needed // MIN_FRAGMENT_BYTES:
-                raise MessageFloodError("The worker sent a message in crumbs")
-            await self._fill(needed, patience, until)
-            patience = 0.0
+            fragments += 1
+            if fragments > MIN_FRAGMENTS + needed // MIN_FRAGMENT_BYTES:
+                raise MessageFloodError("The worker sent a message in too many fragments")
+            await self._fill(needed, spin_s, until)
+            spin_s = 0.0
 
-    async def _fill(self, needed: int, patience: float, latest: float) -> None:
-        """Take in what arrives next."""
-        had, self._due = len(self._buffer), needed
+    async def _fill(self, needed: int, spin_s: float, until: float) -> None:
+        """Buffer the bytes that arrive next."""
+        before, self._frame_bytes = len(self._buffer), needed
         now = time.perf_counter()
         if now - self._held_since > MAX_HOLD_S:
             # What arrives without a wait would never let anybody else run, deadlines included. A worker that has only
             # just been written to has not answered yet, and looking would take as long as waiting begins.
-            await (asyncio.sleep(0) if patience else self._arrival(latest))
+            await (asyncio.sleep(0) if spin_s else self._wait_readable(until))
             self._held_since = now = time.perf_counter()
-        until = now + patience if patience else 0.0
-        while len(self._buffer) == had and not self._take_in():
-            if not patience or time.perf_counter() > until:
-                await self._arrival(latest)
+        spin_until = now + spin_s if spin_s else 0.0
+        while len(self._buffer) == before and not self._read_available():
+            if not spin_s or time.perf_counter() > spin_until:
+                await self._wait_readable(until)
                 self._held_since = time.perf_counter()
-        if len(self._buffer) == had:
-            raise await self._gone()
+        if len(self._buffer) == before:
+            raise await self._exit_error()
 
-    def _take_in(self) -> bool:
-        """Read what there is; whether there was anything, the end included."""
+    def _read_available(self) -> bool:
+        """Buffer the bytes there are; whether there were any, or the end of the stream."""
         try:
-            data = self._connection.recv(max(_RECEIVE_BYTES, min(self._due - len(self._buffer), 1 << 22)))
+            data = self._connection.recv(max(_RECEIVE_BYTES, min(self._frame_bytes - len(self._buffer), 1 << 22)))
         except BlockingIOError:
             return False
         except OSError:
             data = b""
         if not data:
-            self._turn_away()  # the end stays readable
+            self._stop_listening()  # the end stays readable
         self._buffer += data
         return True
 
@@ -180,36 +180,35 @@ class WorkerPipe:
     # with every wait takes longer than the wait's other parts.
 
     def _listen(self) -> None:
-        """Be told by the event loop of what arrives, from now on."""
+        """Have the event loop call `_on_readable` from now on."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop and self._connection.fileno() >= 0:
-            self._turn_away()
+            self._stop_listening()
             # By number: looked for by the socket itself, one that is not registered is described in full each time.
-            loop.add_reader(self._connection.fileno(), self._arrived)
+            loop.add_reader(self._connection.fileno(), self._on_readable)
             self._loop = loop
 
-    def _turn_away(self) -> None:
-        """Be told no more."""
+    def _stop_listening(self) -> None:
         loop, self._loop = self._loop, None
         if loop is not None and (number := self._connection.fileno()) >= 0:
             loop.remove_reader(number)
 
-    def _arrived(self) -> None:
+    def _on_readable(self) -> None:
         """There is something to read, or there was when the event loop looked."""
         if not self._receiving:
             # Out of turn, and once is enough: until somebody reads it the loop would call again and again.
-            if self._next() is not None:
-                self._turn_away()
-                self._noticed()
-        elif self._waiting is not None and not self._waiting.done() and self._take_in():
+            if self._peek() is not None:
+                self._stop_listening()
+                self._interrupt()
+        elif self._waiting is not None and not self._waiting.done() and self._read_available():
             _wake(self._waiting)
 
-    def _noticed(self) -> None:
-        if self._notice is not None:
-            self._notice()
+    def _interrupt(self) -> None:
+        if self._on_interrupt is not None:
+            self._on_interrupt()
 
-    async def _arrival(self, until: float) -> None:
-        """Wait until something has been taken in, or the worker is gone."""
+    async def _wait_readable(self, until: float) -> None:
+        """Wait until bytes have been buffered, or the worker has ended."""
         if self._connection.fileno() < 0:
             return
         self._listen()
@@ -217,12 +216,12 @@ class WorkerPipe:
         if (left := until - loop.time()) <= 0:
             raise TimeoutError
         self._waiting = loop.create_future()
-        late = loop.call_at(until, _late, self._waiting) if left < math.inf else None
+        timer = loop.call_at(until, _time_out, self._waiting) if left < math.inf else None
         try:
             await self._waiting
         finally:
-            if late is not None:
-                late.cancel()
+            if timer is not None:
+                timer.cancel()
             self._waiting = None
 
     async def _wait_writable(self) -> None:
@@ -238,15 +237,15 @@ class WorkerPipe:
                 loop.remove_writer(number)
 
     def has_unread(self) -> bool:
-        """Whether the worker has said something out of turn, or closed its end."""
-        return self._next() is not None
+        """Whether the worker has sent something out of turn, or closed its end."""
+        return self._peek() is not None
 
     def interrupts(self) -> bool:
-        """Whether the worker has said something although the server has the turn."""
-        return bool(self._next())
+        """Whether the worker has sent something although the server has the turn."""
+        return bool(self._peek())
 
-    def _next(self) -> bytes | bytearray | None:
-        """Something of what has not been read; empty when the worker has closed its end, None if nothing."""
+    def _peek(self) -> bytes | bytearray | None:
+        """Some unread bytes; empty when the worker has closed its end, None if there is nothing to read."""
         if self._buffer:
             return self._buffer
         try:
@@ -258,32 +257,32 @@ class WorkerPipe:
 
     @contextlib.contextmanager
     def watch_for_interrupt(self, on_interrupt: Callable[[], object]) -> Generator[None]:
-        """Within this the server has the turn: `notice` is called once the worker speaks all the same, or has ended."""
-        self._notice = on_interrupt
+        """While inside, the server has the turn: `on_interrupt` is called if the worker sends anything, or ends."""
+        self._on_interrupt = on_interrupt
         self._listen()
         if self._buffer or self._connection.fileno() < 0:
-            on_interrupt()  # the event loop tells only of what has not been taken in
+            on_interrupt()  # the event loop reports only what has not been buffered
         try:
             yield
         finally:
-            self._notice = None
+            self._on_interrupt = None
 
     async def interrupt_error(self) -> WorkerError:
-        """The error for what was `watch_for_interrupt`."""
+        """The error for an interrupt that `watch_for_interrupt` has reported."""
         if self.interrupts():
             return MessageValidationError("The worker sent a message out of turn")
-        return await self._gone()
+        return await self._exit_error()
 
     def close(self) -> None:
-        """Close this end. Whoever waits is woken and finds the worker gone."""
+        """Close this end. Tasks that wait are woken and find the worker gone."""
         if (number := self._connection.fileno()) >= 0:
-            self._turn_away()
+            self._stop_listening()
             if self._writing is not None:
                 self._writing.get_loop().remove_writer(number)
             self._connection.close()
             for waiting in filter(None, (self._waiting, self._writing)):
                 _wake(waiting)
-            self._noticed()
+            self._interrupt()
 
 
 def _wake(waiting: asyncio.Future[None]) -> None:
@@ -291,6 +290,6 @@ def _wake(waiting: asyncio.Future[None]) -> None:
         waiting.set_result(None)
 
 
-def _late(waiting: asyncio.Future[None]) -> None:
+def _time_out(waiting: asyncio.Future[None]) -> None:
     if not waiting.done():
         waiting.set_exception(TimeoutError())

@@ -1,7 +1,7 @@
-"""Worker processes ready for scripts: prewarm, checkout, recycle, a bounded queue, clean shutdown.
+"""The pool of worker processes: prewarming, checkout, recycling, a bounded queue, clean shutdown.
 
 The pool has no task of its own, so that it may be opened in one task and closed in another (a server's lifespan, a
-request): whoever needs a worker has one made, whoever returns one decides its fate.
+request): workers are spawned on demand, and the task that returns a worker recycles or kills it.
 """
 
 from __future__ import annotations
@@ -26,68 +26,13 @@ from codecall.sandbox.host.queue import (
 )
 from codecall.sandbox.host.spawner import WorkerSpawner
 
-# ----------------------------------------------------------------------------------------------------
-# The living workers of a pool, and how those ended that have.
+SPARES = 2
+"""Workers kept ready where each serves one script: one for the next script, and one so that spawning another can wait
+until that script has ended."""
 
 WorkerExitReason = Literal["recycled", "killed", "died", "replaced", "closed"]
-"""How a worker ended: `recycled`, its scripts are used up; `killed`, its last script left it unusable; `replaced`, it
-made room for a script that it could not serve; `closed`, with its pool."""
-
-
-class WorkerRegistry:
-    """The living workers of one pool."""
-
-    def __init__(self) -> None:
-        self.on_exit: Callable[[WorkerExitReason], None] | None = None
-        """Told of each that ends, once."""
-        self._living: set[WorkerProcess] = set()
-        self._dying: list[WorkerProcess] = []
-
-    def __len__(self) -> int:
-        """How many live."""
-        return len(self._living)
-
-    def __iter__(self) -> Iterator[WorkerProcess]:
-        """They, in any order."""
-        return iter(self._living)
-
-    def add(self, worker: WorkerProcess) -> None:
-        """A worker has been made."""
-        self._living.add(worker)
-
-    def end(self, worker: WorkerProcess, ending: WorkerExitReason) -> None:
-        """Kill it now; take it off the system's table when it has died."""
-        self._leaves(worker, ending)
-        worker.kill()
-        if not worker.reap():
-            self._dying.append(worker)
-
-    def reap(self) -> None:
-        """Take those off the system's table that have died meanwhile."""
-        if self._dying:
-            self._dying = [worker for worker in self._dying if not worker.reap()]
-
-    def close(self) -> list[WorkerProcess]:
-        """All end with their pool: those to be killed, and those that are still dying."""
-        workers = [*self._living, *self._dying]
-        for worker in tuple(self._living):
-            self._leaves(worker, "closed")
-        self._dying.clear()
-        return workers
-
-    def _leaves(self, worker: WorkerProcess, ending: WorkerExitReason) -> None:
-        if worker in self._living:
-            self._living.remove(worker)
-            if self.on_exit is not None:
-                self.on_exit(ending)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Worker processes ready for scripts: prewarm, checkout, recycle, a bounded queue, clean shutdown.
-
-SPARES = 2
-"""Workers kept ready where each serves one script: one for the next script, and one so that making another can wait
-until that script has ended."""
+"""Why a worker ended: `recycled`, it has served all its scripts; `killed`, its last script left it unusable; `died`, it
+ended by itself; `replaced`, it made room for a script that it could not serve; `closed`, with its pool."""
 
 
 class WorkerPool:
@@ -101,23 +46,25 @@ class WorkerPool:
     def __init__(self, options: PoolOptions, prepare: wire.Prepare) -> None:
         self._options = options
         self._prepare = prepare
-        self._once_only = prepare.runs == 1
+        self._single_use = prepare.runs == 1
         self.spawner = WorkerSpawner(options, prepare)
-        """What makes its workers, and knows how they are held."""
+        """Spawns the workers, and knows the layers of their jail."""
         self.limit = options.max_workers
-        """Worker processes at most."""
+        """Most worker processes."""
         self.workers = WorkerRegistry()
+        """The live workers."""
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._queue = FairQueue(options.max_queue)
-        self._places = 0
+        self._reserved = 0
+        """Places of workers that are about to be spawned."""
         self._closed = False
         self._refusal: Callable[[], WorkerPoolDisposedError] | None = None
 
     @property
     def size(self) -> int:
-        """Worker processes, those about to be made included."""
-        return len(self.workers) + self._places
+        """Worker processes, including those that are about to be spawned."""
+        return len(self.workers) + self._reserved
 
     @property
     def waiting(self) -> int:
@@ -130,7 +77,7 @@ class WorkerPool:
         return self._closed
 
     def pids(self) -> list[int]:
-        """Process ids of the living workers; one being forked has none yet."""
+        """Process ids of the live workers; a worker that is being forked has none yet."""
         return [worker.pid for worker in self.workers if worker.pid]
 
     def busy_workers(self) -> frozenset[WorkerProcess]:
@@ -138,24 +85,24 @@ class WorkerPool:
         return frozenset(self._busy)
 
     async def start(self) -> None:
-        """Start `min_workers` processes; they load while the caller goes on.
+        """Start `min_workers` processes; they load in the background.
 
         Raises:
             WorkerStartupError: a process could not be started.
         """
         while self.size < min(self._options.min_workers, self.limit) and not self._closed:
-            self._places += 1
-            worker = self._make(self._prepare.limits.memory_mb)
+            self._reserved += 1
+            worker = self._spawn(self._prepare.limits.memory_mb)
             self.spawner.log_first_jail_report(worker)
-            self._offer(worker)
+            self._release(worker)
 
     def refuse(self, error: Callable[[], WorkerPoolDisposedError] = shutting_down_error) -> None:
-        """Refuse whoever comes from now on, and whoever waits."""
+        """Refuse new requests from now on, and those that wait."""
         self._refusal = self._refusal or error
         self._queue.release_all()
 
     async def aclose(self) -> None:
-        """Kill every worker, busy ones included, and refuse whoever waits. Idempotent."""
+        """Kill every worker, busy ones included, and refuse requests that wait. Idempotent."""
         self._closed = self.spawner.closed = True
         self.refuse(closed_error)
         workers = self.workers.close()
@@ -172,7 +119,7 @@ class WorkerPool:
         """A ready worker for one script.
 
         Leaving normally returns the worker; leaving by any exception, or with `retired` set on it, kills it and
-        has another made in its place.
+        spawns another in its place.
 
         Raises:
             QueueFullError, QueueTimeoutError, WorkerPoolDisposedError, WorkerStartupError
@@ -183,120 +130,121 @@ class WorkerPool:
         try:
             await self.spawner.wait_ready(worker)
             if is_new:
-                start_time_slice(worker)  # the time it took to load is not its owner's
+                start_time_slice(worker)  # start-up does not count against the owner's slice
             worker.runs += 1
-            if self._once_only and not self._idle and not self._queue and not self._refusal:
-                self._stock()
+            if self._single_use and not self._idle and not self._queue and not self._refusal:
+                self._prefork_spares()
             yield worker
             clean = not worker.retired
         finally:
             self._busy.discard(worker)
             used_up = worker.runs >= self._prepare.runs
             if clean and not used_up and not self._closed and not worker.pipe.has_unread():
-                self._offer(worker)
+                self._release(worker)
             else:
-                ending = "recycled" if clean and used_up else "killed" if worker.alive() else "died"
-                self._replace(worker, ending)
+                reason = "recycled" if clean and used_up else "killed" if worker.alive() else "died"
+                self._replace(worker, reason)
 
-    # --------------------------------------------------------------------------------------- finding a worker
+    # -------------------------------------------------------------------------------------- acquiring a worker
 
-    async def _acquire(self, need: WorkerRequest) -> WorkerProcess:
+    async def _acquire(self, request: WorkerRequest) -> WorkerProcess:
         self._check_open()
         self.workers.reap()
-        while (worker := self._take_idle(need)) is not None:
+        while (worker := self._take_idle(request)) is not None:
             if (alive := worker.alive()) and not (worker.ready and worker.pipe.has_unread()):
                 self._busy.add(worker)
                 start_time_slice(worker)
                 return worker
-            self._bury(worker, "killed" if alive else "died")
+            self._discard(worker, "killed" if alive else "died")
         if self.size >= self.limit:
             if not self._idle:
-                return await self._wait(need)
+                return await self._wait(request)
             # One that waits for another owner makes room.
-            self._bury(self._idle.pop(0), "replaced")
-        self._places += 1
-        return await self._make_or_wait(need)
+            self._discard(self._idle.pop(0), "replaced")
+        self._reserved += 1
+        return await self._spawn_or_wait(request)
 
-    def _take_idle(self, need: WorkerRequest) -> WorkerProcess | None:
-        best = need.pick(self._idle)
+    def _take_idle(self, request: WorkerRequest) -> WorkerProcess | None:
+        best = request.pick(self._idle)
         return None if best is None else self._idle.pop(best)
 
-    async def _wait(self, need: WorkerRequest) -> WorkerProcess:
-        waiter = self._queue.add(need)
+    async def _wait(self, request: WorkerRequest) -> WorkerProcess:
+        queued = self._queue.add(request)
         try:
             with anyio.move_on_after(self._options.queue_timeout_ms / 1000):
-                await waiter.event.wait()
+                await queued.event.wait()
         except BaseException:
-            self._leave(waiter)
+            self._abandon(queued)
             raise
-        if waiter.worker is not None:
-            return waiter.worker
-        if waiter.may_spawn:
-            return await self._make_or_wait(need)
-        self._leave(waiter)
+        if queued.worker is not None:
+            return queued.worker
+        if queued.may_spawn:
+            return await self._spawn_or_wait(request)
+        self._abandon(queued)
         self._check_open()
-        if waiter.refusal is not None:
-            raise waiter.refusal
+        if queued.refusal is not None:
+            raise queued.refusal
         raise QueueTimeoutError(
             f"No worker became free within {self._options.queue_timeout_ms}ms",
             hint="Try again in a moment; the operator can raise pool.max_workers or pool.queue_timeout_ms.",
         )
 
-    def _leave(self, waiter: QueuedRequest) -> None:
-        """A waiter gives up; what it has just been handed goes to the next."""
-        if waiter.worker is not None:
-            self._busy.discard(waiter.worker)
-            self._offer(waiter.worker)
-        elif waiter.may_spawn:
-            self._places -= 1
-            self._admit()
+    def _abandon(self, queued: QueuedRequest) -> None:
+        """Stop waiting with a request; what it has just been given goes to the next one."""
+        if queued.worker is not None:
+            self._busy.discard(queued.worker)
+            self._release(queued.worker)
+        elif queued.may_spawn:
+            self._reserved -= 1
+            self._grant_spawns()
         else:
-            self._queue.remove(waiter)
+            self._queue.remove(queued)
 
-    async def _make_or_wait(self, need: WorkerRequest) -> WorkerProcess:
-        """A new process may take a while to load: take whichever comes first, it or one that is returned."""
-        worker = self._make(need.memory_mb)
+    async def _spawn_or_wait(self, request: WorkerRequest) -> WorkerProcess:
+        """Spawn a worker in a reserved place. It may take a while to load: one that is returned first is taken
+        instead."""
+        worker = self._spawn(request.memory_mb)
         if self.spawner.forks or not self._busy:
             self._busy.add(worker)
             return worker
-        waiter = self._queue.add(need, has_own_worker=True)
-        trouble: WorkerStartupError | None = None
+        queued = self._queue.add(request, has_own_worker=True)
+        startup_error: WorkerStartupError | None = None
         try:
             async with anyio.create_task_group() as group:
 
                 async def load() -> None:
-                    nonlocal trouble
+                    nonlocal startup_error
                     try:
                         await self.spawner.wait_ready(worker)
                     except WorkerStartupError as error:
-                        trouble = error
+                        startup_error = error
                     group.cancel_scope.cancel()
 
                 group.start_soon(load)
-                await waiter.event.wait()
+                await queued.event.wait()
                 group.cancel_scope.cancel()
         except BaseException:
-            self._leave(waiter)
-            self._bury(worker, "killed")
+            self._abandon(queued)
+            self._discard(worker, "killed")
             raise
-        if waiter.worker is not None:
-            if trouble is None:
-                self._offer(worker)
+        if queued.worker is not None:
+            if startup_error is None:
+                self._release(worker)
             else:
-                self._bury(worker, "died")
-            return waiter.worker
-        self._leave(waiter)
+                self._discard(worker, "died")
+            return queued.worker
+        self._abandon(queued)
         self._check_open(worker)
-        if trouble is not None:
-            self._bury(worker, "died")
-            raise trouble
+        if startup_error is not None:
+            self._discard(worker, "died")
+            raise startup_error
         self._busy.add(worker)
         return worker
 
-    # ---------------------------------------------------------------------------------------- making workers
+    # -------------------------------------------------------------------------------------- spawning workers
 
-    def _make(self, memory_mb: int) -> WorkerProcess:
-        """A new process in a place counted before; it loads while the caller goes on.
+    def _spawn(self, memory_mb: int) -> WorkerProcess:
+        """Spawn a worker in a place reserved before; it loads in the background.
 
         Raises:
             WorkerStartupError, WorkerPoolDisposedError
@@ -304,20 +252,20 @@ class WorkerPool:
         try:
             worker = self.spawner.spawn(memory_mb)
         except BaseException:
-            self._places -= 1
-            self._admit()
+            self._reserved -= 1
+            self._grant_spawns()
             raise
-        self._places -= 1
+        self._reserved -= 1
         self.workers.add(worker)
         worker.peers = self._busy
         self._check_open(worker)
         return worker
 
-    def _stock(self) -> None:
-        """Have workers made ahead of need, without waiting. Only a fork server can."""
-        few = max(self._options.min_workers, SPARES) if self._once_only else self._options.min_workers
-        with suppress(WorkerStartupError):  # whoever needs a worker next gets the error
-            while self.spawner.forks and len(self._idle) < few and self.size < self.limit:
+    def _prefork_spares(self) -> None:
+        """Fork workers ahead of need, without waiting. Only a fork server can."""
+        wanted = max(self._options.min_workers, SPARES) if self._single_use else self._options.min_workers
+        with suppress(WorkerStartupError):  # the next request for a worker gets the error
+            while self.spawner.forks and len(self._idle) < wanted and self.size < self.limit:
                 worker = self.spawner.prefork()
                 worker.peers = self._busy
                 self.workers.add(worker)
@@ -325,40 +273,90 @@ class WorkerPool:
 
     # -------------------------------------------------------------------------------------- returning workers
 
-    def _offer(self, worker: WorkerProcess) -> None:
+    def _release(self, worker: WorkerProcess) -> None:
+        """Give a usable worker to the queue, or keep it idle."""
         if self._closed:
-            self._bury(worker, "closed")
+            self._discard(worker, "closed")
         elif not self._queue:
             self._idle.append(worker)
         elif self._queue.assign(worker):
             self._busy.add(worker)
         else:
-            self._bury(worker, "replaced")
+            self._discard(worker, "replaced")
 
-    def _admit(self) -> None:
-        """Whenever a place has come free: those in the queue may have workers made."""
-        while self.size < self.limit and not self._closed and self._queue.grant_spawn():
-            self._places += 1
-
-    def _replace(self, worker: WorkerProcess, ending: WorkerExitReason) -> None:
-        self._bury(worker, ending)
+    def _replace(self, worker: WorkerProcess, reason: WorkerExitReason) -> None:
+        self._discard(worker, reason)
         if self._refusal or self._queue:
             return
         if self.spawner.forks:
-            if self._once_only or self.size < self._options.min_workers:
-                self._stock()
+            if self._single_use or self.size < self._options.min_workers:
+                self._prefork_spares()
         elif self.size < min(self._options.min_workers, self.limit):
-            # The script that has just ended must not pay for it: whoever needs a worker next gets the error.
+            # The script that has just ended must not pay for it: the next request for a worker gets the error.
             with suppress(WorkerError):
-                self._places += 1
-                self._offer(self._make(self._prepare.limits.memory_mb))
+                self._reserved += 1
+                self._release(self._spawn(self._prepare.limits.memory_mb))
 
-    def _bury(self, worker: WorkerProcess, ending: WorkerExitReason) -> None:
-        self.workers.end(worker, ending)
-        self._admit()
+    def _discard(self, worker: WorkerProcess, reason: WorkerExitReason) -> None:
+        self.workers.end(worker, reason)
+        self._grant_spawns()
+
+    def _grant_spawns(self) -> None:
+        """Let queued requests spawn workers in the places that are free."""
+        while self.size < self.limit and not self._closed and self._queue.grant_spawn():
+            self._reserved += 1
 
     def _check_open(self, worker: WorkerProcess | None = None) -> None:
+        """Raise the pool's refusal if it takes no requests, and discard `worker` then."""
         if self._refusal is not None:
             if worker is not None:
-                self._bury(worker, "closed")
+                self._discard(worker, "closed")
             raise self._refusal()
+
+
+class WorkerRegistry:
+    """The live workers of one pool, and those that are still dying."""
+
+    def __init__(self) -> None:
+        self.on_exit: Callable[[WorkerExitReason], None] | None = None
+        """Called once for each worker that ends."""
+        self._live: set[WorkerProcess] = set()
+        self._dying: list[WorkerProcess] = []
+
+    def __len__(self) -> int:
+        """How many workers live."""
+        return len(self._live)
+
+    def __iter__(self) -> Iterator[WorkerProcess]:
+        """The live workers, unordered."""
+        return iter(self._live)
+
+    def add(self, worker: WorkerProcess) -> None:
+        """Register a new worker."""
+        self._live.add(worker)
+
+    def end(self, worker: WorkerProcess, reason: WorkerExitReason) -> None:
+        """Kill a worker; it is reaped when it has died."""
+        self._remove(worker, reason)
+        worker.kill()
+        if not worker.reap():
+            self._dying.append(worker)
+
+    def reap(self) -> None:
+        """Reap the workers that have died since they were killed."""
+        if self._dying:
+            self._dying = [worker for worker in self._dying if not worker.reap()]
+
+    def close(self) -> list[WorkerProcess]:
+        """Remove all workers, and return them for the caller to kill and reap: live ones, and those still dying."""
+        workers = [*self._live, *self._dying]
+        for worker in tuple(self._live):
+            self._remove(worker, "closed")
+        self._dying.clear()
+        return workers
+
+    def _remove(self, worker: WorkerProcess, reason: WorkerExitReason) -> None:
+        if worker in self._live:
+            self._live.remove(worker)
+            if self.on_exit is not None:
+                self.on_exit(reason)

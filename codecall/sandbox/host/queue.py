@@ -1,4 +1,4 @@
-"""What a script needs of a worker, and the queue of scripts that wait for one."""
+"""The queue of requests for a worker: owners take turns, and the requests of one owner keep their order."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from codecall.errors import QueueFullError, WorkerPoolDisposedError
 from codecall.sandbox.host.process import WorkerProcess
 
 TIME_SLICE_S = 0.5
-"""How long a worker stays with its owner while that one has more scripts waiting and others wait, too, in seconds. For
-an owner that it does not know there has to be another worker, and making one takes longer than most scripts."""
+"""How long a worker stays with its owner while that owner has more scripts waiting and others wait, too, in seconds.
+Another owner needs another worker, and spawning one takes longer than most scripts."""
 
 
 class WorkerRequest(NamedTuple):
@@ -26,40 +26,45 @@ class WorkerRequest(NamedTuple):
     """Whose script it is. A worker serves one owner only: were it taken over, it would see what the next one brings."""
 
     def accepts(self, worker: WorkerProcess) -> bool:
-        """Whether that worker will do."""
+        """Whether `worker` can run the script."""
         return worker.memory_mb >= self.memory_mb and worker.owner in (None, self.owner)
 
     def pick(self, idle: Sequence[WorkerProcess]) -> int | None:
-        """Which of the workers, in the order in which they were returned, will do best: the last one, whose memory is
-        warm; one that still loads only if there is no other. None if no one will do."""
+        """The index of the best worker in `idle`, which is in the order in which workers were returned.
+
+        That is the last one, whose memory is warm; one that still loads only if there is no other. None if no worker
+        will do.
+        """
         fitting = [index for index, worker in enumerate(idle) if self.accepts(worker)]
         return max(fitting, key=lambda index: (idle[index].ready, idle[index].owner is not None, index), default=None)
 
 
 class QueuedRequest:
-    """A script in the queue. Whoever returns a worker hands it over, or the place of one that will not do."""
+    """A request in the queue. A returned worker is assigned to it, or its place in the pool if that worker will not
+    do."""
 
     __slots__ = ("event", "has_own_worker", "may_spawn", "refusal", "request", "worker")
 
-    def __init__(self, need: WorkerRequest, *, has_own: bool) -> None:
-        self.request = need
-        self.has_own_worker = has_own
-        """Whether it has a worker of its own, which still loads: it needs no place."""
+    def __init__(self, request: WorkerRequest, *, has_own_worker: bool) -> None:
+        self.request = request
+        self.has_own_worker = has_own_worker
+        """Whether a worker is being loaded for it: it needs no place in the pool."""
         self.event = anyio.Event()
-        """Set when there is no more to wait for; with none of the three below, because the pool is closed."""
+        """Set when waiting is over; with none of the three below, because the pool is closed."""
         self.worker: WorkerProcess | None = None
+        """The worker that was assigned to it."""
         self.may_spawn = False
+        """Whether it got a place in the pool for a new worker."""
         self.refusal: QueueFullError | None = None
         """Why it lost its place in the queue."""
 
 
 class FairQueue:
-    """Scripts that wait: owner by owner in turn, those of one owner in the order they came.
+    """Requests that wait: owner by owner in turn, those of one owner in the order they came.
 
-    So nobody waits longer because somebody else has sent more, but for the `TIME_SLICE_S` that a turn with a worker
-    lasts:
-    within it the worker takes its owner's next script rather than another's. Where the queue is full, whoever has
-    fewer scripts in it takes the place of the last one of whoever has most.
+    So nobody waits longer because another owner has sent more, but for the `TIME_SLICE_S` of a worker: within it the
+    worker takes its owner's next script rather than another's. When the queue is full, an owner with fewer requests in
+    it takes the place of the last request of the owner with most.
 
     Args:
         longest: How many may wait.
@@ -68,94 +73,90 @@ class FairQueue:
     def __init__(self, longest: int) -> None:
         self._longest = longest
         self._lines: dict[str, deque[QueuedRequest]] = {}
-        """By owner, whose turn it is first; no line is empty."""
+        """Requests by owner; the owner whose turn it is comes first. No line is empty."""
 
     def __len__(self) -> int:
-        """How many wait."""
+        """How many requests wait."""
         return sum(map(len, self._lines.values()))
 
     def add(self, request: WorkerRequest, *, has_own_worker: bool = False) -> QueuedRequest:
-        """Go to the end. A script that `has_own` worker, which still loads, does not count against the bound.
+        """Add a request at the end. One that `has_own_worker`, which still loads, does not count against the bound.
 
         Raises:
-            QueueFullError: as many wait as may, and nobody else has more of them.
+            QueueFullError: the queue is full, and no other owner has more requests in it.
         """
         if not has_own_worker and len(self) >= self._longest:
             self._make_room(request.owner)
-        waiter = QueuedRequest(request, has_own=has_own_worker)
-        self._lines.setdefault(request.owner, deque()).append(waiter)
-        return waiter
+        queued = QueuedRequest(request, has_own_worker=has_own_worker)
+        self._lines.setdefault(request.owner, deque()).append(queued)
+        return queued
 
-    def remove(self, waiter: QueuedRequest) -> None:
-        """Somebody does not wait any longer."""
-        line = self._lines.get(waiter.request.owner, ())
-        if waiter in line:
-            self._take(waiter)
+    def remove(self, queued: QueuedRequest) -> None:
+        """Remove a request that does not wait any longer, if it is still in the queue."""
+        if queued in self._lines.get(queued.request.owner, ()):
+            self._drop(queued)
 
     def assign(self, worker: WorkerProcess) -> bool:
-        """Whoever's turn it is gets that worker; False if it will not do for them."""
+        """Assign `worker` to the request whose turn it is; False if the worker will not do for it."""
         now = time.monotonic()
         own = self._lines.get(worker.owner) if worker.owner is not None and now < worker.slice_ends_at else None
         if own and own[0].request.accepts(worker):
-            waiter = own[0]
-            self._take(waiter)
+            queued = own[0]
+            self._drop(queued)
         else:
-            waiter = self._first()
-            if not waiter.request.accepts(worker):
+            queued = next(iter(self._lines.values()))[0]
+            if not queued.request.accepts(worker):
                 return False
-            self._serve(waiter)
+            self._take_turn(queued)
             start_time_slice(worker)
-        waiter.worker = worker
-        waiter.event.set()
+        queued.worker = worker
+        queued.event.set()
         return True
 
     def grant_spawn(self) -> bool:
-        """The first who has no worker of its own may have one made; False when there is nobody."""
+        """Let the first request that has no worker of its own spawn one; False when there is no such request."""
         for line in self._lines.values():
-            for waiter in line:
-                if not waiter.has_own_worker:
-                    self._serve(waiter)
-                    waiter.may_spawn = True
-                    waiter.event.set()
+            for queued in line:
+                if not queued.has_own_worker:
+                    self._take_turn(queued)
+                    queued.may_spawn = True
+                    queued.event.set()
                     return True
         return False
 
     def release_all(self) -> None:
-        """Nobody gets anything any more."""
+        """Empty the queue: every request stops waiting and gets nothing."""
         lines, self._lines = self._lines, {}
         for line in lines.values():
-            for waiter in line:
-                waiter.event.set()
+            for queued in line:
+                queued.event.set()
 
-    def _first(self) -> QueuedRequest:
-        return next(iter(self._lines.values()))[0]
-
-    def _take(self, waiter: QueuedRequest) -> None:
-        line = self._lines[waiter.request.owner]
-        line.remove(waiter)
+    def _drop(self, queued: QueuedRequest) -> None:
+        line = self._lines[queued.request.owner]
+        line.remove(queued)
         if not line:
-            del self._lines[waiter.request.owner]
+            del self._lines[queued.request.owner]
 
-    def _serve(self, waiter: QueuedRequest) -> None:
-        """Its turn has come; that of its owner's next comes after everybody else's."""
-        owner = waiter.request.owner
-        self._take(waiter)
+    def _take_turn(self, queued: QueuedRequest) -> None:
+        """Take a request out; the turn of its owner's next one comes after everybody else's."""
+        owner = queued.request.owner
+        self._drop(queued)
         if owner in self._lines:
             self._lines[owner] = self._lines.pop(owner)
 
     def _make_room(self, owner: str) -> None:
-        """A place for a script of `owner`: one of whoever has at least two more than that."""
+        """Refuse a request of the owner with most, if that has at least two more than `owner`."""
         longest = max(self._lines.values(), key=len, default=deque[QueuedRequest]())
         if len(longest) > len(self._lines.get(owner, ())) + 1:
-            for waiter in reversed(longest):
-                if not waiter.has_own_worker:
-                    self._take(waiter)
-                    waiter.refusal = self._full()
-                    waiter.event.set()
+            for queued in reversed(longest):
+                if not queued.has_own_worker:
+                    self._drop(queued)
+                    queued.refusal = self._full_error()
+                    queued.event.set()
                     return
-        raise self._full()
+        raise self._full_error()
 
-    def _full(self) -> QueueFullError:
+    def _full_error(self) -> QueueFullError:
         return QueueFullError(
             f"{len(self)} scripts already wait for a worker; the limit is {self._longest}",
             hint="Try again in a moment; the operator can raise pool.max_workers or pool.max_queue.",
@@ -163,12 +164,12 @@ class FairQueue:
 
 
 def start_time_slice(worker: WorkerProcess) -> None:
-    """It is given to an owner whose turn has come, and stays there for `TIME_SLICE_S`."""
+    """Keep `worker` with its owner for the next `TIME_SLICE_S`."""
     worker.slice_ends_at = time.monotonic() + TIME_SLICE_S
 
 
 def closed_error() -> WorkerPoolDisposedError:
-    """The error of scripts for which there are no workers any more."""
+    """The error of scripts that find the pool closed."""
     return WorkerPoolDisposedError("The enclave has been closed")
 
 

@@ -1,7 +1,7 @@
 """The turn loop: one script, one worker, from Start to Done.
 
-Trusts nothing the worker says. What it may do at each moment is in `wire.py`; whatever else it does ends the run with
-MESSAGE_INVALID (or a nearer code), and the pool kills it.
+It trusts nothing the worker says. What the worker may do at each moment is in `wire.py`; whatever else it does ends the
+run with MESSAGE_INVALID (or a nearer code), and the pool kills it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from codecall.sandbox import wire
 from codecall.sandbox.host.dispatch import CallDispatcher, ConcurrentCalls
 from codecall.sandbox.host.outcomes import (
     LineCoverage,
+    LineIndex,
     RawResult,
     check_large_result,
     decode_result,
@@ -61,7 +62,7 @@ wait for the event loop, and the server's for the processor."""
 
 @dataclass(slots=True, eq=False)
 class ScriptRun:
-    """What is known of a script while it runs, and what remains when it is cut short."""
+    """One run of a script: what is known while it runs, and what remains when it is cut short."""
 
     worker: WorkerProcess
     broker: ToolBroker
@@ -69,23 +70,23 @@ class ScriptRun:
     max_duration_ms: int
     hooks: RunHooks = NO_HOOKS
     reference_limits: ReferenceLimits = NO_REFERENCES
-    """What of its values may stay outside the engine."""
+    """How much of its values may stay outside the engine."""
     logs: list[str] = field(default_factory=list[str])
     steps: int = 0
     script_ms: float = 0.0
     started: float = field(default_factory=time.perf_counter)
     dispatcher: CallDispatcher = field(init=False)
-    """What makes its calls."""
+    """Performs its calls."""
     coverage: LineCoverage = field(default_factory=LineCoverage)
     questions: QuestionHandler = field(init=False)
-    """What it may ask before a tool is called."""
+    """Answers what its worker asks within a turn."""
     oversized: RawResult | None = None
-    """Its result, if it is too large for an answer; to be put away once the worker is free."""
+    """Its result, if it is too large for an answer; to be stored once the worker is free."""
     _turns_ms: float = 0.0
     _log_bytes: int = 0
-    _checked: bool = False
-    _time: anyio.CancelScope | None = None
-    _aborted: CodeCallError | None = None
+    _validated: bool = False
+    _duration_scope: anyio.CancelScope | None = None
+    _abort_error: CodeCallError | None = None
 
     def __post_init__(self) -> None:
         self.questions = QuestionHandler(self.broker)
@@ -96,15 +97,20 @@ class ScriptRun:
         duration_ms = (time.perf_counter() - self.started) * 1000.0
         return Stats(duration_ms, min(self.script_ms, duration_ms), len(self.dispatcher.log.calls), self.steps)
 
-    def failed(self, error: CodeCallError, told: int | None = None) -> ExecutionResult:
-        """The result of a run that ended with `error`, that of call `told` if it is one's; what the script had said so
-        far survives, and what its calls came to is told."""
-        add_default_hint(error, self.dispatcher.log.summary(told))
-        return ExecutionResult(error.status, error=error, logs=tuple(self.logs), stats=self.stats(), calls=self.calls())
-
     def calls(self) -> tuple[CallRecord, ...]:
         """The calls so far."""
         return tuple(self.dispatcher.log.calls.values())
+
+    def failed(self, error: CodeCallError, call: int | None = None) -> ExecutionResult:
+        """The result of a run that ended with `error`, with its console so far, and what became of its calls in the
+        hint.
+
+        Args:
+            error: Why it failed.
+            call: Number of the call whose error it is, if it is one's.
+        """
+        add_default_hint(error, self.dispatcher.log.summary(call))
+        return ExecutionResult(error.status, error=error, logs=tuple(self.logs), stats=self.stats(), calls=self.calls())
 
     async def execute(self, start: wire.Start) -> ExecutionResult:
         """Drive the worker from `start` to the end of the script.
@@ -114,19 +120,19 @@ class ScriptRun:
         """
         self.worker.pipe.longest_frame = wire.longest_frame(self.limits)
         self.coverage.expect(start)
-        self.questions.preflight = foresight = Preflight(self.broker, start)
-        with anyio.move_on_after(self.max_duration_ms / 1000) as self._time:
+        self.questions.preflight = preflight = Preflight(self.broker, start)
+        with anyio.move_on_after(self.max_duration_ms / 1000) as self._duration_scope:
             try:
                 await self._send(start)
                 if "callTool" in start.script:
                     await self._prepare()
                 message = await self._turn()
-                if start.dry_run or foresight.mistakes:
-                    return await self._not_run(message, start, foresight)
+                if start.dry_run or preflight.errors:
+                    return await self._finish_not_run(message, start, preflight)
                 self.questions.preflight = None
                 while isinstance(message, wire.Calls):
                     message = await self._perform(message)
-                return await self._finished(message, start.script)
+                return await self._finish(message, preflight.lines)
             except (SelfReferenceError, ToolCallError) as error:
                 # A tool's failure reaches the script, but for one of `getTool`, which has no way to fail.
                 self.worker.retired = True
@@ -136,7 +142,7 @@ class ScriptRun:
         # Only the scope's own cancellation ends up here; any other has left by its exception.
         self.worker.retired = True
         return self.failed(
-            self._aborted
+            self._abort_error
             or ScriptTimeoutError(
                 f"Script exceeded the total duration limit of {self.max_duration_ms}ms",
                 hint="Make fewer or faster tool calls, run them side by side with `Promise.all`, or split the work.",
@@ -145,9 +151,18 @@ class ScriptRun:
 
     def abort(self, error: CodeCallError) -> None:
         """End it with `error`, whatever it waits for."""
-        self._aborted = error
-        if self._time is not None:
-            self._time.cancel()
+        self._abort_error = error
+        if self._duration_scope is not None:
+            self._duration_scope.cancel()
+
+    async def store_oversized(self, result: ExecutionResult) -> ExecutionResult:
+        """`result` with what is too large for it stored elsewhere; the failure if it cannot be stored."""
+        if self.oversized is None or result.error is not None:
+            return result
+        try:
+            return replace(result, large=await store_result(self.oversized, self.limits, self.hooks.results))
+        except CodeCallError as error:
+            return self.failed(error)
 
     async def _prepare(self) -> None:
         """Let the broker get ready while the worker checks the script; what fails here fails again at the call."""
@@ -157,7 +172,7 @@ class ScriptRun:
     # -------------------------------------------------------------------------------------------------- turns
 
     async def _turn(self) -> wire.Calls | wire.Done:
-        """The worker has the turn: wait for the frame that ends it."""
+        """Give the worker its turn: wait for the frame that ends it."""
         # What it says of the time it has used can only shorten the wait.
         used_ms = max(self.script_ms, self._turns_ms)
         allowed_ms = max(0.0, self.limits.timeout_ms - used_ms) + WATCHDOG_GRACE_MS
@@ -189,13 +204,14 @@ class ScriptRun:
         await self.worker.pipe.send(message)
 
     def _account(self, message: wire.Calls | wire.Done) -> None:
+        """Take over the counters, lines and console of a frame."""
         # Written so that NaN is refused too.
         if not 0 <= message.script_ms < 2**53:
             raise MessageValidationError("The worker sent counters that cannot be")
         self.steps = max(self.steps, message.steps)
         self.script_ms = max(self.script_ms, message.script_ms)
-        if not self._checked and 0 <= message.checked_ms <= self.script_ms:
-            self._checked = True
+        if not self._validated and 0 <= message.checked_ms <= self.script_ms:
+            self._validated = True
             self.hooks.observer.on_validated(message.checked_ms)
         self.coverage.add(message.lines)
         if message.logs:
@@ -212,66 +228,69 @@ class ScriptRun:
     # -------------------------------------------------------------------------------------------------- calls
 
     async def _perform(self, frame: wire.Calls) -> wire.Calls | wire.Done:
-        """Make the calls of `frame` and give the worker its next turns, until the script waits for no call."""
-        self.dispatcher.log.epoch += 1
+        """Perform the calls of `frame` and give the worker its next turns, until the script waits for no call."""
+        dispatcher = self.dispatcher
+        dispatcher.log.epoch += 1
         if len(frame.calls) == 1:
             # By far the most common turn, and a task group would cost as much as the rest of it.
-            return await self._answer_calls([await self._call_alone(self.dispatcher.admit(frame)[0])])
+            return await self._give_turn([await self._perform_alone(dispatcher.admit(frame)[0])])
         if not frame.calls:
             raise MessageValidationError("The worker waits for a tool call it has not made")
-        lanes = ConcurrentCalls(
-            self.worker.pipe, make=self.dispatcher.perform, turn=self._answer_calls, check=self.dispatcher.admit
+        calls = ConcurrentCalls(
+            self.worker.pipe, perform=dispatcher.perform, give_turn=self._give_turn, admit=dispatcher.admit
         )
-        return await lanes.perform(frame)
+        return await calls.perform(frame)
 
-    async def _call_alone(self, call: wire.Call) -> wire.Answer:
-        """Make a call while nothing else happens; give it up when the worker that waits for it has gone."""
+    async def _perform_alone(self, call: wire.Call) -> wire.Answer:
+        """Perform a call while nothing else happens; give it up when the worker that waits for it has ended."""
         with anyio.CancelScope() as scope, self.worker.pipe.watch_for_interrupt(scope.cancel):
             return await self.dispatcher.perform(call)
         raise await self.worker.pipe.interrupt_error()
 
-    async def _answer_calls(self, answers: list[wire.Answer]) -> wire.Calls | wire.Done:
+    async def _give_turn(self, answers: list[wire.Answer]) -> wire.Calls | wire.Done:
         await self._send(wire.Answers(answers))
         return await self._turn()
 
     # ---------------------------------------------------------------------------------------------------- end
 
-    async def _not_run(
-        self, message: wire.Calls | wire.Done, start: wire.Start, foresight: Preflight
+    async def _finish_not_run(
+        self, message: wire.Calls | wire.Done, start: wire.Start, preflight: Preflight
     ) -> ExecutionResult:
-        """The end of a script that was only looked at."""
+        """The result of a script that was only checked: in a dry run, or because its calls cannot succeed."""
         if isinstance(message, wire.Calls):
             raise MessageValidationError("The worker ran a script that was not to run")
         self.worker.retired |= not message.reusable
         if start.dry_run and message.failure is None:
-            value = await dry_run_report(raw_result(message, self.limits).text, start, foresight, self.broker)
+            report = raw_result(message, self.limits).text
+            value = await dry_run_report(report, start, preflight, self.broker)
             return ExecutionResult("ok", value=value, stats=self.stats(), calls=self.calls())
-        refusal = foresight.verdict()
-        return await self._finished(message, start.script) if start.dry_run or refusal is None else self.failed(refusal)
+        refusal = preflight.verdict()
+        return (
+            await self._finish(message, preflight.lines) if start.dry_run or refusal is None else self.failed(refusal)
+        )
 
-    async def _finished(self, done: wire.Done, script: str) -> ExecutionResult:
+    async def _finish(self, done: wire.Done, lines: LineIndex) -> ExecutionResult:
         if not done.reusable:
             self.worker.retired = True
         if done.failure is not None:
-            return self.failed(error_from_failure(done.failure, self.dispatcher.errors, script), told=done.failure.call)
+            error = error_from_failure(done.failure, self.dispatcher.errors, lines)
+            return self.failed(error, done.failure.call)
         value: object = None
         try:
-            result, left = await resolve_result(raw_result(done, self.limits), self.dispatcher.references, self.limits)
+            result, reference_warnings = await resolve_result(
+                raw_result(done, self.limits), self.dispatcher.references, self.limits
+            )
             if result.size > self.limits.max_result_bytes:
                 self.oversized = await check_large_result(result)
             else:
-                value = await decode_result(result.text, self.limits, referring=result.text is not done.value)
+                value = await decode_result(result.text, self.limits, has_values=result.text is not done.value)
         except LimitExceeded as error:
             return self.failed(error)
-        warnings = (*limit_warnings(done), *left)
-        logs, made = tuple(self.logs), self.calls()
-        return ExecutionResult("ok", value=value, logs=logs, stats=self.stats(), warnings=warnings, calls=made)
-
-    async def store_oversized(self, result: ExecutionResult) -> ExecutionResult:
-        """`result` with what is too large for it kept elsewhere; the failure where that cannot be."""
-        if self.oversized is None or result.error is not None:
-            return result
-        try:
-            return replace(result, large=await store_result(self.oversized, self.limits, self.hooks.results))
-        except CodeCallError as error:
-            return self.failed(error)
+        return ExecutionResult(
+            "ok",
+            value=value,
+            logs=tuple(self.logs),
+            stats=self.stats(),
+            warnings=(*limit_warnings(done), *reference_warnings),
+            calls=self.calls(),
+        )
