@@ -179,7 +179,8 @@ class NamespaceMember(NamedTuple):
 
     def as_dict(self) -> dict[str, object]:
         """What `ToolBroker.member` answers."""
-        return {key: value for key, value in self._asdict().items() if value}
+        answer = {"tool": self.tool, "space": self.namespace, "missing": self.missing}
+        return {key: value for key, value in answer.items() if value}
 
 
 class MissingMember(NamedTuple):

@@ -1,4 +1,4 @@
-"""Calls of an enclave without a server: answered by Python callables."""
+"""A broker without a server: Python callables perform the calls."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ ResourceHandler = Callable[[str], Any]
 """Reads a script's resources: `(uri) -> value`, sync or async. A sync one runs in a thread."""
 
 MAX_COMPARED = 200
-"""Names that one is compared with to find near ones, and characters of it: the time grows with both."""
+"""Most names that one is compared with to suggest others, and most characters of it: the time grows with both."""
 
 
 class CallbackBroker:
-    """Calls answered by Python callables.
+    """Performs calls with Python callables; a `ToolBroker`.
 
     Args:
         handler: Performs the calls of tools. Without it there are no tools.
-        tools: What `getTool` sees, and then all that may be called.
+        tools: The tools that `getTool` describes, and then all that may be called; None: any name may be called.
         allowed: Names, URIs or globs that may be asked for; None allows all.
-        sanitization: What error messages lose.
+        sanitization: What is removed from error messages.
         resource_handler: Reads resources. Without it there are none.
         prompt_handler: Renders prompts. Without it there are none.
     """
@@ -62,15 +62,15 @@ class CallbackBroker:
         resource_handler: ResourceHandler | None = None,
         prompt_handler: ToolHandler | None = None,
     ) -> None:
-        self._handler = handler
-        self._read = resource_handler
-        self._render = prompt_handler
+        self._tool_handler = handler
+        self._resource_handler = resource_handler
+        self._prompt_handler = prompt_handler
         self._tools = None if tools is None else {str(tool["name"]): tool for tool in tools}
         self._allowed = None if allowed is None else tuple(allowed)
         self._sanitization = sanitization
-        self._turns = ThreadedCleaner()
-        self._spaces: Namespaces | None = None
-        self._lookup = NamespaceLookup(self._may_call, _near)
+        self._cleaner = ThreadedCleaner()
+        self._namespaces: Namespaces | None = None
+        self._lookup = NamespaceLookup(self._may_call, _similar)
 
     async def prepare(self) -> None:
         """Nothing to read ahead."""
@@ -78,15 +78,15 @@ class CallbackBroker:
     async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:  # noqa: ARG002
         """The tool handler's value as JSON text. See `ToolBroker.call`."""
         known = self._tools is None or name in self._tools
-        return await self._answer("tool", self._handler if known else None, name, arguments)
+        return await self._answer("tool", self._tool_handler if known else None, name, arguments)
 
     async def read(self, uri: str, *, max_bytes: int | None = None) -> str:  # noqa: ARG002
         """The resource handler's value as JSON text. See `ToolBroker.read`."""
-        return await self._answer("resource", self._read, uri)
+        return await self._answer("resource", self._resource_handler, uri)
 
     async def prompt(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:  # noqa: ARG002
         """The prompt handler's value as JSON text. See `ToolBroker.prompt`."""
-        return await self._answer("prompt", self._render, name, arguments)
+        return await self._answer("prompt", self._prompt_handler, name, arguments)
 
     async def describe(self, name: str) -> dict[str, object] | None:
         """What `getTool` gives. See `ToolBroker.describe`."""
@@ -96,64 +96,64 @@ class CallbackBroker:
         return {key: tool.get(key) for key in ("name", "description", "inputSchema", "outputSchema")}
 
     async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
-        """What the tool's `inputSchema` is sure to refuse. See `ToolBroker.foresee`."""
+        """What the tool's `inputSchema` is sure to refuse. See `ToolBroker.preflight`."""
         schema = None if self._tools is None else self._tools.get(name, {}).get("inputSchema")
-        if self._handler is None or not isinstance(schema, dict) or not self._may_call(name):
+        if self._tool_handler is None or not isinstance(schema, dict) or not self._may_call(name):
             return None
-        plain = cast("dict[str, object]", schema)
-        if not (found := find_violations(arguments, plain)):
+        schema = cast("dict[str, object]", schema)
+        if not (violations := find_violations(arguments, schema)):
             return None
-        told, paths = violation_problems(found, plain), tuple(item.path for item in found)
-        return PreflightError(
-            InvalidInputError.code, invalid_input_message(name, told, plain), problems=tuple(told), paths=paths
-        )
+        problems = violation_problems(violations, schema)
+        message = invalid_input_message(name, problems, schema)
+        paths = tuple(violation.path for violation in violations)
+        return PreflightError(InvalidInputError.code, message, problems=tuple(problems), paths=paths)
 
     async def check_reachable(self, name: str) -> PreflightError | None:
-        """Why the handler would not be asked. See `ToolBroker.unreachable`."""
+        """Why a call would not reach the handler. See `ToolBroker.check_reachable`."""
         if (missing := self._lookup.missing(name)) is not None:
             return PreflightError(ToolNotFoundError.code, *missing)
-        if self._handler is None or (self._tools is not None and name not in self._tools):
-            return PreflightError(ToolNotFoundError.code, f"Tool '{name}' was not found", self._meant(name))
+        if self._tool_handler is None or (self._tools is not None and name not in self._tools):
+            return PreflightError(ToolNotFoundError.code, f"Tool '{name}' was not found", self._suggestion(name))
         if not self._may_call(name):
             return PreflightError(AccessDeniedError.code, f"Tool '{name}' is not among the allowed tools")
         return None
 
-    def _meant(self, name: str) -> str | None:
-        """What a tool that is not there may have been meant for."""
-        if self._handler is None:
+    def _suggestion(self, name: str) -> str | None:
+        """A hint for a name that no tool has."""
+        if self._tool_handler is None:
             return "There are no tools here: whoever runs the script has given it no handler for them."
-        near = " or ".join(f"'{other}'" for other in _near(name, [*(self._tools or ())]) if self._may_call(other))
-        return f"Did you mean {near}?" if near else None
+        names = " or ".join(f"'{other}'" for other in _similar(name, [*(self._tools or ())]) if self._may_call(other))
+        return f"Did you mean {names}?" if names else None
 
     async def namespace(self, path: str) -> dict[str, object]:
-        """The namespaces of the listed tools; of tools that nobody has listed any. See `ToolBroker.space`."""
+        """A namespace of the listed tools; any name is one if no tools are listed. See `ToolBroker.namespace`."""
         if self._tools is not None:
-            return self._lookup.namespace(await self._namespaces(self._tools), path)
-        return {"near": []} if self._handler is None else {"members": {}, "listed": False}
+            return self._lookup.namespace(await self._list_namespaces(self._tools), path)
+        return {"near": []} if self._tool_handler is None else {"members": {}, "listed": False}
 
     async def member(self, path: str, member: str) -> dict[str, object]:
         """The listed tool, or else the name with a colon. See `ToolBroker.member`."""
         if self._tools is None:
             return {"tool": f"{path}:{member}" if path else member}
-        spaces = await self._namespaces(self._tools)
-        return self._lookup.member(spaces, path, member, exists=member in self._tools).as_dict()
+        namespaces = await self._list_namespaces(self._tools)
+        return self._lookup.member(namespaces, path, member, exists=member in self._tools).as_dict()
 
-    async def _namespaces(self, tools: Mapping[str, Mapping[str, Any]]) -> Namespaces:
-        if self._spaces is None:
-            named = [(name, str(tool.get("appId") or "")) for name, tool in tools.items()]
-            self._spaces = await anyio.to_thread.run_sync(Namespaces.from_tools, named)
-        return self._spaces
+    async def _list_namespaces(self, tools: Mapping[str, Mapping[str, Any]]) -> Namespaces:
+        if self._namespaces is None:
+            app_ids = [(name, str(tool.get("appId") or "")) for name, tool in tools.items()]
+            self._namespaces = await anyio.to_thread.run_sync(Namespaces.from_tools, app_ids)
+        return self._namespaces
 
     async def _answer(
         self, called: CallKind, handler: Callable[..., Any] | None, name: str, *arguments: dict[str, object]
     ) -> str:
-        # What a caller's own scripts have left is behind no rule about names.
+        # No rule about names holds for results that a caller's own scripts have left.
         if called != "result" and is_meta_tool(name):
             raise SelfReferenceError(name.strip())
         label = f"{called.capitalize()} '{name}'"
         if handler is None:
             missing = self._lookup.missing(name) if called == "tool" else None
-            message, hint = missing or (f"{label} was not found", self._meant(name) if called == "tool" else None)
+            message, hint = missing or (f"{label} was not found", self._suggestion(name) if called == "tool" else None)
             raise NOT_FOUND[called](message, tool_name=name, called=called, hint=hint)
         if called != "result" and not self._may_call(name):
             raise AccessDeniedError(f"{label} is not among the allowed tools", tool_name=name, called=called)
@@ -177,12 +177,12 @@ class CallbackBroker:
         except BaseException as error:
             # SystemExit and its like: a tool ends itself, not the server.
             failure = ToolCallError(f"{label} ended with {type(error).__name__}", tool_name=name, called=called)
-        await self._turns.clean_error(failure, self._sanitization)
+        await self._cleaner.clean_error(failure, self._sanitization)
         raise failure
 
     def _may_call(self, name: str) -> bool:
         return self._allowed is None or any(fnmatchcase(name, pattern) for pattern in self._allowed)
 
 
-def _near(name: str, names: Sequence[str]) -> list[str]:
+def _similar(name: str, names: Sequence[str]) -> list[str]:
     return get_close_matches(name[:MAX_COMPARED], names[:MAX_COMPARED], n=3)

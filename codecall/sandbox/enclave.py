@@ -1,4 +1,4 @@
-"""Enclave: validation, a pool of workers and limits behind one `execute`. Usable with no server."""
+"""The enclave: validation, a pool of workers and limits behind one `execute`. Usable with no server."""
 
 from __future__ import annotations
 
@@ -39,114 +39,16 @@ from codecall.sandbox.host.turns import ScriptRun
 from codecall.sandbox.interfaces import NO_HOOKS, RunHooks, ToolBroker
 from codecall.sandbox.report import SandboxReport, kernel_facts
 
-# ----------------------------------------------------------------------------------------------------
-# A preset as what workers are told of it.
-
 SPARE_CPU_SECONDS: Final = 60
 """Processor time of a worker beyond what its scripts may use, in seconds: building engines, reading frames."""
 
-_MOST_KEPT: Final = 64
+_MAX_CACHED_PRESETS: Final = 64
 """Presets whose limits are kept ready."""
 
-
-class LimitsCache:
-    """The limits of presets.
-
-    Args:
-        max_kept_bytes: Bytes of a result that is put away because it is too large for an answer.
-    """
-
-    def __init__(self, max_kept_bytes: int) -> None:
-        self._max_kept_bytes = max_kept_bytes
-        self._limits: dict[Preset, wire.Limits] = {}
-
-    def limits(self, preset: Preset) -> wire.Limits:
-        """Those of one script."""
-        if (limits := self._limits.get(preset)) is None:
-            values = {name: getattr(preset, name) for name in wire.PRESET_FIELDS}
-            limits = wire.Limits(**values, max_kept_bytes=self._max_kept_bytes)
-            if len(self._limits) < _MOST_KEPT:
-                self._limits[preset] = limits
-        return limits
-
-    def prepare(self, preset: Preset) -> wire.Prepare:
-        """What a worker makes ready for."""
-        required = preset.require_jail
-        return wire.Prepare(
-            limits=self.limits(preset),
-            runs=preset.worker_max_runs,
-            cpu_seconds=math.ceil(preset.worker_max_runs * preset.timeout_ms / 1000) + SPARE_CPU_SECONDS,
-            require_jail=sys.platform == "linux" if required == "on_linux" else required,
-        )
-
-
-# ----------------------------------------------------------------------------------------------------
-# The scripts of one enclave that have not ended: to wait for them, and to end them.
-
 ABORT_S: Final = 1.0
-"""Seconds scripts that are ended have to let go of what they wait for: a cancelled tool has a quarter of one."""
+"""Seconds that aborted scripts have to stop waiting: a cancelled tool has a quarter of one."""
 
-
-class InFlightRuns:
-    """What an enclave has begun and not ended."""
-
-    __slots__ = ("_begun", "_none", "_runs")
-
-    def __init__(self) -> None:
-        self._begun = 0
-        self._runs: set[ScriptRun] = set()
-        self._none: anyio.Event | None = None
-
-    def __len__(self) -> int:
-        """How many there are, those that wait for a worker included."""
-        return self._begun
-
-    def begin(self) -> None:
-        """One more; it waits for a worker."""
-        self._begun += 1
-
-    def started(self, run: ScriptRun) -> None:
-        """It has got its worker."""
-        self._runs.add(run)
-
-    def end(self, run: ScriptRun | None) -> None:
-        """One has ended; `run` if it had got a worker."""
-        if run is not None:
-            self._runs.discard(run)
-        self._begun -= 1
-        if not self._begun and self._none is not None:
-            self._none.set()
-
-    async def ended(self) -> None:
-        """Wait until there is none."""
-        while self._begun:
-            if self._none is None or self._none.is_set():
-                self._none = anyio.Event()
-            await self._none.wait()
-
-    def abort(self, message: str) -> int:
-        """End those that have a worker with EXECUTION_ABORTED; how many they were."""
-        for run in (runs := tuple(self._runs)):
-            run.abort(ExecutionAbortedError(message))
-        return len(runs)
-
-
-async def drain_pool(pool: WorkerPool, in_flight: InFlightRuns, grace_s: float) -> int:
-    """Wait for the scripts of a pool that takes no more, end those that run after `grace_s` seconds, and close it; how
-    many had to be ended."""
-    with anyio.move_on_after(grace_s):
-        await in_flight.ended()
-    aborted = in_flight.abort(f"The server is shutting down; the script had {grace_s:g} s to end, and had not ended")
-    with anyio.move_on_after(ABORT_S):
-        await in_flight.ended()
-    await pool.aclose()
-    return aborted
-
-
-# ----------------------------------------------------------------------------------------------------
-# Enclave: validation, a pool of workers and limits behind one `execute`. Usable with no server.
-
-MAX_WARNING = 1_000
+MAX_WARNING: Final = 1_000
 """Characters of one warning."""
 
 
@@ -188,14 +90,14 @@ class Enclave:
                 )
             preset = SECURITY_LEVELS[security_level]
         self._preset = _resolve(preset, overrides)
-        self._limiting = LimitsCache(max_kept_bytes)
+        self._limits_cache = LimitsCache(max_kept_bytes)
         self._sanitization = (
             sanitization
             if isinstance(sanitization, SanitizationOptions)
             else SanitizationOptions.read(sanitization or {}, where="sanitization")
         )
         options = pool if isinstance(pool, PoolOptions) else PoolOptions.read(pool or {}, where="pool")
-        self._prepare = self._limiting.prepare(self._preset)
+        self._prepare = self._limits_cache.prepare(self._preset)
         self._pool = WorkerPool(options, self._prepare)
         self.in_flight = InFlightRuns()
         """The scripts that have not ended."""
@@ -231,7 +133,7 @@ class Enclave:
         """
         await self.start()
         async with self._pool.checkout(WorkerRequest(self._preset.memory_mb)) as worker:
-            worker.retired = True  # it has an owner now, who is nobody
+            worker.retired = True  # the probe is its owner: no script may use it
 
     async def aclose(self) -> None:
         """Stop everything. Scripts that run or wait end with POOL_DISPOSED. Idempotent; from any task."""
@@ -242,7 +144,7 @@ class Enclave:
         those that still run (EXECUTION_ABORTED, with all that is known of their calls).
 
         Args:
-            grace_s: Seconds running scripts have.
+            grace_s: Seconds that running scripts have to end.
 
         Returns:
             How many had to be ended.
@@ -251,7 +153,7 @@ class Enclave:
         return await drain_pool(self._pool, self.in_flight, grace_s)
 
     async def sandbox_report(self) -> SandboxReport:
-        """How the worker processes are held: every layer of their jail, and what the kernel says of one of them.
+        """How the worker processes are jailed: every layer, and what the kernel says of one of them.
 
         Starts a worker if none has been needed so far.
 
@@ -286,7 +188,7 @@ class Enclave:
 
         Args:
             script: AgentScript source.
-            tool_handler: Performs the calls; what it raises reaches the script as a ToolError with its message.
+            tool_handler: Performs the calls; an exception of it reaches the script as a ToolError with its message.
                 Without it there are no tools.
             tools: What `getTool` sees, and then all that may be called: mappings with `name`, `description`,
                 `inputSchema`, `outputSchema`. Without it `callTool` accepts any name.
@@ -295,8 +197,8 @@ class Enclave:
             config: Preset values to replace for this run.
             resource_handler: Gives the value of `readResource(uri)`. Without it there are no resources.
             prompt_handler: Gives the value of `getPrompt(name, args)`. Without it there are no prompts.
-            coverage: Note which lines ran: `ExecutionResult.lines`. The script runs slower.
-            dry_run: Only look at it: the value is `{valid, findings, manifest}`.
+            coverage: Record which lines ran: `ExecutionResult.lines`. The script runs slower.
+            dry_run: Only check it: the value is `{valid, findings, manifest}`.
 
         Returns:
             How it ended. A failed script is a result, not an exception; `raise_for_status()` makes it one.
@@ -328,7 +230,7 @@ class Enclave:
         dry_run: bool = False,
         hooks: RunHooks = NO_HOOKS,
     ) -> ExecutionResult:
-        """Run one script with `broker` performing its calls. Never raises for what script or worker do.
+        """Run one script with `broker` performing its calls. Never raises for anything that script or worker do.
 
         Args:
             script: AgentScript source.
@@ -338,14 +240,14 @@ class Enclave:
             owner: Whose script it is. No worker ever serves two owners: one that has been taken over by a script
                 sees nothing of anybody else.
             coverage: Note which lines ran: `ExecutionResult.lines`.
-            dry_run: Only look at it: the value is `{valid, findings, manifest}`.
-            services: Its name, who watches it, what remembers its calls, and what keeps too large a result.
+            dry_run: Only check it: the value is `{valid, findings, manifest}`.
+            hooks: Its name, its observers, the memory of its calls, and the storage of a result that is too large.
         """
         if not isinstance(script, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"script: a string is needed, got {type(script).__name__}")
-        chosen = preset or self._preset
+        preset = preset or self._preset
         try:
-            start = wire.Start(script, self._limiting.limits(chosen), encode_context(context), dry_run, coverage)
+            start = wire.Start(script, self._limits_cache.limits(preset), encode_context(context), dry_run, coverage)
             script.encode()
         except UnicodeEncodeError:
             hint = "It holds half of a surrogate pair: write the whole character, or its escape in a string."
@@ -356,8 +258,8 @@ class Enclave:
         try:
             async with self._pool.checkout(WorkerRequest(start.limits.memory_mb, owner)) as worker:
                 hooks.observer.on_started()
-                allowance = ReferenceLimits.from_preset(chosen)
-                run = ScriptRun(worker, broker, start.limits, chosen.max_duration_ms, hooks, allowance)
+                reference_limits = ReferenceLimits.from_preset(preset)
+                run = ScriptRun(worker, broker, start.limits, preset.max_duration_ms, hooks, reference_limits)
                 self.in_flight.started(run)
                 try:
                     result = await run.execute(start)
@@ -366,33 +268,33 @@ class Enclave:
                     raise
             result = await run.store_oversized(result)
         except WorkerError as error:
-            failure = self._disposed(error)
-            result = ExecutionResult(failure.status, error=failure) if run is None else run.failed(failure)
+            error = self._or_disposed(error)
+            result = ExecutionResult(error.status, error=error) if run is None else run.failed(error)
         finally:
             self.in_flight.end(run)
         if coverage and run is not None:
             result = replace(result, lines=run.coverage.lines)
         if dry_run and isinstance(result.value, dict):
-            told = cast("dict[str, object]", result.value)
-            cleaned = await ThreadedCleaner().run(clean_value, told["findings"], self._sanitization)
-            result = replace(result, value={**told, "findings": cleaned})
+            report = cast("dict[str, object]", result.value)
+            findings = await ThreadedCleaner().run(clean_value, report["findings"], self._sanitization)
+            result = replace(result, value={**report, "findings": findings})
         return await self._cleaned(result)
 
-    def _disposed(self, error: WorkerError) -> WorkerError:
-        """A worker that died because the enclave was closed did not crash."""
+    def _or_disposed(self, error: WorkerError) -> WorkerError:
+        """`error`, or POOL_DISPOSED: a worker that died because the enclave was closed did not crash."""
         if self._pool.closed and isinstance(error, (WorkerCrashedError, WorkerStartupError, ExecutionAbortedError)):
             return WorkerPoolDisposedError("The enclave was closed while the script ran")
         return error
 
     async def _cleaned(self, result: ExecutionResult) -> ExecutionResult:
-        turns = ThreadedCleaner()
+        cleaner = ThreadedCleaner()
         if result.error is not None:
             add_default_hint(result.error)
-            await turns.clean_error(result.error, self._sanitization)
+            await cleaner.clean_error(result.error, self._sanitization)
             if result.calls and self._sanitization.remove_file_paths:
-                await turns.run(mask_call_inputs, select_calls(result.calls))
+                await cleaner.run(mask_call_inputs, select_calls(result.calls))
         if result.warnings:
-            result = replace(result, warnings=await turns.run(self._cleaned_warnings, result.warnings))
+            result = replace(result, warnings=await cleaner.run(self._cleaned_warnings, result.warnings))
         return result
 
     def _cleaned_warnings(self, warnings: Sequence[str]) -> tuple[str, ...]:
@@ -403,3 +305,90 @@ def _resolve(preset: str | os.PathLike[str] | Preset | None, overrides: Mapping[
     if not isinstance(preset, Preset):
         return resolve_preset(preset, overrides)
     return preset.replaced(overrides) if overrides else preset
+
+
+class LimitsCache:
+    """The limits that workers get for a preset; those of a few presets are kept ready.
+
+    Args:
+        max_kept_bytes: Most bytes of a result that is stored because it is too large for an answer.
+    """
+
+    def __init__(self, max_kept_bytes: int) -> None:
+        self._max_kept_bytes = max_kept_bytes
+        self._limits: dict[Preset, wire.Limits] = {}
+
+    def limits(self, preset: Preset) -> wire.Limits:
+        """The limits of a script under `preset`."""
+        if (limits := self._limits.get(preset)) is None:
+            values = {name: getattr(preset, name) for name in wire.PRESET_FIELDS}
+            limits = wire.Limits(**values, max_kept_bytes=self._max_kept_bytes)
+            if len(self._limits) < _MAX_CACHED_PRESETS:
+                self._limits[preset] = limits
+        return limits
+
+    def prepare(self, preset: Preset) -> wire.Prepare:
+        """What a worker makes ready for."""
+        required = preset.require_jail
+        return wire.Prepare(
+            limits=self.limits(preset),
+            runs=preset.worker_max_runs,
+            cpu_seconds=math.ceil(preset.worker_max_runs * preset.timeout_ms / 1000) + SPARE_CPU_SECONDS,
+            require_jail=sys.platform == "linux" if required == "on_linux" else required,
+        )
+
+
+class InFlightRuns:
+    """The runs of an enclave that have not ended, to wait for them and to end them."""
+
+    __slots__ = ("_begun", "_empty", "_runs")
+
+    def __init__(self) -> None:
+        self._begun = 0
+        self._runs: set[ScriptRun] = set()
+        self._empty: anyio.Event | None = None
+
+    def __len__(self) -> int:
+        """How many there are, including those that wait for a worker."""
+        return self._begun
+
+    def begin(self) -> None:
+        """Count one more run; it waits for a worker."""
+        self._begun += 1
+
+    def started(self, run: ScriptRun) -> None:
+        """A run has got its worker."""
+        self._runs.add(run)
+
+    def end(self, run: ScriptRun | None) -> None:
+        """A run has ended; `run` if it had got a worker."""
+        if run is not None:
+            self._runs.discard(run)
+        self._begun -= 1
+        if not self._begun and self._empty is not None:
+            self._empty.set()
+
+    async def wait_until_empty(self) -> None:
+        """Wait until all runs have ended."""
+        while self._begun:
+            if self._empty is None or self._empty.is_set():
+                self._empty = anyio.Event()
+            await self._empty.wait()
+
+    def abort(self, message: str) -> int:
+        """End the runs that have a worker with EXECUTION_ABORTED; how many there were."""
+        for run in (runs := tuple(self._runs)):
+            run.abort(ExecutionAbortedError(message))
+        return len(runs)
+
+
+async def drain_pool(pool: WorkerPool, in_flight: InFlightRuns, grace_s: float) -> int:
+    """Wait for the runs of a pool that takes no more, end those that have not ended after `grace_s` seconds, and close
+    the pool; how many had to be ended."""
+    with anyio.move_on_after(grace_s):
+        await in_flight.wait_until_empty()
+    aborted = in_flight.abort(f"The server is shutting down; the script had {grace_s:g} s to end, and had not ended")
+    with anyio.move_on_after(ABORT_S):
+        await in_flight.wait_until_empty()
+    await pool.aclose()
+    return aborted

@@ -32,7 +32,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from codecall.envelopes import CallRecord, ExecutionResult
+from codecall.envelopes import CallRecord
 from codecall.fastmcp_errors import log_unexpected
 from codecall.options import ProgressOptions
 from codecall.patterns import display_name

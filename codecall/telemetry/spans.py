@@ -19,6 +19,7 @@ from opentelemetry.util.types import AttributeValue
 
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.errors import CallKind, CodeCallError
+from codecall.sandbox.interfaces import RunObserver
 from codecall.telemetry import metrics as listening
 from codecall.telemetry import semconv as names
 from codecall.telemetry.metrics import Instruments, PoolSource, observe_pools

@@ -1,4 +1,5 @@
-"""Checks of a script before it runs: calls that are sure to fail, the worker's questions, and the report of a dry run."""
+"""Checks of a script before it runs: calls that are sure to fail, the worker's questions, and the report of a
+dry run."""
 
 from __future__ import annotations
 

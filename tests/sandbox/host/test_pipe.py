@@ -119,7 +119,7 @@ async def test_no_frame_by_the_deadline() -> None:
 
 async def test_a_worker_that_never_stops_has_a_deadline_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """What arrives without a wait would keep the event loop, and the deadline with it."""
-    monkeypatch.setattr(module, "HOLD_S", 0.0)
+    monkeypatch.setattr(module, "MAX_HOLD_S", 0.0)
     async with ends() as (pipe, worker):
         until = asyncio.get_running_loop().time() + 0.01
         pipe.longest_frame = 1 << 30
@@ -197,7 +197,7 @@ async def test_what_was_said_before_the_server_had_the_turn_is_noticed() -> None
 
 async def test_an_answer_is_no_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     """The event loop may tell of what somebody has read meanwhile."""
-    monkeypatch.setattr(module, "HOLD_S", SOON_S)
+    monkeypatch.setattr(module, "MAX_HOLD_S", SOON_S)
     notices: list[None] = []
     async with ends() as (pipe, worker):
         with pipe.watch_for_interrupt(lambda: notices.append(None)):

@@ -410,7 +410,7 @@ async def test_descriptors_of_any_number_will_do() -> None:
 async def test_one_owners_many_scripts_do_not_hold_up_anothers_for_longer_than_a_slice(
     slice_s: float, latest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "SLICE_S", slice_s)
+    monkeypatch.setattr(waiting, "TIME_SLICE_S", slice_s)
     gate = Gate()
     order: list[str] = []
     async with (

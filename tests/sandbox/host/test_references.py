@@ -23,7 +23,7 @@ from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host import references as resolving
 from codecall.sandbox.host import references as sidecar
 from codecall.sandbox.host.references import ReferenceLimits, ReferenceResolver, ReferenceStore
-from codecall.sandbox.interfaces import ObserverGroup, RunHooks
+from codecall.sandbox.interfaces import ObserverGroup, RunHooks, RunObserver
 
 ROWS = [{"id": n, "name": f"user {n}", "tags": ["a", {"b": None}]} for n in range(200)]
 TEXT = 'line "one"\n' * 400
@@ -384,21 +384,14 @@ async def test_the_console_shows_what_a_reference_is(enclave: Enclave, tools: To
 # -------------------------------------------------------------------------------------------- records and the end
 
 
-class Seen:
-    """Watches the calls of a run, and remembers them for the next."""
+class CallRecorder(RunObserver):
+    """Observes the calls of a run, and remembers them for the next."""
 
     def __init__(self) -> None:
         self.inputs: list[str] = []
         self.values: list[str | None] = []
         self.kept: dict[str, str] = {}
         self.reused = 0
-
-    def on_queued(self) -> None: ...
-    def on_started(self) -> None: ...
-    def on_validated(self, validation_ms: float) -> None: ...
-    def on_console(self, lines: Any) -> None: ...
-    def on_finished(self, result: Any) -> None: ...
-    def on_cancelled(self) -> None: ...
 
     def on_call(self, record: Any, input_json: str) -> Any:
         self.inputs.append(f"{record.name} {input_json}")
@@ -416,7 +409,7 @@ class Seen:
 
 async def test_records_and_memory_know_values_and_no_tokens(enclave: Enclave, tools: Tools) -> None:
     script = f"const v = await callTool('rows', {{}}, {ASK}); return callTool('take', {{ v, w: [v] }})"
-    seen = [Seen(), Seen()]
+    seen = [CallRecorder(), CallRecorder()]
     seen[1].kept = seen[0].kept
     for watch in seen:
         broker = CallbackBroker(tools, None, None, SanitizationOptions())
@@ -610,7 +603,7 @@ async def test_the_event_loop_has_its_turn_while_a_result_is_searched() -> None:
 
 
 async def test_no_more_references_than_may_be_in_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving, "MAX_PLACES", 10)
+    monkeypatch.setattr(resolving, "MAX_RESULT_REFERENCES", 10)
     outside = ReferenceStore(ALLOWANCE)
     token = json.loads(str(await outside.keep(wire.Call(1, "give", "{}", reference=True), "[1]")))["$reference"]
     for count in (10, 11):

@@ -1,4 +1,4 @@
-"""The line that an error is about."""
+"""From offsets to places in a script, and the line that an error is about."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from codecall.errors import Location
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host.outcomes import MAX_EXCERPT, excerpt
+from codecall.sandbox.host.outcomes import MAX_EXCERPT, LineIndex
 
 
 @pytest.mark.parametrize(
@@ -33,17 +33,32 @@ from codecall.sandbox.host.outcomes import MAX_EXCERPT, excerpt
     ],
 )
 def test_excerpt(script: str, place: tuple[int, int], text: str | None) -> None:
-    assert excerpt(script, Location(*place)) == text
+    assert LineIndex(script).excerpt(Location(*place)) == text
 
 
 @given(st.text(max_size=400), st.integers(1, 12), st.integers(1, 500))
 def test_an_excerpt_is_a_part_of_that_line_and_short(script: str, line: int, column: int) -> None:
-    shown = excerpt(script, Location(line, column))
+    shown = LineIndex(script).excerpt(Location(line, column))
     if shown is not None:
         plain = shown.strip("…")
         assert len(plain) <= MAX_EXCERPT * len("\\u{10FFFF}")
         if "\\" not in plain and "\t" not in script:
             assert plain in script
+
+
+@given(st.text(alphabet="a\n\r\u2028", max_size=40))
+def test_every_offset_of_a_script_has_a_place(script: str) -> None:
+    lines = LineIndex(script)
+    for offset in range(len(script) + 1):
+        before = (
+            script[:offset].replace("\r\n", "\n") if script[offset - 1 : offset + 1] != "\r\n" else script[: offset - 1]
+        )
+        rows = before.replace("\r", "\n").split("\n")
+        place = lines.location(offset)
+        assert place is not None
+        if script[offset - 1 : offset + 1] != "\r\n":
+            assert place == Location(len(rows), len(rows[-1]) + 1)
+    assert lines.location(-1) is lines.location(len(script) + 1) is None
 
 
 PLACES = [
