@@ -11,7 +11,7 @@ The word after the opening fence decides what happens to a block; one that is no
     json, toml  must parse
     … gateway   behind json, toml or yaml: a configuration of the gateway, its own or a client's; must be read as one
     yaml        manifests of Kubernetes: must parse, and fit `examples/production/server.py`
-    text        shown as it is
+    text        is not checked
 
 A block `… file=name` is a file of a small project, one for each page, whose tests pytest must pass. In one with `fails`
 behind the name every test must fail, and the lines of the next block, `text output`, are in what pytest says then.
@@ -116,10 +116,10 @@ FILE = re.compile(r"(?:js|python|json|toml) file=(?P<name>[\w./]+)(?P<fails> fai
 
 
 def test_every_block_says_what_it_is():
-    known = {"python", "js", "ts", "js refused", "console", "json", "toml", "yaml", "text", "text output"}
-    known |= {f"{language} gateway" for language in ("json", "toml", "yaml")}
+    infos = {"python", "js", "ts", "js refused", "console", "json", "toml", "yaml", "text", "text output"}
+    infos |= {f"{language} gateway" for language in ("json", "toml", "yaml")}
     assert [
-        f"{block}: {block.info!r}" for block in BLOCKS if block.info not in known and not FILE.fullmatch(block.info)
+        f"{block}: {block.info!r}" for block in BLOCKS if block.info not in infos and not FILE.fullmatch(block.info)
     ] == []
 
 
@@ -171,12 +171,12 @@ def pytest_in(python: LoadedPython, folder: Path, *arguments: str) -> subprocess
 @pytest.mark.parametrize("project", PROJECTS, ids=str)
 def test_the_project_of_a_page_passes(project: Project, tmp_path: Path, loaded_python: LoadedPython):
     project.build(tmp_path)
-    ran = pytest_in(loaded_python, tmp_path)
-    assert ran.returncode == 0, ran.stdout
+    process = pytest_in(loaded_python, tmp_path)
+    assert process.returncode == 0, process.stdout
     tests = sum(len(re.findall(r"^(?:async )?def test_|^--- ", block.text, re.M)) for block in project.passing.values())
-    found = re.search(r"(\d+) passed", ran.stdout)
-    assert found is not None
-    assert int(found[1]) >= tests > 0
+    summary = re.search(r"(\d+) passed", process.stdout)
+    assert summary is not None
+    assert int(summary[1]) >= tests > 0
 
 
 @pytest.mark.parametrize("project", [project for project in PROJECTS if project.failing], ids=str)
@@ -184,23 +184,23 @@ def test_failures_look_as_shown(project: Project, tmp_path: Path, loaded_python:
     project.build(tmp_path)
     for name, block, _ in project.failing:
         (tmp_path / name).write_text(block.text, encoding="utf-8")
-    ran = pytest_in(loaded_python, tmp_path, *(name for name, _, _ in project.failing))
-    assert ran.returncode == 1, ran.stdout
-    assert "passed" not in ran.stdout
-    said = [line.removeprefix("E").strip() for line in ran.stdout.splitlines()]
-    for _, _, shown in project.failing:
-        missing = [line for line in shown.text.splitlines() if not any(line.strip() in other for other in said)]
-        assert missing == [], ran.stdout
+    process = pytest_in(loaded_python, tmp_path, *(name for name, _, _ in project.failing))
+    assert process.returncode == 1, process.stdout
+    assert "passed" not in process.stdout
+    lines = [line.removeprefix("E").strip() for line in process.stdout.splitlines()]
+    for _, _, output in project.failing:
+        missing = [line for line in output.text.splitlines() if not any(line.strip() in printed for printed in lines)]
+        assert missing == [], process.stdout
 
 
 @pytest.mark.parametrize("block", tagged("python"), ids=str)
 def test_python_blocks_run(block: Block, tmp_path: Path, loaded_python: LoadedPython):
     program = tmp_path / "block.py"
     program.write_text(block.text, encoding="utf-8")
-    ran = loaded_python.run(program, cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr
+    process = loaded_python.run(program, cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
     expected = re.findall(r"^# -> (.*)$", block.text, re.MULTILINE)
-    assert ran.stdout.splitlines() == expected
+    assert process.stdout.splitlines() == expected
 
 
 @pytest.mark.parametrize("block", [*tagged("js"), *tagged("ts")], ids=str)
@@ -383,22 +383,22 @@ def test_the_table_of_presets_is_what_the_files_say():
                 return f"`{value}`"
 
     expected = {field: [cell(preset[field]) for preset in presets] for field in Preset.model_fields}
-    found = {row[0].strip("`"): row[2:] for row in rows_after("# Presets", DOCS / "reference" / "presets.md")}
-    assert found == expected
+    table = {row[0].strip("`"): row[2:] for row in rows_after("# Presets", DOCS / "reference" / "presets.md")}
+    assert table == expected
 
 
 def test_every_dependency_is_explained():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = chain.from_iterable(project["optional-dependencies"].values())
-    wanted = {re.split(r"[\[<>=~]", name)[0] for name in (*project["dependencies"], *extras)}
+    names = {re.split(r"[\[<>=~]", name)[0] for name in (*project["dependencies"], *extras)}
     page = (DOCS / "internals" / "dependencies.md").read_text(encoding="utf-8")
-    assert [name for name in sorted(wanted) if f"`{name}`" not in page] == []
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
 
 
 def test_the_page_on_performance_shows_the_whole_benchmark():
     content = (DOCS / "operations" / "performance.md").read_text(encoding="utf-8")
-    shown = content.partition("<!-- benchmark -->")[2].partition("<!-- end of benchmark -->")[0]
-    names = [row[0] for row in re.findall(r"^\| ([^|]+?) \|(.*)\|$", shown, re.MULTILINE)]
+    table = content.partition("<!-- benchmark -->")[2].partition("<!-- end of benchmark -->")[0]
+    names = [row[0] for row in re.findall(r"^\| ([^|]+?) \|(.*)\|$", table, re.MULTILINE)]
     assert names == ["job", *(job.name for job in jobs())]
 
 

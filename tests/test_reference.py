@@ -26,11 +26,9 @@ from codecall.sandbox import wire
 from codecall.sandbox.agentscript import policy
 from codecall.sandbox.agentscript.diagnosis.hints import HINT_RULES, NOT_AN_ERROR_HINT
 from codecall.sandbox.agentscript.policy import ERROR_KINDS, RUNTIME_NAMES, Row, Rules
-from codecall.sandbox.host import dispatch as lanes
-from codecall.sandbox.host import pipe
-from codecall.sandbox.host import preflight as questions
+from codecall.sandbox.host import dispatch, pipe, preflight
 from codecall.sandbox.worker import jail, syscalls
-from tests.printing import Printers, print_into, printed_in, table, words
+from tests.printed_tables import Printers, read_tables, table, words, write_tables
 
 REPOSITORY = Path(__file__).parent.parent
 REFERENCE = REPOSITORY / "docs" / "reference"
@@ -44,7 +42,7 @@ UNNAMED = {"operator", "unknown member", "unknown identifier"}
 """Rows that stand for whatever has no row."""
 
 
-def built_ins() -> str:
+def built_in_objects() -> str:
     rows: list[tuple[str, str]] = []
     for name, row in policy.GLOBALS.items():
         if not EVERYTHING.permit(row.verdict) or name in RUNTIME_NAMES or name in ERROR_KINDS:
@@ -91,7 +89,7 @@ def _allows(field: str) -> Callable[[str], str]:
     return lambda preset: "yes" if getattr(load_preset(preset), field) else "no"
 
 
-def refused() -> str:
+def replacements() -> str:
     groups: dict[str, list[str]] = {}
     tables: tuple[Iterable[Row], ...] = (
         policy.NODES.values(),
@@ -111,11 +109,11 @@ def refused() -> str:
     return table(("instead of", "write"), [(words(names), instead) for instead, names in groups.items()])
 
 
-def texts() -> str:
+def text_rules() -> str:
     return table(("a script has no", "instead"), [(row.name, row.instead) for row in policy.SOURCE.values()])
 
 
-def remedies() -> str:
+def hint_rules() -> str:
     rows = [(row.name, row.hint.format_map(_Names())) for row in HINT_RULES]
     return table(("what went wrong", "hint"), [*rows, ("what was thrown is no error", NOT_AN_ERROR_HINT)])
 
@@ -139,11 +137,11 @@ if hasattr(mmap, "MAP_ANONYMOUS"):
 
 
 def condition(row: syscalls.Row) -> str:
-    said = [
+    parts = [
         f"argument {item.argument} {item.test} {BITS[item.value] if item.test in {'lacks', 'has'} else item.value}"
         for item in row.conditions
     ]
-    return "; ".join(said) or "any"
+    return "; ".join(parts) or "any"
 
 
 def allowed_calls() -> str:
@@ -174,20 +172,20 @@ TABLES: Mapping[str, tuple[str, Iterable[policy.Row]]] = {
 }
 
 
-def language() -> str:
+def row_counts() -> str:
     rows: list[tuple[object, ...]] = []
     for name, (what, entries) in TABLES.items():
         verdicts = Counter(row.verdict if row.verdict in {"allowed", "refused"} else "preset" for row in entries)
         rows.append((f"`{name}`", what, verdicts["allowed"], verdicts["preset"], verdicts["refused"]))
-    kept = sum(len(row.allowed) for row in policy.PROTOTYPES.values())
+    allowed = sum(len(row.allowed) for row in policy.PROTOTYPES.values())
     regex = sum(len(row.regex) for row in policy.PROTOTYPES.values())
     removed = sum(len(row.removed) for row in policy.PROTOTYPES.values())
     what = f"methods and properties on {len(policy.PROTOTYPES)} prototypes"
-    rows.append(("`PROTOTYPES`", what, kept, regex, removed))
+    rows.append(("`PROTOTYPES`", what, allowed, regex, removed))
     return table(("table", "rows", "allowed", "the preset decides", "refused"), rows, numbers=True)
 
 
-def dangers() -> str:
+def dangerous_names() -> str:
     reasons: dict[str, list[str]] = {}
     for row in policy.GLOBALS.values():
         if row.verdict == "refused" and row.kind == "IllegalBuiltinAccess":
@@ -230,14 +228,14 @@ def bounds() -> str:
             "`MESSAGE_FLOOD`",
         ),
         ("tool calls in one frame", f"{wire.MAX_CALLS_PER_FRAME:,}", "`TOO_MANY_PENDING_CALLS`"),
-        ("tool calls performed at once", lanes.MAX_CALLS_IN_FLIGHT, "the rest wait"),
+        ("tool calls performed at once", dispatch.MAX_CALLS_IN_FLIGHT, "the rest wait"),
         (
             "inputs held for tools, and answers held for a worker",
-            f"{lanes.MAX_HELD_BYTES >> 20} MiB each",
+            f"{dispatch.MAX_HELD_BYTES >> 20} MiB each",
             "no new turn, no new call",
         ),
-        ("questions about tools", f"{questions.MAX_QUESTIONS:,}", "`MESSAGE_FLOOD`"),
-        ("namespaces a script uses", questions.MAX_NAMESPACES, "`MESSAGE_FLOOD`"),
+        ("questions about tools", f"{preflight.MAX_QUESTIONS:,}", "`MESSAGE_FLOOD`"),
+        ("namespaces a script uses", preflight.MAX_NAMESPACES, "`MESSAGE_FLOOD`"),
         ("time a worker may leave a message unread", f"{pipe.UNREAD_MS:,} ms", "`WORKER_TIMEOUT`"),
         (
             "name of a tool or a prompt",
@@ -259,7 +257,7 @@ def bounds() -> str:
     return table(("of", "at most", "else"), rows)
 
 
-def removed() -> str:
+def redactions() -> str:
     rows: list[tuple[str, str, str]] = []
     for row in PATTERNS:
         marks = list(dict.fromkeys(re.findall(r"\[[a-z][a-z ]+\]", row.mark)))
@@ -269,38 +267,38 @@ def removed() -> str:
 
 PAGES: Mapping[str, Printers] = {
     "language": {
-        "built-ins": built_ins,
+        "built-ins": built_in_objects,
         "methods": methods,
         "switches": switches,
-        "refused": refused,
-        "texts": texts,
+        "refused": replacements,
+        "texts": text_rules,
     },
-    "hints": {"remedies": remedies},
-    "policy": {"language": language, "dangers": dangers},
+    "hints": {"remedies": hint_rules},
+    "policy": {"language": row_counts, "dangers": dangerous_names},
     "jail": {
         "layers": layers,
         "allowed system calls": allowed_calls,
         "refused system calls": refused_calls,
     },
     "limits": {"bounds": bounds},
-    "redaction": {"removed from errors": removed},
+    "redaction": {"removed from errors": redactions},
 }
 """What prints each table, by page and name."""
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_printed_table_stands_in_its_page_once(page: str):
-    assert sorted(name for name, _ in printed_in(REFERENCE / f"{page}.md")) == sorted(PAGES[page])
+    assert sorted(name for name, _ in read_tables(REFERENCE / f"{page}.md")) == sorted(PAGES[page])
 
 
 @pytest.mark.parametrize(("page", "name"), [(page, name) for page, printers in PAGES.items() for name in printers])
 def test_the_page_shows_what_the_code_says(page: str, name: str):
-    shown = dict(printed_in(REFERENCE / f"{page}.md"))
-    assert shown[name] == PAGES[page][name](), "print it again: python -m tests.test_reference"
+    tables = dict(read_tables(REFERENCE / f"{page}.md"))
+    assert tables[name] == PAGES[page][name](), "print it again: python -m tests.test_reference"
 
 
 def test_no_other_page_has_printed_tables():
-    pages = {page for page in (REPOSITORY / "docs").rglob("*.md") if printed_in(page)}
+    pages = {page for page in (REPOSITORY / "docs").rglob("*.md") if read_tables(page)}
     assert pages == {REFERENCE / f"{name}.md" for name in PAGES}
 
 
@@ -319,4 +317,4 @@ def test_the_number_of_system_calls_is_right(page: str):
 
 if __name__ == "__main__":
     for page, printers in PAGES.items():
-        print_into(REFERENCE / f"{page}.md", printers)
+        write_tables(REFERENCE / f"{page}.md", printers)

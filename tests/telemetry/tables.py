@@ -32,20 +32,20 @@ def families() -> dict[str, Family]:
     provider = MeterProvider(
         [PrometheusMetricReader(registry=registry, scope_info_enabled=False)], shutdown_on_exit=False
     )
-    made = meters.Instruments(provider.get_meter(names.SCOPE))
-    instruments = {item.name: item for item in vars(made).values() if hasattr(item, "name")}
+    meter = meters.Instruments(provider.get_meter(names.SCOPE))
+    instruments = {item.name: item for item in vars(meter).values() if hasattr(item, "name")}
     for metric in names.METRICS:
         if metric.kind != "gauge":
             instrument = instruments[metric.name]
             record = instrument.add if metric.kind == "counter" else instrument.record
             record(1, dict.fromkeys(metric.attributes, "x"))
     by_help = {family.documentation: family for family in registry.collect()}
-    found: dict[str, Family] = {}
+    result: dict[str, Family] = {}
     for metric in names.METRICS:
         sample = by_help[metric.description].samples[0]
         labels = frozenset(sample.labels) - {"le"}
-        found[metric.name] = Family(sample.name.removesuffix("_bucket"), labels)
-    return found
+        result[metric.name] = Family(sample.name.removesuffix("_bucket"), labels)
+    return result
 
 
 def _code(items: Any) -> str:
@@ -88,5 +88,5 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def alert_lines() -> list[str]:
-    """The rules, as they are shown: name, expression."""
+    """The rules, as the page shows them: name, expression."""
     return [line for rule in alerts() for line in (f"{rule['alert']}", f"  {rule['expr']}")]

@@ -41,17 +41,17 @@ def test_the_page_has_the_alerts_of_the_example() -> None:
 
 
 @pytest.mark.parametrize("rule", tables.alerts(), ids=lambda rule: rule["alert"])
-def test_alerts_ask_for_what_there_is(rule: dict[str, Any]) -> None:
+def test_alerts_use_existing_metrics(rule: dict[str, Any]) -> None:
     families = {family.name: family.labels for family in tables.families().values()}
-    asked = re.findall(r"(codecall_\w+?)(?:_bucket)?(?:\{([^}]*)\})?[\[)]", rule["expr"])
-    assert asked
+    metrics = re.findall(r"(codecall_\w+?)(?:_bucket)?(?:\{([^}]*)\})?[\[)]", rule["expr"])
+    assert metrics
     grouped = {label for labels in re.findall(r"by \(([^)]*)\)", rule["expr"]) for label in labels.split(", ")} - {"le"}
-    for name, labels in asked:
+    for name, labels in metrics:
         assert {*re.findall(r"(\w+)\s*(?:=~|!=|=)", labels), *grouped} <= families[name]
     assert rule["annotations"]["summary"]
 
 
-def test_prometheus_reads_the_rules_that_are_there() -> None:
+def test_prometheus_reads_the_existing_rules() -> None:
     folder = REPOSITORY / "examples" / "prometheus"
     config = yaml.safe_load((folder / "prometheus.yml").read_text(encoding="utf-8"))
     assert config["rule_files"] == [tables.ALERTS.name]

@@ -1,4 +1,4 @@
-"""Tables of the documentation that are printed from the code.
+"""Tables of the documentation that come from the code.
 
 A table stands between `<!-- printed: name -->` and `<!-- end of name -->`.
 """
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-PRINTED = re.compile(r"<!-- printed: ([\w -]+) -->\n\n(.*?)\n<!-- end of \1 -->\n", re.DOTALL)
+TABLE = re.compile(r"<!-- printed: ([\w -]+) -->\n\n(.*?)\n<!-- end of \1 -->\n", re.DOTALL)
 
 Printers = Mapping[str, Callable[[], str]]
 """What prints each table of a page, by the table's name."""
@@ -27,19 +27,19 @@ def _cell(value: object) -> str:
 
 
 def words(names: Iterable[str]) -> str:
-    """Names in a row, each as code."""
+    """Join names, each as code."""
     return ", ".join(f"`{name}`" for name in names)
 
 
-def printed_in(page: Path) -> list[tuple[str, str]]:
-    """The tables a page shows, by name, in its order."""
-    return PRINTED.findall(page.read_text(encoding="utf-8"))
+def read_tables(page: Path) -> list[tuple[str, str]]:
+    """Read the tables of a page: name and text, in their order."""
+    return TABLE.findall(page.read_text(encoding="utf-8"))
 
 
-def print_into(page: Path, printers: Printers) -> None:
-    """Print the tables of a page anew."""
+def write_tables(page: Path, printers: Printers) -> None:
+    """Print the tables of a page again."""
 
-    def printed(match: re.Match[str]) -> str:
+    def print_table(match: re.Match[str]) -> str:
         return f"<!-- printed: {match[1]} -->\n\n{printers[match[1]]()}\n<!-- end of {match[1]} -->\n"
 
-    page.write_text(PRINTED.sub(printed, page.read_text(encoding="utf-8")), encoding="utf-8")
+    page.write_text(TABLE.sub(print_table, page.read_text(encoding="utf-8")), encoding="utf-8")
