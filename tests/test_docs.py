@@ -37,6 +37,7 @@ import yaml
 
 from benchmarks.jobs import jobs
 from codecall import Enclave
+from codecall.options import PluginOptions
 from codecall.presets import PRESET_NAMES, Preset, presets_folder
 from tests.loaded_python import LoadedPython
 
@@ -385,6 +386,12 @@ def test_the_table_of_presets_is_what_the_files_say():
     expected = {field: [cell(preset[field]) for preset in presets] for field in Preset.model_fields}
     table = {row[0].strip("`"): row[2:] for row in rows_after("# Presets", DOCS / "reference" / "presets.md")}
     assert table == expected
+
+
+def test_the_page_on_the_plugin_names_every_keyword():
+    rows = rows_after("## Options", DOCS / "guide" / "plugin.md")
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(named) == sorted(PluginOptions.names())
 
 
 def test_every_dependency_is_explained():
