@@ -24,8 +24,7 @@ from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
 from codecall.jsonio.incremental import JsonIndex, index_json
 from codecall.options import ResultsOptions
 from codecall.presets import Preset
-from codecall.quota import RESULT_OVERHEAD as OVERHEAD
-from codecall.quota import Room
+from codecall.quota import Quota, QuotaExceeded, Reservation
 from codecall.results.query import PartRequest, parse_part, read_part_json, usage_example
 from codecall.results.store import PAGE_GRACE_S, MemoryResults, ResultMeta, ResultStore, ResultStoreError, page_count
 
@@ -37,6 +36,9 @@ PREVIEW_CHARS: Final = 1_024
 
 MAX_MEMBERS_SHOWN: Final = 20
 """Members of a result that its answer names."""
+
+ENTRY_OVERHEAD: Final = 1_024
+"""Bytes that count for each entry in a store besides its text, so that many small ones have a limit too."""
 
 _HANDLE: Final = re.compile(r"res_[0-9a-f]{40}")
 _MAX_HANDLE_CHARS: Final = 1_024
@@ -65,9 +67,10 @@ class ResultService:
     """The kept results of all callers."""
 
     def __init__(self, options: ResultsOptions) -> None:
+        self._options = options
         self._ttl_s = options.ttl_s
         self._store = ResultStore(MemoryResults() if options.store is None else options.store, options.ttl_s)
-        self._room = Room(options.max_total_bytes, options.max_caller_bytes)
+        self._quota = Quota()
 
     async def keep(self, owner: str, text: str, size: int) -> LargeResult:
         """Keep a JSON text of `size` bytes.
@@ -76,7 +79,7 @@ class ResultService:
             LimitExceeded: there is no room for it, or the store does not take it.
         """
         entries = page_count(len(text)) + 1
-        claim = self._room.take(owner, size + entries * OVERHEAD, self._ttl_s + PAGE_GRACE_S)
+        reservation = self.reserve(owner, size + entries * ENTRY_OVERHEAD)
         handle = f"res_{secrets.token_hex(20)}"
         written = 0
 
@@ -89,7 +92,7 @@ class ResultService:
             expires = datetime.now(UTC) + timedelta(seconds=self._ttl_s)
             await self._store.put(owner, handle, text, head, wrote)
         except BaseException as failure:
-            self._room.give_back(claim, claim.size * written // entries)
+            self._quota.shrink(reservation, reservation.size * written // entries)
             if not isinstance(failure, ResultStoreError):
                 raise
             log_store_failure("take a result", failure)
@@ -99,6 +102,32 @@ class ResultService:
                 hint="Return less: filter, aggregate, or select the fields that are needed; or try again later.",
             ) from None
         return _told(handle, text, head, expires)
+
+    def reserve(self, owner: str, size: int) -> Reservation:
+        """Reserve room for a result of `size` bytes, until it expires.
+
+        Raises:
+            LimitExceeded: there is none; the message says why.
+        """
+        options = self._options
+        try:
+            return self._quota.reserve(
+                owner,
+                self._ttl_s + PAGE_GRACE_S,
+                size,
+                max_owned=options.max_caller_bytes,
+                max_total=options.max_total_bytes,
+            )
+        except QuotaExceeded as full:
+            reason, option = "there is too little room left among all that are kept", "results.max_total_bytes"
+            if full.owned is not None:
+                reason = f"your kept results take {full.owned} of {options.max_caller_bytes} bytes"
+                option = "results.max_caller_bytes"
+            raise LimitExceeded(
+                f"The result is too large for an answer, and is not kept: {reason}",
+                code="OUTPUT_LIMIT",
+                hint=f"Return less: filter, aggregate, or select fields; or wait until others have expired ({option}).",
+            ) from None
 
     async def meta(self, owner: str, text: str) -> tuple[str, ResultMeta] | None:
         """The handle that `text` is or ends with, and what is known of that result; None if this owner has none.

@@ -29,17 +29,17 @@ class Match(NamedTuple):
     """The earlier call whose place it has, counting from 1; 0 for none."""
     value: str | None = None
     """Its value as JSON text, if the call need not be made."""
-    parted: bool = False
+    diverged: bool = False
     """It is none of the earlier calls, and some of its tool have not been come to."""
 
 
 Key = tuple[str, str]
 
-LOOKED_AT: Final = 20
+MAX_CANDIDATES: Final = 20
 """Calls of the same input, and places, that are looked at for one call: the first ones, as many as run side by side."""
 
 
-class _Open:
+class _UnmatchedCalls:
     """The calls of one tool that went well, and that have not been come to."""
 
     def __init__(self) -> None:
@@ -53,14 +53,14 @@ class _Open:
         for run, epoch in call.epochs:
             heappush(self._first.setdefault(run, []), (epoch, number))
 
-    def reaches(self, call: StoredCall) -> bool:
+    def may_match(self, call: StoredCall) -> bool:
         """Whether all that came before the call have been come to."""
         # Nearly always it is one of the first, and needs no look at all the others.
-        if all(self._earliest(run) >= epoch for run, epoch in call.epochs):
+        if all(self._first_epoch(run) >= epoch for run, epoch in call.epochs):
             return True
-        return not any(other.before(call) for other in self.calls.values())
+        return not any(other.precedes(call) for other in self.calls.values())
 
-    def _earliest(self, run: int) -> float:
+    def _first_epoch(self, run: int) -> float:
         heap = self._first.get(run, [])
         while heap and heap[0][1] not in self.calls:
             heappop(heap)
@@ -75,41 +75,41 @@ class PreviousCalls:
     """
 
     def __init__(self, calls: Sequence[StoredCall] = ()) -> None:
-        self._open: Final = defaultdict[Key, _Open](_Open)
-        self._alike: Final = defaultdict[tuple[Key, str], list[int]](list)
+        self._unmatched: Final = defaultdict[Key, _UnmatchedCalls](_UnmatchedCalls)
+        self._by_input: Final = defaultdict[tuple[Key, str], list[int]](list)
         """Numbers of those, by their input."""
-        self._places: Final = defaultdict[Key, dict[int, StoredCall]](dict)
+        self._unfinished: Final = defaultdict[Key, dict[int, StoredCall]](dict)
         """Those that are made again."""
-        self._parted: Final[dict[Key, int]] = {}
+        self._diverged: Final[dict[Key, int]] = {}
         """Epochs of this run after which nothing of a tool is matched any more."""
         for number, call in enumerate(calls, 1):
             if call.state == "ok":
-                self._open[call.key].add(number, call)
-                self._alike[call.key, call.digest].append(number)
+                self._unmatched[call.key].add(number, call)
+                self._by_input[call.key, call.digest].append(number)
             else:
-                self._places[call.key][number] = call
+                self._unfinished[call.key][number] = call
 
     def match(self, called: str, name: str, digest: str, epoch: int) -> Match:
         """What there is for this call, of that epoch of this run. What is given is not given again."""
         key = (called, name)
-        if epoch > self._parted.get(key, epoch):
+        if epoch > self._diverged.get(key, epoch):
             return Match()
-        there = self._open[key]
-        alike = self._alike[key, digest]
-        for number in alike[:LOOKED_AT]:
-            if there.reaches(call := there.calls[number]):
+        there = self._unmatched[key]
+        alike = self._by_input[key, digest]
+        for number in alike[:MAX_CANDIDATES]:
+            if there.may_match(call := there.calls[number]):
                 del there.calls[number]
                 alike.remove(number)
-                if call.parted:
-                    self._parted.setdefault(key, epoch)
+                if call.diverged:
+                    self._diverged.setdefault(key, epoch)
                 return Match(number, call.value)
-        for places in (self._places[key], self._places["", ""]):
-            some = islice(places.items(), LOOKED_AT)
-            if reachable := [number for number, call in some if there.reaches(call)]:
+        for places in (self._unfinished[key], self._unfinished["", ""]):
+            some = islice(places.items(), MAX_CANDIDATES)
+            if reachable := [number for number, call in some if there.may_match(call)]:
                 number = next((number for number in reachable if places[number].digest == digest), reachable[0])
                 del places[number]
                 return Match(number)
         if not there.calls:
             return Match()
-        self._parted.setdefault(key, epoch)
-        return Match(parted=True)
+        self._diverged.setdefault(key, epoch)
+        return Match(diverged=True)

@@ -1,11 +1,11 @@
-"""Taking up a run that failed: its completed calls are answered from what is kept of them instead of being made again.
+"""Resuming a failed run: its completed calls are answered from its record instead of being made again.
 
-`calls/matching.py` says which calls, `calls/kept_runs.py` what is kept. Each call is looked at by the rules of access
-once more before it is answered. What ends well is written before the script hears of it, so that a server that is
-killed at any moment loses no call that its script knew of.
+`matching.py` says which calls, `store.py` what is recorded. Each call is checked against the rules of access once more
+before it is answered. A call that succeeds is written before the script learns of it, so that a server that is killed
+at any moment loses no call that its script knew of.
 
-A store that fails or does not answer never ends a run: it goes on and is not kept, and the log and the envelope say so.
-Only to take a run up the store must answer, since otherwise everything would be made again.
+A store that fails or does not answer never ends a run: it goes on and is not recorded, and the log and the envelope say
+so. Only to resume a run the store must answer, since otherwise everything would be made again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import anyio
 from msgspec.structs import replace as change
@@ -24,102 +27,101 @@ from msgspec.structs import replace as change
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.errors import CallKind, CodeCallError
 from codecall.jsonio.decode import canonical_digest_async
+from codecall.key_value import StoreError
 from codecall.options import ResumeOptions
-from codecall.quota import OVERHEAD, keeping
+from codecall.quota import Quota, QuotaExceeded
 from codecall.resume.matching import PreviousCalls
 from codecall.resume.store import MAX_CALLS, DamagedRecord, RunHeader, RunStore, State, StoredCall
 
 logger = logging.getLogger("codecall")
 
 RUN_ID: Final = re.compile(r"run_[A-Za-z0-9_-]{16,64}")
-"""What names of runs look like."""
+"""What the ids of runs look like."""
 
-TAKE_UP_SECONDS: Final = 15.0
-"""How long reading what is kept of a run may take."""
+LOAD_TIMEOUT_S: Final = 15.0
+"""Seconds that reading the record of a run may take."""
 
 SLACK_S: Final = 10.0
 """Seconds after its time is up for which a run may still be ending."""
 
-Admit = Callable[[CallKind, str], Awaitable[None]]
-"""Whether the caller may make such a call now; raises what the call would."""
+MAX_CONCURRENT_LOADS: Final = 4
+"""Records that are read at the same time; of one caller it is one."""
+
+ENTRY_OVERHEAD: Final = 512
+"""Characters that count for each entry in a store besides its value, so that many small ones have a limit too."""
+
+CheckAccess = Callable[[CallKind, str], Awaitable[None]]
+"""Raises what a call would raise that the caller may not make now."""
 
 
 class ResumeError(CodeCallError):
-    """A run cannot be taken up; nothing has run."""
+    """A run cannot be resumed; nothing has run."""
 
     code = "CANNOT_RESUME"
 
 
-class _Begun(NamedTuple):
-    """A call that is being made."""
-
-    number: int
-    """Among those that are remembered."""
-    call: StoredCall
-    """As far as it is known."""
-
-
 class RunMemory:
-    """The memory of one run; a `CallMemory`.
+    """Records the calls of one run, and answers them from the record of the run that it resumes; a `CallMemory`.
 
     Args:
-        options: where it is kept, and how much.
-        run_id: of the run.
-        owner: whose it is.
+        options: where records are stored, and how much of them.
+        run_id: the id of this run.
+        owner: its caller, as `client_key`.
         lasts_s: seconds it may take at most.
-        admit: whether a call may be made.
+        admit: checks whether a call may be made.
     """
 
-    def __init__(self, options: ResumeOptions, *, run_id: str, owner: str, lasts_s: float, admit: Admit) -> None:
+    def __init__(self, options: ResumeOptions, *, run_id: str, owner: str, lasts_s: float, admit: CheckAccess) -> None:
         self._options = options
         self._store = RunStore(options.store, options.ttl_s, options.max_value_chars)
         self._run_id = run_id
         self._lasts_s = lasts_s
         self._admit = admit
         self._header = RunHeader(1, run_id, owner, "running", ends=0.0)
-        self._written = False
+        self._has_header = False
         """Whether there is a header in the store."""
-        self._from = ""
-        self._earlier = PreviousCalls()
-        self._begun: dict[int, _Begun] = {}
-        self._chars = 0
-        """Of all values kept."""
-        self._last = self._kept = 0
-        self._keeping = keeping()
-        self._share = self._keeping.share(owner, lasts_s + SLACK_S + options.ttl_s + 120)
-        self._broken = False
-        self._full = ""
-        """Why not all of it is kept, though the store would have taken it."""
+        self._resumed_from = ""
+        self._previous = PreviousCalls()
+        self._open_calls: dict[int, _OpenCall] = {}
+        self._stored_chars = 0
+        """Characters of all values stored."""
+        self._last_call = self._stored_calls = 0
+        self._limits = RecordLimits.of_running_loop()
+        self._reservation = self._limits.stored.reserve(owner, lasts_s + SLACK_S + options.ttl_s + 120)
+        self._store_failed = False
+        self._not_stored_reason = ""
+        """Why not all of it is stored, though the store would have taken it."""
 
     async def resume(self, run_id: str, *, already_ended: bool = False) -> bool:
-        """Answer calls from what is kept of that run.
+        """Answer calls from the record of that run.
 
         Args:
-            run_id: of the earlier run; of this one, if it was begun before and its server was killed.
-            known: whoever asks knows that the earlier run has ended: it is taken up however it did, if there is one.
+            run_id: the earlier run; this one, if it was started before and its server was killed.
+            already_ended: the earlier run is sure to have ended: it is resumed however it ended, if there is a record.
 
         Returns:
-            Whether there is one.
+            Whether there is a record.
 
         Raises:
-            CannotResume: there is no such run, or it cannot be taken up.
+            ResumeError: there is no such run, or it cannot be resumed.
         """
         try:
-            async with asyncio.timeout(TAKE_UP_SECONDS), self._keeping.turn(self._header.owner):
+            async with asyncio.timeout(LOAD_TIMEOUT_S), self._limits.load_slot(self._header.owner):
                 if not already_ended:
-                    self._not_too_many()
+                    self._check_loaded_records()
                 header = await self._store.header(run_id) if RUN_ID.fullmatch(run_id) else None
                 if header is None and already_ended:
                     return False
-                header = self._checked(run_id, header, known=already_ended)
+                header = self._check_header(run_id, header, already_ended=already_ended)
                 calls = await self._store.calls(run_id, header)
                 attempt = header.attempt + 1 if run_id == self._run_id else 0
                 generation = header.generation + 1
-                # A run that is begun again goes on as it was: to forget that it was would make its calls twice.
-                if self._has_room(sum(len(call.value or "") + OVERHEAD for call in calls), always=already_ended):
+                # A run that is started again goes on as it was: to forget that it was would make its calls twice.
+                size = sum(len(call.value or "") + ENTRY_OVERHEAD for call in calls)
+                if self._reserve(size, unlimited=already_ended):
                     await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
                     self._header = change(self._header, attempt=attempt, generation=generation, inherited=len(calls))
-                    await self._begin()
+                    await self._put_header()
                 else:
                     self._header = change(self._header, attempt=attempt, generation=generation)
         except CodeCallError:
@@ -130,96 +132,103 @@ class RunMemory:
                 hint="Run the script from its beginning, without resumeFrom, if that does no harm.",
             ) from None
         except Exception as failure:
-            logger.warning("the store of runs failed (%s); a run could not be taken up", type(failure).__name__)
+            logger.warning("the store of runs failed (%s); a run could not be resumed", _reason(failure))
             raise ResumeError(
                 "the store of runs does not answer; nothing was run",
                 hint="Try again later, or run without resumeFrom: that makes every call again.",
             ) from None
-        self._from = run_id
-        self._earlier = PreviousCalls(calls)
-        self._chars = sum(len(call.value or "") for call in calls)
-        self._keeping.reads(self._header.owner, self._earlier, self._chars)
+        self._resumed_from = run_id
+        self._previous = PreviousCalls(calls)
+        self._stored_chars = sum(len(call.value or "") for call in calls)
+        self._limits.count_loaded(self._header.owner, self._previous, self._stored_chars)
         return True
 
     async def recall(self, record: CallRecord, input_json: str) -> str | None:
         """See `CallMemory.recall`."""
-        self._last += 1
-        number = self._last
+        self._last_call += 1
+        number = self._last_call
         digest = await canonical_digest_async(input_json)
-        found = self._earlier.match(record.called, record.name, digest, record.epoch)
-        self._begun[record.number] = _Begun(
+        match = self._previous.match(record.called, record.name, digest, record.epoch)
+        self._open_calls[record.number] = _OpenCall(
             number,
             StoredCall(
                 called=record.called,
                 name=record.name,
                 digest=digest,
                 epochs=((self._header.generation, record.epoch),),
-                inherits=found.number,
-                parted=found.parted,
+                inherits=match.number,
+                diverged=match.diverged,
             ),
         )
-        if found.value is not None:
+        if match.value is not None:
             await self._admit(record.called, record.name)
-        return found.value
+        return match.value
 
     async def keep(self, record: CallRecord, input_json: str, value: str | None) -> None:  # noqa: ARG002 - known since `recall`
         """See `CallMemory.keep`."""
-        begun = self._begun.pop(record.number, None)
-        if begun is None:
+        open_call = self._open_calls.pop(record.number, None)
+        if open_call is None:
             return
-        if self._broken or (self._full and not self._written):
+        if self._store_failed or (self._not_stored_reason and not self._has_header):
             record.kept = False
             return
-        call = begun.call
+        call = open_call.call
         if record.reused:
             call = StoredCall(state="reused", inherits=call.inherits, epochs=call.epochs)
         elif value is None:
             call = change(call, state="failed")
-        elif why := self._too_much(value):
+        elif reason := self._why_too_large(value):
             record.kept = False
             call = change(call, state="lost")
-            logger.warning("the value of a call is not kept for resumeFrom: %s", why)
+            logger.warning("the value of a call is not kept for resumeFrom: %s", reason)
         else:
             call = change(call, state="ok", value=value)
-        if begun.number > MAX_CALLS - self._header.inherited:
+        if open_call.number > MAX_CALLS - self._header.inherited:
             record.kept = False
-            self._full = self._full or f"it made more than {MAX_CALLS:,} calls"
+            self._not_stored_reason = self._not_stored_reason or f"it made more than {MAX_CALLS:,} calls"
             return
-        if not (fits := not self._full and self._has_room(len(call.value or "") + OVERHEAD)):
+        fits = not self._not_stored_reason and self._reserve(len(call.value or "") + ENTRY_OVERHEAD)
+        if not fits:
             record.kept = False
         with anyio.CancelScope(shield=True):
-            await self._write(record, begun.number, call if fits else None)
+            await self._store_call(record, open_call.number, call if fits else None)
 
     async def record_outcome(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
-        """The result of `run`, which this is the memory of; says what was taken up, and what could not be kept."""
+        """The result of `run`, whose calls are recorded here; it says what was resumed, and what could not be stored.
+
+        Args:
+            run: the run that this is the memory of.
+        """
         try:
             result = await run
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await self._end("cancelled")
+                await self._finish("cancelled")
             raise
         finally:
-            self._earlier = PreviousCalls()  # what was read takes room
-        await self._end("ok" if result.success else "failed")
+            self._previous = PreviousCalls()  # what was read takes memory
+        await self._finish("ok" if result.success else "failed")
         warnings = result.warnings
-        if not result.success and (self._broken or self._full):
-            why = "the store of runs failed" if self._broken else self._full
-            warnings = (*warnings, f"This run cannot be taken up with resumeFrom: {why}.")
-        return replace(result, resumed_from=self._from, warnings=warnings)
+        if not result.success and (self._store_failed or self._not_stored_reason):
+            reason = "the store of runs failed" if self._store_failed else self._not_stored_reason
+            warnings = (*warnings, f"This run cannot be taken up with resumeFrom: {reason}.")
+        return replace(result, resumed_from=self._resumed_from, warnings=warnings)
 
-    def _not_too_many(self) -> None:
-        if self._keeping.reading(self._header.owner) >= self._options.max_caller_chars:
-            why = "too many runs of yours that were taken up have not ended yet; nothing was run"
-            raise ResumeError(why, hint="Wait until one of them has ended.")
+    def _check_loaded_records(self) -> None:
+        if self._limits.loaded.owned_by(self._header.owner) >= self._options.max_caller_chars:
+            raise ResumeError(
+                "too many runs of yours that were taken up have not ended yet; nothing was run",
+                hint="Wait until one of them has ended.",
+            )
 
-    def _checked(self, run_id: str, header: RunHeader | None, *, known: bool) -> RunHeader:
-        """The header, if the run can be taken up; a run of somebody else is none."""
+    def _check_header(self, run_id: str, header: RunHeader | None, *, already_ended: bool) -> RunHeader:
+        """The header, if the run can be resumed; a run of another caller counts as none."""
         if header is None or header.owner != self._header.owner:
             raise ResumeError(
                 f"there is no run '{run_id[:80]}' of yours that failed within the last {self._options.ttl_s} s",
                 hint="Run the script from its beginning, without resumeFrom, if that does no harm.",
             )
-        if known:
+        if already_ended:
             return header
         if header.state == "ok":
             raise ResumeError(
@@ -234,66 +243,125 @@ class RunMemory:
             )
         return header
 
-    def _has_room(self, chars: int, *, always: bool = False) -> bool:
-        """Whether the caller has room for so much more; takes it."""
-        most = self._options.max_caller_chars
-        if self._keeping.take(self._share, chars, None if always else most):
-            return True
-        if not self._full:
-            self._full = f"what is kept of your runs has {most:,} characters, and is kept for {self._options.ttl_s:,} s"
-            logger.warning("run %s is not kept for resumeFrom: resume.max_caller_chars", self._run_id)
-        return False
+    def _reserve(self, chars: int, *, unlimited: bool = False) -> bool:
+        """Reserve so many characters more of the caller's quota; False where there is no room."""
+        max_chars = self._options.max_caller_chars
+        try:
+            self._limits.stored.grow(self._reservation, chars, max_owned=None if unlimited else max_chars)
+        except QuotaExceeded:
+            if not self._not_stored_reason:
+                ttl_s = self._options.ttl_s
+                self._not_stored_reason = (
+                    f"what is kept of your runs has {max_chars:,} characters, and is kept for {ttl_s:,} s"
+                )
+                logger.warning("run %s is not kept for resumeFrom: resume.max_caller_chars", self._run_id)
+            return False
+        return True
 
-    def _too_much(self, value: str) -> str | None:
+    def _why_too_large(self, value: str) -> str | None:
         options = self._options
         if len(value) > options.max_value_chars:
             return f"it has {len(value):,} characters; at most {options.max_value_chars:,} are"
-        if self._chars + len(value) > options.max_run_chars:
+        if self._stored_chars + len(value) > options.max_run_chars:
             return f"those of one run may have {options.max_run_chars:,} characters together"
-        self._chars += len(value)
+        self._stored_chars += len(value)
         return None
 
-    async def _write(self, made: CallRecord, number: int, call: StoredCall | None) -> None:
-        """None: there is no room, which the record says, so that it is not taken for all if the server is killed."""
+    async def _store_call(self, record: CallRecord, number: int, call: StoredCall | None) -> None:
+        """Write one call. None: there is no room for it, which the header then says, so that the record is not taken
+        for complete if the server is killed."""
         try:
             if call is not None:
-                if not self._written:
-                    await self._begin()
+                if not self._has_header:
+                    await self._put_header()
                 await self._put(number, call)
-            elif self._written and self._header.whole:
-                self._header = change(self._header, whole=False)
+            elif self._has_header and self._header.complete:
+                self._header = change(self._header, complete=False)
                 await self._store.put_header(self._run_id, self._header)
         except Exception as failure:
-            made.kept = False
-            self._failed(failure)
+            record.kept = False
+            self._on_store_error(failure)
 
     async def _put(self, number: int, call: StoredCall) -> None:
         if number <= MAX_CALLS:
             await self._store.put_call(self._run_id, self._header, number, call, lasts_s=self._lasts_s)
-            self._kept += 1
+            self._stored_calls += 1
 
-    async def _begin(self) -> None:
+    async def _put_header(self) -> None:
         header = change(self._header, ends=time.time() + self._lasts_s + SLACK_S)
         await self._store.put_header(self._run_id, header)
-        self._header, self._written = header, True
+        self._header, self._has_header = header, True
 
-    async def _end(self, state: State) -> None:
+    async def _finish(self, state: State) -> None:
         """Write how the run ended. Of one that made no calls and did not fail there is nothing to write."""
-        if not self._written and state != "failed":
+        if not self._has_header and state != "failed":
             return
         with anyio.CancelScope(shield=True):
             try:
-                if state != "ok" and not self._broken:
+                if state != "ok" and not self._store_failed:
                     # Calls that were given up: one of the same input is made in their place.
-                    await asyncio.gather(*(self._put(begun.number, begun.call) for begun in self._begun.values()))
-                whole = not self._broken and not self._full
-                last = min(self._last, MAX_CALLS)
-                header = change(self._header, state=state, last=last, kept=self._kept, whole=whole)
+                    await asyncio.gather(*(self._put(entry.number, entry.call) for entry in self._open_calls.values()))
+                complete = not self._store_failed and not self._not_stored_reason
+                last = min(self._last_call, MAX_CALLS)
+                header = change(
+                    self._header, state=state, last_call=last, stored_calls=self._stored_calls, complete=complete
+                )
                 await self._store.put_header(self._run_id, header)
             except Exception as failure:
-                self._failed(failure)
+                self._on_store_error(failure)
 
-    def _failed(self, failure: Exception) -> None:
-        if not self._broken:
-            logger.warning("the store of runs failed (%s); run %s is not kept", type(failure).__name__, self._run_id)
-        self._broken = True
+    def _on_store_error(self, failure: Exception) -> None:
+        if not self._store_failed:
+            logger.warning("the store of runs failed (%s); run %s is not kept", _reason(failure), self._run_id)
+        self._store_failed = True
+
+
+class _OpenCall(NamedTuple):
+    """A call that is being made."""
+
+    number: int
+    """Among those that are recorded."""
+    call: StoredCall
+    """As far as it is known."""
+
+
+class RecordLimits:
+    """What one process stores and loads of the records of runs, for each caller."""
+
+    def __init__(self) -> None:
+        self.stored = Quota()
+        """Characters in stores, until they expire."""
+        self.loaded = Quota()
+        """Characters in memory, of runs that were resumed and have not ended."""
+        self._loads = asyncio.Semaphore(MAX_CONCURRENT_LOADS)
+        self._load_of_owner: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @staticmethod
+    def of_running_loop() -> RecordLimits:
+        """The limits of the running event loop; a server has one."""
+        loop = asyncio.get_running_loop()
+        limits = _LIMITS.get(loop)
+        if limits is None:
+            _LIMITS[loop] = limits = RecordLimits()
+        return limits
+
+    def count_loaded(self, owner: str, record: object, chars: int) -> None:
+        """Count so many characters as loaded for as long as `record` exists."""
+        reservation = self.loaded.reserve(owner, None, chars)
+        weakref.finalize(record, self.loaded.shrink, reservation, 0).atexit = False
+
+    @asynccontextmanager
+    async def load_slot(self, owner: str) -> AsyncGenerator[None]:
+        """Wait until a record of this caller may be read: first come, first served, and one of each caller."""
+        lock = self._load_of_owner.get(owner)
+        if lock is None:
+            self._load_of_owner[owner] = lock = asyncio.Lock()
+        async with lock, self._loads:
+            yield
+
+
+_LIMITS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, RecordLimits]] = WeakKeyDictionary()
+
+
+def _reason(failure: Exception) -> str:
+    return failure.reason if isinstance(failure, StoreError) else type(failure).__name__

@@ -97,7 +97,7 @@ def test_a_call_that_was_tried_until_it_went_well_is_answered_at_once():
 
 def test_a_place_is_not_taken_before_its_time():
     earlier = PreviousCalls([call("a", 1), call("b", 2, "failed")])
-    assert earlier.match("tool", "send", "b", 1) == Match(parted=True)
+    assert earlier.match("tool", "send", "b", 1) == Match(diverged=True)
 
 
 @pytest.mark.parametrize("state", ["lost", "unknown"])
@@ -117,7 +117,7 @@ def test_a_run_that_took_up_another_is_taken_up_with_what_is_left_of_that():
 
 def test_what_was_parted_from_is_not_there_any_more():
     given = numbered(*in_turn("a", "b", "c"), *in_turn("x", name="read"))
-    new = call("B", 2, run=1, parted=True)
+    new = call("B", 2, run=1, diverged=True)
     # It ended with that call: what would have come next is not known.
     earlier = PreviousCalls(merge_calls(given, numbered(reused(1), new), 2))
     assert answers(earlier, "a", "B", "b") == ['"a"', '"B"', None]
@@ -129,7 +129,7 @@ def test_what_was_parted_from_is_not_there_any_more():
 
 def test_a_new_call_beside_others_is_beside_them_the_next_time_too():
     given = numbered(call("a", 1), call("b", 1), call("c", 2))
-    made = numbered(call("x", 1, run=1, parted=True), reused(2))
+    made = numbered(call("x", 1, run=1, diverged=True), reused(2))
     assert at_once(PreviousCalls(merge_calls(given, made, 2)), "b", "x", "a") == ['"b"', '"x"', '"a"']
     assert answers(PreviousCalls(merge_calls(given, made, 2)), "x", "a") == ['"x"', None]
     # The third run is taken up by a fourth: what parted before parts again.

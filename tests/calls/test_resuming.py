@@ -21,10 +21,9 @@ from codecall import CodeCallPlugin, OptionsError
 from codecall.envelopes import CallRecord
 from codecall.errors import CallKind
 from codecall.options import ResumeOptions
-from codecall.quota import AT_ONCE, Keeping
 from codecall.resume import store as kept_runs
 from codecall.resume.matching import PreviousCalls
-from codecall.resume.memory import ResumeError, RunMemory
+from codecall.resume.memory import MAX_CONCURRENT_LOADS, RecordLimits, ResumeError, RunMemory
 from codecall.resume.store import COLLECTION, RunStore
 from tests.redis_server import RedisServer
 
@@ -292,7 +291,7 @@ class Failing:
 async def test_a_store_that_fails_ends_no_run(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, hangs: bool
 ):
-    monkeypatch.setattr(kept_runs, "SECONDS", 0.05)
+    monkeypatch.setattr(kept_runs, "REQUEST_TIMEOUT_S", 0.05)
     store = Failing()
     store.hangs = hangs
     async with mail(resume={"store": store}) as shop:
@@ -442,7 +441,7 @@ async def test_a_store_that_cancels_itself_is_one_that_fails():
 
 async def test_what_is_kept_of_all_runs_of_a_caller_is_bounded(monkeypatch: pytest.MonkeyPatch):
     # The other tests here are the same caller on the same event loop.
-    monkeypatch.setattr("codecall.quota._OF_LOOPS", WeakKeyDictionary())
+    monkeypatch.setattr("codecall.resume.memory._LIMITS", WeakKeyDictionary())
     async with mail(**resumable(max_caller_chars=3_500)) as shop:
         first = await shop.run(FAILS, context={"to": ["a", "b"]})
         second = await shop.run(FAILS, context={"to": ["c", "d"]}, resumeFrom=first["runId"])
@@ -458,39 +457,27 @@ async def test_what_is_kept_of_all_runs_of_a_caller_is_bounded(monkeypatch: pyte
         assert shop.sent == ["a", "b", "c", "d", "e", "f", "g"]
 
 
-def test_room_is_there_again_when_what_took_it_has_expired():
-    now = 0.0
-    kept = Keeping(lambda: now)
-    share = kept.share("ann", 10)
-    assert kept.take(share, 90, 100)
-    assert not kept.take(kept.share("ann", 5), 20, 100)
-    assert kept.take(kept.share("bob", 5), 20, 100)
-    now = 10.0
-    assert kept.take(kept.share("ann", 5), 100, 100)
-    assert kept.take(share, 90, 100)  # it has ended, and counts no more
-
-
-def test_records_that_are_read_count_while_they_are_there():
-    kept, record = Keeping(), PreviousCalls()
-    kept.reads("ann", record, 90)
-    assert kept.reading("ann") == 90
+async def test_loaded_records_count_while_they_are_there():
+    limits, record = RecordLimits(), PreviousCalls()
+    limits.count_loaded("ann", record, 90)
+    assert limits.loaded.owned_by("ann") == 90
     del record
-    assert kept.reading("ann") == 0
+    assert limits.loaded.owned_by("ann") == 0
 
 
-async def test_runs_are_taken_up_a_few_at_a_time_and_of_one_caller_one():
-    kept = Keeping()
+async def test_records_are_loaded_a_few_at_a_time_and_of_one_caller_one():
+    limits = RecordLimits()
     now: list[str] = []
     most: list[int] = []
 
-    async def take_up(owner: str) -> None:
-        async with kept.turn(owner):
+    async def load(owner: str) -> None:
+        async with limits.load_slot(owner):
             now.append(owner)
             assert now.count(owner) == 1
             most.append(len(now))
             await asyncio.sleep(0)
             now.remove(owner)
 
-    await asyncio.gather(*(take_up(owner) for owner in "aaaaaaaabcdefg"))
-    assert max(most) == AT_ONCE
+    await asyncio.gather(*(load(owner) for owner in "aaaaaaaabcdefg"))
+    assert max(most) == MAX_CONCURRENT_LOADS
     assert len(most) == 14

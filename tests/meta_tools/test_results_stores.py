@@ -23,10 +23,8 @@ from codecall.envelopes import LargeResult
 from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
 from codecall.key_value import KeyValueStore
 from codecall.options import ResultsOptions
-from codecall.quota import RESULT_OVERHEAD as OVERHEAD
-from codecall.quota import Room
 from codecall.results import store as results_store
-from codecall.results.service import CallerResults, ResultService, parse_handle
+from codecall.results.service import ENTRY_OVERHEAD, CallerResults, ResultService, parse_handle
 from codecall.results.store import COLLECTION, PAGE_CHARS, MemoryResults, page_count
 from tests.redis_server import RedisServer
 
@@ -304,42 +302,34 @@ def test_memory_outlives_an_event_loop() -> None:
     assert asyncio.run(store.get("a")) == asyncio.run(store.get("b")) == {"text": "x"}
 
 
-def test_room() -> None:
-    now = [0.0]
-    room = Room(500, 60, lambda: now[0])
-    first = room.take("ann", 50, 10)
-    with pytest.raises(LimitExceeded, match="your kept results take 50 of 60 bytes"):
-        room.take("ann", 11, 10)
-    room.take("bob", 50, 20)
-    room.give_back(first, 20)
-    room.take("cid", 60, 10)
-    now[0] = 10.0
-    room.take("ann", 60, 10)
-    with pytest.raises(LimitExceeded):
-        room.take("bob", 11, 10)
-    now[0] = 20.0
-    room.take("dan", 60, 10)
-    assert OVERHEAD > 0
-    shared = Room(100, 60, lambda: now[0])
-    shared.take("ann", 20, 10)
-    with pytest.raises(LimitExceeded, match="too little room left among all that are kept"):
-        shared.take("bob", 17, 10)
-    shared.take("bob", 16, 10)
+def test_a_result_that_finds_no_room_is_refused_and_the_message_says_why() -> None:
+    own = ResultService(ResultsOptions(max_caller_bytes=1_024))
+    own.reserve("ann", 1_000)
+    with pytest.raises(LimitExceeded, match="your kept results take 1000 of 1024 bytes"):
+        own.reserve("ann", 25)
+    own.reserve("ann", 24)
+    shared = ResultService(ResultsOptions(max_total_bytes=10_000))
+    shared.reserve("ann", 2_000)
+    with pytest.raises(LimitExceeded, match="too little room left among all that are kept") as refused:
+        shared.reserve("bob", 1_601)
+    assert refused.value.code == "OUTPUT_LIMIT"
+    shared.reserve("bob", 1_600)
+    assert ENTRY_OVERHEAD > 0
 
 
 def test_a_few_callers_cannot_fill_it() -> None:
     options, mib = ResultsOptions(), 1 << 20
-    room = Room(options.max_total_bytes, options.max_caller_bytes)
+    results = ResultService(options)
     for hog in range(8):
         try:
             for _ in range(options.max_total_bytes // mib):
-                room.take(f"10.0.0.{hog}", mib, 10)
+                results.reserve(f"10.0.0.{hog}", mib)
         except LimitExceeded:
             continue
-    room.take("ann", 8 * mib, 10)
+    results.reserve("ann", 8 * mib)
     # One result of the greatest size fits.
-    alone = Room(options.max_total_bytes, options.max_caller_bytes)
-    alone.take("ann", options.max_bytes + (page_count(options.max_bytes) + 1) * OVERHEAD, 10)
+    alone = ResultService(options)
+    alone.reserve("ann", options.max_bytes + (page_count(options.max_bytes) + 1) * ENTRY_OVERHEAD)
 
 
 async def test_sixty_callers_at_once() -> None:

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from codecall.quota import Quota, QuotaExceeded
+
+
+def test_there_is_room_again_when_a_reservation_has_expired():
+    now = 0.0
+    quota = Quota(lambda: now)
+    reservation = quota.reserve("ann", 10)
+    quota.grow(reservation, 90, max_owned=100)
+    with pytest.raises(QuotaExceeded) as refused:
+        quota.reserve("ann", 5, 20, max_owned=100)
+    assert refused.value.owned == 90
+    quota.reserve("bob", 5, 20, max_owned=100)
+    now = 10.0
+    quota.reserve("ann", 5, 100, max_owned=100)
+    quota.grow(reservation, 90, max_owned=100)  # it has expired, and counts no more
+    assert quota.owned_by("ann") == 100
+
+
+def test_a_reservation_that_was_refused_changes_nothing():
+    quota = Quota()
+    with pytest.raises(QuotaExceeded):
+        quota.reserve("ann", 10, 101, max_owned=100)
+    assert quota.owned_by("ann") == 0
+    quota.reserve("ann", 10, 100, max_owned=100)
+
+
+def test_all_owners_together_leave_four_times_as_much_free_as_any_one_has():
+    quota = Quota()
+    quota.reserve("ann", 10, 20, max_total=100)
+    with pytest.raises(QuotaExceeded) as refused:
+        quota.reserve("bob", 10, 17, max_total=100)
+    assert refused.value.owned is None
+    quota.reserve("bob", 10, 16, max_total=100)
+
+
+def test_a_reservation_without_a_time_lasts_until_it_is_shrunk():
+    now = 0.0
+    quota = Quota(lambda: now)
+    reservation = quota.reserve("ann", None, 50)
+    now = 1e12
+    assert quota.owned_by("ann") == 50
+    quota.shrink(reservation, 60)
+    assert quota.owned_by("ann") == 50
+    quota.shrink(reservation, 0)
+    assert quota.owned_by("ann") == 0
