@@ -26,7 +26,6 @@ from fastmcp.utilities.versions import VersionSpec
 
 from codecall.audit.recorder import Audit
 from codecall.catalog.apps import AppResolver, FastMCPServer
-from codecall.catalog.cache.fingerprint import look_up
 from codecall.catalog.cache.middleware import can_bypass, dereferences_schemas
 from codecall.catalog.inference.observer import OutputObserver
 from codecall.catalog.search.models import resolve_strategy
@@ -218,7 +217,7 @@ class CodeCallPlugin(CatalogTransform):
         """The meta-tools under either spelling; every other tool as it is."""
         tool = self._now.by_name.get(name)
         if tool is None:
-            return await look_up(name, call_next, version)
+            return await call_next(name, version=version)
         if self.options.tasks and isinstance(tool, ExecuteTool):
             from codecall.meta_tools.tasks import record_submitter  # loaded with its tool
 

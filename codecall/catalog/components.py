@@ -1,13 +1,12 @@
-"""What a server offers besides tools, as one caller may see it: resources, templates of resources, and prompts.
+"""The components of a server besides tools, as one caller may see them: resources, resource templates and prompts.
 
-    offers = offers_of(context, options)
-    await offers.entries({"resource", "prompt"})
+    components = component_view(context, options)
+    await components.entries({"resource", "prompt"})
 
-A `ComponentView` belongs to one request. Each kind is read from FastMCP's own listing for the caller, with its
-middleware, when it is first asked for, and never again. What a host keeps from the model stays out: pages of apps
-(`ui:`), and what
-declares another audience. Of the rest CodeCall may use what the mode, `app_ids` and `include_tools` leave it, by the
-same rules as for tools.
+A `ComponentView` belongs to one request. Each kind is read once, when it is first needed, from FastMCP's own listing
+for the caller, with its middleware. Components that hosts keep from the model are left out: pages of apps (`ui:`), and
+those that declare another audience. Of the rest CodeCall may use what the mode, `app_ids` and `include_tools` admit, by
+the same rules as for tools.
 """
 
 from __future__ import annotations
@@ -44,76 +43,77 @@ from codecall.options import PluginOptions
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
 COMPONENT_KINDS: Final[tuple[Kind, ...]] = ("resource", "template", "prompt")
-"""The kinds of entries here, in the order in which they are listed."""
+"""The kinds of components besides tools, in the order in which they are listed."""
 
 _VARIABLE: Final = re.compile(r"\{(\??)([^{}]+)\}")
 
-_known: WeakValueDictionary[tuple[Kind, str, str], CatalogEntry] = WeakValueDictionary()
-"""By kind, app and name, the entries that somebody keeps; an equal one is used again, as in `catalog/view.py`."""
+_entries_in_use: WeakValueDictionary[tuple[Kind, str, str], CatalogEntry] = WeakValueDictionary()
+"""Entries in use, by kind, app and name; an equal one is reused, so that search recognises it by identity."""
 
 
 class ComponentView:
-    """What one caller may use of a server in one request, tools aside.
+    """The components besides tools that one caller may use in one request.
 
     Args:
-        server: the server the request came to.
-        reach: what of it CodeCall may use.
+        server: the server that the request is for.
+        visibility: the plugin's rules, which hold for components as for tools.
     """
 
     def __init__(self, server: FastMCPServer, visibility: VisibilityPolicy) -> None:
         self._server = server
-        self._reach = visibility
-        self._reading = asyncio.Lock()
+        self._visibility = visibility
+        self._reading_lock = asyncio.Lock()
         self._apps: AppResolver | None = None
         self._listed: dict[Kind, dict[str, UriComponent]] = {}
-        self._held: DeclaredUris | None = None
+        self._declared_uris: DeclaredUris | None = None
         self._entries: dict[tuple[Kind, str], CatalogEntry | None] = {}
 
     async def entries(self, kinds: Collection[Kind]) -> list[CatalogEntry]:
-        """All of these kinds that this caller and CodeCall may use: by kind as in `KINDS`, then in FastMCP's order."""
-        found: list[CatalogEntry] = []
+        """Returns all entries of these kinds that may be used: by kind as in `COMPONENT_KINDS`, then in FastMCP's
+        order."""
+        entries: list[CatalogEntry] = []
         for kind in COMPONENT_KINDS:
             if kind in kinds:
                 listed = await self.list_components(kind)
-                found += [
+                entries += [
                     entry async for name in iterate_cooperatively(listed) if (entry := self._entry(kind, name, listed))
                 ]
-        return found
+        return entries
 
     async def find(self, kind: Kind, name: str) -> CatalogEntry | HiddenComponent | None:
-        """The one of exactly that URI, URI template or name; None for what this caller does not see."""
+        """Finds the component of exactly that URI, URI template or name; None where this caller does not see one."""
         listed = await self.list_components(kind)
         return (self._entry(kind, name, listed) or HIDDEN) if name in listed else None
 
     async def suggest(self, name: str, kinds: Collection[Kind] = COMPONENT_KINDS) -> list[str]:
-        """Up to three names that look like `name`, among those of these kinds that may be used; best first."""
+        """Suggests up to three names similar to `name`, among those of these kinds that may be used; best first."""
         names = [entry.name for entry in await self.entries(kinds)]
         if len(names) <= CHUNK:
-            return _near(name, names)
-        return await asyncio.to_thread(_near, name, names)
+            return _suggestions(name, names)
+        return await asyncio.to_thread(_suggestions, name, names)
 
     async def resolve(self, uri: str) -> ResolvedUri | HiddenComponent | None:
-        """What FastMCP would read at `uri`, if this caller sees it in a listing; `catalog/uris.py` says how."""
+        """Resolves what FastMCP would read at `uri`, if this caller sees it in a listing; see `catalog/uris.py`."""
         return await resolve_uri(uri, self._server, self)
 
     async def list_components(self, kind: Kind) -> Mapping[str, UriComponent]:
-        """What FastMCP lists of that kind for this caller, by name; without what hosts keep from models."""
+        """Returns what FastMCP lists of one kind for this caller, by name; without what hosts keep from models."""
         if kind not in self._listed:
-            async with self._reading:
+            async with self._reading_lock:
                 if kind not in self._listed:
                     if self._apps is None:
                         self._apps = await AppResolver.from_server(self._server)
                     components = dedupe_with_versions(await self._read(kind), _name)
-                    self._listed[kind] = {_name(item): item for item in components if _for_models(item)}
+                    self._listed[kind] = {_name(item): item for item in components if _is_for_models(item)}
         return self._listed[kind]
 
     async def declared_uris(self) -> DeclaredUris:
-        """All that the server has a URI for, whether or not this caller sees it."""
-        if self._held is None:
-            async with self._reading:
-                if self._held is None:
-                    self._held = await declared_uris(self._server)
-        return self._held
+        """Returns all URIs and URI templates of the server, whether or not this caller sees them."""
+        if self._declared_uris is None:
+            async with self._reading_lock:
+                if self._declared_uris is None:
+                    self._declared_uris = await declared_uris(self._server)
+        return self._declared_uris
 
     async def _read(self, kind: Kind) -> Sequence[UriComponent]:
         match kind:
@@ -137,13 +137,13 @@ class ComponentView:
 
     def _usable(self, kind: Kind, component: UriComponent) -> CatalogEntry | None:
         name = _name(component)
-        metadata = self._reach.metadata(name, component.meta)
+        metadata = self._visibility.metadata(name, component.meta)
         origin = self._apps.origin(component) if self._apps else None
         app_id = metadata.app_id or (origin.app_id if origin else self._server.name)
-        own = (component.name, origin.unprefixed_name if origin else name)
-        if any(map(is_reserved, own)) or is_meta_tool(name):
+        names = (component.name, origin.unprefixed_name if origin else name)
+        if any(map(is_reserved, names)) or is_meta_tool(name):
             return None
-        if not (self._reach.allows(name, metadata, app_id) and self._reach.includes(component, name)):
+        if not (self._visibility.allows(name, metadata, app_id) and self._visibility.includes(component, name)):
             return None
         entry = CatalogEntry(
             name=name,
@@ -157,35 +157,35 @@ class ComponentView:
             version=component.version,
             kind=kind,
         )
-        known = _known.get((kind, app_id, name))
+        in_use = _entries_in_use.get((kind, app_id, name))
         # Equal schemas may still differ, as 1 and True do.
-        if known is not None and known == entry and repr(known.input_schema) == repr(entry.input_schema):
-            return known
-        _known[kind, app_id, name] = entry
+        if in_use is not None and in_use == entry and repr(in_use.input_schema) == repr(entry.input_schema):
+            return in_use
+        _entries_in_use[kind, app_id, name] = entry
         return entry
 
 
-class _Same:
-    """Options as a key: the very same object."""
+class _OptionsKey:
+    """A key of a cache that compares options by identity."""
 
     def __init__(self, options: PluginOptions) -> None:
         self.options = options
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.options is self.options
+        return isinstance(other, _OptionsKey) and other.options is self.options
 
     def __hash__(self) -> int:
         return id(self.options)
 
 
 @lru_cache(maxsize=64)
-def _reach_of(options: _Same) -> VisibilityPolicy:
+def _policy_from_options(options: _OptionsKey) -> VisibilityPolicy:
     return VisibilityPolicy(options.options)
 
 
 def component_view(context: Context, options: PluginOptions) -> ComponentView:
-    """What the caller of this request may use besides tools; lists nothing yet."""
-    return ComponentView(cast("FastMCPServer", context.fastmcp), _reach_of(_Same(options)))
+    """Returns the view of the caller of this request; it lists nothing yet."""
+    return ComponentView(cast("FastMCPServer", context.fastmcp), _policy_from_options(_OptionsKey(options)))
 
 
 def _name(component: UriComponent) -> str:
@@ -194,7 +194,7 @@ def _name(component: UriComponent) -> str:
     return component.uri_template if isinstance(component, ResourceTemplate) else component.name
 
 
-def _for_models(component: UriComponent) -> bool:
+def _is_for_models(component: UriComponent) -> bool:
     if not is_model_visible(component):
         return False
     return isinstance(component, Prompt) or not (is_app_page(_name(component)) or component.mime_type == UI_MIME_TYPE)
@@ -204,18 +204,18 @@ def _input_schema(component: UriComponent) -> JsonObject:
     if isinstance(component, Resource):
         return {"type": "object", "properties": {}}
     if isinstance(component, ResourceTemplate):
-        return component.parameters or _variables(component.uri_template)
+        return component.parameters or _schema_from_template(component.uri_template)
     arguments = component.arguments or []
     properties: JsonObject = {}
     for argument in arguments:
-        described = {} if argument.description is None else {"description": argument.description}
-        properties[argument.name] = {"type": "string", **described}
+        description = {} if argument.description is None else {"description": argument.description}
+        properties[argument.name] = {"type": "string", **description}
     required = [argument.name for argument in arguments if argument.required]
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
 
-def _variables(template: str) -> JsonObject:
-    """The parameters of another server's template, of which only the text is known."""
+def _schema_from_template(template: str) -> JsonObject:
+    """The input schema of another server's template, of which only the text is known."""
     optional: dict[str, bool] = {}
     for mark, names in _VARIABLE.findall(template):
         for name in names.split(","):
@@ -224,7 +224,7 @@ def _variables(template: str) -> JsonObject:
     return {"type": "object", "properties": {name: {"type": "string"} for name in optional}, "required": required}
 
 
-def _near(name: str, names: Sequence[str]) -> list[str]:
+def _suggestions(name: str, names: Sequence[str]) -> list[str]:
     from codecall.catalog.suggestions import similar_names  # loaded when a name is wrong
 
     return similar_names(name, names, limit=3)

@@ -1,4 +1,7 @@
-"""What the author of a tool tells CodeCall about it: `meta={"codecall": {…}}`, written with `tool_metadata(…)`."""
+"""Catalog entries, as CodeCall shows them, and the metadata that authors of tools give for them.
+
+Metadata stands in a tool's `meta={"codecall": {…}}`, written with `tool_metadata(…)`.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,16 @@ from pydantic import ConfigDict, Field
 from codecall.errors import OptionsError
 from codecall.option_model import Options
 
-# ----------------------------------------------------------------------------------------------------
-# What a catalog lists, as CodeCall shows it.
-
 JsonObject = dict[str, object]
 
 Kind = Literal["tool", "resource", "template", "prompt"]
+
+META_KEY = "codecall"
+"""The key of a tool's `meta` that holds its settings for CodeCall."""
+
+logger = logging.getLogger("codecall")
+
+ShortText = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,41 +32,30 @@ class Example:
     """A usage example of a tool."""
 
     description: str
-    """What the script does, in one line."""
+    """A one-line description of what the script does."""
     code: str
     """An AgentScript program."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class CatalogEntry:
-    """One tool as CodeCall's meta-tools show it; or a resource, a template of resources or a prompt."""
+    """A tool as CodeCall's meta-tools show it; or a resource, a resource template or a prompt."""
 
     name: str
     app_id: str
     description: str
     input_schema: JsonObject
     output_schema: JsonObject | None = None
-    """Schema of the value a script gets: FastMCP's `{"result": x}` wrapper is taken off, as it is off the value."""
+    """The schema of the value a script gets: without FastMCP's `{"result": x}` wrapper, which the value loses too."""
     annotations: JsonObject = field(default_factory=dict[str, object])
     tags: frozenset[str] = frozenset()
     examples: tuple[Example, ...] = ()
-    """The author's own, from the tool's metadata."""
+    """The author's own examples, from the tool's metadata."""
     title: str | None = None
     version: str | None = None
     kind: Kind = "tool"
-    """What it is. The `name` of a resource is its URI, that of a template its URI template; the `input_schema` of a
-    template or a prompt has its arguments."""
-
-
-# ----------------------------------------------------------------------------------------------------
-# What the author of a tool tells CodeCall about it: `meta={"codecall": {…}}`, written with `tool_metadata(…)`.
-
-META_KEY = "codecall"
-"""The key of a tool's `meta` under which all of this stands."""
-
-logger = logging.getLogger("codecall")
-
-ShortText = Annotated[str, Field(min_length=1, max_length=200)]
+    """The kind of component. The `name` of a resource is its URI, that of a template its URI template; the
+    `input_schema` of a template or a prompt describes its arguments."""
 
 
 class AuthorExample(Options):
@@ -68,13 +64,13 @@ class AuthorExample(Options):
     model_config = ConfigDict(strict=True)
 
     description: Annotated[str, Field(min_length=1, max_length=1_000)]
-    """What the script does, in one line."""
+    """A one-line description of what the script does."""
     code: Annotated[str, Field(min_length=1, max_length=65_536)]
     """An AgentScript program."""
 
 
 class ToolMetadata(Options):
-    """One tool's settings; None where the tool says nothing and the mode's default holds."""
+    """The settings of one tool; None stands for what the tool leaves to the default of the mode."""
 
     model_config = ConfigDict(strict=True)
 
@@ -93,10 +89,10 @@ class ToolMetadata(Options):
 
 
 NO_METADATA = ToolMetadata()
-"""What a tool without metadata says."""
+"""The settings of a tool without metadata."""
 
 INVALID_METADATA = ToolMetadata(enabledInCodeCall=False)
-"""What counts for a tool whose metadata cannot be read: CodeCall keeps away from it."""
+"""The settings of a tool whose metadata is not valid: CodeCall does not use it."""
 
 
 def tool_metadata(
@@ -107,7 +103,7 @@ def tool_metadata(
     tags: Iterable[str] = (),
     examples: Iterable[Mapping[str, str]] = (),
 ) -> dict[str, object]:
-    """The `meta` of a tool: `@mcp.tool(meta=tool_metadata(app_id="crm"))`.
+    """Builds the `meta` of a tool: `@mcp.tool(meta=tool_metadata(app_id="crm"))`.
 
     Args:
         enabled_in_codecall: whether scripts and `codecall:invoke` may use the tool; None leaves it to the mode.
@@ -133,9 +129,12 @@ def tool_metadata(
 
 
 def read_metadata(tool_name: str, meta: Mapping[str, object] | None, warned: set[str]) -> ToolMetadata:
-    """What a tool's `meta` says; `INVALID_METADATA`, with one warning for each name in the log, when it makes no sense.
+    """Reads the settings from a tool's `meta`; returns `INVALID_METADATA` and logs a warning where they are not valid.
 
-    `reported` holds the names already warned about; it stays below 10,000.
+    Args:
+        tool_name: the tool.
+        meta: its `meta`.
+        warned: names that have been warned about, each once; the set stays below 10,000.
     """
     raw = meta.get(META_KEY) if meta else None
     if raw is None:

@@ -1,4 +1,4 @@
-"""JavaScript literals and member accesses for scripts we write ourselves, safe whatever the text holds."""
+"""Writes JavaScript literals and member accesses for generated scripts; safe whatever the text holds."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
 def string_literal(text: str) -> str:
-    """A JavaScript string literal of `text`: readable characters stay, everything else is escaped.
+    """Writes `text` as a JavaScript string literal: readable characters stay, all others are escaped.
 
-    Escaped are also the openers of HTML-like comments and all characters that are invisible, reorder text or are half
-    a pair: a script that holds them would be refused as it stands.
+    The openers of HTML-like comments are escaped too, and all characters that are invisible, reorder text or are half a
+    surrogate pair: the guard refuses a script that holds them.
     """
     literal = json.dumps(text, ensure_ascii=False).replace("<!--", "\\u003c!--").replace("-->", "--\\u003e")
     return literal if literal.isascii() and literal.isprintable() else "".join(map(_escaped, literal))
@@ -29,17 +29,17 @@ def _escaped(character: str) -> str:
 
 
 def property_key(name: str) -> str:
-    """`name` as a key of an object literal: bare where JavaScript allows it."""
+    """Writes `name` as a key of an object literal: bare where JavaScript allows it."""
     return name if _IDENTIFIER.fullmatch(name) else string_literal(name)
 
 
 def member_access(owner: str, name: str) -> str:
-    """The expression that reads the property `name` of `owner`."""
+    """Writes the expression that reads the property `name` of `owner`."""
     return f"{owner}.{name}" if _IDENTIFIER.fullmatch(name) else f"{owner}[{string_literal(name)}]"
 
 
 def literal(value: object) -> str:
-    """A JavaScript literal of a JSON value, on one line."""
+    """Writes a JSON value as a JavaScript literal on one line."""
     if isinstance(value, str):
         return string_literal(value)
     if isinstance(value, Mapping):
@@ -50,12 +50,12 @@ def literal(value: object) -> str:
 
 
 def object_literal(expressions: Mapping[str, str]) -> str:
-    """An object literal on one line whose values are expressions."""
+    """Writes an object literal on one line whose values are expressions."""
     return "{ " + ", ".join(property_list(expressions)) + " }" if expressions else "{}"
 
 
 def property_list(expressions: Mapping[str, str]) -> list[str]:
-    """`key: value` for each expression; a variable of the key's own name is written short."""
+    """Writes `key: value` for each expression; a variable of the key's own name is written in short form."""
     return [
         name if name == value and _variable(name) else f"{property_key(name)}: {value}"
         for name, value in expressions.items()

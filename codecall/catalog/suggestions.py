@@ -1,8 +1,8 @@
-"""Which existing names somebody may have meant: the hint behind `notFound` and `TOOL_NOT_FOUND`.
+"""Suggests existing tool names for one that does not exist: the hint behind `notFound` and `TOOL_NOT_FOUND`.
 
-Found are other separators and letter case (`users_list`, `UsersList` for `users:list`), a missing or additional prefix
-(`list`, `crm_users_list`), words in another order or form (`list_user`), another word for the same action
-(`fetchUsers`), and typing errors (`users:lsit`).
+A suggestion may differ by other separators and letter case (`users_list`, `UsersList` for `users:list`), a missing or
+additional prefix (`list`, `crm_users_list`), words in another order or form (`list_user`), another word for the same
+action (`fetchUsers`), and typing errors (`users:lsit`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ MAX_NAME_CHARS = 128
 """Characters of a name that are compared; MCP allows 128."""
 
 MIN_SIMILARITY = 0.7
-"""Names less alike than this (0 to 1) are not near. `difflib`'s own default of 0.6 lets `users:get` and `orders:get`
-stand for each other."""
+"""Names less similar than this (0 to 1) are not suggested. `difflib`'s own default of 0.6 lets `users:get` and
+`orders:get` stand for each other."""
 
-_COMPARED = 24
-"""Candidates compared letter by letter: those that share the most pairs of letters. Bounds the time."""
+_MAX_COMPARED = 24
+"""How many candidates are compared letter by letter: those that share the most pairs of letters. Bounds the time."""
 
-_SAME_NAMESPACE = 0.7
-"""Least likeness of two names with the same text before the first `:`, `.` or `/`."""
+_SAME_NAMESPACE_SIMILARITY = 0.7
+"""The least similarity of two names with the same text before the first `:`, `.` or `/`."""
 
-_PAIRS = 16
-"""Pairs of letters of the name looked for: evenly spread over it when it has more."""
+_MAX_PAIRS = 16
+"""How many pairs of letters of a name are looked for: evenly spread over the name when it has more."""
 
 _ACTIONS = [frozenset(map(stem, group.split())) for group in ACTIONS]
 
@@ -38,30 +38,30 @@ _NAMESPACE = re.compile(r"[^:./]+[:./]")
 
 
 def similar_names(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
-    """Up to `limit` of `names` that `name` may stand for, the likeliest first; equal likeness in order of name.
+    """Returns up to `limit` of `names` that `name` may stand for, the most similar first, equal ones in order of name.
 
-    Empty when nothing is near. `name` itself is never among them. About 15 ms for 10,000 names: beyond a
-    few thousand, call it in a thread.
+    The list is empty when no name is similar. `name` itself is never in it. About 15 ms for 10,000 names: beyond a few
+    thousand, call it in a thread.
     """
-    wanted = name[:MAX_NAME_CHARS]
-    key = _key(wanted)
+    word = name[:MAX_NAME_CHARS]
+    key = _key(word)
     if not key or limit < 1:
         return []
     pairs = [key[i : i + 2] for i in range(len(key) - 1)] or [key]
-    pairs = pairs[:: -(-len(pairs) // _PAIRS)]
+    pairs = pairs[:: -(-len(pairs) // _MAX_PAIRS)]
     # Pairs of letters are a cheap sieve: a name that shares few of them cannot be near.
     least = max(1, len(pairs) // 3)
-    sieved: list[tuple[int, int, str]] = []
+    candidates: list[tuple[int, int, str]] = []
     for other in set(names):
         if other == name:
             continue
         other_key = _key(other[:MAX_NAME_CHARS])
         shared = sum(map(other_key.__contains__, pairs))
         if shared >= least:
-            sieved.append((-shared, abs(len(other_key) - len(key)), other))
-    words = _words(wanted)
-    judged = [(-_likeness(wanted, words, other), other) for _, _, other in nsmallest(_COMPARED, sieved)]
-    return [other for likeness, other in sorted(judged) if -likeness >= MIN_SIMILARITY][:limit]
+            candidates.append((-shared, abs(len(other_key) - len(key)), other))
+    words = _words(word)
+    ranked = [(-_similarity(word, words, other), other) for _, _, other in nsmallest(_MAX_COMPARED, candidates)]
+    return [other for negative, other in sorted(ranked) if -negative >= MIN_SIMILARITY][:limit]
 
 
 def _same_action(words: frozenset[str], others: frozenset[str]) -> bool:
@@ -85,14 +85,14 @@ def _namespace(name: str) -> str:
     return found.group().casefold() if found else ""
 
 
-def _likeness(wanted: str, words: frozenset[str], other: str) -> float:
-    """How likely `other` is meant, 0 to 1."""
+def _similarity(word: str, words: frozenset[str], other: str) -> float:
+    """How similar `other` is to the name that was given, 0 to 1."""
     other = other[:MAX_NAME_CHARS]
-    key, other_key = _key(wanted), _key(other)
+    key, other_key = _key(word), _key(other)
     if key == other_key:
         return 1.0
     other_words = _words(other)
-    best = _SAME_NAMESPACE if _namespace(wanted) and _namespace(wanted) == _namespace(other) else 0.0
+    best = _SAME_NAMESPACE_SIMILARITY if _namespace(word) and _namespace(word) == _namespace(other) else 0.0
     best = max(best, SequenceMatcher(None, key, other_key, autojunk=False).ratio())
     if words and other_words:
         common = len(words & other_words)

@@ -12,7 +12,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol, TypeVar, cast
+from typing import Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, unquote, unquote_plus
 
 from fastmcp.prompts import Prompt
@@ -24,133 +24,9 @@ from fastmcp.server.transforms import Namespace
 from pydantic import AnyUrl, ValidationError
 
 from codecall.catalog.apps import FastMCPServer
+from codecall.catalog.cache.fastmcp_internals import inner_provider
 from codecall.catalog.entries import CatalogEntry, Kind
 from codecall.concurrency import iterate_cooperatively
-
-# ----------------------------------------------------------------------------------------------------
-# How long it takes to compare a URI with a URI template, before anybody compares them.
-
-_QUERY: Final = re.compile(r"\{\?[^}]+\}")
-_VARIABLES: Final = re.compile(r"(\{[^}]+\})")
-_CHARACTERS: Final = re.compile(r"%[0-9A-Fa-f]{2}|.", re.DOTALL)
-_RESERVED: Final = ":/?#[]@!$&'()*+,;="
-"""What stands in a URI as it is (RFC 3986, 2.2), besides letters, digits and `-._~`."""
-
-_Literal = tuple[tuple[str, ...], ...]
-"""A text in pieces, each with its spellings."""
-
-
-class _Part(NamedTuple):
-    """A variable and the text behind it."""
-
-    wide: bool
-    """Whether it may hold slashes."""
-    after: _Literal
-    length: int
-    """Characters of `after`."""
-
-
-class _Template(NamedTuple):
-    """A template taken apart."""
-
-    head: _Literal
-    """The text before the first variable: most URIs differ there already."""
-    parts: tuple[_Part, ...]
-
-
-def match_steps(uri: str, template: str, most: int) -> int:
-    """Steps that `re` takes at worst to compare the two, of 4 to 12 ns each; 0 where the first text differs.
-
-    Never fewer than it takes, but beyond `most` the counting ends. A `uri` of printable characters is expected.
-    """
-    path = (uri if "#" in template else uri.partition("#")[0]).partition("?")[0]
-    head, parts = _taken_apart(template)
-    reached = _past(head, path, {0: 1})
-    taken = 0
-    for place, part in enumerate(parts, 1):
-        taken += sum(ways * (_reach(path, start, wide=part.wide) - start + 1) for start, ways in reached.items())
-        if not reached or taken > most:
-            break
-        ends: Iterable[int]
-        if part.after:
-            first = {spelling[0] for spelling in part.after[0]}
-            ends = [end for end, char in enumerate(path) if char in first]
-        else:
-            ends = (len(path),) if place == len(parts) else range(1, len(path) + 1)
-        reached = _through(path, reached, ends, wide=part.wide)
-        taken += part.length * sum(reached.values())
-        reached = _past(part.after, path, reached)
-    return taken
-
-
-def _through(path: str, reached: Mapping[int, int], ends: Iterable[int], *, wide: bool) -> dict[int, int]:
-    """In how many ways a variable that begins at a place `reached` may end at each of `ends`, which are in order."""
-    found: dict[int, int] = {}
-    starts = sorted(reached, reverse=True)
-    ways = reach = 0
-    for end in ends:
-        while starts and starts[-1] < end:
-            start = starts.pop()
-            # Whoever began in a segment before this one has come to its end.
-            if (here := _reach(path, start, wide=wide)) != reach:
-                ways, reach = 0, here
-            ways += reached[start]
-        if ways and end <= reach:
-            found[end] = ways
-    return found
-
-
-def _reach(path: str, start: int, *, wide: bool) -> int:
-    """Where a variable that begins at `start` ends at the latest."""
-    slash = -1 if wide else path.find("/", start)
-    return len(path) if slash < 0 else slash
-
-
-def _past(literal: _Literal, path: str, reached: dict[int, int]) -> dict[int, int]:
-    """In how many ways each place behind `literal` is come to, from those before it."""
-    for spellings in literal:
-        found: dict[int, int] = {}
-        for start, ways in reached.items():
-            for spelling in spellings:
-                end = start + len(spelling)
-                if _alike(path[start:end], spelling):
-                    found[end] = found.get(end, 0) + ways
-        reached = found
-    return reached
-
-
-def _alike(text: str, spelling: str) -> bool:
-    return text == spelling or (len(spelling) > 1 and spelling[0] == "%" and text.lower() == spelling)
-
-
-@lru_cache(maxsize=4096)
-def _taken_apart(template: str) -> _Template:
-    head, *rest = _VARIABLES.split(_QUERY.sub("", template))
-    parts = [
-        _Part(variable.endswith("*}"), _literal(text), len(text))
-        for variable, text in zip(rest[::2], rest[1::2], strict=True)
-    ]
-    return _Template(_literal(head), tuple(parts))
-
-
-def _literal(text: str) -> _Literal:
-    """`text` in pieces: runs that have one spelling, and between them characters that have two, or in any case."""
-    pieces: list[tuple[str, ...]] = []
-    plain = ""
-    for char in _CHARACTERS.findall(text):
-        coded = char if len(char) > 1 else quote(char, safe=_RESERVED, errors="surrogatepass")
-        if coded == char and len(char) == 1:
-            plain += char
-            continue
-        if plain:
-            pieces.append((plain,))
-        plain = ""
-        pieces.append((coded.lower(),) if len(char) > 1 else (char, coded.lower()))
-    return tuple([*pieces, (plain,)] if plain else pieces)
-
-
-# ----------------------------------------------------------------------------------------------------
-# What a URI stands for: a listed resource, or one of a listed template; and how FastMCP is asked for it.
 
 UriComponent = Resource | ResourceTemplate | Prompt
 """What a server may offer besides tools, as FastMCP has it."""
@@ -162,6 +38,15 @@ MAX_MATCH_STEPS: Final = 200_000
 them: about 2 ms. One read of a resource compares it some six times, on the event loop."""
 
 _SEPARATORS: Final = re.compile(r"[/\\]")
+
+_QUERY: Final = re.compile(r"\{\?[^}]+\}")
+_VARIABLES: Final = re.compile(r"(\{[^}]+\})")
+_CHARACTERS: Final = re.compile(r"%[0-9A-Fa-f]{2}|.", re.DOTALL)
+_RESERVED: Final = ":/?#[]@!$&'()*+,;="
+"""What stands in a URI as it is (RFC 3986, 2.2), besides letters, digits and `-._~`."""
+
+_Literal = tuple[tuple[str, ...], ...]
+"""A text in pieces, each with its spellings."""
 
 
 class ResolvedUri(NamedTuple):
@@ -222,15 +107,6 @@ async def resolve_uri(
     return found if found is not None else await _of_template(uri, server, components)
 
 
-async def _resource(uri: str, offers: ListedComponents) -> ResolvedUri | HiddenComponent | None:
-    """The resource of that URI, spelled as it was declared or as clients would spell it."""
-    for spelling in (uri, _normal(uri)):
-        entry = await offers.find("resource", spelling)
-        if entry is not None:
-            return HIDDEN if isinstance(entry, HiddenComponent) else ResolvedUri(entry, spelling, entry.version)
-    return None
-
-
 async def declared_uris(server: FastMCPServer) -> DeclaredUris:
     """All that `server` has a URI for.
 
@@ -245,13 +121,46 @@ async def declared_uris(server: FastMCPServer) -> DeclaredUris:
     )
 
 
+def match_steps(uri: str, template: str, most: int) -> int:
+    """Steps that `re` takes at worst to compare the two, of 4 to 12 ns each; 0 where the first text differs.
+
+    Never fewer than it takes, but beyond `most` the counting ends. A `uri` of printable characters is expected.
+    """
+    path = (uri if "#" in template else uri.partition("#")[0]).partition("?")[0]
+    head, parts = _taken_apart(template)
+    reached = _past(head, path, {0: 1})
+    taken = 0
+    for place, part in enumerate(parts, 1):
+        taken += sum(ways * (_reach(path, start, wide=part.wide) - start + 1) for start, ways in reached.items())
+        if not reached or taken > most:
+            break
+        ends: Iterable[int]
+        if part.after:
+            first = {spelling[0] for spelling in part.after[0]}
+            ends = [end for end, char in enumerate(path) if char in first]
+        else:
+            ends = (len(path),) if place == len(parts) else range(1, len(path) + 1)
+        reached = _through(path, reached, ends, wide=part.wide)
+        taken += part.length * sum(reached.values())
+        reached = _past(part.after, path, reached)
+    return taken
+
+
+async def _resource(uri: str, offers: ListedComponents) -> ResolvedUri | HiddenComponent | None:
+    """The resource of that URI, spelled as it was declared or as clients would spell it."""
+    for spelling in (uri, _normal(uri)):
+        entry = await offers.find("resource", spelling)
+        if entry is not None:
+            return HIDDEN if isinstance(entry, HiddenComponent) else ResolvedUri(entry, spelling, entry.version)
+    return None
+
+
 async def _all(
     provider: Provider,
     listing: Callable[[Provider], Awaitable[Sequence[T]]],
     renaming: Callable[[Namespace, Sequence[T]], Awaitable[Sequence[T]]],
 ) -> Sequence[T]:
-    # Private in FastMCP, as in `catalog/apps.py`, where a test holds us to the name.
-    inner = cast("Provider | None", getattr(provider, "_inner", None))
+    inner = inner_provider(provider)
     if isinstance(provider, FastMCPProvider):
         inner = provider.server
     found: Sequence[T]
@@ -358,3 +267,87 @@ def _normal(uri: str) -> str:
         return str(AnyUrl(uri))
     except ValidationError:
         return uri
+
+
+class _Part(NamedTuple):
+    """A variable and the text behind it."""
+
+    wide: bool
+    """Whether it may hold slashes."""
+    after: _Literal
+    length: int
+    """Characters of `after`."""
+
+
+class _Template(NamedTuple):
+    """A template taken apart."""
+
+    head: _Literal
+    """The text before the first variable: most URIs differ there already."""
+    parts: tuple[_Part, ...]
+
+
+def _through(path: str, reached: Mapping[int, int], ends: Iterable[int], *, wide: bool) -> dict[int, int]:
+    """In how many ways a variable that begins at a place `reached` may end at each of `ends`, which are in order."""
+    found: dict[int, int] = {}
+    starts = sorted(reached, reverse=True)
+    ways = reach = 0
+    for end in ends:
+        while starts and starts[-1] < end:
+            start = starts.pop()
+            # Whoever began in a segment before this one has come to its end.
+            if (here := _reach(path, start, wide=wide)) != reach:
+                ways, reach = 0, here
+            ways += reached[start]
+        if ways and end <= reach:
+            found[end] = ways
+    return found
+
+
+def _reach(path: str, start: int, *, wide: bool) -> int:
+    """Where a variable that begins at `start` ends at the latest."""
+    slash = -1 if wide else path.find("/", start)
+    return len(path) if slash < 0 else slash
+
+
+def _past(literal: _Literal, path: str, reached: dict[int, int]) -> dict[int, int]:
+    """In how many ways each place behind `literal` is come to, from those before it."""
+    for spellings in literal:
+        found: dict[int, int] = {}
+        for start, ways in reached.items():
+            for spelling in spellings:
+                end = start + len(spelling)
+                if _alike(path[start:end], spelling):
+                    found[end] = found.get(end, 0) + ways
+        reached = found
+    return reached
+
+
+def _alike(text: str, spelling: str) -> bool:
+    return text == spelling or (len(spelling) > 1 and spelling[0] == "%" and text.lower() == spelling)
+
+
+@lru_cache(maxsize=4096)
+def _taken_apart(template: str) -> _Template:
+    head, *rest = _VARIABLES.split(_QUERY.sub("", template))
+    parts = [
+        _Part(variable.endswith("*}"), _literal(text), len(text))
+        for variable, text in zip(rest[::2], rest[1::2], strict=True)
+    ]
+    return _Template(_literal(head), tuple(parts))
+
+
+def _literal(text: str) -> _Literal:
+    """`text` in pieces: runs that have one spelling, and between them characters that have two, or in any case."""
+    pieces: list[tuple[str, ...]] = []
+    plain = ""
+    for char in _CHARACTERS.findall(text):
+        coded = char if len(char) > 1 else quote(char, safe=_RESERVED, errors="surrogatepass")
+        if coded == char and len(char) == 1:
+            plain += char
+            continue
+        if plain:
+            pieces.append((plain,))
+        plain = ""
+        pieces.append((coded.lower(),) if len(char) > 1 else (char, coded.lower()))
+    return tuple([*pieces, (plain,)] if plain else pieces)

@@ -1,8 +1,8 @@
-"""What one caller may see of the catalog, read once per request.
+"""The tools that one caller may see, read once per request.
 
 A `CatalogView` belongs to one request. It reads FastMCP's listing for this caller (middleware, authorization and
-versions applied) at the first question and never again; a script that calls no tool never reads it at all. `remembered`
-saves most of the work where a listing or a tool is the same as in an earlier request.
+versions applied) when it is first needed and never again; a script that calls no tool never reads it at all. The
+catalog cache saves most of the work where a listing or a tool is the same as in an earlier request.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ INDEX_WAIT_S = 0.3
 """Seconds a hint waits for tools that are being indexed."""
 
 MIN_HINT_SCORE = 0.3
-"""Tools that a search finds with a lower score (0 to 1) are not offered for a name that does not exist: the threshold
-of search itself, where nobody has set another."""
+"""Tools that a search finds with a lower score (0 to 1) are not suggested for a name that does not exist: the default
+threshold of search itself."""
 
 MAX_QUERY_CHARS = 128
-"""Characters of a name that is searched for; MCP allows 128."""
+"""Characters of an unknown name that are searched for; MCP allows 128."""
 
 
 class CatalogView:
     """The tools of one caller in one request.
 
     Args:
-        server: the server the request came to.
-        read: gives the tools FastMCP would list for this caller, each name once, CodeCall's own left out.
-        reach: which of them CodeCall may use.
-        catalog: what is remembered of the server, under the same `reach`.
-        own: the plugin itself where `read` lists the tools beneath the server's middleware; None where it does more,
-            and FastMCP has to be asked in every request.
-        inline: whether `find` shows schemas without `$ref`, as the server's own listing does.
-        library: finds tools by what they do; without it near names are those that look alike.
+        server: the server that the request is for.
+        list_tools: returns the tools FastMCP would list for this caller, each name once, without CodeCall's own.
+        visibility: the policy that decides which of them CodeCall may use.
+        cache: the cache of the server, under the same policy.
+        plugin_transform: the plugin itself where `list_tools` lists the tools beneath the server's middleware; None
+            where it does more, and FastMCP has to be asked in every request.
+        dereference: whether `find` returns schemas without `$ref`, as the server's own listing does.
+        index: finds tools by what they do; without it only names that look alike are suggested.
     """
 
     def __init__(
@@ -64,76 +64,77 @@ class CatalogView:
         index: SearchIndex | None = None,
     ) -> None:
         self._server = server
-        self._read = list_tools
-        self._reach = visibility
-        self._catalog = cache
-        self._own = plugin_transform
-        self._inline = dereference
-        self._library = index
-        self._reading = asyncio.Lock()
+        self._list_tools = list_tools
+        self._visibility = visibility
+        self._cache = cache
+        self._plugin_transform = plugin_transform
+        self._dereference = dereference
+        self._index = index
+        self._reading_lock = asyncio.Lock()
         self._listing: ToolListing | None = None
         self._included: dict[str, bool] = {}
-        self._found: dict[str, CatalogEntry | None] = {}
+        self._found_entries: dict[str, CatalogEntry | None] = {}
 
     async def find(self, name: str) -> CatalogEntry | None:
-        """The tool of exactly that name; None when there is none that this caller and CodeCall may use."""
-        if name not in self._found:
-            listing = await self._list()
+        """Finds the tool of exactly that name; None when there is none that this caller and CodeCall may use."""
+        if name not in self._found_entries:
+            listing = await self._read_listing()
             tool = listing.tools.get(name)
             if tool is None:
                 return None  # and not kept: a script may ask for any number of names
-            self._found[name] = self._find(listing, tool)
-        return self._found[name]
+            self._found_entries[name] = self._cached_entry(listing, tool)
+        return self._found_entries[name]
 
     async def server_tool(self, name: str) -> Tool | None:
-        """What FastMCP calls under that name, where the listing is sure to show it; None where it has to be asked."""
-        listing = await self._list()
+        """Returns the tool that FastMCP calls under that name; None where only FastMCP itself can tell."""
+        listing = await self._read_listing()
         return listing.tools.get(name) if listing.fingerprinted else None
 
     async def exists(self, name: str) -> bool:
-        """Whether FastMCP lists a tool of that name for this caller, in CodeCall's reach or out of it."""
-        return name in (await self._list()).tools
+        """Whether FastMCP lists a tool of that name for this caller, usable by CodeCall or not."""
+        return name in (await self._read_listing()).tools
 
     async def entries(self) -> tuple[CatalogEntry, ...]:
-        """All tools that this caller and CodeCall may use, in FastMCP's order. Their schemas may hold `$ref`.
+        """Returns all tools that this caller and CodeCall may use, in FastMCP's order. Their schemas may hold `$ref`.
 
-        Where nothing has changed it is the same tuple of the same entries as in the request before.
+        Where nothing has changed it returns the same tuple of the same entries as in the request before.
         """
-        return await self._catalog.entries(await self._list(), self._includes if self._reach.has_filter else None)
+        return await self._cache.entries(
+            await self._read_listing(), self._includes if self._visibility.has_filter else None
+        )
 
     async def suggest(self, name: str) -> list[str]:
-        """Up to three names that look like `name`, or else of tools that do what it says, among those this caller and
-        CodeCall may use; best first."""
+        """Suggests up to three usable tools: those with names similar to `name`, else those that do what it says."""
         return (await self.suggest_many([name]))[name] or await self._by_words(name)
 
     async def _by_words(self, name: str) -> list[str]:
-        if self._library is None:
+        if self._index is None:
             return []
         from codecall.catalog.search.analysis import name_parts  # loaded when a name is wrong
 
         words = " ".join(name_parts(name[:MAX_QUERY_CHARS]))
         try:
-            searched = await self._library.search(await self.entries(), [words], timeout_s=INDEX_WAIT_S)
+            searched = await self._index.search(await self.entries(), [words], timeout_s=INDEX_WAIT_S)
         except Exception:
             # What stops the index from being made is told to those who search; a hint does without.
             return []
         return [hit.entry.name for hit in searched.hits[0][:3] if hit.score >= MIN_HINT_SCORE]
 
     async def suggest_many(self, names: Sequence[str]) -> dict[str, list[str]]:
-        """What `near` gives for each of `names`, looked for all at once."""
+        """Suggests tools with similar names for each of `names`, in one go; not by what they do."""
         if not names:
             return {}
-        known = [entry.name for entry in await self.entries()]
-        if len(known) * len(names) <= CHUNK:
-            return _near(names, known)
-        return await asyncio.to_thread(_near, names, known)
+        existing = [entry.name for entry in await self.entries()]
+        if len(existing) * len(names) <= CHUNK:
+            return _suggestions(names, existing)
+        return await asyncio.to_thread(_suggestions, names, existing)
 
     async def namespaces(self) -> Namespaces:
-        """The namespaces of the tools this caller and CodeCall may use."""
-        return await self._catalog.namespaces(await self.entries())
+        """Returns the namespaces of the tools that this caller and CodeCall may use."""
+        return await self._cache.namespaces(await self.entries())
 
     async def describe(self, name: str) -> JsonObject | None:
-        """What `getTool(name)` sees: name, description, inputSchema, outputSchema."""
+        """Returns what `getTool(name)` returns: name, description, inputSchema and outputSchema."""
         entry = await self.find(name)
         if entry is None:
             return None
@@ -144,39 +145,39 @@ class CatalogView:
             "outputSchema": entry.output_schema,
         }
 
-    async def _list(self) -> ToolListing:
+    async def _read_listing(self) -> ToolListing:
         if self._listing is None:
-            async with self._reading:
+            async with self._reading_lock:
                 if self._listing is None:
-                    self._listing = await self._catalog.listing(self._server, self._read, self._own)
+                    self._listing = await self._cache.listing(self._server, self._list_tools, self._plugin_transform)
         return self._listing
 
-    def _find(self, listing: ToolListing, tool: Tool) -> CatalogEntry | None:
+    def _cached_entry(self, listing: ToolListing, tool: Tool) -> CatalogEntry | None:
         if listing.fingerprinted and tool.name in listing.presented:
             entry = listing.presented[tool.name]
         else:
-            entry = self._shown(listing, tool)
+            entry = self._presented_entry(listing, tool)
             if listing.fingerprinted:
                 listing.presented[tool.name] = entry
         return entry if entry is not None and self._includes(tool) else None
 
-    def _shown(self, listing: ToolListing, tool: Tool) -> CatalogEntry | None:
-        entry = self._catalog.entry(listing, tool)
+    def _presented_entry(self, listing: ToolListing, tool: Tool) -> CatalogEntry | None:
+        entry = self._cache.entry(listing, tool)
         if entry is None:
             return None
-        given = presentable_schema(entry.input_schema, dereference=self._inline)
-        gives = presentable_schema(entry.output_schema, dereference=self._inline)
+        given = presentable_schema(entry.input_schema, dereference=self._dereference)
+        gives = presentable_schema(entry.output_schema, dereference=self._dereference)
         if given is entry.input_schema and gives is entry.output_schema:
             return entry
         return replace(entry, input_schema=given or {}, output_schema=gives)
 
     def _includes(self, tool: Tool) -> bool:
         if tool.name not in self._included:
-            self._included[tool.name] = self._reach.includes(tool, tool.name)
+            self._included[tool.name] = self._visibility.includes(tool, tool.name)
         return self._included[tool.name]
 
 
-def _near(names: Sequence[str], known: Sequence[str]) -> dict[str, list[str]]:
+def _suggestions(names: Sequence[str], existing: Sequence[str]) -> dict[str, list[str]]:
     from codecall.catalog.suggestions import similar_names  # loaded when a name is wrong
 
-    return {name: similar_names(name, known, limit=3) for name in names}
+    return {name: similar_names(name, existing, limit=3) for name in names}

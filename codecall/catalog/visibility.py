@@ -1,6 +1,7 @@
-"""Which tools CodeCall shows, and which it may use: the mode, `app_ids`, `include_tools` and the reserved names.
+"""The policy that decides which tools CodeCall shows and which it may use.
 
-Authorization is not decided here: what arrives is what FastMCP lists for the caller, and nothing is ever added to it.
+It applies the mode, `app_ids`, `include_tools` and the reserved names. Authorization is not decided here: the policy
+gets what FastMCP lists for the caller, and never adds anything to it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ _DEFAULTS: dict[Mode, tuple[bool, bool]] = {
     "codecall_opt_in": (False, True),
     "metadata_driven": (False, True),
 }
-"""For each mode: is a tool enabled, is it listed, when its own metadata does not say."""
+"""For each mode: whether a tool is enabled, and whether it is listed, where its own metadata does not say."""
 
 
 class _Described(Protocol):
-    """A tool of FastMCP's, as far as it is looked at here."""
+    """The attributes of a FastMCP tool that the policy reads."""
 
     @property
     def name(self) -> str: ...
@@ -37,47 +38,47 @@ DescribedT = TypeVar("DescribedT", bound=_Described)
 
 
 def is_reserved(name: str) -> bool:
-    """Whether tools of this name stay out of every script: `system:*`, `internal:*`, `__*`, in any letter case."""
+    """Whether no script may use a tool of this name: `system:*`, `internal:*` and `__*`, in any letter case."""
     return name.strip().casefold().startswith(_RESERVED)
 
 
 class VisibilityPolicy:
-    """The plugin's rules about tools, applied to one tool at a time."""
+    """Applies the plugin's rules to one tool, resource or prompt at a time."""
 
     def __init__(self, options: PluginOptions) -> None:
         self._enabled, self._listed = _DEFAULTS[options.mode]
         self._app_ids = None if options.app_ids is None else frozenset(options.app_ids)
         self._include = options.include_tools
-        self._reported: set[str] = set()
+        self._warned: set[str] = set()
 
     @property
     def depends_on_app(self) -> bool:
-        """Whether the app of a tool matters for its listing."""
+        """Whether the listing of a tool depends on its app."""
         return self._app_ids is not None
 
     @property
     def has_filter(self) -> bool:
-        """Whether there is an `include_tools` to ask."""
+        """Whether the option `include_tools` is set."""
         return self._include is not None
 
     def metadata(self, name: str, meta: Mapping[str, object] | None) -> ToolMetadata:
-        """What the tool's author says; never raises."""
-        return read_metadata(name, meta, self._reported)
+        """Reads the settings that the tool's author gives; never raises."""
+        return read_metadata(name, meta, self._warned)
 
     def manages(self, app_id: str) -> bool:
-        """Whether CodeCall manages the tools of this app."""
+        """Whether CodeCall manages the tools of an app."""
         return self._app_ids is None or app_id in self._app_ids
 
     def is_listed(self, metadata: ToolMetadata, app_id: str) -> bool:
-        """Whether clients see the tool in `tools/list`; tools of apps CodeCall does not manage stay as they are."""
+        """Whether clients see a tool in `tools/list`; tools of apps that CodeCall does not manage are not hidden."""
         if not self.manages(app_id):
             return True
         return self._listed if metadata.visible_in_list_tools is None else metadata.visible_in_list_tools
 
     def is_shown(self, tool: DescribedT, app_of: Callable[[DescribedT], str] | None) -> bool:
-        """Whether clients see this tool in `tools/list`; `app_of` gives its app, where that is known.
+        """Whether clients see this tool in `tools/list`; `app_of` returns its app, where apps matter.
 
-        FastMCP asks it of all tools in every request of 2026-07-28, so what most tools come to is not worked out.
+        FastMCP lists all tools in every request of 2026-07-28, so tools without settings take a short cut.
         """
         if self._app_ids is None and (not tool.meta or META_KEY not in tool.meta):
             return self._listed
@@ -85,15 +86,15 @@ class VisibilityPolicy:
         return self.is_listed(metadata, metadata.app_id or (app_of(tool) if app_of is not None else ""))
 
     def allows(self, name: str, metadata: ToolMetadata, app_id: str) -> bool:
-        """Whether search, describe, invoke and scripts may use the tool, as long as `include_tools` lets it in."""
+        """Whether search, describe, invoke and scripts may use a tool, provided that `include_tools` admits it."""
         enabled = self._enabled if metadata.enabled_in_codecall is None else metadata.enabled_in_codecall
         return enabled and not metadata.meta_tool and not is_reserved(name) and self.manages(app_id)
 
     def includes(self, tool: object, name: str) -> bool:
-        """Whether `include_tools` lets in a tool that `allows` passes.
+        """Whether `include_tools` admits a tool that `allows` admits.
 
-        It may decide by anything, the time of day included. So a view asks it anew in every request, once for each
-        tool that matters there, and no answer is kept.
+        The callback may decide by anything, the time of day included. So a view calls it anew in every request, once
+        for each tool that matters there, and no answer is cached. A callback that fails excludes the tool.
         """
         if self._include is None:
             return True
@@ -101,7 +102,7 @@ class VisibilityPolicy:
             return bool(self._include(tool))
         except Exception:
             key = f"include_tools {name}"
-            if key not in self._reported and len(self._reported) < 10_000:
-                self._reported.add(key)
+            if key not in self._warned and len(self._warned) < 10_000:
+                self._warned.add(key)
                 logger.warning("include_tools failed on tool %r, which stays out of CodeCall", name, exc_info=True)
             return False

@@ -186,7 +186,8 @@ BRIEF_CHARS = 200
 """Longest description at detail `brief`; a longer one ends in `…`."""
 
 WEAK_SCORE = 0.4
-"""Queries whose best hit scores less get suggestions too. Plain requests score above: `tests/catalog/test_tfidf.py`."""
+"""Queries whose best hit scores less get suggestions too. Plain requests score above:
+`tests/catalog/search/test_lexical.py`."""
 
 Query = Annotated[str, Field(max_length=MAX_QUERY_CHARS), WELL_FORMED]
 Observed = dict[str, Mapping[str, object]]

@@ -282,7 +282,7 @@ async def test_the_index_follows_tools_added_and_removed(shop: Any) -> None:
 async def test_while_the_index_is_being_built_the_answer_says_so(
     make_shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codecall.meta_tools.runtime.Library", partial(SearchIndex, wait_s=0))
+    monkeypatch.setattr("codecall.meta_tools.runtime.SearchIndex", partial(SearchIndex, wait_s=0))
     shop = make_shop()
     for number in range(1_000):
         shop.server.tool(lambda: 1, name=f"sensor_{number}", description=f"Read the value of sensor {number}")

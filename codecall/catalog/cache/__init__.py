@@ -1,1 +1,1 @@
-"""What is remembered of a server's listing between requests."""
+"""The catalog cache: tool listings that are reused between requests."""

@@ -29,9 +29,6 @@ from codecall.catalog.examples.samples import Sampler
 from codecall.catalog.javascript import literal, member_access, object_literal, property_list, string_literal
 from codecall.schema.model import SchemaNode
 
-# ----------------------------------------------------------------------------------------------------
-# Usage examples of a tool: its author's own, and scripts made from its schemas and its intent.
-
 MAX_GENERATED = 4
 """Examples made for one tool at most; usually two or three."""
 
@@ -49,6 +46,8 @@ _CHECK = "Call it and handle a failure instead of throwing"
 _GENERAL = frozenset({_CALL, _CHECK})
 
 _UNCHECKED = "{ throwOnError: false }"
+
+_VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 
 def usage_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
@@ -72,6 +71,14 @@ def usage_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
     special = [example for example in made if example.description not in _GENERAL]
     made = [*special, *general[: max(0, 2 - len(special))]]
     return [*found, *made[: min(MAX_GENERATED, limit - len(found))]]
+
+
+def component_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
+    """Up to `limit` examples of what is no tool: the author's as they are, then a made one if there is a place left."""
+    found = list(entry.examples[: max(0, limit)])
+    if len(found) < limit:
+        found.append(_COMPONENT_MAKERS[entry.kind](entry))
+    return found
 
 
 class _Tool:
@@ -306,20 +313,6 @@ _MAKERS: dict[Intent, Callable[[_Tool], Iterator[Example]]] = {
 }
 
 
-# ----------------------------------------------------------------------------------------------------
-# Usage examples of resources, templates and prompts: the author's own, then one that is made.
-
-_VARIABLE = re.compile(r"\{([^{}]+)\}")
-
-
-def component_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
-    """Up to `limit` examples of what is no tool: the author's as they are, then a made one if there is a place left."""
-    found = list(entry.examples[: max(0, limit)])
-    if len(found) < limit:
-        found.append(_COMPONENT_MAKERS[entry.kind](entry))
-    return found
-
-
 def _resource(entry: CatalogEntry) -> Example:
     return Example("Read it", f"return await readResource({string_literal(entry.name)});")
 
@@ -347,9 +340,9 @@ def _prompt(entry: CatalogEntry) -> Example:
     return Example("Get the texts of its messages", "\n".join(lines))
 
 
+_COMPONENT_MAKERS = {"resource": _resource, "template": _template, "prompt": _prompt}
+
+
 def _sampled(entry: CatalogEntry) -> dict[str, object]:
     schema = SchemaNode(entry.input_schema)
     return dict(Sampler().object(schema, schema.required))
-
-
-_COMPONENT_MAKERS = {"resource": _resource, "template": _template, "prompt": _prompt}

@@ -12,9 +12,6 @@ from codecall.catalog.javascript import literal, member_access
 from codecall.catalog.search.analysis import name_parts, stem
 from codecall.schema.model import SchemaNode
 
-# ----------------------------------------------------------------------------------------------------
-# What a tool is for: create, list, get, update, delete, search or something else, told from its name first.
-
 Intent = Literal["create", "list", "get", "update", "delete", "search", "other"]
 
 _VERBS: dict[Intent, str] = {
@@ -29,6 +26,18 @@ _VERBS: dict[Intent, str] = {
 
 _INTENT_OF: dict[str, Intent] = {stem(verb): intent for intent, verbs in _VERBS.items() for verb in verbs.split()}
 _CHANGES: frozenset[Intent] = frozenset({"create", "update", "delete"})
+
+FULL_PAGE = 100
+"""Items a page of a paging example asks for, where the schema allows."""
+
+_SIZES = ("limit", "pagesize", "perpage", "maxresults", "numresults", "size", "top", "first", "count")
+_OFFSETS = ("offset", "skip")
+_PAGES = ("page", "pagenumber", "pagenum", "pageindex")
+_CURSORS = ("cursor", "pagetoken", "nexttoken", "nextpagetoken", "nextcursor", "continuationtoken", "startingafter")
+_QUERIES = ("query", "q", "search", "searchquery", "searchterm", "keyword", "keywords", "term", "text", "pattern")
+_LISTS = ("items", "results", "data", "records", "rows", "entries", "values")
+_TELLING = ("id", "name", "title", "status", "email", "type", "date", "url", "total", "amount", "count")
+_SCALARS = frozenset({"string", "integer", "number", "boolean"})
 
 
 def intent_of(entry: CatalogEntry) -> Intent:
@@ -45,36 +54,6 @@ def intent_of(entry: CatalogEntry) -> Intent:
     if found == "get" and not SchemaNode(entry.input_schema).required and _plural(name_parts(last)):
         return "list"
     return found
-
-
-def _first_intent(text: str) -> Intent | None:
-    for word in name_parts(text):
-        intent = _INTENT_OF.get(stem(word)) if word.isascii() else None
-        if intent is not None:
-            return intent
-    return None
-
-
-def _plural(words: list[str]) -> bool:
-    return any(
-        word.endswith("s") and not word.endswith(("ss", "us", "is")) and stem(word) not in _INTENT_OF for word in words
-    )
-
-
-# ----------------------------------------------------------------------------------------------------
-# What a tool's schemas tell about its use: how it pages, what identifies a thing, where the list in its answer is.
-
-FULL_PAGE = 100
-"""Items a page of a paging example asks for, where the schema allows."""
-
-_SIZES = ("limit", "pagesize", "perpage", "maxresults", "numresults", "size", "top", "first", "count")
-_OFFSETS = ("offset", "skip")
-_PAGES = ("page", "pagenumber", "pagenum", "pageindex")
-_CURSORS = ("cursor", "pagetoken", "nexttoken", "nextpagetoken", "nextcursor", "continuationtoken", "startingafter")
-_QUERIES = ("query", "q", "search", "searchquery", "searchterm", "keyword", "keywords", "term", "text", "pattern")
-_LISTS = ("items", "results", "data", "records", "rows", "entries", "values")
-_TELLING = ("id", "name", "title", "status", "email", "type", "date", "url", "total", "amount", "count")
-_SCALARS = frozenset({"string", "integer", "number", "boolean"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,22 +148,6 @@ def varying_parameter(schema: SchemaNode, arguments: Mapping[str, object]) -> tu
     return None
 
 
-def _values(schema: SchemaNode, first: object) -> list[object]:
-    if "const" in schema.body:
-        return []
-    if schema.choices:
-        return list[object](choice for choice in schema.choices if isinstance(choice, (str, int)))[:3]
-    if isinstance(first, bool):
-        return []
-    if isinstance(first, int):
-        step = max(1, int(min(schema.number("multipleOf") or 1, 1e9)))
-        most = schema.number("maximum")
-        return [n for n in (first, first + step, first + 2 * step) if most is None or n <= most]
-    if isinstance(first, str) and re.fullmatch(r".+[-_][1-7]", first, re.DOTALL):
-        return [first[:-1] + str(int(first[-1]) + more) for more in range(3)]
-    return []
-
-
 def find_list(output: SchemaNode | None) -> ListExpression | None:
     """The list in the answer; None when the output is known and has none."""
     if output is None or (not output.kind and not output.properties):
@@ -217,6 +180,36 @@ def filter_expression(item: SchemaNode) -> str | None:
     return next(
         (member_access("item", name) for name, field in item.properties.items() if field.kind == "boolean"), None
     )
+
+
+def _first_intent(text: str) -> Intent | None:
+    for word in name_parts(text):
+        intent = _INTENT_OF.get(stem(word)) if word.isascii() else None
+        if intent is not None:
+            return intent
+    return None
+
+
+def _plural(words: list[str]) -> bool:
+    return any(
+        word.endswith("s") and not word.endswith(("ss", "us", "is")) and stem(word) not in _INTENT_OF for word in words
+    )
+
+
+def _values(schema: SchemaNode, first: object) -> list[object]:
+    if "const" in schema.body:
+        return []
+    if schema.choices:
+        return list[object](choice for choice in schema.choices if isinstance(choice, (str, int)))[:3]
+    if isinstance(first, bool):
+        return []
+    if isinstance(first, int):
+        step = max(1, int(min(schema.number("multipleOf") or 1, 1e9)))
+        most = schema.number("maximum")
+        return [n for n in (first, first + step, first + 2 * step) if most is None or n <= most]
+    if isinstance(first, str) and re.fullmatch(r".+[-_][1-7]", first, re.DOTALL):
+        return [first[:-1] + str(int(first[-1]) + more) for more in range(3)]
+    return []
 
 
 def _named(schema: SchemaNode, names: Iterable[str], kinds: set[str]) -> str | None:

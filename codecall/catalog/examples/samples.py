@@ -1,7 +1,7 @@
 """Sample values from JSON Schema: what the made usage examples pass to tools.
 
-Schemas come from servers we do not know, so everything is bounded: depth, number of values, length of texts.
-Patterns are never run, since a hostile one could hang the process; a text is chosen by format, name and length.
+Schemas come from servers we do not know, so everything is bounded: depth, number of values, length of texts. Patterns
+are never run, since a hostile one could hang the process; a text is chosen by format, name and length.
 """
 
 from __future__ import annotations

@@ -45,8 +45,19 @@ from codecall.catalog.inference.store import ShapeStore, StoredShape
 from codecall.options import ObservedOutputOptions
 from codecall.schema.model import is_uninformative
 
-# ----------------------------------------------------------------------------------------------------
-# From the shape of a tool's results to the JSON Schema that one caller is shown.
+logger = logging.getLogger("codecall")
+
+MAX_SKIPPED_RESULTS: Final = 1_024
+"""Most results of a tool that pass before another one is looked at."""
+
+MAX_OWNERS: Final = 32
+"""Callers of whom, for each tool, one result is looked at in any case. Names that many have seen are everybody's."""
+
+_MAX_SCHEMAS: Final = 8
+"""Callers for whom a tool's schema is kept ready."""
+
+REFRESH_SECONDS: Final = 300.0
+"""How long what a store said of a tool is believed, before it is asked again for what other processes have learned."""
 
 OBSERVED_KEYWORD: Final = "x-observed"
 """Keyword of a schema that was learned: how many results it is made of, and whether parts of them were not read."""
@@ -65,144 +76,6 @@ _ALIKE: Final = 8
 """So many objects of the same names under the names of one object are entries of a dictionary."""
 
 _COUNTS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
-
-
-def rounded_count(results: int) -> int:
-    """The number of results as it is shown: round, so that nobody can count the calls of others."""
-    return max((count for count in _COUNTS if count <= results), default=0)
-
-
-def schema_from_shape(shape: ValueShape, viewer: str, *, results: int, partial: bool) -> JsonObject | None:
-    """The JSON Schema of a tool's results; None if nothing is known of them.
-
-    Args:
-        shape: what is known.
-        viewer: who is going to see it, as `Name.owner` has it.
-        results: how many results it is made of.
-        partial: some of them were read in part.
-    """
-    schema = _schema(shape, viewer)
-    if not schema:
-        return None
-    schema[OBSERVED_KEYWORD] = {"results": rounded_count(results)} | ({"partial": True} if partial else {})
-    return schema
-
-
-def _schema(shape: ValueShape, viewer: str) -> JsonObject:
-    kinds = shape.kinds
-    if kinds & ANY_KIND:
-        return {}
-    if kinds & NUMBER:
-        kinds &= ~INTEGER
-    types = [name for kind, name in _TYPES.items() if kinds & kind]
-    if not types:
-        return {}
-    schema: JsonObject = {"type": types[0] if len(types) == 1 else types}
-    if shape.items is not None and (items := _schema(shape.items, viewer)):
-        schema["items"] = items
-    if kinds & OBJECT:
-        schema |= _object(shape, viewer)
-    return schema
-
-
-def _object(shape: ValueShape, viewer: str) -> JsonObject:
-    names = {key: name for key, name in _fields(shape).items() if name.owner in (None, viewer)}
-    hidden = [name.shape for key, name in shape.fields.items() if key not in names]
-    if not names:
-        values = join_all([*hidden, *([] if shape.other_values is None else [shape.other_values])])
-        if values is None:
-            return {} if shape.complete else {"additionalProperties": True}
-        return {"additionalProperties": _schema(values, viewer) or True}
-    described: JsonObject = {"properties": {key: _schema(name.shape, viewer) for key, name in names.items()}}
-    if required := [key for key, name in names.items() if not name.optional]:
-        described["required"] = required
-    if hidden or shape.other_values is not None or not shape.complete:
-        described["additionalProperties"] = True
-    return described
-
-
-def _fields(shape: ValueShape) -> Mapping[str, FieldShape]:
-    """The names that are fields, and not data, as far as all objects together tell."""
-    names = shape.fields
-    if len(names) >= _ALIKE and _are_alike(name.shape for name in names.values()):
-        return {}
-    always = {key: name for key, name in names.items() if not name.optional}
-    # Of fields that may be missing, one object has a good part; of data, each object has its own.
-    at_once = max(0, shape.max_fields - len(always))
-    most = 4 * at_once + 8 if always else 2 * at_once
-    return always if len(names) - len(always) > most else names
-
-
-def _are_alike(shapes: Iterable[ValueShape]) -> bool:
-    """Whether all are objects that have the same names."""
-    kinds = {(shape.kinds, frozenset(shape.fields)) for shape in shapes}
-    return len(kinds) == 1 and all(kind == OBJECT and names for kind, names in kinds)
-
-
-# ----------------------------------------------------------------------------------------------------
-# What the results of tools look like whose output schema is missing or says nothing, learned from results really seen.
-
-logger = logging.getLogger("codecall")
-
-MAX_SKIPPED_RESULTS: Final = 1_024
-"""Most results of a tool that pass before another one is looked at."""
-
-MAX_OWNERS: Final = 32
-"""Callers of whom, for each tool, one result is looked at in any case. Names that many have seen are everybody's."""
-
-_MAX_SCHEMAS: Final = 8
-"""Callers for whom a tool's schema is kept ready."""
-
-REFRESH_SECONDS: Final = 300.0
-"""How long what a store said of a tool is believed, before it is asked again for what other processes have learned."""
-
-
-@dataclass(slots=True, eq=False)
-class _Record:
-    """What is known of one tool."""
-
-    key: str
-    slot: str
-    entry: CatalogEntry
-    shape: ValueShape = NO_VALUES
-    results: int = 0
-    partial: bool = False
-    looks: int = 0
-    quiet: int = 0
-    """Looks in a row that told nothing new."""
-    wait: int = 0
-    """Results until the next look."""
-    owners: set[str] = field(default_factory=set[str])
-    asked: float | None = None
-    """When the store was last asked about it."""
-    schemas: dict[tuple[str, int, bool], JsonObject | None] = field(
-        default_factory=dict[tuple[str, int, bool], JsonObject | None]
-    )
-
-    def may_be_of(self, entry: CatalogEntry) -> bool:
-        """Whether what the catalog says of the tool is the same, its input schema aside."""
-        mine = self.entry
-        return entry is mine or (entry.version == mine.version and entry.description == mine.description)
-
-    def is_of(self, entry: CatalogEntry) -> bool:
-        """Whether it is about the tool as this entry has it, as far as can be told without reading its schema."""
-        mine, schema = self.entry.input_schema, entry.input_schema
-        if not self.may_be_of(entry):
-            return False
-        # Copies of a tool, as mounted servers make them, hold the same objects.
-        return mine is schema or (mine.keys() == schema.keys() and all(map(is_, mine.values(), schema.values())))
-
-    def learn(self, shape: ValueShape, *, partial: bool) -> bool:
-        """Join `shape` to what is known; whether that changed anything."""
-        joined = join(self.shape, shape)
-        if joined is not self.shape:
-            joined = limit_size(joined)
-        changed = joined != self.shape or (partial and not self.partial)
-        if changed:
-            self.shape = joined
-            self.partial = self.partial or partial
-            self.schemas.clear()
-        return changed
 
 
 class OutputObserver:
@@ -323,6 +196,75 @@ class OutputObserver:
             self._store.save(record.key, current, functools.partial(_take, record))
 
 
+def rounded_count(results: int) -> int:
+    """The number of results as it is shown: round, so that nobody can count the calls of others."""
+    return max((count for count in _COUNTS if count <= results), default=0)
+
+
+def schema_from_shape(shape: ValueShape, viewer: str, *, results: int, partial: bool) -> JsonObject | None:
+    """The JSON Schema of a tool's results; None if nothing is known of them.
+
+    Args:
+        shape: what is known.
+        viewer: who is going to see it, as `Name.owner` has it.
+        results: how many results it is made of.
+        partial: some of them were read in part.
+    """
+    schema = _schema(shape, viewer)
+    if not schema:
+        return None
+    schema[OBSERVED_KEYWORD] = {"results": rounded_count(results)} | ({"partial": True} if partial else {})
+    return schema
+
+
+@dataclass(slots=True, eq=False)
+class _Record:
+    """What is known of one tool."""
+
+    key: str
+    slot: str
+    entry: CatalogEntry
+    shape: ValueShape = NO_VALUES
+    results: int = 0
+    partial: bool = False
+    looks: int = 0
+    quiet: int = 0
+    """Looks in a row that told nothing new."""
+    wait: int = 0
+    """Results until the next look."""
+    owners: set[str] = field(default_factory=set[str])
+    asked: float | None = None
+    """When the store was last asked about it."""
+    schemas: dict[tuple[str, int, bool], JsonObject | None] = field(
+        default_factory=dict[tuple[str, int, bool], JsonObject | None]
+    )
+
+    def may_be_of(self, entry: CatalogEntry) -> bool:
+        """Whether what the catalog says of the tool is the same, its input schema aside."""
+        mine = self.entry
+        return entry is mine or (entry.version == mine.version and entry.description == mine.description)
+
+    def is_of(self, entry: CatalogEntry) -> bool:
+        """Whether it is about the tool as this entry has it, as far as can be told without reading its schema."""
+        mine, schema = self.entry.input_schema, entry.input_schema
+        if not self.may_be_of(entry):
+            return False
+        # Copies of a tool, as mounted servers make them, hold the same objects.
+        return mine is schema or (mine.keys() == schema.keys() and all(map(is_, mine.values(), schema.values())))
+
+    def learn(self, shape: ValueShape, *, partial: bool) -> bool:
+        """Join `shape` to what is known; whether that changed anything."""
+        joined = join(self.shape, shape)
+        if joined is not self.shape:
+            joined = limit_size(joined)
+        changed = joined != self.shape or (partial and not self.partial)
+        if changed:
+            self.shape = joined
+            self.partial = self.partial or partial
+            self.schemas.clear()
+        return changed
+
+
 def _take(record: _Record, kept: StoredShape) -> None:
     """Join what the store has to what is known here."""
     record.results = max(record.results, kept.results)
@@ -343,3 +285,54 @@ def _key(entry: CatalogEntry, owner: str | None) -> str:
 def _tag(key: str, owner: str) -> str:
     """A caller as names know them: another one for each tool, so that a store does not tell what somebody uses."""
     return blake2b(f"{key}\0{owner}".encode(errors="replace"), digest_size=8).hexdigest()
+
+
+def _schema(shape: ValueShape, viewer: str) -> JsonObject:
+    kinds = shape.kinds
+    if kinds & ANY_KIND:
+        return {}
+    if kinds & NUMBER:
+        kinds &= ~INTEGER
+    types = [name for kind, name in _TYPES.items() if kinds & kind]
+    if not types:
+        return {}
+    schema: JsonObject = {"type": types[0] if len(types) == 1 else types}
+    if shape.items is not None and (items := _schema(shape.items, viewer)):
+        schema["items"] = items
+    if kinds & OBJECT:
+        schema |= _object(shape, viewer)
+    return schema
+
+
+def _object(shape: ValueShape, viewer: str) -> JsonObject:
+    names = {key: name for key, name in _fields(shape).items() if name.owner in (None, viewer)}
+    hidden = [name.shape for key, name in shape.fields.items() if key not in names]
+    if not names:
+        values = join_all([*hidden, *([] if shape.other_values is None else [shape.other_values])])
+        if values is None:
+            return {} if shape.complete else {"additionalProperties": True}
+        return {"additionalProperties": _schema(values, viewer) or True}
+    described: JsonObject = {"properties": {key: _schema(name.shape, viewer) for key, name in names.items()}}
+    if required := [key for key, name in names.items() if not name.optional]:
+        described["required"] = required
+    if hidden or shape.other_values is not None or not shape.complete:
+        described["additionalProperties"] = True
+    return described
+
+
+def _fields(shape: ValueShape) -> Mapping[str, FieldShape]:
+    """The names that are fields, and not data, as far as all objects together tell."""
+    names = shape.fields
+    if len(names) >= _ALIKE and _are_alike(name.shape for name in names.values()):
+        return {}
+    always = {key: name for key, name in names.items() if not name.optional}
+    # Of fields that may be missing, one object has a good part; of data, each object has its own.
+    at_once = max(0, shape.max_fields - len(always))
+    most = 4 * at_once + 8 if always else 2 * at_once
+    return always if len(names) - len(always) > most else names
+
+
+def _are_alike(shapes: Iterable[ValueShape]) -> bool:
+    """Whether all are objects that have the same names."""
+    kinds = {(shape.kinds, frozenset(shape.fields)) for shape in shapes}
+    return len(kinds) == 1 and all(kind == OBJECT and names for kind, names in kinds)

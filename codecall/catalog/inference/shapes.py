@@ -16,9 +16,6 @@ from typing import Final, NamedTuple, cast
 
 from codecall.sandbox.agentscript.policy import NEVER_NAMES
 
-# ----------------------------------------------------------------------------------------------------
-# What is known of the shape of a tool's results: types, and names of fields. Never a value.
-
 NULL, BOOLEAN, INTEGER, NUMBER, STRING, ARRAY, OBJECT, ANY_KIND = (1 << bit for bit in range(8))
 """The kinds of JSON values, as bits; `ANYTHING` stands for all of them, with nothing known."""
 
@@ -30,6 +27,30 @@ MAX_FIELDS: Final = 128
 
 MAX_SHAPES: Final = 300
 """Shapes within the shape of one tool. With more, what is nested most deeply is left out."""
+
+MAX_CHARS: Final = 8 * 1024
+"""Characters of a result that are read: 0.1 to 1 ms."""
+
+MAX_VALUES: Final = 500
+"""Values of a result that are looked at: 0.1 to 0.4 ms."""
+
+MAX_ITEMS: Final = 32
+"""Items of one array, or values of one dictionary, that are looked at."""
+
+_TEXT: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_BRACKET: Final = re.compile(rf'(?:{_TEXT}|[^"\[\]{{}}])*+([\[\]{{}}])', re.DOTALL)
+"""What stands before the next bracket, texts as a whole, and the bracket."""
+_COMMA: Final = re.compile(rf'(?:{_TEXT}|[^",])*+,', re.DOTALL)
+_UNENDED: Final = re.compile(rf'(?:{_TEXT}|[^"])*+"', re.DOTALL)
+
+MAX_NAME_CHARS: Final = 48
+"""Longest name of a field. Of the 4,300 names in the schemas of 5,000 published tools, none is longer."""
+
+_BEGINNING: Final = re.compile(r"\$?[^\W\d]")
+_JOINTS: Final = str.maketrans("-$", "__")
+_DIGITS: Final = re.compile(r"\d+")
+_HEXADECIMAL: Final = re.compile(r"(?<![^\W_])(?=[a-f]*\d)[\da-f]{8,}(?![^\W_])", re.IGNORECASE)
+_ENDLESS: Final = re.compile(r"[^\W\d_A-Z]{25,}|[A-Z]{17,}")
 
 
 class FieldShape(NamedTuple):
@@ -67,6 +88,18 @@ ANY_OBJECT: Final = ValueShape(OBJECT, other_values=UNKNOWN, dictionary=True)
 """An object of which nothing will ever be known."""
 ANY_ARRAY: Final = ValueShape(ARRAY, items=UNKNOWN)
 """An array of which nothing will ever be known."""
+
+_STRING: Final = ValueShape(STRING)
+_SCALARS: Final[Mapping[type, ValueShape]] = {
+    type(None): ValueShape(NULL),
+    bool: ValueShape(BOOLEAN),
+    int: ValueShape(INTEGER),
+    float: ValueShape(NUMBER),
+    str: _STRING,
+}
+_SOME_OBJECT: Final = ValueShape(OBJECT)
+_SOME_ARRAY: Final = ValueShape(ARRAY)
+_BY_FIRST_CHARACTER: Final = {"{": _SOME_OBJECT, "[": _SOME_ARRAY, '"': _STRING}
 
 
 def join(one: ValueShape, other: ValueShape) -> ValueShape:
@@ -118,124 +151,6 @@ def count_shapes(shape: ValueShape) -> int:
     return 1 + sum(map(count_shapes, _parts(shape)))
 
 
-def _join_maybe(one: ValueShape | None, other: ValueShape | None) -> ValueShape | None:
-    if one is None or other is None:
-        return one or other
-    return join(one, other)
-
-
-def _join_names(one: ValueShape, other: ValueShape) -> Mapping[str, FieldShape]:
-    names = dict(one.fields)
-    changed = False
-    for key, theirs in other.fields.items():
-        mine = names.get(key)
-        if mine is theirs:
-            continue
-        if mine is None:
-            joined = theirs._replace(missing=True) if one.complete else theirs
-        else:
-            shape = join(mine.shape, theirs.shape)
-            owner = mine.owner if mine.owner == theirs.owner else None
-            missing = mine.optional or theirs.optional
-            if shape is mine.shape and owner == mine.owner and missing == mine.optional:
-                continue
-            joined = FieldShape(shape, missing, owner)
-        names[key] = joined
-        changed = True
-    if other.complete:
-        for key, mine in one.fields.items():
-            if not mine.optional and key not in other.fields:
-                names[key] = mine._replace(missing=True)
-                changed = True
-    return names if changed else one.fields
-
-
-def _cut(shape: ValueShape, depth: int) -> ValueShape:
-    """`shape` with nothing said of containers that are `depth` deep."""
-    if not shape.kinds & (ARRAY | OBJECT):
-        return shape
-    if not depth:
-        parts = [part for part in (ANY_ARRAY, ANY_OBJECT) if shape.kinds & part.kinds]
-        return reduce(join, parts, ValueShape(shape.kinds & ~(ARRAY | OBJECT)))
-    return shape._replace(
-        items=None if shape.items is None else _cut(shape.items, depth - 1),
-        names={key: name._replace(shape=_cut(name.shape, depth - 1)) for key, name in shape.fields.items()},
-        rest=None if shape.other_values is None else _cut(shape.other_values, depth - 1),
-    )
-
-
-def _parts(shape: ValueShape) -> list[ValueShape]:
-    """What is known within `shape`."""
-    parts = [name.shape for name in shape.fields.values()]
-    parts.extend((*_shapes(shape.items), *_shapes(shape.other_values)))
-    return [part for part in parts if not part.kinds & ANY_KIND]
-
-
-def _shapes(shape: ValueShape | None) -> tuple[ValueShape, ...]:
-    return () if shape is None else (shape,)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Which keys of an object look like names of fields, and which like data: an id, an address, a date, somebody's name.
-
-MAX_NAME_CHARS: Final = 48
-"""Longest name of a field. Of the 4,300 names in the schemas of 5,000 published tools, none is longer."""
-
-_BEGINNING: Final = re.compile(r"\$?[^\W\d]")
-_JOINTS: Final = str.maketrans("-$", "__")
-_DIGITS: Final = re.compile(r"\d+")
-_HEXADECIMAL: Final = re.compile(r"(?<![^\W_])(?=[a-f]*\d)[\da-f]{8,}(?![^\W_])", re.IGNORECASE)
-_ENDLESS: Final = re.compile(r"[^\W\d_A-Z]{25,}|[A-Z]{17,}")
-
-
-def is_field_name(key: str) -> bool:
-    """Whether `key` looks like the name of a field.
-
-    Such a name begins like an identifier and has at most `MAX_NAME_CHARS` characters, one group of at most three digits
-    (`sha256`, `line_2`), no word of eight or more hexadecimal digits and no run of letters too long for a word. It is
-    none of the names that scripts may not use.
-    """
-    if len(key) > MAX_NAME_CHARS or _BEGINNING.match(key) is None or key in NEVER_NAMES:
-        return False
-    if not key.translate(_JOINTS).isidentifier():
-        return False
-    digits: list[str] = _DIGITS.findall(key)
-    if len(digits) > 1 or (digits and len(digits[0]) > 3):
-        return False
-    return _ENDLESS.search(key) is None and _HEXADECIMAL.search(key) is None
-
-
-# ----------------------------------------------------------------------------------------------------
-# From the JSON text of one result to its shape, by looking at its beginning.
-
-MAX_CHARS: Final = 8 * 1024
-"""Characters of a result that are read: 0.1 to 1 ms."""
-
-MAX_VALUES: Final = 500
-"""Values of a result that are looked at: 0.1 to 0.4 ms."""
-
-MAX_ITEMS: Final = 32
-"""Items of one array, or values of one dictionary, that are looked at."""
-
-_TEXT: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_BRACKET: Final = re.compile(rf'(?:{_TEXT}|[^"\[\]{{}}])*+([\[\]{{}}])', re.DOTALL)
-"""What stands before the next bracket, texts as a whole, and the bracket."""
-_COMMA: Final = re.compile(rf'(?:{_TEXT}|[^",])*+,', re.DOTALL)
-_UNENDED: Final = re.compile(rf'(?:{_TEXT}|[^"])*+"', re.DOTALL)
-
-_STRING: Final = ValueShape(STRING)
-_SCALARS: Final[Mapping[type, ValueShape]] = {
-    type(None): ValueShape(NULL),
-    bool: ValueShape(BOOLEAN),
-    int: ValueShape(INTEGER),
-    float: ValueShape(NUMBER),
-    str: _STRING,
-}
-_SOME_OBJECT: Final = ValueShape(OBJECT)
-_SOME_ARRAY: Final = ValueShape(ARRAY)
-_BY_FIRST_CHARACTER: Final = {"{": _SOME_OBJECT, "[": _SOME_ARRAY, '"': _STRING}
-
-
 class InferredShape(NamedTuple):
     """The shape of one result."""
 
@@ -262,6 +177,80 @@ def infer_shape(text: str, owner: str) -> InferredShape | None:
     reader = _Reader(owner)
     shape = reader.read(value, 0, open_levels)
     return InferredShape(shape, reader.partial or open_levels > 0)
+
+
+def is_field_name(key: str) -> bool:
+    """Whether `key` looks like the name of a field.
+
+    Such a name begins like an identifier and has at most `MAX_NAME_CHARS` characters, one group of at most three digits
+    (`sha256`, `line_2`), no word of eight or more hexadecimal digits and no run of letters too long for a word. It is
+    none of the names that scripts may not use.
+    """
+    if len(key) > MAX_NAME_CHARS or _BEGINNING.match(key) is None or key in NEVER_NAMES:
+        return False
+    if not key.translate(_JOINTS).isidentifier():
+        return False
+    digits: list[str] = _DIGITS.findall(key)
+    if len(digits) > 1 or (digits and len(digits[0]) > 3):
+        return False
+    return _ENDLESS.search(key) is None and _HEXADECIMAL.search(key) is None
+
+
+def _join_maybe(one: ValueShape | None, other: ValueShape | None) -> ValueShape | None:
+    if one is None or other is None:
+        return one or other
+    return join(one, other)
+
+
+def _join_names(one: ValueShape, other: ValueShape) -> Mapping[str, FieldShape]:
+    names = dict(one.fields)
+    changed = False
+    for key, theirs in other.fields.items():
+        mine = names.get(key)
+        if mine is theirs:
+            continue
+        if mine is None:
+            joined = theirs._replace(optional=True) if one.complete else theirs
+        else:
+            shape = join(mine.shape, theirs.shape)
+            owner = mine.owner if mine.owner == theirs.owner else None
+            missing = mine.optional or theirs.optional
+            if shape is mine.shape and owner == mine.owner and missing == mine.optional:
+                continue
+            joined = FieldShape(shape, missing, owner)
+        names[key] = joined
+        changed = True
+    if other.complete:
+        for key, mine in one.fields.items():
+            if not mine.optional and key not in other.fields:
+                names[key] = mine._replace(optional=True)
+                changed = True
+    return names if changed else one.fields
+
+
+def _cut(shape: ValueShape, depth: int) -> ValueShape:
+    """`shape` with nothing said of containers that are `depth` deep."""
+    if not shape.kinds & (ARRAY | OBJECT):
+        return shape
+    if not depth:
+        parts = [part for part in (ANY_ARRAY, ANY_OBJECT) if shape.kinds & part.kinds]
+        return reduce(join, parts, ValueShape(shape.kinds & ~(ARRAY | OBJECT)))
+    return shape._replace(
+        items=None if shape.items is None else _cut(shape.items, depth - 1),
+        fields={key: name._replace(shape=_cut(name.shape, depth - 1)) for key, name in shape.fields.items()},
+        other_values=None if shape.other_values is None else _cut(shape.other_values, depth - 1),
+    )
+
+
+def _parts(shape: ValueShape) -> list[ValueShape]:
+    """What is known within `shape`."""
+    parts = [name.shape for name in shape.fields.values()]
+    parts.extend((*_shapes(shape.items), *_shapes(shape.other_values)))
+    return [part for part in parts if not part.kinds & ANY_KIND]
+
+
+def _shapes(shape: ValueShape | None) -> tuple[ValueShape, ...]:
+    return () if shape is None else (shape,)
 
 
 def _closed(beginning: str) -> tuple[str, int]:

@@ -14,9 +14,6 @@ from typing import NamedTuple, cast
 
 from codecall.catalog.entries import CatalogEntry
 
-# ----------------------------------------------------------------------------------------------------
-# How tool names, descriptions and queries become words: split, lowered, freed of filler, stemmed.
-
 # Vowel signs and accents that no single letter includes: Thai, Devanagari and others write words with them.
 _MARKS = "".join(mark for mark in map(chr, range(0x0300, 0x10A0)) if unicodedata.category(mark) in {"Mn", "Mc"})
 _WORD = re.compile(rf"(?:[^\W_]+|[{_MARKS}]+)+")
@@ -53,6 +50,32 @@ _LONGEST_WORD = 64
 MAX_TEXT_CHARS = 20_000
 """Characters of a text that are read, from its beginning. Of 13,000 real tools the longest description has 13,078."""
 
+_ENDINGS = (
+    ("ations", "at"), ("ation", "at"), ("ators", "at"), ("ator", "at"), ("ating", "at"), ("ated", "at"),
+    ("ates", "at"), ("ate", "at"), ("ities", "iti"), ("ity", "iti"), ("izing", "iz"), ("ized", "iz"), ("izes", "iz"),
+    ("ize", "iz"), ("ising", "iz"), ("ised", "iz"), ("ises", "iz"), ("ise", "iz"),
+)  # fmt: skip
+
+_BETWEEN_INTENTIONS = re.compile(
+    r"(?<=[.?!;])\s+|\n+|(?<=[。？！；])|,?\s+(?:and then|then|and also|as well as)\s+|,\s+and\s+", re.IGNORECASE
+)
+
+MAX_REQUEST_PARTS = 10
+"""Parts of one query that are searched by themselves."""
+
+NO_STOP_WORDS = frozenset[str]()
+"""Nothing is left out of names, nor of queries made of stop words only: `who_am_i` must be found by "who am I"."""
+
+MAX_SCHEMA_DEPTH = 6
+"""Levels of nested parameters that are read: what lies deeper says little about the tool."""
+
+MAX_CHOICES = 50
+"""Values of one enumeration that are read."""
+
+TEXT_OVERHEAD = 10
+"""Characters that each text counts beside its own, of the `MAX_TEXT_CHARS` that are read of one entry: what a server
+sends may have any number of parameters, and Python objects may go round in circles."""
+
 
 def name_parts(name: str) -> list[str]:
     """The words of an identifier, lower case: split at what is no letter or digit, and at camelCase humps."""
@@ -71,11 +94,6 @@ def name_words(name: str) -> list[str]:
     return words
 
 
-def _split(name: str) -> list[list[str]]:
-    pieces = _WORD.findall(unicodedata.normalize("NFKC", name[:MAX_TEXT_CHARS]))
-    return [[hump.lower() for hump in _HUMPS.findall(piece)] for piece in pieces]
-
-
 def terms(text: str, *, stop: frozenset[str] = STOP_WORDS) -> list[str]:
     """The stemmed terms of a text in their order, without the words of `stop`.
 
@@ -90,27 +108,6 @@ def terms(text: str, *, stop: frozenset[str] = STOP_WORDS) -> list[str]:
         else:
             found.extend(_unspaced(word))
     return found
-
-
-def _unspaced(word: str) -> list[str]:
-    found: list[str] = []
-    rest = word
-    while match := _UNSPACED.search(rest):
-        if match.start():
-            found.append(rest[: min(match.start(), _LONGEST_WORD)])
-        run = match.group()
-        found.extend([run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)])
-        rest = rest[match.end() :]
-    if rest:
-        found.append(rest[:_LONGEST_WORD])
-    return found
-
-
-_ENDINGS = (
-    ("ations", "at"), ("ation", "at"), ("ators", "at"), ("ator", "at"), ("ating", "at"), ("ated", "at"),
-    ("ates", "at"), ("ate", "at"), ("ities", "iti"), ("ity", "iti"), ("izing", "iz"), ("ized", "iz"), ("izes", "iz"),
-    ("ize", "iz"), ("ising", "iz"), ("ised", "iz"), ("ises", "iz"), ("ise", "iz"),
-)  # fmt: skip
 
 
 @lru_cache(maxsize=50_000)
@@ -143,19 +140,6 @@ def stem(word: str) -> str:
     return root
 
 
-def _has_vowel(text: str) -> bool:
-    return any(letter in "aeiouy" for letter in text)
-
-
-_BETWEEN_INTENTIONS = re.compile(
-    r"(?<=[.?!;])\s+|\n+|(?<=[。？！；])|,?\s+(?:and then|then|and also|as well as)\s+|,\s+and\s+", re.IGNORECASE
-)
-
-
-MAX_REQUEST_PARTS = 10
-"""Parts of one query that are searched by themselves."""
-
-
 def split_request(text: str, most: int) -> list[str]:
     """The parts of a request that asks for several things: its sentences, and what `then` or `, and` joins.
 
@@ -163,23 +147,6 @@ def split_request(text: str, most: int) -> list[str]:
     """
     found = [part for part in map(str.strip, _BETWEEN_INTENTIONS.split(text)) if len(terms(part)) > 1]
     return found[:most] if len(found) > 1 else []
-
-
-# ----------------------------------------------------------------------------------------------------
-# What the lexical index reads of an entry: its words with their weights, the words of its name, its spelling.
-
-NO_STOP_WORDS = frozenset[str]()
-"""Nothing is left out of names, nor of queries made of stop words only: `who_am_i` must be found by "who am I"."""
-
-MAX_SCHEMA_DEPTH = 6
-"""Levels of nested parameters that are read: what lies deeper says little about the tool."""
-
-MAX_CHOICES = 50
-"""Values of one enumeration that are read."""
-
-TEXT_OVERHEAD = 10
-"""Characters that each text counts beside its own, of the `MAX_TEXT_CHARS` that are read of one entry: what a server
-sends may have any number of parameters, and Python objects may go round in circles."""
 
 
 class FieldWeights(NamedTuple):
@@ -221,6 +188,29 @@ def document_from_entry(entry: CatalogEntry, fields: FieldWeights = DEFAULT_FIEL
     spelling.update(name_words(entry.app_id))
     spelling.update(name_words(entry.description))
     return IndexedDocument(dict(words), frozenset(name), spelling)
+
+
+def _split(name: str) -> list[list[str]]:
+    pieces = _WORD.findall(unicodedata.normalize("NFKC", name[:MAX_TEXT_CHARS]))
+    return [[hump.lower() for hump in _HUMPS.findall(piece)] for piece in pieces]
+
+
+def _unspaced(word: str) -> list[str]:
+    found: list[str] = []
+    rest = word
+    while match := _UNSPACED.search(rest):
+        if match.start():
+            found.append(rest[: min(match.start(), _LONGEST_WORD)])
+        run = match.group()
+        found.extend([run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)])
+        rest = rest[match.end() :]
+    if rest:
+        found.append(rest[:_LONGEST_WORD])
+    return found
+
+
+def _has_vowel(text: str) -> bool:
+    return any(letter in "aeiouy" for letter in text)
 
 
 def _texts(entry: CatalogEntry, fields: FieldWeights) -> Iterator[tuple[str, float]]:

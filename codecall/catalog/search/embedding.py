@@ -28,75 +28,6 @@ from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
 from codecall.redaction.patterns import well_formed
 
-# ----------------------------------------------------------------------------------------------------
-# What of a tool an embedding model reads: a few short texts, each with the weight of its vector.
-
-MAX_PASSAGE_CHARS = 1_000
-"""Characters of a text that are read; MiniLM takes in 256 word pieces, about as much."""
-
-MAX_PARAMETER_CHARS, MAX_PARAMETERS_CHARS = 200, 600
-"""Characters that are read of the description of one parameter, and of all of them."""
-
-MAX_PARAMETERS = 40
-"""Parameters that are read."""
-
-
-class EmbeddedText(NamedTuple):
-    """One text about a tool, and what its vector counts in the tool's."""
-
-    text: str
-    weight: float
-
-
-NAME, DESCRIPTION, PARAMETERS, REMARKS, APP, EXAMPLES = 1.0, 1.0, 0.5, 0.4, 0.3, 0.3
-"""The weights. Flat around here: halving or doubling any but the first two changes recall@5 by less than 0.4."""
-
-
-def passages(entry: CatalogEntry) -> list[EmbeddedText]:
-    """The texts of `entry` that are not empty; never none, since a tool has a name."""
-    parameters = list(_parameters(entry.input_schema))
-    found = (
-        (_name(entry), NAME),
-        (entry.description, DESCRIPTION),
-        (", ".join(" ".join(name_parts(name)) for name, _ in parameters), PARAMETERS),
-        (" ".join(remark for _, remark in parameters if remark)[:MAX_PARAMETERS_CHARS], REMARKS),
-        (_app(entry), APP),
-        (". ".join(example.description for example in entry.examples), EXAMPLES),
-    )
-    texts = ((_shortened(text, MAX_PASSAGE_CHARS), weight) for text, weight in found)
-    return [EmbeddedText(text, weight) for text, weight in texts if text] or [
-        EmbeddedText(well_formed(entry.name[:MAX_PASSAGE_CHARS]), NAME)
-    ]
-
-
-def _name(entry: CatalogEntry) -> str:
-    words = " ".join(name_parts(entry.name))
-    return f"{words}. {entry.title}" if entry.title else words
-
-
-def _app(entry: CatalogEntry) -> str:
-    words: Iterable[str] = (entry.app_id, *sorted(entry.tags))
-    return ", ".join(filter(None, (" ".join(name_parts(word)) for word in words)))
-
-
-def _parameters(schema: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Names and descriptions of the first parameters; nested ones are left out."""
-    properties = schema.get("properties")
-    if not isinstance(properties, Mapping):
-        return
-    for name, inner in list(cast("Mapping[str, object]", properties).items())[:MAX_PARAMETERS]:
-        remark = cast("Mapping[str, object]", inner).get("description") if isinstance(inner, Mapping) else None
-        yield name, _shortened(remark, MAX_PARAMETER_CHARS) if isinstance(remark, str) else ""
-
-
-def _shortened(text: str, longest: int) -> str:
-    """At most `longest` characters of `text`, with single blanks between words."""
-    return " ".join(well_formed(text[: 2 * longest]).split())[:longest]
-
-
-# ----------------------------------------------------------------------------------------------------
-# The ranker that goes by meaning: one vector for each tool, compared with the query's.
-
 logger = logging.getLogger("codecall")
 
 MAX_CACHED_QUERIES = 256
@@ -119,6 +50,18 @@ PROGRESS_SECONDS = 10.0
 """How often progress is logged at most."""
 
 _Work = list[tuple[int, CatalogEntry]]
+
+MAX_PASSAGE_CHARS = 1_000
+"""Characters of a text that are read; MiniLM takes in 256 word pieces, about as much."""
+
+MAX_PARAMETER_CHARS, MAX_PARAMETERS_CHARS = 200, 600
+"""Characters that are read of the description of one parameter, and of all of them."""
+
+MAX_PARAMETERS = 40
+"""Parameters that are read."""
+
+NAME, DESCRIPTION, PARAMETERS, REMARKS, APP, EXAMPLES = 1.0, 1.0, 0.5, 0.4, 0.3, 0.3
+"""The weights. Flat around here: halving or doubling any but the first two changes recall@5 by less than 0.4."""
 
 
 class EmbeddingRanker:
@@ -170,8 +113,8 @@ class EmbeddingRanker:
     def add(self, ids: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
         """Give these documents their vectors; takes as long as the model does, minutes for thousands of new tools.
 
-        What the cache on disk knows comes first, at once. Returns early when the model fails, when
-        `close` is called, and when the interpreter ends.
+        What the cache on disk knows comes first, at once. Returns early when the model fails, when `close` is called,
+        and when the interpreter ends.
         """
         self._rows.expect(ids)
         if not entries or not self.load():
@@ -315,6 +258,30 @@ def embedding_ranker(options: SearchOptions) -> EmbeddingRanker:
     return EmbeddingRanker(lambda: load_encoder(locate_model(options), threads=options.threads), cache)
 
 
+class EmbeddedText(NamedTuple):
+    """One text about a tool, and what its vector counts in the tool's."""
+
+    text: str
+    weight: float
+
+
+def passages(entry: CatalogEntry) -> list[EmbeddedText]:
+    """The texts of `entry` that are not empty; never none, since a tool has a name."""
+    parameters = list(_parameters(entry.input_schema))
+    found = (
+        (_name(entry), NAME),
+        (entry.description, DESCRIPTION),
+        (", ".join(" ".join(name_parts(name)) for name, _ in parameters), PARAMETERS),
+        (" ".join(remark for _, remark in parameters if remark)[:MAX_PARAMETERS_CHARS], REMARKS),
+        (_app(entry), APP),
+        (". ".join(example.description for example in entry.examples), EXAMPLES),
+    )
+    texts = ((_shortened(text, MAX_PASSAGE_CHARS), weight) for text, weight in found)
+    return [EmbeddedText(text, weight) for text, weight in texts if text] or [
+        EmbeddedText(well_formed(entry.name[:MAX_PASSAGE_CHARS]), NAME)
+    ]
+
+
 def _steps(work: _Work, size: int) -> Iterator[_Work]:
     return (work[start : start + size] for start in range(0, len(work), size))
 
@@ -346,3 +313,28 @@ class _Turns:
 
 def _what(failure: Exception) -> str:
     return f"The search model failed: {type(failure).__name__}: {' '.join(str(failure).split())}"[:500]
+
+
+def _name(entry: CatalogEntry) -> str:
+    words = " ".join(name_parts(entry.name))
+    return f"{words}. {entry.title}" if entry.title else words
+
+
+def _app(entry: CatalogEntry) -> str:
+    words: Iterable[str] = (entry.app_id, *sorted(entry.tags))
+    return ", ".join(filter(None, (" ".join(name_parts(word)) for word in words)))
+
+
+def _parameters(schema: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Names and descriptions of the first parameters; nested ones are left out."""
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return
+    for name, inner in list(cast("Mapping[str, object]", properties).items())[:MAX_PARAMETERS]:
+        remark = cast("Mapping[str, object]", inner).get("description") if isinstance(inner, Mapping) else None
+        yield name, _shortened(remark, MAX_PARAMETER_CHARS) if isinstance(remark, str) else ""
+
+
+def _shortened(text: str, longest: int) -> str:
+    """At most `longest` characters of `text`, with single blanks between words."""
+    return " ".join(well_formed(text[: 2 * longest]).split())[:longest]

@@ -1,6 +1,7 @@
-"""How a ranking gets its entries: in a thread of its own, a batch at a time, while searches go on.
+"""Feeds entries to a ranker in the background, and assigns the ids by which rankers know them.
 
-The thread begins with the first entry and ends when there is nothing more to do.
+A `BackgroundIndexer` adds entries in a thread of its own, a batch at a time, while searches go on. The thread starts
+with the first entry and ends when there is nothing more to do.
 """
 
 from __future__ import annotations
@@ -22,115 +23,108 @@ from numpy.typing import NDArray
 from codecall.catalog.entries import CatalogEntry
 from codecall.concurrency import defer_full_collections
 
-# ----------------------------------------------------------------------------------------------------
-# What the library asks of a ranking: the one by words, the one by meaning.
+BATCH_ENTRIES = 250
+"""Entries that are indexed at a time: a tenth of a second by words. They can be searched after their batch."""
 
 DocumentIdArray = NDArray[np.int32]
-"""Documents; each entry of the catalog has a number as long as anybody sees it."""
+"""Ids of documents; each entry keeps its id for as long as any caller sees it."""
 Scores = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
+MAX_DOCUMENT_SETS = 16
+"""Different sets of entries, one for each kind of caller, that are recognised at once."""
+
+SPARE_ENTRIES = 256
+"""Entries that no caller sees and that stay indexed: a caller may come back. As many as are seen may stay in any
+case."""
+
 
 class Ranker(Protocol):
-    """Ranks entries for a query. One thread at a time adds and forgets; any thread asks for scores meanwhile."""
+    """Ranks entries for a query. One thread at a time adds and removes; any thread may ask for scores meanwhile."""
 
     def add(self, ids: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
-        """Take entries in, under numbers that are not in use."""
+        """Adds entries under ids that are not in use."""
         ...
 
     def remove(self, ids: Collection[int]) -> None:
-        """Let entries go; their numbers may be used again."""
+        """Removes entries; their ids may be used again."""
         ...
 
     def scores(self, view: DocumentIdArray, query: str) -> Scores:
-        """How well each entry of `view` fits, 0 to 1, and nothing that depends on an entry outside of it.
+        """Returns how well each entry of `view` fits, 0 to 1; entries outside `view` do not matter.
 
-        All of `view` has been added.
+        All entries of `view` have been added.
         """
         ...
-
-
-# ----------------------------------------------------------------------------------------------------
-# How a ranking gets its entries: in a thread of its own, a batch at a time, while searches go on.
-
-BATCH_ENTRIES = 250
-"""Entries a ranking takes in at a time: a tenth of a second by words. What is in a batch is searched after it."""
 
 
 RankerT = TypeVar("RankerT", bound=Ranker)
 
 
-class _Job(NamedTuple):
-    numbers: list[int]
-    entries: list[CatalogEntry] | None
-    """None: the numbers are to be forgotten."""
-    done: Callable[[], None] | None = None
-
-
 class BackgroundIndexer(Generic[RankerT]):
-    """Feeds one ranking.
+    """Adds entries to one ranker and removes them, in a background thread.
 
     Args:
-        make: Makes it; runs in the thread, since it may load large libraries or a model.
-        name: Of the thread.
+        create_ranker: Creates the ranker; runs in the thread, since it may load large libraries or a model.
+        name: The name of the thread.
     """
 
     def __init__(self, make: Callable[[], RankerT], name: str) -> None:
-        self._make = make
+        self._create_ranker = make
         self._name = name
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._jobs: deque[_Job] = deque()
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._running = False
-        self._wanted: Flags = np.zeros(0, np.bool_)
-        self._ready: Flags = np.zeros(0, np.bool_)
+        self._scheduled: Flags = np.zeros(0, np.bool_)
+        self._indexed: Flags = np.zeros(0, np.bool_)
         self._failure: BaseException | None = None
         self.ranker: RankerT | None = None
-        """The ranking, as soon as it is made."""
+        """The ranker, as soon as it exists."""
 
     def enqueue(self, numbers: DocumentIdArray, entries: Sequence[CatalogEntry]) -> None:
-        """Have those of the entries that are neither taken in nor about to be taken in, soon."""
+        """Schedules the entries that are neither indexed nor scheduled yet."""
         if self.is_indexed(numbers).all():
             return
-        with self._guard:
-            places = np.flatnonzero(~_flags(self._wanted, numbers)).tolist()
+        with self._lock:
+            places = np.flatnonzero(~_flags(self._scheduled, numbers)).tolist()
             missing = {int(numbers[place]): entries[place] for place in places}
             jobs: list[_Job] = []
             for first in range(0, len(missing), BATCH_ENTRIES):
                 batch = list(missing)[first : first + BATCH_ENTRIES]
                 jobs.append(_Job(batch, [missing[number] for number in batch]))
-            self._begin(jobs)
-            self._wanted = _marked(self._wanted, list(missing), to=True)
+            self._schedule(jobs)
+            self._scheduled = _with_flags(self._scheduled, list(missing), to=True)
 
     def remove(self, numbers: Sequence[int], done: Callable[[], None]) -> None:
-        """Have entries forgotten, soon; then `done` is called, in the thread."""
-        with self._guard:
-            self._begin([_Job(list(numbers), None, done)])
+        """Schedules the removal of entries; `done` is called afterwards, in the thread."""
+        with self._lock:
+            self._schedule([_Job(list(numbers), None, done)])
 
     def start_loading(self) -> None:
-        """Have the ranking made, soon."""
-        with self._guard:
-            self._begin([])
+        """Starts to create the ranker."""
+        with self._lock:
+            self._schedule([])
 
     def is_indexed(self, numbers: DocumentIdArray) -> Flags:
-        """Which of these can be searched."""
-        return _flags(self._ready, numbers)
+        """Returns which of these documents can be searched."""
+        return _flags(self._indexed, numbers)
 
     async def wait_until_indexed(self, numbers: DocumentIdArray, seconds: float, first_seconds: float) -> None:
-        """Until all of these, which are wanted, can be searched, or for that many seconds; while none can, for
+        """Waits until all of these scheduled documents can be searched, for `seconds` at most; while none can, for
         `first_seconds`.
 
         Raises:
-            Exception: whatever stopped the ranking from taking entries in. The next search tries again.
+            Exception: whatever stopped the ranker from adding entries. The next search tries again.
         """
         if self.is_indexed(numbers).all():
             return
         began = anyio.current_time()
         while True:
             waiter = asyncio.get_running_loop(), asyncio.Event()
-            with self._guard:
+            with self._lock:
                 flags = self.is_indexed(numbers)
-                if self._failure is not None and not _flags(self._wanted, numbers).all():
+                if self._failure is not None and not _flags(self._scheduled, numbers).all():
                     raise self._failure
                 left = began + (seconds if flags.any() else first_seconds) - anyio.current_time()
                 if flags.all() or left <= 0:
@@ -140,11 +134,11 @@ class BackgroundIndexer(Generic[RankerT]):
                 with anyio.move_on_after(left):
                     await waiter[1].wait()
             finally:
-                with self._guard:
+                with self._lock:
                     self._waiting.discard(waiter)
 
-    def _begin(self, jobs: list[_Job]) -> None:
-        """Have jobs done. The guard is held."""
+    def _schedule(self, jobs: list[_Job]) -> None:
+        """Schedules jobs. The lock is held."""
         if not self._running and (jobs or self._jobs or self.ranker is None):
             threading.Thread(target=self._run, name=self._name, daemon=True).start()
             self._running = True
@@ -154,77 +148,51 @@ class BackgroundIndexer(Generic[RankerT]):
         try:
             if self.ranker is None:
                 with defer_full_collections():
-                    self.ranker = self._make()
-            while (job := self._next()) is not None:
-                self._work(self.ranker, job)
+                    self.ranker = self._create_ranker()
+            while (job := self._next_job()) is not None:
+                self._run_job(self.ranker, job)
         except BaseException as failure:
-            with self._guard:
+            with self._lock:
                 self._failure = failure
                 failed = self._jobs[0] if self._jobs else None
                 # What is to be forgotten still is, later; entries are wanted anew by the next search.
                 self._jobs = deque(job for job in self._jobs if job.entries is None and job is not failed)
-                self._wanted = self._ready
+                self._scheduled = self._indexed
                 self._running = False
-            self._tell()
+            self._notify_waiters()
 
-    def _next(self) -> _Job | None:
-        with self._guard:
+    def _next_job(self) -> _Job | None:
+        with self._lock:
             if not self._jobs:
                 self._running = False
                 return None
             return self._jobs[0]
 
-    def _work(self, ranker: Ranker, job: _Job) -> None:
+    def _run_job(self, ranker: Ranker, job: _Job) -> None:
         if job.entries is None:
-            self._ready = _marked(self._ready, job.numbers, to=False)
+            self._indexed = _with_flags(self._indexed, job.numbers, to=False)
             ranker.remove(job.numbers)
         else:
             ranker.add(job.numbers, job.entries)
-            self._ready = _marked(self._ready, job.numbers, to=True)
-        with self._guard:
+            self._indexed = _with_flags(self._indexed, job.numbers, to=True)
+        with self._lock:
             if job.entries is None:
-                self._wanted = _marked(self._wanted, job.numbers, to=False)
+                self._scheduled = _with_flags(self._scheduled, job.numbers, to=False)
             _ = self._jobs.popleft()
         if job.done is not None:
             job.done()
-        self._tell()
+        self._notify_waiters()
 
-    def _tell(self) -> None:
-        with self._guard:
+    def _notify_waiters(self) -> None:
+        with self._lock:
             waiting, self._waiting = self._waiting, set()
         for loop, event in waiting:
             with suppress(RuntimeError):  # that event loop is no more
                 loop.call_soon_threadsafe(event.set)
 
 
-def _flags(known: Flags, numbers: DocumentIdArray) -> Flags:
-    """`known` of these numbers; False for those beyond its end."""
-    flags = np.zeros(len(numbers), np.bool_)
-    inside = numbers < len(known)
-    flags[inside] = known[numbers[inside]]
-    return flags
-
-
-def _marked(known: Flags, numbers: Sequence[int], *, to: bool) -> Flags:
-    """`known` as it is with these numbers marked; readers keep what they have."""
-    flags = np.zeros(max(len(known), max(numbers, default=-1) + 1), np.bool_)
-    flags[: len(known)] = known
-    flags[numbers] = to
-    return flags
-
-
-# ----------------------------------------------------------------------------------------------------
-# Which number each entry has, and what the callers of the last searches saw.
-
-MAX_DOCUMENT_SETS = 16
-"""Different sets of entries, one for each kind of caller, that are recognised at once."""
-
-SPARE_ENTRIES = 256
-"""Entries nobody sees that are kept: a caller may come back. As many again as are seen are kept, too."""
-
-
 class DocumentSet:
-    """What a caller sees. While anybody holds it, none of its entries is forgotten."""
+    """The documents that a caller sees. While the object is alive, none of its entries is removed."""
 
     def __init__(self, entries: tuple[CatalogEntry, ...], numbers: DocumentIdArray) -> None:
         self.entries = entries
@@ -232,7 +200,7 @@ class DocumentSet:
 
     @cached_property
     def name_ranks(self) -> DocumentIdArray:
-        """For each entry, its place by name; 5 ms for 10,000, once."""
+        """For each entry, its rank by name; 5 ms for 10,000, once."""
         order = sorted(range(len(self.entries)), key=lambda i: (self.entries[i].name, self.entries[i].kind))
         places = np.zeros(len(order), np.int32)
         places[order] = np.arange(len(order))
@@ -240,60 +208,60 @@ class DocumentSet:
 
 
 class DocumentIds:
-    """Numbers for entries. Any thread may ask."""
+    """Assigns ids to entries. Any thread may use it."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()  # comparing 10,000 entries takes its time: not for the event loop
-        self._recent = threading.Lock()
-        self._views: list[DocumentSet] = []
-        self._held: list[weakref.ref[DocumentSet]] = []
+        self._lock = threading.Lock()  # comparing 10,000 entries takes its time: not for the event loop
+        self._recent_lock = threading.Lock()
+        self._recent_sets: list[DocumentSet] = []
+        self._document_sets: list[weakref.ref[DocumentSet]] = []
         self._entries: dict[int, CatalogEntry] = {}
         self._by_identity: dict[int, int] = {}
         self._by_name: dict[tuple[str, str, str], list[int]] = {}
-        self._free: list[int] = []
-        self._next = 0
+        self._free_ids: list[int] = []
+        self._next_id = 0
 
     def recent(self, entries: Sequence[CatalogEntry]) -> DocumentSet | None:
-        """The view of the very same entry objects in the same order; 0.2 ms for 10,000."""
-        with self._recent:
-            for view in self._views:
+        """Returns the recent document set of the very same entry objects in the same order; 0.2 ms for 10,000."""
+        with self._recent_lock:
+            for view in self._recent_sets:
                 if view.entries is entries or (
                     len(view.entries) == len(entries) and all(map(is_, view.entries, entries))
                 ):
-                    self._views.remove(view)
-                    self._views.insert(0, view)
+                    self._recent_sets.remove(view)
+                    self._recent_sets.insert(0, view)
                     return view
         return None
 
     def assign(self, entries: Sequence[CatalogEntry]) -> tuple[DocumentSet, list[int]]:
-        """The view of these entries, and the numbers of entries that are to be forgotten."""
-        with self._guard:
-            numbers = np.fromiter(map(self._number, entries), np.int32, len(entries))
+        """Returns the document set of these entries, and the ids of entries that are to be removed."""
+        with self._lock:
+            numbers = np.fromiter(map(self._id_of, entries), np.int32, len(entries))
             view = DocumentSet(tuple(entries), numbers)
             self._remember(view)
-            self._held = [*(held for held in self._held if held() is not None), weakref.ref(view)]
-            return view, self._unseen(len(entries))
+            self._document_sets = [*(held for held in self._document_sets if held() is not None), weakref.ref(view)]
+            return view, self._take_unseen(len(entries))
 
     def release_after(self, numbers: Sequence[int], times: int) -> Callable[[], None]:
-        """What to call so many times before these numbers are given to other entries."""
+        """Returns a function that is to be called so many times before these ids are assigned to other entries."""
         left = times
 
         def done() -> None:
             nonlocal left
-            with self._guard:
+            with self._lock:
                 left -= 1
                 if not left:
-                    self._free += numbers
+                    self._free_ids += numbers
 
         return done
 
     def _remember(self, view: DocumentSet) -> None:
-        with self._recent:
+        with self._recent_lock:
             # Of equal entries made anew for each search, those of the last one are enough.
-            others = [other for other in self._views if not np.array_equal(other.ids, view.ids)]
-            self._views = [view, *others[: MAX_DOCUMENT_SETS - 1]]
+            others = [other for other in self._recent_sets if not np.array_equal(other.ids, view.ids)]
+            self._recent_sets = [view, *others[: MAX_DOCUMENT_SETS - 1]]
 
-    def _number(self, entry: CatalogEntry) -> int:
+    def _id_of(self, entry: CatalogEntry) -> int:
         number = self._by_identity.get(id(entry))
         if number is not None:
             return number
@@ -302,18 +270,19 @@ class DocumentIds:
         for number in namesakes:
             if _equal(self._entries[number], entry):
                 return number
-        number = self._free.pop() if self._free else self._next
-        self._next = max(self._next, number + 1)
+        number = self._free_ids.pop() if self._free_ids else self._next_id
+        self._next_id = max(self._next_id, number + 1)
         self._entries[number] = entry
         self._by_identity[id(entry)] = number
         namesakes.append(number)
         return number
 
-    def _unseen(self, newest: int) -> list[int]:
-        """The entries that no view holds, taken out, once they are many; `newest` are seen in any case."""
+    def _take_unseen(self, newest: int) -> list[int]:
+        """Takes out the entries that are in no document set, once they are many; `newest` entries are seen in any
+        case."""
         if len(self._entries) - newest <= max(SPARE_ENTRIES, newest):
             return []
-        views = [view for held in self._held if (view := held()) is not None]
+        views = [view for held in self._document_sets if (view := held()) is not None]
         seen = {number for view in views for number in view.ids.tolist()}
         if len(self._entries) - len(seen) <= max(SPARE_ENTRIES, len(seen)):
             return []
@@ -326,6 +295,29 @@ class DocumentIds:
             if not self._by_name[key]:
                 del self._by_name[key]
         return unseen
+
+
+class _Job(NamedTuple):
+    numbers: list[int]
+    entries: list[CatalogEntry] | None
+    """The entries to add; None: the ids are to be removed."""
+    done: Callable[[], None] | None = None
+
+
+def _flags(known: Flags, numbers: DocumentIdArray) -> Flags:
+    """The flags of these ids; False for ids beyond the end."""
+    flags = np.zeros(len(numbers), np.bool_)
+    inside = numbers < len(known)
+    flags[inside] = known[numbers[inside]]
+    return flags
+
+
+def _with_flags(known: Flags, numbers: Sequence[int], *, to: bool) -> Flags:
+    """A copy of the flags with those of these ids set to a value; readers keep the old array."""
+    flags = np.zeros(max(len(known), max(numbers, default=-1) + 1), np.bool_)
+    flags[: len(known)] = known
+    flags[numbers] = to
+    return flags
 
 
 def _equal(entry: CatalogEntry, other: CatalogEntry) -> bool:

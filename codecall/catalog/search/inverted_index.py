@@ -1,9 +1,11 @@
-"""The lexical index's store: documents in segments that never change, so that any thread may search while one adds.
+"""The inverted index of the lexical ranker: immutable segments, so that any thread may search while one adds.
 
 New documents become a segment of their own; neighbours of about the same size are merged, so that there are never more
-than a few, and a document is copied a few times in all, not with every change. Words and n-grams have one number in all
-segments. Nothing here depends on what else there is: how rare a word is, is counted at each search over what that
-caller sees.
+than a few, and a document is copied a few times in all, not with every change. A word or an n-gram has the same column
+in all segments. Nothing in the index depends on which other documents there are: how rare a word is, is counted at each
+search over what that caller sees.
+
+This is the only module that touches SciPy and scikit-learn, which have no types.
 """
 
 from __future__ import annotations
@@ -18,9 +20,6 @@ from numpy.typing import NDArray
 
 from codecall.catalog.search.analysis import IndexedDocument
 
-# ----------------------------------------------------------------------------------------------------
-# scikit-learn and SciPy behind typed functions: the one place that touches these untyped libraries.
-
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 Flags = NDArray[np.bool_]
@@ -29,7 +28,7 @@ _sparse: Any = import_module("scipy.sparse")
 _text: Any = import_module("sklearn.feature_extraction.text")
 
 GRAM_LENGTHS = (3, 4)
-"""Characters of the n-grams of a word and the blanks around it, shortest and longest."""
+"""Lengths of the character n-grams of a word and the blanks around it, shortest and longest."""
 
 _GRAM_SLOTS = 2**18
 """Hash slots for n-grams: a large catalog has some 50,000 different ones, so that few share a slot."""
@@ -45,6 +44,69 @@ _hasher: Any = _text.HashingVectorizer(
 )
 
 
+class Segment(NamedTuple):
+    """Some documents: each is a row of the matrices, and `ids` says which. The postings are the same by columns."""
+
+    ids: Ints
+    rows: tuple[Any, Any, Any]
+    words: Postings
+    """By word: how much it counts in each document."""
+    names: Postings
+    """By word: its share of the name of each document: one divided by the number of the name's words."""
+    grams: Postings
+    """By n-gram: its component in each document's vector of length 1."""
+
+
+class IndexSnapshot(NamedTuple):
+    """All documents at one moment."""
+
+    word_ids: dict[str, int]
+    """The column of each word; the dict may grow, which changes nothing in these segments."""
+    segments: tuple[Segment, ...] = ()
+    lengths: Floats = np.zeros(0, np.float32)
+    """By document id: how much its words count in all."""
+
+
+class InvertedIndex:
+    """An inverted index. One thread at a time changes it; any thread may read a `snapshot`, which never changes."""
+
+    def __init__(self) -> None:
+        self.snapshot = IndexSnapshot({})
+
+    def add(self, numbers: Sequence[int], documents: Sequence[IndexedDocument]) -> None:
+        """Adds documents under ids that are not in use."""
+        if not numbers:
+            return
+        fresh = _segment(np.array(numbers, np.int32), self._rows(documents))
+        segments = [*self.snapshot.segments, fresh]
+        while len(segments) > 1 and 2 * len(segments[-1].ids) >= len(segments[-2].ids):
+            segments[-2:] = [_segment(*_join_segments(segments[-2:], ()))]
+        lengths = np.zeros(max(len(self.snapshot.lengths), max(numbers) + 1), np.float32)
+        lengths[: len(self.snapshot.lengths)] = self.snapshot.lengths
+        lengths[numbers] = [fsum(document.words.values()) for document in documents]
+        self.snapshot = IndexSnapshot(self.snapshot.word_ids, tuple(segments), lengths)
+
+    def remove(self, numbers: Collection[int]) -> None:
+        """Removes documents, and the words that only they had; their ids may be used again."""
+        if not self.snapshot.segments:
+            return
+        left, (words, names, grams) = _join_segments(self.snapshot.segments, numbers)
+        used = columns_in_use(words)
+        place = dict(zip(used.tolist(), range(len(used)), strict=True))
+        kept = {word: place[number] for word, number in self.snapshot.word_ids.items() if number in place}
+        segments = (_segment(left, (words[:, used], names[:, used], grams)),) if len(left) else ()
+        self.snapshot = IndexSnapshot(kept, segments, self.snapshot.lengths)
+
+    def _rows(self, documents: Sequence[IndexedDocument]) -> tuple[Any, Any, Any]:
+        number = self.snapshot.word_ids
+        for document in documents:
+            for word in document.words:
+                _ = number.setdefault(word, len(number))
+        words = sparse_rows(({number[w]: n for w, n in document.words.items()} for document in documents), len(number))
+        names = sparse_rows(({number[w]: 1 / len(d.name_words) for w in d.name_words} for d in documents), len(number))
+        return words, names, _ngram_rows(documents)
+
+
 class Postings(NamedTuple):
     """A sparse matrix by columns: column `c` owns the slice `starts[c]:starts[c + 1]` of the other two."""
 
@@ -53,13 +115,13 @@ class Postings(NamedTuple):
     values: Floats
 
     def column(self, number: int) -> slice:
-        """Where the postings of a column are; empty for one that did not exist yet when these were made."""
+        """Returns the slice of a column; empty for a column that did not exist yet when these postings were made."""
         if number + 1 >= len(self.starts):
             return slice(0, 0)
         return slice(int(self.starts[number]), int(self.starts[number + 1]))
 
     def columns(self, numbers: Sequence[int]) -> tuple[Ints, Floats, Ints]:
-        """Rows and values of many columns, one after the other, and how many of them each has."""
+        """Returns the rows and values of many columns, one after the other, and the size of each column."""
         slices = [self.column(number) for number in numbers]
         rows = [self.rows[part] for part in slices]
         values = [self.values[part] for part in slices]
@@ -69,8 +131,8 @@ class Postings(NamedTuple):
         return np.concatenate(rows), np.concatenate(values), sizes
 
 
-def rows_of(counts: Iterable[Mapping[int, float]], width: int) -> Any:
-    """A sparse matrix of a row for each of `counts`, from column numbers below `width` to values."""
+def sparse_rows(counts: Iterable[Mapping[int, float]], width: int) -> Any:
+    """Builds a sparse matrix with one row for each of `counts`, which map columns below `width` to values."""
     starts = [0]
     columns: list[int] = []
     values: list[float] = []
@@ -84,15 +146,15 @@ def rows_of(counts: Iterable[Mapping[int, float]], width: int) -> Any:
     )
 
 
-def postings_of(matrix: Any) -> Postings:
-    """A matrix of rows, turned."""
+def postings_from_rows(matrix: Any) -> Postings:
+    """Turns a matrix by rows into one by columns."""
     turned = matrix.tocsc()
     turned.sort_indices()
     return Postings(turned.indptr.astype(np.int32), turned.indices.astype(np.int32), turned.data)
 
 
-def joined(matrices: Sequence[Any], kept: Sequence[Flags]) -> Any:
-    """The `kept` rows of those matrices in one, as wide as the widest."""
+def join_rows(matrices: Sequence[Any], kept: Sequence[Flags]) -> Any:
+    """Joins the selected rows of matrices into one matrix, as wide as the widest."""
     width = max(matrix.shape[1] for matrix in matrices)
     parts: list[Any] = []
     for matrix, rows in zip(matrices, kept, strict=True):
@@ -103,17 +165,18 @@ def joined(matrices: Sequence[Any], kept: Sequence[Flags]) -> Any:
 
 
 def columns_in_use(matrix: Any) -> Ints:
-    """The columns of a matrix that hold something."""
+    """Returns the columns of a matrix that hold something."""
     return np.unique(matrix.indices)
 
 
-def grams_of_words(words: Sequence[str]) -> Any:
-    """A row of n-gram counts for each word."""
+def word_ngrams(words: Sequence[str]) -> Any:
+    """Returns a row of n-gram counts for each word."""
     return _hasher.transform(words)
 
 
-def likeness_rows(spellings: Any, grams: Any) -> Any:
-    """Rows of n-grams of documents, given their words and the n-grams of those: damped counts, of length 1."""
+def ngram_vectors(spellings: Any, grams: Any) -> Any:
+    """Returns the n-gram vectors of documents, from their words and the n-grams of those: damped counts, of length
+    1."""
     matrix = spellings @ grams
     matrix.sort_indices()  # the last digit of a length must not depend on what else was indexed at the time
     matrix.data = (1 + np.log(matrix.data)).astype(np.float32)
@@ -122,100 +185,33 @@ def likeness_rows(spellings: Any, grams: Any) -> Any:
     return (_sparse.diags((1 / lengths).astype(np.float32)) @ matrix).tocsr().astype(np.float32)
 
 
-def grams_of_text(words: Sequence[str]) -> tuple[list[int], Floats]:
-    """The n-grams of a text's words with their damped counts."""
+def text_ngrams(words: Sequence[str]) -> tuple[list[int], Floats]:
+    """Returns the n-grams of a text's words and their damped counts."""
     row = _hasher.transform([" ".join(words)])
     return row.indices.tolist(), (1 + np.log(row.data)).astype(np.float32)
 
 
-# ----------------------------------------------------------------------------------------------------
-# The lexical index's store: documents in segments that never change, so that any thread may search while one adds.
-
-
-class Segment(NamedTuple):
-    """Some documents: each is a row of the matrices, and `numbers` says which. The postings are these, turned."""
-
-    ids: Ints
-    rows: tuple[Any, Any, Any]
-    words: Postings
-    """By word: how much it counts in which document."""
-    names: Postings
-    """By word: its part in the name of which document: one divided by the number of the name's words."""
-    grams: Postings
-    """By n-gram: its part in the document's vector of length 1."""
-
-
-class IndexSnapshot(NamedTuple):
-    """All documents at one moment."""
-
-    word_ids: dict[str, int]
-    """The number of each word; may grow, which changes nothing in these segments."""
-    segments: tuple[Segment, ...] = ()
-    lengths: Floats = np.zeros(0, np.float32)
-    """By document number: how much its words count in all."""
-
-
-class InvertedIndex:
-    """Keeps documents. One thread at a time changes it; `shelf` is for any thread, and stays what it was."""
-
-    def __init__(self) -> None:
-        self.snapshot = IndexSnapshot({})
-
-    def add(self, numbers: Sequence[int], documents: Sequence[IndexedDocument]) -> None:
-        """Add documents under numbers that are not in use."""
-        if not numbers:
-            return
-        fresh = _segment(np.array(numbers, np.int32), self._rows(documents))
-        segments = [*self.snapshot.segments, fresh]
-        while len(segments) > 1 and 2 * len(segments[-1].ids) >= len(segments[-2].ids):
-            segments[-2:] = [_segment(*_joined(segments[-2:], ()))]
-        lengths = np.zeros(max(len(self.snapshot.lengths), max(numbers) + 1), np.float32)
-        lengths[: len(self.snapshot.lengths)] = self.snapshot.lengths
-        lengths[numbers] = [fsum(document.words.values()) for document in documents]
-        self.snapshot = IndexSnapshot(self.snapshot.word_ids, tuple(segments), lengths)
-
-    def remove(self, numbers: Collection[int]) -> None:
-        """Take documents out, and the words that only they had; their numbers may be used again."""
-        if not self.snapshot.segments:
-            return
-        left, (words, names, grams) = _joined(self.snapshot.segments, numbers)
-        used = columns_in_use(words)
-        place = dict(zip(used.tolist(), range(len(used)), strict=True))
-        kept = {word: place[number] for word, number in self.snapshot.word_ids.items() if number in place}
-        segments = (_segment(left, (words[:, used], names[:, used], grams)),) if len(left) else ()
-        self.snapshot = IndexSnapshot(kept, segments, self.snapshot.lengths)
-
-    def _rows(self, documents: Sequence[IndexedDocument]) -> tuple[Any, Any, Any]:
-        number = self.snapshot.word_ids
-        for document in documents:
-            for word in document.words:
-                _ = number.setdefault(word, len(number))
-        words = rows_of(({number[w]: n for w, n in document.words.items()} for document in documents), len(number))
-        names = rows_of(({number[w]: 1 / len(d.name_words) for w in d.name_words} for d in documents), len(number))
-        return words, names, _grams(documents)
-
-
-def _grams(documents: Sequence[IndexedDocument]) -> Any:
+def _ngram_rows(documents: Sequence[IndexedDocument]) -> Any:
     # Through the different words, each of which is taken apart once.
     spellings: dict[str, int] = {}
     for document in documents:
         for word in document.spelling:
             _ = spellings.setdefault(word, len(spellings))
     if not spellings:
-        return rows_of(({} for _ in documents), grams_of_words([""]).shape[1])
+        return sparse_rows(({} for _ in documents), word_ngrams([""]).shape[1])
     counts: Iterable[dict[int, float]] = ({spellings[w]: n for w, n in d.spelling.items()} for d in documents)
-    return likeness_rows(rows_of(counts, len(spellings)), grams_of_words(list(spellings)))
+    return ngram_vectors(sparse_rows(counts, len(spellings)), word_ngrams(list(spellings)))
 
 
 def _segment(numbers: Ints, rows: tuple[Any, Any, Any]) -> Segment:
     words, names, grams = rows
-    return Segment(numbers, rows, postings_of(words), postings_of(names), postings_of(grams))
+    return Segment(numbers, rows, postings_from_rows(words), postings_from_rows(names), postings_from_rows(grams))
 
 
-def _joined(segments: Sequence[Segment], without: Collection[int]) -> tuple[Ints, tuple[Any, Any, Any]]:
-    """The documents of those segments in one, but for those of `without`, and their matrices."""
+def _join_segments(segments: Sequence[Segment], without: Collection[int]) -> tuple[Ints, tuple[Any, Any, Any]]:
+    """Joins the documents of segments, without those of `without`: their ids and their matrices."""
     gone = np.fromiter(without, np.int32, len(without))
     kept = [~np.isin(segment.ids, gone) for segment in segments]
     numbers = np.concatenate([segment.ids[rows] for segment, rows in zip(segments, kept, strict=True)])
-    words, names, grams = (joined([segment.rows[kind] for segment in segments], kept) for kind in range(3))
+    words, names, grams = (join_rows([segment.rows[kind] for segment in segments], kept) for kind in range(3))
     return numbers, (words, names, grams)

@@ -1,17 +1,18 @@
-"""The lexical ranking, the default of `codecall:search`: words, their relatives and their spelling; no model needed.
+"""The lexical ranker, the default of `codecall:search`: BM25 over words plus character n-grams; no model needed.
 
-For each document three things are added, each divided by the best there is, so that they can be weighed:
+The option that selects it is called `tfidf`. A document's score is a weighted sum of three parts, each divided by the
+best there is:
 
 - words: BM25 over the stemmed words of name, title, description, parameters, tags and examples. Where a document lacks
   a word of the query, the best of that word's synonyms stands in for it at a lower weight;
-- spelling: the cosine of character n-grams of name, app and description: typing errors, compounds, and inflections
-  that the stemmer does not know;
-- name: the part of the tool's name that the query says.
+- spelling: the cosine of character n-grams of name, app and description: typing errors, compounds, and inflections that
+  the stemmer does not know;
+- name: the share of the tool's name that the query names.
 
 A request for several things is also searched part by part, so that each of them finds its tool.
 
 How rare a word is, and how long documents are, is counted over what the caller sees: what others see changes nothing.
-The shown score says how well the best tool fits the query in absolute terms, and how the others compare with it.
+The returned score says how well the best tool fits the query in absolute terms, and how the others compare with it.
 
 The constants were chosen with `make bench-search`, which prints what each ingredient brings.
 """
@@ -43,7 +44,7 @@ from codecall.catalog.search.inverted_index import (
     Ints,
     InvertedIndex,
     Postings,
-    grams_of_text,
+    text_ngrams,
 )
 from codecall.catalog.search.synonyms import FILLER_WORDS, synonyms_by_stem
 from codecall.concurrency import defer_full_collections
@@ -51,20 +52,20 @@ from codecall.concurrency import defer_full_collections
 
 @dataclass(frozen=True, slots=True)
 class LexicalWeights:
-    """How the parts are mixed. The defaults are what the index uses; the benchmark varies them."""
+    """The weights of the parts of a score. The index uses the defaults; the benchmark varies them."""
 
     spelling: float = 0.4
-    """Of the likeness in spelling; the words' own is 1."""
+    """Weight of the spelling; that of the words is 1."""
     name: float = 0.2
-    """Of the name."""
+    """Weight of the name."""
     request_parts: float = 0.6
-    """Of the best part of a request for several things, beside the whole query's 1."""
+    """Weight of the best part of a request for several things; that of the whole query is 1."""
     synonym: float = 0.6
-    """Of a word's synonym, where the word itself is not."""
+    """Weight of a word's synonym, in documents that lack the word itself."""
     name_synonym: float = 0.4
-    """The same in names."""
+    """Weight of a word's synonym in a name."""
     padding: float = 0.7
-    """Of words that only pad a request."""
+    """Weight of words that only pad a request."""
     saturation: float = 1.2
     """BM25's k1: how soon further occurrences of a word stop counting."""
     length: float = 0.6
@@ -72,16 +73,16 @@ class LexicalWeights:
     fields: FieldWeights = DEFAULT_FIELD_WEIGHTS
 
 
-class _Term(NamedTuple):
-    """A word of a query, and what it brings to each document."""
+class _TermScores(NamedTuple):
+    """A word of a query, and its contribution to the score of each document."""
 
     weight: float
     rarity: float
     found: Floats
 
 
-class _Part(NamedTuple):
-    """One text's mixed ranking, and how much of it the best document holds."""
+class _PartScores(NamedTuple):
+    """The combined scores of one text, and how much of it the best document holds."""
 
     mixed: Floats
     covered: float
@@ -92,31 +93,31 @@ class LexicalRanker:
     """Ranks documents by the words of a query.
 
     Args:
-        weights: How the parts are mixed.
+        weights: The weights of the parts of a score.
         synonyms: Groups of words that stand for each other, beside those of `synonyms.py`.
     """
 
     def __init__(self, weights: LexicalWeights = LexicalWeights(), synonyms: Iterable[Iterable[str]] = ()) -> None:
         self._weights = weights
-        self._related = synonyms_by_stem(synonyms)
-        self._store = InvertedIndex()
+        self._synonyms = synonyms_by_stem(synonyms)
+        self._index = InvertedIndex()
 
     def add(self, ids: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
-        """Index entries under these ids: about 0.3 ms each. One thread at a time."""
+        """Indexes entries under these ids: about 0.3 ms each. One thread at a time."""
         with defer_full_collections():
-            self._store.add(ids, [document_from_entry(entry, self._weights.fields) for entry in entries])
+            self._index.add(ids, [document_from_entry(entry, self._weights.fields) for entry in entries])
 
     def remove(self, ids: Collection[int]) -> None:
-        """Take entries out. The same thread."""
-        self._store.remove(ids)
+        """Removes entries. The same thread."""
+        self._index.remove(ids)
 
     def scores(self, view: Ints, query: str) -> Floats:
-        """How well each document of `view` fits, 0 to 1. Any thread; a few milliseconds over 10,000."""
-        return _Search(self._store.snapshot, view, self._weights, self._related).scores(query)
+        """Returns how well each document of `view` fits, 0 to 1. Any thread; a few milliseconds over 10,000."""
+        return _QueryScorer(self._index.snapshot, view, self._weights, self._synonyms).scores(query)
 
 
-class _Search:
-    """One query over what one caller sees."""
+class _QueryScorer:
+    """Scores one query over the documents that one caller sees."""
 
     def __init__(
         self,
@@ -125,21 +126,21 @@ class _Search:
         weights: LexicalWeights,
         relatives: Mapping[str, tuple[str, ...]],
     ) -> None:
-        self._shelf = shelf
+        self._snapshot = shelf
         self._weights = weights
-        self._related = relatives
+        self._synonyms = relatives
         self._view = view
         self._size = len(shelf.lengths)
-        self._seen: Flags = np.zeros(self._size, np.bool_)
-        self._seen[view] = True
+        self._visible: Flags = np.zeros(self._size, np.bool_)
+        self._visible[view] = True
         # In double precision the sum is exact, so the order of the view does not matter.
         mean = float(shelf.lengths[view].mean(dtype=np.float64)) if len(view) else 1.0
         relative = shelf.lengths / (mean or 1.0)
-        self._slack: Floats = weights.saturation * (1 - weights.length + weights.length * relative)
-        self._terms: dict[str, _Term] = {}
+        self._saturation: Floats = weights.saturation * (1 - weights.length + weights.length * relative)
+        self._terms: dict[str, _TermScores] = {}
 
     def scores(self, query: str) -> Floats:
-        """The shown score of each document of the view."""
+        """Returns the score of each document of the view."""
         whole = self._part(query)
         if whole is None:
             return np.zeros(len(self._view), np.float32)
@@ -154,7 +155,7 @@ class _Search:
             return np.zeros(len(self._view), np.float32)
         return (np.sqrt((mixed / best)[self._view]) * absolute_score(covered, likeness)).astype(np.float32)
 
-    def _part(self, text: str) -> _Part | None:
+    def _part(self, text: str) -> _PartScores | None:
         words = terms(text) or terms(text, stop=NO_STOP_WORDS)
         if not words:
             return None
@@ -167,46 +168,50 @@ class _Search:
         by_spelling = self._spelling(text)
         by_name = self._name(terms(text, stop=NO_STOP_WORDS))
         w = self._weights
-        mixed = _by_best(by_words) + w.spelling * _by_best(by_spelling) + w.name * _by_best(by_name)
+        mixed = (
+            _relative_to_best(by_words)
+            + w.spelling * _relative_to_best(by_spelling)
+            + w.name * _relative_to_best(by_name)
+        )
         covered = float(by_words.max(initial=0.0)) / wanted if wanted else 0.0
-        return _Part(
+        return _PartScores(
             (mixed / (1 + w.spelling + w.name)).astype(np.float32), covered, float(by_spelling.max(initial=0.0))
         )
 
-    def _term(self, word: str) -> _Term:
+    def _term(self, word: str) -> _TermScores:
         term = self._terms.get(word)
         if term is None:
             found = np.zeros(self._size, np.float32)
             own = self._counts(word)
             rarity = self._rarity(len(own[0]))
-            self._spread(found, own, rarity)
-            for other in self._related.get(word, ()):
+            self._add_counts(found, own, rarity)
+            for other in self._synonyms.get(word, ()):
                 counts = self._counts(other)
                 if len(counts[0]):
                     # A synonym is worth no more than the word it stands for.
-                    self._spread(found, counts, self._weights.synonym * min(rarity, self._rarity(len(counts[0]))))
+                    self._add_counts(found, counts, self._weights.synonym * min(rarity, self._rarity(len(counts[0]))))
             weight = self._weights.padding if word in FILLER_WORDS else 1.0
-            term = self._terms[word] = _Term(weight, rarity, found)
+            term = self._terms[word] = _TermScores(weight, rarity, found)
         return term
 
-    def _spread(self, found: Floats, counts: tuple[Ints, Floats], weight: float) -> None:
+    def _add_counts(self, found: Floats, counts: tuple[Ints, Floats], weight: float) -> None:
         ids, values = counts
-        worth = weight * values / (values + self._slack[ids])
+        worth = weight * values / (values + self._saturation[ids])
         found[ids] = np.maximum(found[ids], worth)
 
     def _rarity(self, spread: int) -> float:
         return float(np.log1p((len(self._view) - spread + 0.5) / (spread + 0.5)))
 
     def _counts(self, word: str) -> tuple[Ints, Floats]:
-        """The visible documents that hold a word, and how much it counts there."""
-        return self._postings((segment.words for segment in self._shelf.segments), word)
+        """The visible documents that hold a word, and how much the word counts in each."""
+        return self._postings((segment.words for segment in self._snapshot.segments), word)
 
     def _postings(self, kind: Iterable[Postings], word: str) -> tuple[Ints, Floats]:
-        number = self._shelf.word_ids.get(word)
+        number = self._snapshot.word_ids.get(word)
         ids: list[Ints] = []
         values: list[Floats] = []
         if number is not None:
-            for segment, postings in zip(self._shelf.segments, kind, strict=True):
+            for segment, postings in zip(self._snapshot.segments, kind, strict=True):
                 part = postings.column(number)
                 if part.stop > part.start:
                     ids.append(segment.ids[postings.rows[part]])
@@ -214,31 +219,31 @@ class _Search:
         if not ids:
             return np.zeros(0, np.int32), np.zeros(0, np.float32)
         where = np.concatenate(ids)
-        seen = self._seen[where]
+        seen = self._visible[where]
         return where[seen], np.concatenate(values)[seen]
 
     def _name(self, words: Sequence[str]) -> Floats:
         said = dict.fromkeys(words, 1.0)
         for word in words:
-            for other in self._related.get(word, ()):
+            for other in self._synonyms.get(word, ()):
                 said.setdefault(other, self._weights.name_synonym)
         found = np.zeros(self._size, np.float32)
         for word, strength in said.items():
-            ids, parts = self._postings((segment.names for segment in self._shelf.segments), word)
+            ids, parts = self._postings((segment.names for segment in self._snapshot.segments), word)
             found[ids] += strength * parts
         return found
 
     def _spelling(self, text: str) -> Floats:
         words = name_words(text)
-        ids, counts = grams_of_text([word for word in words if word not in STOP_WORDS] or words)
+        ids, counts = text_ngrams([word for word in words if word not in STOP_WORDS] or words)
         places = np.arange(len(ids))
         where: list[Ints] = []
         values: list[Floats] = []
         of_gram: list[Ints] = []
-        for segment in self._shelf.segments:
+        for segment in self._snapshot.segments:
             rows, parts, sizes = segment.grams.columns(ids)
             documents = segment.ids[rows]
-            seen = self._seen[documents]
+            seen = self._visible[documents]
             where.append(documents[seen])
             values.append(parts[seen])
             of_gram.append(np.repeat(places, sizes)[seen].astype(np.int32))
@@ -253,7 +258,8 @@ class _Search:
 
 
 def absolute_score(covered: float, likeness: float) -> float:
-    """How well the best document fits, 0 to 1: how much of the query's words it holds, or how alike the two are spelt.
+    """Returns how well the best document fits, 0 to 1: from the share of the query's words in it, and the likeness of
+    spelling.
 
     The power puts the default threshold of 0.3 where it costs half a point of recall@5 on the development sets
     (`benchmarks/search_quality.py`). It silences words that lead nowhere, but few of the requests that were made for
@@ -262,6 +268,6 @@ def absolute_score(covered: float, likeness: float) -> float:
     return min(1.0, max(covered, likeness) ** 0.54)
 
 
-def _by_best(found: Floats) -> Floats:
+def _relative_to_best(found: Floats) -> Floats:
     best = float(found.max(initial=0.0))
     return found / best if best else found

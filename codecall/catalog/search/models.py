@@ -24,9 +24,6 @@ from numpy.typing import NDArray
 from codecall.errors import CodeCallError, OptionsError
 from codecall.options import SearchOptions
 
-# ----------------------------------------------------------------------------------------------------
-# Which embedding model an option means, and whether it is here: asked when the plugin is made, before any is loaded.
-
 logger = logging.getLogger("codecall")
 
 STATIC = "wordllama"
@@ -45,6 +42,14 @@ _WEIGHTS = ("*.safetensors", "*.bin", "*.onnx")
 _EXTRA = "pip install 'codecall[embedding]'"
 _EXTRA_ONNX = "pip install 'codecall[embedding-onnx]'"
 _EXTRA_STATIC = "pip install 'codecall[static]'"
+
+Floats = NDArray[np.float32]
+
+_STATIC_TABLE, _STATIC_TENSOR = "weights/l2_supercat_256.safetensors", "embedding.weight"
+_STATIC_TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+
+_SNAPSHOT = re.compile(r"[0-9a-f]{40}")
+_READ = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,62 @@ def locate_model(options: SearchOptions) -> ModelLocation:
     return ModelLocation("transformer", options.model_name, _directory(options), options.backend)
 
 
+def cached_model(name: str) -> Path | None:
+    """The directory of the model `name` in the Hugging Face cache of this machine, if it is complete enough to try."""
+    hub: Any = import_module("huggingface_hub")
+    for folder in (os.environ.get("SENTENCE_TRANSFORMERS_HOME"), None):
+        for entrance in _ENTRANCES:
+            file = hub.try_to_load_from_cache(name, entrance, cache_dir=folder or None)
+            if isinstance(file, str) and _is_model(Path(file).parent):
+                return Path(file).parent
+    return None
+
+
+class Encoder(Protocol):
+    """A loaded model. One thread at a time may use it."""
+
+    identity: str
+    """Changes whenever the vectors would: the model's files or revision, and how it is run."""
+    width: int
+    """Numbers of a vector."""
+
+    def passages(self, texts: Sequence[str]) -> Floats:
+        """One row for each text that is searched; unit vectors, zero where the model has none."""
+        ...
+
+    def queries(self, texts: Sequence[str]) -> Floats:
+        """The same for texts that search; some models read them differently."""
+        ...
+
+
+def load_encoder(model: ModelLocation, *, threads: int | None = None) -> Encoder:
+    """Load a model; takes seconds, and longer when it has to be fetched.
+
+    Args:
+        model: where it is.
+        threads: processor threads it may use at most; None: half of those there are, at least one.
+
+    Raises:
+        CodeCallError: the libraries or the files do not load; the message says why in one line.
+    """
+    began = time.perf_counter()
+    logger.info("Loading the search model %s%s", model.name, "" if model.directory else ", which is fetched first")
+    try:
+        encoder: Encoder = _static(model) if model.kind == "static" else _Transformer(model, threads or _half())
+    except Exception as failure:  # the libraries and the hub's client raise whatever they like
+        raise CodeCallError(f"The search model {model.name!r} cannot be loaded: {_line(failure)}") from failure
+    logger.info("Loaded the search model %s in %.1f s", model.name, time.perf_counter() - began)
+    return encoder
+
+
+def normalize(vectors: Floats) -> Floats:
+    """Each row divided by its length; zero where it has none or is no number."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    usable = np.isfinite(lengths) & (lengths > 0)
+    scaled = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=usable)
+    return scaled.astype(np.float32, copy=False)
+
+
 def _locate_static() -> ModelLocation:
     spec = find_spec(STATIC)
     if spec is None or spec.origin is None or find_spec("tokenizers") is None or find_spec("safetensors") is None:
@@ -140,17 +201,6 @@ def _directory(options: SearchOptions) -> Path | None:
     return found
 
 
-def cached_model(name: str) -> Path | None:
-    """The directory of the model `name` in the Hugging Face cache of this machine, if it is complete enough to try."""
-    hub: Any = import_module("huggingface_hub")
-    for folder in (os.environ.get("SENTENCE_TRANSFORMERS_HOME"), None):
-        for entrance in _ENTRANCES:
-            file = hub.try_to_load_from_cache(name, entrance, cache_dir=folder or None)
-            if isinstance(file, str) and _is_model(Path(file).parent):
-                return Path(file).parent
-    return None
-
-
 def _packaged(name: str) -> Path | None:
     _, module, folder = PACKAGED.get(name, ("", "", ""))
     spec = find_spec(module) if module else None
@@ -179,50 +229,6 @@ def _not_here(name: str, options: SearchOptions) -> OptionsError:
         f"embedding.model_name: the model {name!r} is not on this machine{offline}",
         hint=f"Any of these brings it: {'; '.join(ways)}.",
     )
-
-
-# ----------------------------------------------------------------------------------------------------
-# Embedding models: loading them, and texts to unit vectors.
-
-
-Floats = NDArray[np.float32]
-
-
-class Encoder(Protocol):
-    """A loaded model. One thread at a time may use it."""
-
-    identity: str
-    """Changes whenever the vectors would: the model's files or revision, and how it is run."""
-    width: int
-    """Numbers of a vector."""
-
-    def passages(self, texts: Sequence[str]) -> Floats:
-        """One row for each text that is searched; unit vectors, zero where the model has none."""
-        ...
-
-    def queries(self, texts: Sequence[str]) -> Floats:
-        """The same for texts that search; some models read them differently."""
-        ...
-
-
-def load_encoder(model: ModelLocation, *, threads: int | None = None) -> Encoder:
-    """Load a model; takes seconds, and longer when it has to be fetched.
-
-    Args:
-        model: where it is.
-        threads: processor threads it may use at most; None: half of those there are, at least one.
-
-    Raises:
-        CodeCallError: the libraries or the files do not load; the message says why in one line.
-    """
-    began = time.perf_counter()
-    logger.info("Loading the search model %s%s", model.name, "" if model.directory else ", which is fetched first")
-    try:
-        encoder: Encoder = _static(model) if model.kind == "static" else _Transformer(model, threads or _half())
-    except Exception as failure:  # the libraries and the hub's client raise whatever they like
-        raise CodeCallError(f"The search model {model.name!r} cannot be loaded: {_line(failure)}") from failure
-    logger.info("Loaded the search model %s in %.1f s", model.name, time.perf_counter() - began)
-    return encoder
 
 
 class _Transformer:
@@ -293,10 +299,6 @@ class _Static:
     queries = passages
 
 
-_STATIC_TABLE, _STATIC_TENSOR = "weights/l2_supercat_256.safetensors", "embedding.weight"
-_STATIC_TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
-
-
 def _static(model: ModelLocation) -> Encoder:
     # The package's files are read without importing it: its import sets up the root logger of the process, and 0.4.0
     # does not find its own tokenizer and asks the hub for it.
@@ -307,18 +309,6 @@ def _static(model: ModelLocation) -> Encoder:
     table = np.asarray(tensors.load_file(str(file))[_STATIC_TENSOR], dtype=np.float32)
     tokenizer = tokenizers.Tokenizer.from_file(str(directory / _STATIC_TOKENIZER))
     return _Static(f"static {_digest([file, directory / _STATIC_TOKENIZER])}", table, tokenizer)
-
-
-def normalize(vectors: Floats) -> Floats:
-    """Each row divided by its length; zero where it has none or is no number."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    usable = np.isfinite(lengths) & (lengths > 0)
-    scaled = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=usable)
-    return scaled.astype(np.float32, copy=False)
-
-
-_SNAPSHOT = re.compile(r"[0-9a-f]{40}")
-_READ = 1 << 20
 
 
 def _revision(directory: Path) -> str:

@@ -1,4 +1,4 @@
-"""Which words of a catalog somebody may have meant who mistyped them: what search suggests where nothing fits."""
+"""Corrects mistyped words of a query by the words of a catalog: what search suggests where nothing fits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from codecall.catalog.search.synonyms import ACTIONS, THINGS
 from codecall.catalog.suggestions import similar_names
 
 MAX_WORDS = 8
-"""Words of a text that are looked at, from its beginning."""
+"""Words of a text that are corrected, from its beginning."""
 
 MAX_ENTRY_CHARS = 2_000
 """Characters of one entry that are read, from its name on to the end of its description: what is longer is a manual."""
@@ -25,88 +25,92 @@ MAX_TOTAL_CHARS = 200_000
 tools of most servers have fewer."""
 
 MIN_ENTRY_CHARS = 150
-"""Characters of each entry that are read however many there are: room for a name, which MCP ends at 128, and tags."""
+"""Characters of each entry that are read however many entries there are: room for a name, which MCP ends at 128, and
+tags."""
 
 MAX_VOCABULARIES = 4
-"""Catalogs whose words are kept: few differ between callers, and each may take some megabytes."""
+"""Catalogs whose words are cached: few differ between callers, and each may take some megabytes."""
 
-_SHORTEST = 4
-"""Letters of a word that is looked at: a shorter one is near to too many."""
+_MIN_LETTERS = 4
+"""Letters of the shortest word that is corrected: a shorter one is near to too many."""
 
-_LONG = 8
-"""Letters from which two errors in one word are looked for, and one letter fewer of the word that is meant."""
+_MIN_LETTERS_TWO_ERRORS = 8
+"""Letters from which on a word may have two errors; the correct word may be one letter shorter."""
 
-_UNDERSTOOD = frozenset(stem(word) for group in chain(ACTIONS, THINGS) for word in group.split())
-"""Words the ranking knows by itself: none of them is an error because this catalog does without it."""
+_KNOWN_STEMS = frozenset(stem(word) for group in chain(ACTIONS, THINGS) for word in group.split())
+"""Words that the ranker knows by itself: such a word is no error because a catalog does without it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
-    """The words of a catalog of three letters and more: shorter ones are near to none that is looked at."""
+class _Vocabulary:
+    """The words of a catalog of three letters and more: shorter ones are no corrections of the words that are
+    checked."""
 
     entries: tuple[ref[CatalogEntry], ...]
     counts: Mapping[str, int]
-    """How many entries have each."""
+    """How many entries have each word."""
     stems: frozenset[str]
 
     def of(self, entries: Sequence[CatalogEntry]) -> bool:
-        """Whether they are the words of these very entries in this order; below 1 ms for 10,000."""
+        """Whether these are the words of these very entries in this order; below 1 ms for 10,000."""
         return len(self.entries) == len(entries) and all(
             kept() is entry for kept, entry in zip(self.entries, entries, strict=True)
         )
 
 
-_guard = threading.Lock()  # of two threads that ask for the same words, one reads
-_kept: list[_Words] = []
+_lock = threading.Lock()  # of two threads that ask for the same words, one reads
+_cache: list[_Vocabulary] = []
 
 
 def correct_words(entries: Sequence[CatalogEntry], text: str) -> list[str]:
-    """For each word of `text` that is none of these entries', the one of theirs that it looks like, if there is one.
+    """Returns, for each word of `text` that these entries do not have, the word of theirs that it looks like, if any.
 
     One letter may be wrong, missing, too many, or swapped with its neighbour; in a word of eight letters or more also
     two. Of several such words, the one that most entries have. Made from these entries alone, of long ones from the
-    beginning (`MAX_READ`, `MAX_TOTAL_CHARS`). At the worst 0.3 s the first time and then 0.2 s, for
-    10,000 entries five times as much; real tools take a tenth. Call it in a thread.
+    beginning (`MAX_READ`, `MAX_TOTAL_CHARS`). At the worst 0.3 s the first time and then 0.2 s, for 10,000 entries five
+    times as much; real tools take a tenth. Call it in a thread.
     """
     asked = [
         word
         for word in dict.fromkeys(name_words(text))
-        if len(word) >= _SHORTEST and word not in STOP_WORDS and stem(word) not in _UNDERSTOOD
+        if len(word) >= _MIN_LETTERS and word not in STOP_WORDS and stem(word) not in _KNOWN_STEMS
     ][:MAX_WORDS]
     if not asked or not entries:
         return []
-    known = _words(entries)
+    known = _vocabulary(entries)
     best: list[str] = []
     for word in asked:
         if stem(word) in known.stems:
             continue
-        if others := _near(word, known.counts):
+        if others := _one_error_away(word, known.counts):
             best.append(min(others, key=lambda other: (-known.counts[other], other)))
-        elif len(word) >= _LONG:
-            best += similar_names(word, (other for other in known.counts if len(other) >= _LONG - 1), limit=1)
+        elif len(word) >= _MIN_LETTERS_TWO_ERRORS:
+            best += similar_names(
+                word, (other for other in known.counts if len(other) >= _MIN_LETTERS_TWO_ERRORS - 1), limit=1
+            )
     return list(dict.fromkeys(best))
 
 
-def _words(entries: Sequence[CatalogEntry]) -> _Words:
-    """The words of the entries: kept ones where these very entries were read lately."""
-    with _guard:
-        found = next((words for words in _kept if words.of(entries)), None) or _read(entries)
-        others = [words for words in _kept if words is not found and words.entries[0]() is not None]
-        _kept[:] = [found, *others[: MAX_VOCABULARIES - 1]]
+def _vocabulary(entries: Sequence[CatalogEntry]) -> _Vocabulary:
+    """The words of the entries: cached ones where these very entries were read lately."""
+    with _lock:
+        found = next((words for words in _cache if words.of(entries)), None) or _read_vocabulary(entries)
+        others = [words for words in _cache if words is not found and words.entries[0]() is not None]
+        _cache[:] = [found, *others[: MAX_VOCABULARIES - 1]]
         return found
 
 
-def _read(entries: Sequence[CatalogEntry]) -> _Words:
+def _read_vocabulary(entries: Sequence[CatalogEntry]) -> _Vocabulary:
     most = max(MIN_ENTRY_CHARS, min(MAX_ENTRY_CHARS, MAX_TOTAL_CHARS // len(entries)))
     counts: Counter[str] = Counter()
     for entry in entries:
         text = _beginning(entry, most)
-        counts.update({word for word in name_words(text) if len(word) >= _SHORTEST - 1 and not word.isdigit()})
-    return _Words(tuple(map(ref, entries)), counts, frozenset(map(stem, counts)))
+        counts.update({word for word in name_words(text) if len(word) >= _MIN_LETTERS - 1 and not word.isdigit()})
+    return _Vocabulary(tuple(map(ref, entries)), counts, frozenset(map(stem, counts)))
 
 
 def _beginning(entry: CatalogEntry, most: int) -> str:
-    """At most so many characters of what an entry says of itself, without a word that would be cut."""
+    """The first characters of an entry's texts, `limit` at most, without a word that would be cut."""
     parts: list[str] = []
     left = most
     for part in chain((entry.name, entry.title or ""), sorted(entry.tags), (entry.description,)):
@@ -120,8 +124,8 @@ def _beginning(entry: CatalogEntry, most: int) -> str:
     return "\n".join(parts)
 
 
-def _near(word: str, known: Mapping[str, int]) -> list[str]:
-    """Those of the words that one typing error makes `word` of."""
+def _one_error_away(word: str, known: Mapping[str, int]) -> list[str]:
+    """The vocabulary's words that one typing error turns into `word`."""
     # The error is in one place: of what is before and what is after it, one is half of the word, or nearly.
     half = len(word) // 2 - 1
     head, tail = word[:half], word[-half:]
@@ -134,11 +138,11 @@ def _near(word: str, known: Mapping[str, int]) -> list[str]:
 
 
 def _one_error(word: str, other: str) -> bool:
-    """Whether one typing error makes `word` of `other`. In the shortest words another letter makes another word."""
+    """Whether one typing error turns `other` into `word`. In the shortest words another letter makes another word."""
     shorter = min(len(word), len(other))
     start = next((place for place in range(shorter) if word[place] != other[place]), shorter)
     end = next((place for place in range(shorter - start) if word[-1 - place] != other[-1 - place]), shorter - start)
     left, right = word[start : len(word) - end], other[start : len(other) - end]
     if len(left) == len(right) == 1:
-        return len(word) > _SHORTEST
+        return len(word) > _MIN_LETTERS
     return len(left) + len(right) == 1 or (len(left) == 2 and left == right[::-1])

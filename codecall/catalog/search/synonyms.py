@@ -1,7 +1,7 @@
 """Words that stand for each other when people talk about tools, and words that pad a request.
 
 Data, to be read and argued about. A word of a query also finds the other words of its groups, at a lower weight, and
-only where the word itself is not (`tfidf.py`); the option `embedding.synonyms` adds groups. A word may be in several
+only where the word itself is not (`lexical.py`); the option `embedding.synonyms` adds groups. A word may be in several
 groups: they are not joined.
 """
 
@@ -32,7 +32,7 @@ ACTIONS: Final = (
     "buy purchase shop shopping order product store",
     "sell sale offer deal discount coupon promo",
 )
-"""What one does with things."""
+"""Groups of verbs: what tools do."""
 
 THINGS: Final = (
     "price cost pricing quote fee rate",
@@ -126,7 +126,7 @@ THINGS: Final = (
     "amount quantity number count total",
     "latest recent newest current new",
 )
-"""What tools are about."""
+"""Groups of nouns: what tools are about."""
 
 FILLER_WORDS: Final = frozenset(
     stem(word)
@@ -150,7 +150,7 @@ FILLER_WORDS: Final = frozenset(
 
 
 def synonyms_by_stem(groups: Iterable[Iterable[str]] = ()) -> Mapping[str, tuple[str, ...]]:
-    """By stem, the stems of the other words of its groups, in order: the table's, and those of `groups`."""
+    """Maps each stem to the stems of the other words of its groups, in order: the tables' groups and `groups`."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for group in (*(line.split() for line in (*ACTIONS, *THINGS)), *groups):
         stems = {stem(word.lower()) for word in group}

@@ -1,9 +1,9 @@
 """The vectors of texts, kept on disk from one start to the next.
 
-SQLite, because it is in the standard library and does what a cache that several processes share needs: a write is
-there as a whole or not at all, writers wait for each other, and thousands of keys are looked up in milliseconds.
-Nothing that is read from the file is ever executed: a file is used only if it is a plain one, belongs to this user, is
-writable by nobody else, and holds our one table and no trigger or view.
+SQLite, because it is in the standard library and does what a cache that several processes share needs: a write is there
+as a whole or not at all, writers wait for each other, and thousands of keys are looked up in milliseconds. Nothing that
+is read from the file is ever executed: a file is used only if it is a plain one, belongs to this user, is writable by
+nobody else, and holds our one table and no trigger or view.
 
 A cache may fail, and search must not notice but for time. What goes wrong is logged once, and the cache is then empty.
 A file that is torn is deleted and begun anew; each vector has a checksum, so that damage inside is seen too.
@@ -28,9 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codecall.files import check_private_file, make_private_folders
-
-# ----------------------------------------------------------------------------------------------------
-# The vectors of texts, kept on disk from one start to the next.
 
 logger = logging.getLogger("codecall")
 
@@ -66,6 +63,10 @@ T = TypeVar("T")
 
 _creating = threading.Lock()
 """Held while a file is made: closing it would take the locks of another thread that has just opened it."""
+
+Ints = NDArray[np.int32]
+
+_FIRST_ROWS = 256
 
 
 class VectorCache:
@@ -179,60 +180,6 @@ class VectorCache:
         logger.log(level, "Search vectors are not kept on disk (%s): %s", self.path, failure)
 
 
-def _make(path: Path) -> None:
-    """Make the file and its folders where they are missing, for their owner alone."""
-    make_private_folders(path.parent)
-    if not os.path.lexists(path):
-        # An existing link is no missing file to O_EXCL, so none is followed. Another process may be faster.
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-
-
-def _expect_our_table(database: sqlite3.Connection) -> None:
-    """Make the table in an empty file; refuse one that holds anything else, beside it or in its place."""
-    for empty in (True, False):
-        found = database.execute("SELECT sql FROM sqlite_master LIMIT 2").fetchall()
-        if found == [(f"CREATE TABLE {_TABLE}",)]:
-            return
-        if empty and not found:
-            database.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE}")
-    raise PermissionError("it holds more than a cache of vectors, or something else; remove it")
-
-
-def _rows(database: sqlite3.Connection, keys: list[int], length: int) -> Iterator[tuple[int, int, int, bytes]]:
-    """The rows that are as they should be; what is of another type or length is not even read."""
-    for start in range(0, len(keys), _KEYS_A_QUERY):
-        part = keys[start : start + _KEYS_A_QUERY]
-        marks = ",".join("?" * len(part))
-        rows = database.execute(
-            f"SELECT key, used, checksum, vector FROM vectors WHERE key IN ({marks}) "  # noqa: S608 - only question marks
-            "AND typeof(used) = 'integer' AND typeof(checksum) = 'integer' "
-            "AND typeof(vector) = 'blob' AND length(vector) = ?",
-            (*part, length),
-        )
-        yield from cast("Iterator[tuple[int, int, int, bytes]]", rows)
-
-
-def _number(digest: bytes) -> int:
-    return int.from_bytes(digest[:8], "big", signed=True)
-
-
-def _checksum(digest: bytes, blob: bytes) -> int:
-    return zlib.crc32(blob, zlib.crc32(digest))
-
-
-def _today() -> int:
-    return int(time.time() // 86_400)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Vectors of documents by number, in one matrix that grows.
-
-Ints = NDArray[np.int32]
-
-_FIRST_ROWS = 256
-
-
 class VectorMatrix:
     """One vector for each document that has one. Any thread may use it.
 
@@ -317,7 +264,53 @@ class VectorMatrix:
         return np.where(view < len(self._row_of), self._row_of[inside], np.int32(-1))
 
 
+def _make(path: Path) -> None:
+    """Make the file and its folders where they are missing, for their owner alone."""
+    make_private_folders(path.parent)
+    if not os.path.lexists(path):
+        # An existing link is no missing file to O_EXCL, so none is followed. Another process may be faster.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _expect_our_table(database: sqlite3.Connection) -> None:
+    """Make the table in an empty file; refuse one that holds anything else, beside it or in its place."""
+    for empty in (True, False):
+        found = database.execute("SELECT sql FROM sqlite_master LIMIT 2").fetchall()
+        if found == [(f"CREATE TABLE {_TABLE}",)]:
+            return
+        if empty and not found:
+            database.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE}")
+    raise PermissionError("it holds more than a cache of vectors, or something else; remove it")
+
+
+def _rows(database: sqlite3.Connection, keys: list[int], length: int) -> Iterator[tuple[int, int, int, bytes]]:
+    """The rows that are as they should be; what is of another type or length is not even read."""
+    for start in range(0, len(keys), _KEYS_A_QUERY):
+        part = keys[start : start + _KEYS_A_QUERY]
+        marks = ",".join("?" * len(part))
+        rows = database.execute(
+            f"SELECT key, used, checksum, vector FROM vectors WHERE key IN ({marks}) "  # noqa: S608 - only question marks
+            "AND typeof(used) = 'integer' AND typeof(checksum) = 'integer' "
+            "AND typeof(vector) = 'blob' AND length(vector) = ?",
+            (*part, length),
+        )
+        yield from cast("Iterator[tuple[int, int, int, bytes]]", rows)
+
+
+def _number(digest: bytes) -> int:
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def _checksum(digest: bytes, blob: bytes) -> int:
+    return zlib.crc32(blob, zlib.crc32(digest))
+
+
+def _today() -> int:
+    return int(time.time() // 86_400)
+
+
 def _products(matrix: Floats, vector: Floats) -> Floats:
-    """`matrix @ vector`, in this thread alone: BLAS uses several, and on a busy machine waits for the last of them
-    (8 ms instead of 0.1)."""
+    """`matrix @ vector`, in this thread alone: BLAS uses several, and on a busy machine waits for the last of them (8
+    ms instead of 0.1)."""
     return cast("Floats", np.einsum("ij,j->i", matrix, vector))

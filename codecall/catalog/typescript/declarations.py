@@ -23,8 +23,33 @@ from codecall.catalog.typescript.from_schema import DetailLevel, SchemaReader
 from codecall.catalog.typescript.types import ObjectType, PrintedType, print_type
 from codecall.schema.model import definition_title, is_uninformative
 
-# ----------------------------------------------------------------------------------------------------
-# Names for the `type` aliases in TypeScript declarations: no two entries of a catalog share one.
+JsonObject = Mapping[str, object]
+
+MAX_CHARACTERS = 12_000
+"""Longest declaration; what would be longer is shown in less detail, and says so."""
+BRIEF_CHARACTERS = 200
+"""Longest description of a tool in a brief declaration."""
+DESCRIPTION_CHARACTERS = 2_000
+"""Longest description of a tool in any other."""
+
+_FULL: Final = DetailLevel()
+_BRIEF: Final = DetailLevel(description=80, choices=400)
+
+_PROMPT: Final = (
+    "{ description: string | null; messages: { role: string; "
+    "content: string | { type: string; [key: string]: unknown } }[] }"
+)
+"""What `getPrompt` gives: `codecall/calls/conversion.py`."""
+_VARIABLE: Final = re.compile(r"\{[^{}]*\}")
+
+_LESS: Final[tuple[dict[str, int], ...]] = (
+    {"description": 60, "choices": 300},
+    {"description": 0, "choices": 200},
+    {"description": 0, "choices": 100, "depth": 8},
+    {"description": 0, "choices": 60, "depth": 4},
+    {"description": 0, "choices": 40, "depth": 2},
+)
+"""In which steps a declaration that is too long is made shorter."""
 
 MAX_NAME = 60
 """Characters of an entry's name that stand in an alias; a longer one is shortened to a digest."""
@@ -34,6 +59,26 @@ MAX_TITLE = 40
 _SPELLED: Final = {":": "$0", "-": "$1", ".": "$2", "/": "$3", " ": "$4", "$": "$5"}
 """How characters are written that no identifier can hold, so that different names stay different."""
 _KINDS: Final = {"tool": "", "prompt": "$p", "resource": "$r", "template": "$t"}
+
+
+def declaration(entry: CatalogEntry, *, observed: JsonObject | None = None, brief: bool = False) -> str:
+    """The declaration of an entry, `MAX_CHARACTERS` long at most; some 0.3 ms: do many in a thread.
+
+    Args:
+        entry: the tool, resource, template or prompt.
+        observed: schema of what the tool was seen to give, where it does not say; marked as observed.
+        brief: shorten the entry's own description and those of its parameters further.
+    """
+    said = entry.description or entry.title or ""
+    head = shorten(said, BRIEF_CHARACTERS if brief else DESCRIPTION_CHARACTERS)
+    if entry.kind in {"resource", "template"}:
+        return _resource(entry, head)
+    full = _BRIEF if brief else _FULL
+    for detail in (full, *(replace(full, **less) for less in _LESS)):
+        made = _function(entry, head, observed, detail)
+        if len(made) <= MAX_CHARACTERS:
+            return made
+    return _assembled(entry, head, ["input?: Record<string, unknown>"], "unknown", [], left_out=True)
 
 
 class AliasNames:
@@ -57,68 +102,6 @@ class AliasNames:
             name, number = f"{title}{number}", number + 1
         self._taken.add(name)
         return f"{name}{self._suffix}"
-
-
-def _spelled(name: str) -> str:
-    """`name` in characters of identifiers."""
-    spelled = re.sub(r"[^A-Za-z0-9_]", lambda found: _SPELLED.get(found[0], f"$x{ord(found[0]):x}_"), name)
-    if len(spelled) <= MAX_NAME:
-        return spelled
-    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"{spelled[:20]}$z{digest}"
-
-
-# ----------------------------------------------------------------------------------------------------
-# TypeScript declarations of what a catalog lists: compact, and never narrower than the schemas they are made from.
-
-JsonObject = Mapping[str, object]
-
-MAX_CHARACTERS = 12_000
-"""Longest declaration; what would be longer is shown in less detail, and says so."""
-BRIEF_CHARACTERS = 200
-"""Longest description of a tool in a brief declaration."""
-DESCRIPTION_CHARACTERS = 2_000
-"""Longest description of a tool in any other."""
-
-_FULL: Final = DetailLevel()
-_BRIEF: Final = DetailLevel(description=80, choices=400)
-
-_PROMPT: Final = (
-    "{ description: string | null; messages: { role: string; "
-    "content: string | { type: string; [key: string]: unknown } }[] }"
-)
-"""What `getPrompt` gives: `codecall/calls/conversion.py`."""
-_VARIABLE: Final = re.compile(r"\{[^{}]*\}")
-
-
-def declaration(entry: CatalogEntry, *, observed: JsonObject | None = None, brief: bool = False) -> str:
-    """The declaration of an entry, `MAX_CHARACTERS` long at most; some 0.3 ms: do many in a thread.
-
-    Args:
-        entry: the tool, resource, template or prompt.
-        observed: schema of what the tool was seen to give, where it does not say; marked as observed.
-        brief: shorten the entry's own description and those of its parameters further.
-    """
-    said = entry.description or entry.title or ""
-    head = shorten(said, BRIEF_CHARACTERS if brief else DESCRIPTION_CHARACTERS)
-    if entry.kind in {"resource", "template"}:
-        return _resource(entry, head)
-    full = _BRIEF if brief else _FULL
-    for detail in (full, *(replace(full, **less) for less in _LESS)):
-        made = _function(entry, head, observed, detail)
-        if len(made) <= MAX_CHARACTERS:
-            return made
-    return _assembled(entry, head, ["input?: Record<string, unknown>"], "unknown", [], left_out=True)
-
-
-_LESS: Final[tuple[dict[str, int], ...]] = (
-    {"description": 60, "choices": 300},
-    {"description": 0, "choices": 200},
-    {"description": 0, "choices": 100, "depth": 8},
-    {"description": 0, "choices": 60, "depth": 4},
-    {"description": 0, "choices": 40, "depth": 2},
-)
-"""In which steps a declaration that is too long is made shorter."""
 
 
 class _Part(NamedTuple):
@@ -186,3 +169,12 @@ def _resource(entry: CatalogEntry, head: str) -> str:
 def _in_template(text: str) -> str:
     """`text` in a template literal: as in a string, but for the marks that mean something else there."""
     return string_literal(text)[1:-1].replace('\\"', '"').replace("`", "\\`").replace("${", "\\${")
+
+
+def _spelled(name: str) -> str:
+    """`name` in characters of identifiers."""
+    spelled = re.sub(r"[^A-Za-z0-9_]", lambda found: _SPELLED.get(found[0], f"$x{ord(found[0]):x}_"), name)
+    if len(spelled) <= MAX_NAME:
+        return spelled
+    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{spelled[:20]}$z{digest}"

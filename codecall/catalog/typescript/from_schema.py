@@ -41,175 +41,6 @@ from codecall.catalog.typescript.types import (
 )
 from codecall.schema.model import is_embedded_document, resolve_pointer
 
-# ----------------------------------------------------------------------------------------------------
-# What single keywords of a JSON Schema say, whatever somebody wrote there.
-
-JsonObject = Mapping[str, object]
-
-MAX_NAMES = 60
-"""Names that properties may have, as far as they are listed in a type."""
-
-_KINDS: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", tuple: "array"}
-_ALONE: Final = ("draft-03", "draft-04", "draft-06", "draft-07")
-
-
-def is_old(document: object) -> bool:
-    """Whether a document says that it is of a draft in which nothing beside `$ref` counts."""
-    named = cast("JsonObject", document).get("$schema") if isinstance(document, Mapping) else None
-    return isinstance(named, str) and any(draft in named for draft in _ALONE)
-
-
-def is_const(schema: object) -> bool:
-    """Whether a schema stands for one value."""
-    return isinstance(schema, Mapping) and "const" in schema and "nullable" not in schema
-
-
-def has(body: JsonObject, keywords: Sequence[str]) -> bool:
-    """Whether one of these keywords is there, with something in it."""
-    return any(isinstance(body.get(keyword), (Mapping, list)) for keyword in keywords)
-
-
-def agree(body: JsonObject, kinds: Sequence[str]) -> bool:
-    """Whether one at least of the values that `const` or `enum` states is of one of these types."""
-    values = [body["const"]] if "const" in body else cast("list[object]", body["enum"])
-    return any(kind in kinds or (kind == "integer" and "number" in kinds) for kind in map(kind_of, values))
-
-
-def kind_of(value: object) -> str:
-    """The JSON type of a value, whole numbers as `integer`."""
-    if value is None:
-        return "null"
-    if isinstance(value, float) and value.is_integer():
-        return "integer"
-    return next((kind for python, kind in _KINDS.items() if isinstance(value, python)), "object")
-
-
-def names_of(schema: object) -> tuple[str, ...]:
-    """The names that `propertyNames` lists."""
-    names = cast("JsonObject", schema).get("enum") if isinstance(schema, Mapping) else None
-    if not isinstance(names, list):
-        return ()
-    listed = cast("list[object]", names)
-    return tuple(dict.fromkeys(str(name) for name in listed)) if len(listed) <= MAX_NAMES else ()
-
-
-def count(value: object) -> int | None:
-    """A number of items; None for what is none."""
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9 else None
-
-
-# ----------------------------------------------------------------------------------------------------
-# Literal types: what a schema's `const` and `enum` state.
-
-MAX_DEPTH = 5
-"""Levels of a stated object or array; what lies deeper is `unknown`."""
-MAX_DIGITS = 20
-"""Digits of a stated whole number; longer ones are `number`."""
-SHOWN = 45
-"""Characters of values that a remark names where an enumeration is too long."""
-
-_BY_KIND: Final[Mapping[str, Type]] = {
-    "null": NULL,
-    "boolean": BOOLEAN,
-    "integer": NUMBER,
-    "number": NUMBER,
-    "string": STRING,
-    "array": ArrayType(UNKNOWN),
-    "object": ANY_OBJECT,
-}
-
-
-def const(value: object, limit: int) -> Type:
-    """The type of exactly this value; of its kind where it would take more than `limit` characters."""
-    return choice([value], limit)
-
-
-def choice(values: Sequence[object], limit: int) -> Type:
-    """The type of exactly these values; of their kinds, with a remark, where it would take over `limit` characters."""
-    found: dict[Type, None] = {}
-    left = [limit]
-    for value in values:
-        found[_literal(value, left, MAX_DEPTH)] = None
-        if left[0] < 0:
-            return _widened(values)
-    return union(found)
-
-
-def _literal(value: object, left: list[int], depth: int) -> Type:
-    """The type of one value, whose characters are taken off what is `left`."""
-    left[0] -= 4
-    if left[0] < 0 or depth == 0:
-        return UNKNOWN
-    if isinstance(value, str):
-        left[0] -= len(value)
-        return STRING if left[0] < 0 else AtomicType(string_literal(value))
-    if isinstance(value, (bool, int, float)):
-        return _number(value)
-    if isinstance(value, Mapping):
-        return _object(cast("Mapping[object, object]", value), left, depth)
-    if isinstance(value, (list, tuple)):
-        return _list(cast("Sequence[object]", value), left, depth)
-    return NULL if value is None else UNKNOWN
-
-
-def _object(value: Mapping[object, object], left: list[int], depth: int) -> Type:
-    fields: list[PropertyType] = []
-    for name, item in value.items():
-        left[0] -= len(str(name))
-        if left[0] < 0:
-            break
-        fields.append(PropertyType(str(name), _literal(item, left, depth - 1), optional=False))
-    return ObjectType(tuple(fields))
-
-
-def _list(value: Sequence[object], left: list[int], depth: int) -> Type:
-    items: list[Type] = []
-    for item in value:
-        if left[0] < 0:
-            break
-        items.append(_literal(item, left, depth - 1))
-    return TupleType(tuple(items), len(items), None)
-
-
-def _number(value: float) -> Type:
-    if isinstance(value, bool):
-        return TRUE if value else FALSE
-    if isinstance(value, int):
-        return AtomicType(str(value)) if abs(value) < 10**MAX_DIGITS else NUMBER
-    if not isfinite(value):
-        return NUMBER
-    if value.is_integer() and abs(value) < 10**MAX_DIGITS:
-        return AtomicType(str(int(value)))
-    return AtomicType(repr(value))
-
-
-def _widened(values: Sequence[object]) -> Type:
-    """What these values have in common."""
-    kinds = dict.fromkeys(_BY_KIND[kind_of(value)] for value in values)
-    if len(values) > 1:
-        first = next(iter(kinds))
-        remark = ", ".join((f"{len(values)} values", *_beginning(values), "…"))
-        kinds = {
-            AtomicType(kind.text, remark) if kind is first and isinstance(kind, AtomicType) else kind: None
-            for kind in kinds
-        }
-    return union(kinds)
-
-
-def _beginning(values: Sequence[object]) -> Iterator[str]:
-    left = SHOWN
-    for value in values:
-        if isinstance(value, str):
-            left -= len(value)
-            if left < 0:
-                return
-            yield string_literal(value)
-
-
-# ----------------------------------------------------------------------------------------------------
-# From JSON Schema to TypeScript types, in any of its drafts and as it is really written.
-
-
 MAX_SCHEMAS = 3_000
 """Schemas read for one declaration, those within each other counted."""
 MAX_DEFINITIONS = 200
@@ -233,6 +64,31 @@ _INHERITED: Final = frozenset(
     {"constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf"}
 )
 _LEFT_OUT: Final = AtomicType("unknown", "left out")
+
+MAX_DEPTH = 5
+"""Levels of a stated object or array; what lies deeper is `unknown`."""
+MAX_DIGITS = 20
+"""Digits of a stated whole number; longer ones are `number`."""
+SHOWN = 45
+"""Characters of values that a remark names where an enumeration is too long."""
+
+_BY_KIND: Final[Mapping[str, Type]] = {
+    "null": NULL,
+    "boolean": BOOLEAN,
+    "integer": NUMBER,
+    "number": NUMBER,
+    "string": STRING,
+    "array": ArrayType(UNKNOWN),
+    "object": ANY_OBJECT,
+}
+
+JsonObject = Mapping[str, object]
+
+MAX_NAMES = 60
+"""Names that properties may have, as far as they are listed in a type."""
+
+_KINDS: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", tuple: "array"}
+_ALONE: Final = ("draft-03", "draft-04", "draft-06", "draft-07")
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,3 +324,135 @@ class SchemaReader:
                 if len(real) == 1 and isinstance(real[0], Mapping):
                     return cast("JsonObject", real[0])
         return {}
+
+
+def const(value: object, limit: int) -> Type:
+    """The type of exactly this value; of its kind where it would take more than `limit` characters."""
+    return choice([value], limit)
+
+
+def choice(values: Sequence[object], limit: int) -> Type:
+    """The type of exactly these values; of their kinds, with a remark, where it would take over `limit` characters."""
+    found: dict[Type, None] = {}
+    left = [limit]
+    for value in values:
+        found[_literal(value, left, MAX_DEPTH)] = None
+        if left[0] < 0:
+            return _widened(values)
+    return union(found)
+
+
+def is_old(document: object) -> bool:
+    """Whether a document says that it is of a draft in which nothing beside `$ref` counts."""
+    named = cast("JsonObject", document).get("$schema") if isinstance(document, Mapping) else None
+    return isinstance(named, str) and any(draft in named for draft in _ALONE)
+
+
+def is_const(schema: object) -> bool:
+    """Whether a schema stands for one value."""
+    return isinstance(schema, Mapping) and "const" in schema and "nullable" not in schema
+
+
+def has(body: JsonObject, keywords: Sequence[str]) -> bool:
+    """Whether one of these keywords is there, with something in it."""
+    return any(isinstance(body.get(keyword), (Mapping, list)) for keyword in keywords)
+
+
+def agree(body: JsonObject, kinds: Sequence[str]) -> bool:
+    """Whether one at least of the values that `const` or `enum` states is of one of these types."""
+    values = [body["const"]] if "const" in body else cast("list[object]", body["enum"])
+    return any(kind in kinds or (kind == "integer" and "number" in kinds) for kind in map(kind_of, values))
+
+
+def kind_of(value: object) -> str:
+    """The JSON type of a value, whole numbers as `integer`."""
+    if value is None:
+        return "null"
+    if isinstance(value, float) and value.is_integer():
+        return "integer"
+    return next((kind for python, kind in _KINDS.items() if isinstance(value, python)), "object")
+
+
+def names_of(schema: object) -> tuple[str, ...]:
+    """The names that `propertyNames` lists."""
+    names = cast("JsonObject", schema).get("enum") if isinstance(schema, Mapping) else None
+    if not isinstance(names, list):
+        return ()
+    listed = cast("list[object]", names)
+    return tuple(dict.fromkeys(str(name) for name in listed)) if len(listed) <= MAX_NAMES else ()
+
+
+def count(value: object) -> int | None:
+    """A number of items; None for what is none."""
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9 else None
+
+
+def _literal(value: object, left: list[int], depth: int) -> Type:
+    """The type of one value, whose characters are taken off what is `left`."""
+    left[0] -= 4
+    if left[0] < 0 or depth == 0:
+        return UNKNOWN
+    if isinstance(value, str):
+        left[0] -= len(value)
+        return STRING if left[0] < 0 else AtomicType(string_literal(value))
+    if isinstance(value, (bool, int, float)):
+        return _number(value)
+    if isinstance(value, Mapping):
+        return _object(cast("Mapping[object, object]", value), left, depth)
+    if isinstance(value, (list, tuple)):
+        return _list(cast("Sequence[object]", value), left, depth)
+    return NULL if value is None else UNKNOWN
+
+
+def _object(value: Mapping[object, object], left: list[int], depth: int) -> Type:
+    fields: list[PropertyType] = []
+    for name, item in value.items():
+        left[0] -= len(str(name))
+        if left[0] < 0:
+            break
+        fields.append(PropertyType(str(name), _literal(item, left, depth - 1), optional=False))
+    return ObjectType(tuple(fields))
+
+
+def _list(value: Sequence[object], left: list[int], depth: int) -> Type:
+    items: list[Type] = []
+    for item in value:
+        if left[0] < 0:
+            break
+        items.append(_literal(item, left, depth - 1))
+    return TupleType(tuple(items), len(items), None)
+
+
+def _number(value: float) -> Type:
+    if isinstance(value, bool):
+        return TRUE if value else FALSE
+    if isinstance(value, int):
+        return AtomicType(str(value)) if abs(value) < 10**MAX_DIGITS else NUMBER
+    if not isfinite(value):
+        return NUMBER
+    if value.is_integer() and abs(value) < 10**MAX_DIGITS:
+        return AtomicType(str(int(value)))
+    return AtomicType(repr(value))
+
+
+def _widened(values: Sequence[object]) -> Type:
+    """What these values have in common."""
+    kinds = dict.fromkeys(_BY_KIND[kind_of(value)] for value in values)
+    if len(values) > 1:
+        first = next(iter(kinds))
+        remark = ", ".join((f"{len(values)} values", *_beginning(values), "…"))
+        kinds = {
+            AtomicType(kind.text, remark) if kind is first and isinstance(kind, AtomicType) else kind: None
+            for kind in kinds
+        }
+    return union(kinds)
+
+
+def _beginning(values: Sequence[object]) -> Iterator[str]:
+    left = SHOWN
+    for value in values:
+        if isinstance(value, str):
+            left -= len(value)
+            if left < 0:
+                return
+            yield string_literal(value)

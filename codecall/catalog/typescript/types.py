@@ -13,8 +13,12 @@ from typing import TypeAlias
 from codecall.catalog.javascript import property_key, string_literal
 from codecall.catalog.typescript.comments import block_comment, doc_comment
 
-# ----------------------------------------------------------------------------------------------------
-# TypeScript types as values: made from schemas by `typescript_schemas.py`, printed by `typescript_printing.py`.
+SHORT = 40
+"""Characters of a type that is written out at each place it is used, rather than named."""
+MAX_PRODUCT = 200
+"""Alternatives that an intersection may come to. Compilers write them out, and give up at 100,000."""
+MAX_INDEX = 120
+"""Characters of the type of further properties, which has to allow all that the named ones do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,16 @@ class AtomicType:
 
     text: str
     remark: str = ""
+
+
+UNKNOWN = AtomicType("unknown")
+NEVER = AtomicType("never")
+NULL = AtomicType("null")
+STRING = AtomicType("string")
+NUMBER = AtomicType("number")
+BOOLEAN = AtomicType("boolean")
+TRUE = AtomicType("true")
+FALSE = AtomicType("false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +94,11 @@ class ObjectType:
     others: Type | None = None
 
 
+ANY_OBJECT = ObjectType((), UNKNOWN)
+
+_WIDE = (STRING, NUMBER, BOOLEAN, NULL, ANY_OBJECT, ArrayType(UNKNOWN))
+
+
 @dataclass(frozen=True, slots=True)
 class MappedType:
     """An object that may have these properties, all of one type."""
@@ -91,18 +110,6 @@ class MappedType:
 Type: TypeAlias = (
     AtomicType | TypeReference | UnionType | IntersectionType | ArrayType | TupleType | ObjectType | MappedType
 )
-
-UNKNOWN = AtomicType("unknown")
-NEVER = AtomicType("never")
-NULL = AtomicType("null")
-STRING = AtomicType("string")
-NUMBER = AtomicType("number")
-BOOLEAN = AtomicType("boolean")
-TRUE = AtomicType("true")
-FALSE = AtomicType("false")
-ANY_OBJECT = ObjectType((), UNKNOWN)
-
-_WIDE = (STRING, NUMBER, BOOLEAN, NULL, ANY_OBJECT, ArrayType(UNKNOWN))
 
 
 def union(members: Iterable[Type]) -> Type:
@@ -138,11 +145,6 @@ def intersection(members: Iterable[Type]) -> Type:
     return telling[0] if len(telling) == 1 else IntersectionType(tuple(telling))
 
 
-def _is_wide(item: Type) -> bool:
-    """Whether an intersection can do without, where it has something that says more."""
-    return all(member in _WIDE for member in (item.members if isinstance(item, UnionType) else (item,)))
-
-
 def inner(item: Type) -> Iterator[Type]:
     """The types that `item` is made of directly; not what it refers to."""
     match item:
@@ -174,17 +176,6 @@ def references(item: Type) -> Iterator[str]:
         waiting.extend(inner(part))
 
 
-# ----------------------------------------------------------------------------------------------------
-# TypeScript types to text: what is used once stands where it is used, what is recursive or used often gets a name.
-
-SHORT = 40
-"""Characters of a type that is written out at each place it is used, rather than named."""
-MAX_PRODUCT = 200
-"""Alternatives that an intersection may come to. Compilers write them out, and give up at 100,000."""
-MAX_INDEX = 120
-"""Characters of the type of further properties, which has to allow all that the named ones do."""
-
-
 @dataclass(frozen=True, slots=True)
 class PrintedType:
     """A type as text, and the definitions it needs."""
@@ -192,15 +183,6 @@ class PrintedType:
     text: str
     aliases: tuple[str, ...]
     """Whole `type` declarations, one for each definition that has a name."""
-
-
-@dataclass(slots=True)
-class _Text:
-    text: str
-    loose: bool
-    """Whether it needs parentheses inside of another type."""
-    named: set[str] = field(default_factory=set[str])
-    """Definitions it names."""
 
 
 def print_type(
@@ -217,6 +199,20 @@ def print_type(
     linker = _Linker(definitions, notes, name_of)
     text = linker.link(root)
     return PrintedType(text.text, tuple(linker.named(text)))
+
+
+def _is_wide(item: Type) -> bool:
+    """Whether an intersection can do without, where it has something that says more."""
+    return all(member in _WIDE for member in (item.members if isinstance(item, UnionType) else (item,)))
+
+
+@dataclass(slots=True)
+class _Text:
+    text: str
+    loose: bool
+    """Whether it needs parentheses inside of another type."""
+    named: set[str] = field(default_factory=set[str])
+    """Definitions it names."""
 
 
 class _Linker:

@@ -396,10 +396,10 @@ async def test_what_a_component_refuses_this_caller_is_not_there() -> None:
         assert await resolved(server, uri) is None
 
 
-async def test_near_names(library: Server) -> None:
-    assert await inside(library, lambda offers: offers.near("data://horus")) == ["data://hours"]
-    assert await inside(library, lambda offers: offers.near("reveiw", ("prompt",))) == ["review"]
-    assert await inside(library, lambda offers: offers.near("reveiw", ("resource",))) == []
+async def test_similar_names_are_suggested(library: Server) -> None:
+    assert await inside(library, lambda offers: offers.suggest("data://horus")) == ["data://hours"]
+    assert await inside(library, lambda offers: offers.suggest("reveiw", ("prompt",))) == ["review"]
+    assert await inside(library, lambda offers: offers.suggest("reveiw", ("resource",))) == []
 
 
 async def test_what_a_provider_raises_passes_through(library: Server) -> None:

@@ -350,7 +350,7 @@ def test_options_that_are_wrong(given: Any, message: str):
 
 
 def test_the_page_on_security_says_the_bounds():
-    page = (Path(__file__).parent.parent / "docs" / "operations" / "retention.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "operations" / "retention.md").read_text(encoding="utf-8")
     section = " ".join(page.partition("## Observed outputs")[2].partition("\n## ")[0].split())
     for said in (
         f"first {beginnings.MAX_CHARS // 1024} KiB",

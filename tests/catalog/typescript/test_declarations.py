@@ -9,7 +9,7 @@ import pytest
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.typescript.declarations import MAX_CHARACTERS, declaration
-from tests.catalog.oddities import CHAIN, COUNT, ODDITIES, ROUND, TEXT, USER, WIDE, nested, obj
+from tests.catalog.typescript.odd_schemas import CHAIN, COUNT, ODDITIES, ROUND, TEXT, USER, WIDE, nested, obj
 
 Schema = Any
 

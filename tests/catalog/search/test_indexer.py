@@ -9,10 +9,10 @@ from collections.abc import Collection, Sequence
 import anyio
 import numpy as np
 import pytest
-from tests.catalog.catalog import CATALOG, tool
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.indexer import BATCH_ENTRIES, BackgroundIndexer, DocumentIdArray, Scores
+from tests.catalog.catalog import CATALOG, tool
 
 NAME = "codecall-test-feeder"
 LONG = 30.0

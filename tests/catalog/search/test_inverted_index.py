@@ -6,10 +6,10 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.catalog.catalog import tool
 
 from codecall.catalog.search.analysis import document_from_entry
 from codecall.catalog.search.inverted_index import IndexSnapshot, InvertedIndex
+from tests.catalog.catalog import tool
 
 
 def contents(shelf: IndexSnapshot) -> dict[int, tuple[dict[str, float], set[str], float, int]]:

@@ -7,10 +7,10 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.catalog.catalog import CATALOG, tool
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.fusion import MAX_COMPARED, representative_entries
+from tests.catalog.catalog import CATALOG, tool
 
 SHOP = [
     tool("orders:list", "List orders of a customer", "shop"),

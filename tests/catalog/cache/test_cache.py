@@ -323,7 +323,7 @@ async def test_what_is_remembered_stays_within_bounds() -> None:
     for server in servers:
         assert catalogs.for_server(servers[0]) is first
         catalogs.for_server(server)
-    assert len(catalogs._of) == 32
+    assert len(catalogs._caches) == 32
 
 
 async def test_metadata_that_is_no_plain_data_gives_fresh_entries() -> None:

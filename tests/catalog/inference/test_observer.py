@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.catalog.catalog import tool
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.inference.observer import MAX_OWNERS, MAX_SKIPPED_RESULTS, OutputObserver
 from codecall.options import ObservedOutputOptions
+from tests.catalog.catalog import tool
 
 LIST = tool("users:list", "List users", limit={"type": "integer"})
 ROWS = [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob", "email": None}]

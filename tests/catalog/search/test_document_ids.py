@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.catalog.catalog import CATALOG, tool
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.indexer import MAX_DOCUMENT_SETS, SPARE_ENTRIES, DocumentIds
+from tests.catalog.catalog import CATALOG, tool
 
 
 def many(first: int, count: int) -> list[CatalogEntry]:

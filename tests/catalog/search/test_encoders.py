@@ -84,10 +84,9 @@ def test_a_library_that_does_not_load_is_told_in_one_line(tmp_path: Path, monkey
 def test_the_server_s_own_logging_stays_as_it_is():
     program = """
 import logging
-from codecall.catalog.search.models import load
-from codecall.catalog.search.models import Located, locate
+from codecall.catalog.search.models import load_encoder, locate_model
 from codecall.options import SearchOptions
-load(locate(SearchOptions(strategy="hybrid", model_name="wordllama")))
+load_encoder(locate_model(SearchOptions(strategy="hybrid", model_name="wordllama")))
 assert logging.getLogger().handlers == [], logging.getLogger().handlers
 """
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)

@@ -22,7 +22,7 @@ from codecall.catalog.inference.shapes import (
 )
 from codecall.catalog.inference.shapes import MAX_NAME_CHARS as MAX_CHARS
 from codecall.catalog.inference.store import STALE_DAYS, StoredShape, stored_shape_from_json, stored_shape_to_json
-from tests.catalog.test_outlines import SHAPES, shape_of
+from tests.catalog.inference.test_shapes import SHAPES, shape_of
 
 
 @given(SHAPES, SHAPES)

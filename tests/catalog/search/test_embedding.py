@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.catalog.catalog import CATALOG, tool
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.embedding import (
@@ -30,6 +29,7 @@ from codecall.catalog.search.models import Encoder, Floats, load_encoder, locate
 from codecall.catalog.search.vectors import VectorCache
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
+from tests.catalog.catalog import CATALOG, tool
 
 STATIC = SearchOptions(strategy="hybrid", model_name="wordllama")
 ALL = np.arange(len(CATALOG), dtype=np.int32)
@@ -176,8 +176,8 @@ def test_another_revision_of_the_model_encodes_anew(model: Watched, tmp_path: Pa
 
 
 def test_the_cache_is_where_the_option_says(static: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("codecall.catalog.search.embedding.locate", lambda _: None)
-    monkeypatch.setattr("codecall.catalog.search.embedding.load", lambda _, **__: static)
+    monkeypatch.setattr("codecall.catalog.search.embedding.locate_model", lambda _: None)
+    monkeypatch.setattr("codecall.catalog.search.embedding.load_encoder", lambda _, **__: static)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "usual"))
     options = SearchOptions(strategy="hybrid")
     for place, found in ((None, "usual/codecall"), (tmp_path / "own", "own"), (False, None)):
@@ -299,10 +299,8 @@ def test_closing_ends_the_work(model: Watched):
 def test_a_program_that_ends_does_not_wait_for_thousands_of_tools():
     program = """
 import threading, time
-from codecall.catalog.search.embedding import embedding_ranker
-from codecall.catalog.search.models import load
-from codecall.catalog.search.models import locate
 from codecall.catalog.search.embedding import EmbeddingRanker
+from codecall.catalog.search.models import load_encoder, locate_model
 from codecall.options import SearchOptions
 from codecall.catalog.entries import CatalogEntry
 
@@ -315,7 +313,7 @@ class Slow:
         time.sleep(0.2)
         return self.encoder.passages(texts)
 
-slow = Slow(load(locate(SearchOptions(strategy="hybrid", model_name="wordllama"))))
+slow = Slow(load_encoder(locate_model(SearchOptions(strategy="hybrid", model_name="wordllama"))))
 ranker = EmbeddingRanker(lambda: slow, lambda _: None)
 tools = [CatalogEntry(f"t{i}", "", f"does {i}", {}) for i in range(20_000)]
 threading.Thread(target=ranker.add, args=(range(len(tools)), tools)).start()

@@ -653,7 +653,7 @@ async def test_what_changes_while_fastmcp_lists_is_not_kept() -> None:
             return listed
 
         view = seen.plugin.view(context)
-        view._read = read
+        view._list_tools = read
         # What was read first is out of date, so FastMCP was asked again.
         assert [entry.name for entry in await view.entries()] == ["one", "look", "during"]
     assert await seen.names() == ["one", "during"]
@@ -675,7 +675,7 @@ async def test_requests_at_the_same_time_share_one_look_at_the_server() -> None:
                 return await usual(context)
 
             view = seen.plugin.view(context)
-            view._read = read
+            view._list_tools = read
             return await view.entries()
 
     several = await asyncio.gather(*(entries() for _ in range(20)))
@@ -700,7 +700,7 @@ async def test_a_request_never_uses_a_look_that_began_before_it() -> None:
             return listed
 
         view = seen.plugin.view(context)
-        view._read = read
+        view._list_tools = read
         await view.entries()
     assert await late[0] == []
 
@@ -728,4 +728,4 @@ def test_a_server_that_is_gone_is_forgotten() -> None:
         asyncio.run(use(number))
     for _ in range(3):  # what a collection ends may hold what only the next one finds
         gc.collect()
-    assert len(plugin._now.catalogs._of) == 0
+    assert len(plugin._now.catalogs._caches) == 0

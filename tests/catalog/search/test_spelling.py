@@ -8,12 +8,12 @@ from weakref import ref
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.catalog.catalog import CATALOG, tool
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search import spelling
 from codecall.catalog.search.analysis import name_words
 from codecall.catalog.search.spelling import MAX_ENTRY_CHARS, MAX_TOTAL_CHARS, MAX_WORDS, MIN_ENTRY_CHARS, correct_words
+from tests.catalog.catalog import CATALOG, tool
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ from typing import Any, SupportsFloat
 import pytest
 from key_value.aio.stores.filetree import FileTreeStore
 from key_value.aio.stores.memory import MemoryStore
-from tests.catalog.catalog import tool
 
 from codecall.catalog.inference import store as observed_store
 from codecall.catalog.inference.observer import OutputObserver
 from codecall.catalog.inference.store import COLLECTION, ShapeStore
 from codecall.key_value import KeyValueStore
 from codecall.options import ObservedOutputOptions
-from tests.catalog.test_observed import LIST, ROWS, names, saw
+from tests.catalog.catalog import tool
+from tests.catalog.inference.test_observer import LIST, ROWS, names, saw
 
 
 def observations(store: KeyValueStore, **options: Any) -> OutputObserver:
@@ -74,7 +74,7 @@ class Failing:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short times for those that tests wait out."""
-    monkeypatch.setattr(observed_store, "SECONDS", 0.05)
+    monkeypatch.setattr(observed_store, "REQUEST_SECONDS", 0.05)
 
 
 @pytest.fixture(params=["memory", "files"])
@@ -298,5 +298,5 @@ async def test_a_store_that_cancels_itself_is_one_that_failed(caplog: pytest.Log
 
     observed = observations(Cancelling())
     assert await observed.output_schema(LIST) is None
-    assert "CancelledItself" in caplog.text
+    assert "WorkCancelledError" in caplog.text
     await observed.flush()

@@ -86,11 +86,11 @@ def test_thresholds_somebody_else_sets_meanwhile_stay() -> None:
 def test_warming_takes_what_a_server_holds_out_of_collections_once() -> None:
     # In a process of its own: freezing is for good.
     script = (
-        "import gc, threading; from codecall.catalog.search.index import WARMING, Library;"
-        "before = gc.get_threshold(); assert gc.get_freeze_count() == 0; Library().warm();"
-        "[t.join() for t in threading.enumerate() if t.name == WARMING];"
+        "import gc, threading; from codecall.catalog.search.index import LOADER_THREAD, SearchIndex;"
+        "before = gc.get_threshold(); assert gc.get_freeze_count() == 0; SearchIndex().start_loading();"
+        "[t.join() for t in threading.enumerate() if t.name == LOADER_THREAD];"
         "frozen = gc.get_freeze_count(); assert frozen > 10_000, frozen; assert gc.get_threshold() == before;"
-        "Library().warm(); assert not any(t.name == WARMING for t in threading.enumerate());"
+        "SearchIndex().start_loading(); assert not any(t.name == LOADER_THREAD for t in threading.enumerate());"
         "assert gc.get_freeze_count() <= frozen"
     )
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy, dictionaries, sampled_from
-from tests.catalog.catalog import CATALOG
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.typescript.declarations import declaration
-from tests.catalog.oddities import ODDITIES
-from tests.catalog.schemas import KEYWORDS, RUBBISH, documents, values_of
+from tests.catalog.catalog import CATALOG
+from tests.catalog.typescript.odd_schemas import ODDITIES
+from tests.catalog.typescript.random_schemas import KEYWORDS, RUBBISH, documents, values_of
 from tests.typescript.compiler import complaints
 
 EXAMPLES = 60

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.catalog.catalog import CATALOG, tool
 
 from codecall.catalog.entries import CatalogEntry, Example
 from codecall.catalog.search.indexer import Scores
 from codecall.catalog.search.lexical import LexicalRanker, absolute_score
 from codecall.options import SearchOptions
 from examples.crm.server import create_crm
+from tests.catalog.catalog import CATALOG, tool
 
 THRESHOLD = SearchOptions().similarity_threshold
 

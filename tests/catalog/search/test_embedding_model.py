@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.catalog.catalog import CATALOG
 
 from codecall.catalog.search.embedding import EmbeddingRanker, embedding_ranker
 from codecall.catalog.search.models import Encoder, ModelLocation, load_encoder, locate_model
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
+from tests.catalog.catalog import CATALOG
 
 pytestmark = [
     pytest.mark.embedding,

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.catalog.catalog import CATALOG, tool
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search import index
 from codecall.catalog.search.index import MIN_SCORE, SearchIndex, SearchResults, SemanticOptions
 from codecall.catalog.search.indexer import SPARE_ENTRIES, DocumentIdArray, Scores
 from codecall.catalog.search.lexical import LexicalRanker
+from tests.catalog.catalog import CATALOG, tool
 
 Found = list[list[tuple[str, float]]]
 
@@ -166,7 +166,7 @@ class Counting(LexicalRanker):
     """The ranking by words, counting what it is told."""
 
     told: list[list[str]]
-    ended = False
+    failed = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class Counting(LexicalRanker):
         super().remove(numbers)
 
     def holds(self) -> list[int]:
-        return [number for segment in self._store.snapshot.segments for number in segment.ids.tolist()]
+        return [number for segment in self._index.snapshot.segments for number in segment.ids.tolist()]
 
     def scores(self, view: DocumentIdArray, query: str) -> Scores:
         found = np.full(len(view), np.nan, np.float32)
@@ -346,7 +346,7 @@ async def test_the_words_of_what_is_there_answer_while_more_is_indexed(monkeypat
             assert go.wait(10)
             super().add(numbers, entries)
 
-    monkeypatch.setattr(index, "_lexical", lambda _: Slow())
+    monkeypatch.setattr(index, "_lexical_ranker", lambda _: Slow())
     library = SearchIndex(wait_s=0.01)
     await library.search(CATALOG[:5], ["list users"])
     go.clear()
@@ -399,7 +399,7 @@ async def test_what_keeps_the_index_from_being_made_is_reported_and_tried_again(
             raise failures.pop()
         return LexicalRanker()
 
-    monkeypatch.setattr(index, "_lexical", make)
+    monkeypatch.setattr(index, "_lexical_ranker", make)
     library = patient()
     for kind in (ImportError, RuntimeError):
         with anyio.fail_after(10), pytest.raises(kind, match="no "):
