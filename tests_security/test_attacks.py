@@ -17,9 +17,9 @@ import pytest
 from codecall.envelopes import ExecutionResult
 from codecall.errors import LimitExceeded, ScriptRefused, ScriptTimeoutError, WorkerMemoryError, WorkerTimeoutError
 from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, PRESET_NAMES, load_preset
-from codecall.sandbox.agentscript.checked import Finding
+from codecall.sandbox.agentscript.checked import Finding, InvalidScript
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import InvalidScript, validate_script
+from codecall.sandbox.agentscript.validate import validate_script
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import Failure, Program, Refusal, ScriptFileError, findings_mismatch, mismatch, read_programs
 from tests_security.attacking import Canaries, attacked, find_spaces

@@ -23,14 +23,14 @@ from typing import Final, cast
 from coverage.plugin import CoveragePlugin, FileReporter
 from coverage.plugin_support import Plugins
 
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.analysis.statements import runnable_lines
+from codecall.sandbox.agentscript.checked import InvalidScript, LineTable
+from codecall.sandbox.agentscript.parser.ast import LOOP_TYPES, children
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import parse
+from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, parse
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_script
 from codecall.sandbox.agentscript.validator.names import NamespaceInfo
-from codecall.sandbox.agentscript.validator.statements import LOOP_TYPES, LineTable, children, runnable_lines
-from codecall.sandbox.agentscript.validator.walk import PREFIX_LENGTH
 from codecall.testing.scripts.parser import ScriptFileError, parse_programs
 
 PROGRAMS_SUFFIX: Final = ".script.js"

@@ -12,7 +12,7 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import MAX_HINT
 from codecall.sandbox.agentscript import foreign_words as habits
 from codecall.sandbox.agentscript.diagnosis import hints as mending
-from codecall.sandbox.agentscript.diagnosis.case import member_text
+from codecall.sandbox.agentscript.diagnosis.context import member_text
 from codecall.sandbox.agentscript.diagnosis.hints import HINT_RULES, NOT_AN_ERROR_HINT, HintRule
 from codecall.sandbox.enclave import Enclave
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from codecall.envelopes import ExecutionResult
 from codecall.errors import IllegalAccess, Location, ScriptError, ScriptSyntaxError, SelfReferenceError
+from codecall.sandbox.agentscript.checked import Finding, InvalidScript
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import Finding, InvalidScript, validate_javascript
+from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.testing import (
     ExpectedFinding,
     Failure,

@@ -12,9 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from codecall.sandbox.agentscript.checked import CheckedScript, InvalidScript
 from codecall.sandbox.agentscript.parser.parse import parse, prescan
 from codecall.sandbox.agentscript.policy import GLOBALS, NEVER_NAMES
-from codecall.sandbox.agentscript.validate import CheckedScript, InvalidScript, validate_javascript
+from codecall.sandbox.agentscript.validate import validate_javascript
 from tests_security.fuzz.engines import ALL, TAMED, Ending, compile_error, new_engine, returning, run_counted, run_plain
 from tests_security.fuzz.printing import printed
 

@@ -15,10 +15,10 @@ import quickjs  # pyright: ignore[reportMissingTypeStubs]
 
 from codecall.presets import resolve_preset
 from codecall.sandbox import wire
+from codecall.sandbox.agentscript.checked import CheckedScript
 from codecall.sandbox.agentscript.engine.realm import Realm
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import CheckedScript
 
 ALL: Final = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 PRESET: Final = resolve_preset("experimental", {"timeout_ms": 2_000, "memory_mb": 64})

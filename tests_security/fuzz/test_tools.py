@@ -11,7 +11,8 @@ import pytest
 import quickjs  # pyright: ignore[reportMissingTypeStubs]
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.validate import InvalidScript, validate_javascript
+from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.validate import validate_javascript
 from tests_security.fuzz.campaigns import Campaign, Finding, shortest
 from tests_security.fuzz.choices import Choices
 from tests_security.fuzz.engines import ALL

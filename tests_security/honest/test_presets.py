@@ -18,9 +18,10 @@ import pytest
 from codecall.errors import LimitExceeded
 from codecall.presets import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript import validate as guard
+from codecall.sandbox.agentscript.checked import InvalidScript
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import InvalidScript, validate_javascript
+from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import Program, mismatch, read_programs
 from tests_security.attacking import Canaries, as_far_as_there_is_a_jail, attacked

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from codecall.sandbox.agentscript.checked import InvalidScript
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import NODES
-from codecall.sandbox.agentscript.validate import InvalidScript, validate_javascript
+from codecall.sandbox.agentscript.validate import validate_javascript
 from tests_security.fuzz.agreement import (
     DIFFERENCES,
     Difference,

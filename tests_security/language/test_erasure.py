@@ -8,10 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codecall.sandbox.agentscript.checked import InvalidScript
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.typescript.strip import strip_types
-from codecall.sandbox.agentscript.validate import InvalidScript, ValidatedScript, validate_javascript, validate_script
+from codecall.sandbox.agentscript.validate import ValidatedScript, validate_javascript, validate_script
 from codecall.sandbox.enclave import Enclave
 from tests.sandbox.agentscript.typed_programs import TypedPrograms
 from tests_security.fuzz.engines import ALL

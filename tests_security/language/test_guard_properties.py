@@ -18,9 +18,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codecall.sandbox.agentscript.checked import MAX_FINDINGS, Finding, InvalidScript
+from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
 from codecall.sandbox.agentscript.policy import GLOBALS, MAX_SCRIPT_BYTES, NEVER_NAMES, PREFIXES, Rules
-from codecall.sandbox.agentscript.validate import MAX_FINDINGS, Finding, InvalidScript, validate_javascript
-from codecall.sandbox.agentscript.validator.walk import PREFIX_LENGTH
+from codecall.sandbox.agentscript.validate import validate_javascript
 from tests_security.fuzz.agreement import nodes_of
 from tests_security.fuzz.choices import Choices
 from tests_security.fuzz.engines import ALL

@@ -17,6 +17,7 @@ import quickjs  # pyright: ignore[reportMissingTypeStubs]
 from esprima import nodes, parser  # pyright: ignore[reportMissingTypeStubs]
 from esprima.syntax import Syntax  # pyright: ignore[reportMissingTypeStubs]
 
+from codecall.sandbox.agentscript.checked import InvalidScript
 from codecall.sandbox.agentscript.parser import esprima as grammar
 from codecall.sandbox.agentscript.policy import (
     GLOBALS,
@@ -32,8 +33,8 @@ from codecall.sandbox.agentscript.policy import (
     Rules,
     allowed_members,
 )
-from codecall.sandbox.agentscript.validate import InvalidScript, validate_javascript
-from codecall.sandbox.agentscript.validator import expressions, statements
+from codecall.sandbox.agentscript.validate import validate_javascript
+from codecall.sandbox.agentscript.validator.nodes import CHILDREN, HANDLERS
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 
@@ -148,8 +149,8 @@ def test_every_field_of_an_allowed_node_is_accounted_for():
 
 def test_every_allowed_node_type_is_walked_with_all_its_children():
     # By its handler, or by a list of children that names every field that can hold a node
-    handlers = {**expressions.HANDLERS, **statements.HANDLERS}
-    children = {**expressions.CHILDREN, **statements.CHILDREN}
+    handlers = HANDLERS
+    children = CHILDREN
     looked_at_by_others = {
         *(
             "Program",

@@ -1,4 +1,7 @@
-"""What a checked script is made of, as far as running it needs to know. Offsets: characters of the script as sent."""
+"""The result of validating a script: where to instrument it and what it calls, or the findings against it.
+
+Offsets and positions always refer to the script as sent, in characters.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,53 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.agentscript.policy import FindingKind
 
-# ----------------------------------------------------------------------------------------------------
-# What a checked script is made of, as far as running it needs to know. Offsets: characters of the script as sent.
+Position: TypeAlias = tuple[int, int]
+"""Line and column, both from 1. A column counts characters (code points; a tab is one)."""
+
+MAX_FINDINGS: Final = 100
+"""Most findings one refusal carries; the first ones in the script. Keeps a refusal readable and its frame small."""
+
+FindingCode = Literal["SYNTAX_ERROR", "VALIDATION_ERROR", "SELF_REFERENCE_BLOCKED"]
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+class LineTable:
+    """The lines of a text: from offsets to positions, and back.
+
+    The engine and the parser end lines at line feeds; a lone carriage return, which ends one here, is refused.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._length = len(text)
+        self._starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
+
+    def __len__(self) -> int:
+        """The number of lines."""
+        return len(self._starts)
+
+    def line(self, offset: int) -> int:
+        """The line, from 1, of the character at `offset`."""
+        return bisect_right(self._starts, offset)
+
+    def position(self, offset: int) -> Position:
+        """The line and column of the character at `offset`."""
+        line = self.line(offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def offset(self, line: int, column: int) -> int:
+        """The offset of a position."""
+        return self._starts[line - 1] + column - 1
+
+    def end(self, line: int) -> int:
+        """The offset of the line feed at the end of a line, or of the end of the text."""
+        return self._starts[line] - 1 if line < len(self._starts) else self._length
+
 
 ScriptForm = Literal["statements", "expression", "function"]
 
@@ -22,13 +65,13 @@ class LoopSite:
     """A loop, its labels included."""
 
     start: int
-    """Of the outermost label, or of the loop when it has none."""
+    """Start of the outermost label, or of the loop when it has none."""
     end: int
     body_start: int
     body_end: int
     body_is_block: bool
     kind: str
-    """Its type of node."""
+    """Its node type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,46 +79,46 @@ class FunctionSite:
     """The body of a function, method, accessor or static block."""
 
     body_start: int
-    """Of the `{`, or of an arrow function's expression with the parentheses around it."""
+    """Start of the `{`, or of an arrow function's expression with the parentheses around it."""
     body_end: int
     is_expression: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CatchSite:
-    """A `catch` clause, or the place for one behind a `try` that has none."""
+    """A `catch` clause, or the place for one after a `try` that has none."""
 
     param: Literal["none", "name", "pattern", "absent"]
     name: str | None
-    """What it binds, for `param == "name"`."""
+    """The name it binds, for `param == "name"`."""
     param_start: int
-    """Of the parameter without its parentheses; -1 for `none` and `absent`."""
+    """Start of the parameter without its parentheses; -1 for `none` and `absent`."""
     param_end: int
     clause_start: int
-    """Of the word `catch`."""
+    """Start of the word `catch`."""
     body_start: int
-    """Of the `{`; where a clause would go, for `absent`."""
+    """Start of the `{`; where a clause would go, for `absent`."""
     body_end: int
 
 
 @dataclass(frozen=True, slots=True)
 class StatementSite:
-    """A statement at which a line can be seen to run."""
+    """A statement whose execution shows that its line ran."""
 
     start: int
     end: int
     place: Literal["list", "branch", "test", "loop"]
-    """`list`: others may stand beside it; `branch`, `loop`: it is the branch of an `if` or the body of a loop, without
-    braces; `test`: it is an `if` behind an `else`."""
+    """`list`: it is in a list of statements; `branch`, `loop`: it is the branch of an `if` or the body of a loop,
+    without braces; `test`: it is an `if` after an `else`."""
     test_start: int = -1
-    """For `test`: of its condition."""
+    """Start of its condition, for `test`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataSite:
-    """An expression whose value is used as data without being read: a promise there would go unnoticed. Spread into an
-    object or taken apart with `...rest`; or a call of a tool that is tested or compared. Without the parentheses
-    around it."""
+    """An expression whose value is used as data without reading a property, so that a promise would go unnoticed:
+    spread into an object or destructured with `...rest`; or a call of a tool that is tested or compared. Without the
+    parentheses around it."""
 
     start: int
     end: int
@@ -91,24 +134,25 @@ class CallSite:
 
     kind: CallKind
     name: str
-    """Of a tool or a prompt; the URI of a resource."""
+    """Name of a tool or a prompt; URI of a resource."""
     namespace: str | None
-    """The namespace that knows which tool it is; empty for `tools`. None: the name is the tool's own."""
+    """The namespace whose member is called; empty for `tools`. None: `name` is the tool's full name."""
     start: int
     partial_input: str | None
-    """What is known of a tool's input, as JSON text (`sandbox/known.py`); None where it is no literal."""
+    """The part of a tool's input that literals spell out, as JSON text (`schema/partial.py`); None where it is not a
+    literal."""
     certain: bool
-    """Whether a wrong input is sure to be the script's failure: every run gets to it (`callsites.py`)."""
+    """Whether an invalid input is certain to fail the script: every run reaches the call (`analysis/calls.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptOutline:
-    """What a script that can be parsed is made of, whether it may run or not."""
+    """The loops and calls of a script that can be parsed, whether it may run or not."""
 
     loops: list[LoopSite]
     calls: list[CallSite]
     has_computed_names: bool
-    """Whether there are calls whose names are no literals."""
+    """Whether there are calls whose names are not literals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +163,7 @@ class CheckedScript:
     """`function`: it is one function and nothing else, to be called; `expression`: it has no top-level `return`
     and its last statement is an expression, its value; `statements`: anything else."""
     last_start: int | None
-    """Start of the statement that is its value; None for `statements`."""
+    """Start of the statement that gives its value; None for `statements`."""
     loops: list[LoopSite]
     functions: list[FunctionSite]
     catches: list[CatchSite]
@@ -127,28 +171,17 @@ class CheckedScript:
     """The names of the runtime it uses; `policy.RUNTIME_NAMES` has them all."""
     outline: ScriptOutline
     statements: list[StatementSite] | None = None
-    """For a check that looked for them."""
+    """None unless the validation was asked to collect them."""
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    """The namespaces it uses, with the members that are known of them and the tools these stand for."""
+    """The namespaces it uses: known members, and the tools they stand for."""
     data_sites: list[DataSite] = field(default_factory=list["DataSite"])
     uncalled_function: str | None = None
     """The first function at top level that nothing names, in a script without a top-level `return`."""
 
 
-# ----------------------------------------------------------------------------------------------------
-# What the guard has against a script: findings, with places that always refer to the script as sent.
-
-MAX_FINDINGS: Final = 100
-"""Most findings one refusal carries; the first ones in the script. Keeps a refusal readable and its frame small."""
-
-FindingCode = Literal["SYNTAX_ERROR", "VALIDATION_ERROR", "SELF_REFERENCE_BLOCKED"]
-
-_LINE_END = re.compile(r"\r\n|\n|\r")
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing in a script that AgentScript does not have."""
+    """One thing in a script that AgentScript does not allow."""
 
     kind: FindingKind | None
     """None for a syntax error."""
@@ -163,13 +196,13 @@ class Finding:
 
 
 class InvalidScript(Exception):  # noqa: N818 - reads as the verdict it is
-    """The script will not run. `findings` says why: in the script's order, at least one, at most `MAX_FINDINGS`."""
+    """The script must not run. `findings` say why: in the script's order, at least one, at most `MAX_FINDINGS`."""
 
     def __init__(self, findings: list[Finding], outline: ScriptOutline | None = None) -> None:
         super().__init__(findings[0].message)
         self.findings = findings
         self.outline = outline
-        """What it is made of, if it can be parsed."""
+        """Its loops and calls, if it can be parsed."""
 
     @property
     def first(self) -> Finding:
@@ -182,7 +215,6 @@ class Violation:
     """A finding whose place is still an offset."""
 
     offset: int
-    """Into the script as sent, in characters."""
     kind: FindingKind | None
     message: str
     hint: str | None = None
@@ -190,13 +222,13 @@ class Violation:
 
 
 def invalid_script(script: str, violations: Iterable[Violation], outline: ScriptOutline | None = None) -> InvalidScript:
-    """The refusal that reports `marks`: sorted by place, one for each place and message, the first `MAX_FINDINGS`."""
-    unique = {(mark.offset, mark.message): mark for mark in sorted(violations, key=lambda mark: mark.offset)}
-    starts = [0, *(end.end() for end in _LINE_END.finditer(script))]
+    """The exception that reports `violations`: sorted by offset, without duplicates, the first `MAX_FINDINGS`."""
+    in_order = sorted(violations, key=lambda violation: violation.offset)
+    unique = {(violation.offset, violation.message): violation for violation in in_order}
+    lines = LineTable(script)
     findings: list[Finding] = []
-    for mark in list(unique.values())[:MAX_FINDINGS]:
-        offset = min(max(mark.offset, 0), len(script))
-        line = bisect_right(starts, offset)
-        message, hint = well_formed(mark.message), mark.hint and well_formed(mark.hint)
-        findings.append(Finding(mark.kind, mark.code, message, line, offset - starts[line - 1] + 1, hint))
+    for violation in list(unique.values())[:MAX_FINDINGS]:
+        line, column = lines.position(min(max(violation.offset, 0), len(script)))
+        message, hint = well_formed(violation.message), violation.hint and well_formed(violation.hint)
+        findings.append(Finding(violation.kind, violation.code, message, line, column, hint))
     return InvalidScript(findings, outline)

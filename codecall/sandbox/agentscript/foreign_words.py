@@ -1,7 +1,7 @@
-"""Words that models write by habit, and what they are here: data for hints, read where something has failed already.
+"""Words of other languages and libraries that models write by habit, and what to write here: data for hints, read only
+after a failure.
 
-A name that means nothing by itself, such as `time`, may be a tool's namespace; that is why none of these is refused in
-the policy. The members are methods of other languages and libraries, or of wrappers that values here do not have.
+A name without a meaning here, such as `time`, may be a tool's namespace; that is why the policy refuses none of these.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 
 def _by_name(rows: Mapping[str, str]) -> Mapping[str, str]:
-    """Rows whose key may be several names."""
+    """Expands rows whose key has several names."""
     return MappingProxyType({name: instead for names, instead in rows.items() for name in names.split()})
 
 
@@ -63,7 +63,7 @@ NAMES: Final = _by_name(
         ),
     }
 )
-"""Names of variables and functions from elsewhere, where they mean nothing in a script."""
+"""Names of variables and functions from elsewhere, for scripts that do not define them."""
 
 METHODS: Final = _by_name(
     {
@@ -105,19 +105,19 @@ METHODS: Final = _by_name(
         "isoformat": "toISOString()",
     }
 )
-"""Methods of other languages and libraries, and what does the same here."""
+"""Methods of other languages and libraries, and their equivalents here."""
 
 WRAPPERS: Final = frozenset(
     {"content", "structuredContent", "structured_content", "data", "result", "results", "response", "body", "value"}
     | {"output", "payload", "text", "json"}
 )
-"""Members in which other clients wrap what a tool returns. Values here have none of them but by chance."""
+"""Members in which other clients wrap what a tool returns. Values here have them only by chance."""
 
 LIST_MEMBERS: Final = frozenset(
     {"at", "concat", "every", "filter", "find", "findIndex", "findLast", "flat", "flatMap", "forEach", "includes"}
     | {"indexOf", "join", "length", "map", "reduce", "slice", "some", "sort", "toReversed", "toSorted", "values", "0"}
 )
-"""What is asked of a list: whoever asks it of an object meant a list in it."""
+"""Members of lists: a script that reads one from an object meant a list in it."""
 
 _PYTHON = "This is Python; a script is JavaScript: "
 
@@ -140,8 +140,8 @@ SYNTAX: Final = (
     (r"\s*<[a-zA-Z]", "A script is JavaScript, no markup: `return` data."),
     (r"\s*\{\s*\"", "A script is JavaScript: to give data back write `return { … }`."),
 )
-"""What a line looks like on which a script stops being JavaScript, as a regular expression for its beginning, and what
-to say of it; the first that fits. The contents of texts and the comments have been taken out of the line."""
+"""Hints for a line on which a script stops being JavaScript, by a regular expression for its beginning; the first that
+matches applies. The contents of texts and the comments have been removed from the line."""
 
 SYNTAX_MESSAGES: Final = (
     (r"Missing initializer in const", "Give the constant its value, or declare it with `let`."),
@@ -173,10 +173,11 @@ SYNTAX_MESSAGES: Final = (
     ),
     (r"Invalid (?:left-hand|destructuring)", "Only variables and members can be assigned to; to compare write `===`."),
 )
-"""What the parser or the engine says, as a regular expression for its beginning, where the line tells nothing."""
+"""Hints by the message of the parser or the engine, for lines that match none of `SYNTAX`."""
 
 
 def syntax_hint(message: str, line: str = "") -> str | None:
-    """What to do about text that is no JavaScript, by the line on which it stops, else by what is said of it."""
-    by_line = (hint for looks, hint in SYNTAX if line and re.match(looks, line))
-    return next(by_line, None) or next((hint for says, hint in SYNTAX_MESSAGES if re.match(says, message)), None)
+    """The hint for a syntax error: by the line on which it is, else by the message."""
+    by_line = (hint for pattern, hint in SYNTAX if line and re.match(pattern, line))
+    by_message = (hint for pattern, hint in SYNTAX_MESSAGES if re.match(pattern, message))
+    return next(by_line, None) or next(by_message, None)

@@ -1,7 +1,7 @@
-"""Puts the counting into a checked script: at the positions the parser reported, never by printing a tree.
+"""Inserts counters into a validated script: at the offsets the parser reported, never by printing a tree.
 
-What the engine runs is the script as sent, wrapped in one function, with short calls inserted. No line break is
-inserted before the script's end, so lines stay what they were; `Program.original` maps a column back.
+The engine runs the script as sent, wrapped in one function, with short calls inserted. No line break is inserted before
+the script's end, so lines stay what they were; `InstrumentedScript.original_position` maps a column back.
 
     functions   ++__ag_s>__ag_n&&(__ag_n=__ag_t(__ag_s,__ag_p));   at each entry: steps, and now and then the clock
     loops       {let __ag_i3=0;for(…){…;++__ag_i3>MAX&&__ag_l();…}}    turns of this loop since it was entered
@@ -9,25 +9,40 @@ inserted before the script's end, so lines stay what they were; `Program.origina
     data        {...__ag_d((x))}          a promise has no properties to spread: it was not awaited
                 if (__ag_d((f()),1))      nor is it true or false
 
-Where it is to be said which lines ran, one more call stands at each statement, and before the value of each function
-without braces; it tells the line when it runs for the first time.
+For line coverage, one more call stands at each statement, and before the value of each function without braces; it
+reports the line when it runs for the first time.
 
     statements  __ag_r[7]||(__ag_v(7),__ag_r[7]=1);
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import islice
+from typing import Final
 
-from codecall.sandbox.agentscript.checked import StatementSite
-from codecall.sandbox.agentscript.validate import CatchSite, CheckedScript, FunctionSite, LoopSite
-from codecall.sandbox.agentscript.validator.statements import LineTable
+from codecall.sandbox.agentscript.checked import (
+    CatchSite,
+    CheckedScript,
+    FunctionSite,
+    LineTable,
+    LoopSite,
+    Position,
+    StatementSite,
+)
 
 FIRST_LINE = 1000
-"""Where the script begins in what the engine sees: below the prelude's lines, so that frames tell the two apart."""
+"""Line of the engine's text on which the script begins: below the prelude's lines, so that stacks tell the two
+apart."""
+
+MAX_FRAMES: Final = 200
+"""Frames of a stack that are looked at. Names of functions stand in it, and may look like any number of frames."""
+
+# A function's name stands before the place, and a script chooses that name.
+_FRAME = re.compile(r"(?m)^ +at (?:.* )?\(?<input>:(\d{1,6}):(\d{1,6})\)?$")
 
 _TICK = "++__ag_s>__ag_n&&(__ag_n=__ag_t(__ag_s,__ag_p))"
 _PADDING = "\n" * (FIRST_LINE - 1)
@@ -48,38 +63,46 @@ class InstrumentedScript:
     """A script ready for the engine."""
 
     text: str
-    """What the engine evaluates: a function that gives the step counter, its poison, and the script's body."""
+    """What the engine evaluates: a function that returns the step counter, the function that poisons it, and the
+    script's body."""
     script: str
-    """The script as it was checked."""
-    _offsets: tuple[int, ...]
-    _lengths: tuple[int, ...]
-    _head: int = len(_HEAD)
+    """The script as it was validated."""
+    _insert_offsets: tuple[int, ...]
+    _insert_lengths: tuple[int, ...]
+    _head_length: int = len(_HEAD)
     uncalled_function: str | None = None
-    """A function that is what the script is for, if it gives nothing (`Checked.uncalled_function`)."""
+    """See `CheckedScript.uncalled_function`."""
 
     @cached_property
-    def _starts(self) -> list[int]:
-        """Where each line begins, and where one behind the last would."""
-        return [0, *accumulate(len(text) + 1 for text in self.script.split("\n"))]
+    def lines(self) -> LineTable:
+        """The lines of `script`."""
+        return LineTable(self.script)
 
-    def original_position(self, line: int, column: int) -> tuple[int, int] | None:
+    def position_in_stack(self, stack: str) -> Position | None:
+        """The innermost place in the script that a stack of the engine names."""
+        for frame in islice(_FRAME.finditer(stack), MAX_FRAMES):
+            if (position := self.original_position(int(frame[1]), int(frame[2]))) is not None:
+                return position
+        return None
+
+    def original_position(self, line: int, column: int) -> Position | None:
         """The place in the script as sent for a line and column (from 1) of `text`; None when it lies outside."""
         line -= FIRST_LINE - 1
-        if not 1 <= line < len(self._starts):
+        if not 1 <= line <= len(self.lines):
             return None
-        start, end = self._starts[line - 1], self._starts[line] - 1
-        wanted = column - 1 - (self._head if line == 1 else 0)
-        first = bisect_right(self._offsets, start - 1)
+        start, end = self.lines.offset(line, 1), self.lines.end(line)
+        target = column - 1 - (self._head_length if line == 1 else 0)
+        first = bisect_right(self._insert_offsets, start - 1)
         shift = 0
-        for offset, length in zip(self._offsets[first:], self._lengths[first:], strict=True):
-            if offset > end or offset - start + shift >= wanted:
+        for offset, length in zip(self._insert_offsets[first:], self._insert_lengths[first:], strict=True):
+            if offset > end or offset - start + shift >= target:
                 break
             shift += length
-        return line, max(1, min(wanted - shift, end - start) + 1)
+        return line, max(1, min(target - shift, end - start) + 1)
 
 
 class _Inserts:
-    """Texts to insert, kept with what decides their order where several share one offset."""
+    """Texts to insert, with what decides their order where several share one offset."""
 
     def __init__(self) -> None:
         self.items: list[tuple[int, int, int, int, str]] = []
@@ -95,17 +118,17 @@ class _Inserts:
 
 
 def instrument(script: str, checked: CheckedScript, *, max_iterations: int) -> InstrumentedScript:
-    """The program for a checked script. `max_iterations` is the limit for the turns of any one loop."""
+    """The script for the engine. `max_iterations` is the limit for the turns of any one loop."""
     inserts = _Inserts()
-    marks = _Marks(script, checked.statements)
+    reports = _LineReports(script, checked.statements)
     for number, loop in enumerate(checked.loops):
-        _loop(inserts, loop, number, max_iterations, marks)
+        _instrument_loop(inserts, loop, number, max_iterations, reports)
     for function in checked.functions:
-        _function(inserts, function, marks)
+        _instrument_function(inserts, function, reports)
     for statement in checked.statements or ():
-        _statement(inserts, statement, marks)
+        _instrument_statement(inserts, statement, reports)
     for clause in checked.catches:
-        _catch(inserts, clause)
+        _instrument_catch(inserts, clause)
     for site in checked.data_sites:
         inserts.around(site.start, site.end, "__ag_d((", "),1)" if site.tested else "))")
     if checked.form != "statements" and checked.last_start is not None:
@@ -131,70 +154,70 @@ def instrument(script: str, checked: CheckedScript, *, max_iterations: int) -> I
     )
 
 
-class _Marks:
-    """The calls that tell which lines ran; no text at all where nobody wants to know."""
+class _LineReports:
+    """The calls that report which lines ran; empty texts where coverage is not asked for."""
 
     def __init__(self, script: str, statements: list[StatementSite] | None) -> None:
         self._lines = None if statements is None else LineTable(script)
-        self._bodies = {site.start for site in statements or () if site.place == "loop"}
+        self._loop_bodies = {site.start for site in statements or () if site.place == "loop"}
 
     def at(self, offset: int, end: str = ";") -> str:
-        """The call for the line of `offset`, and what ends it."""
+        """The call that reports the line of `offset`, and the text that ends it."""
         if self._lines is None:
             return ""
         line = self._lines.line(offset)
         return f"__ag_r[{line}]||(__ag_v({line}),__ag_r[{line}]=1){end}"
 
-    def of_body(self, offset: int) -> str:
+    def at_body(self, offset: int) -> str:
         """The call for a loop's body without braces that begins at `offset`, if it is a statement that runs."""
-        return self.at(offset) if offset in self._bodies else ""
+        return self.at(offset) if offset in self._loop_bodies else ""
 
 
-def _statement(inserts: _Inserts, site: StatementSite, marks: _Marks) -> None:
+def _instrument_statement(inserts: _Inserts, site: StatementSite, reports: _LineReports) -> None:
     match site.place:
         case "list":
-            inserts.first(site.start, marks.at(site.start), rank=1)
+            inserts.first(site.start, reports.at(site.start), rank=1)
         case "branch":
-            inserts.around(site.start, site.end, "{" + marks.at(site.start), "}")
+            inserts.around(site.start, site.end, "{" + reports.at(site.start), "}")
         case "test":
-            inserts.first(site.test_start, marks.at(site.start, ","), rank=1)
+            inserts.first(site.test_start, reports.at(site.start, ","), rank=1)
         case "loop":
             pass  # within the braces that the loop's body gets anyway
 
 
-def _loop(inserts: _Inserts, loop: LoopSite, number: int, limit: int, marks: _Marks) -> None:
+def _instrument_loop(inserts: _Inserts, loop: LoopSite, number: int, limit: int, reports: _LineReports) -> None:
     count = f"{_TICK};++__ag_i{number}>{limit}&&__ag_l();"
     inserts.around(loop.start, loop.end, f"{{let __ag_i{number}=0;", "}", rank=1)
     if loop.body_is_block:
         inserts.first(loop.body_start + 1, count)
     else:
-        inserts.around(loop.body_start, loop.body_end, "{" + count + marks.of_body(loop.body_start), "}")
+        inserts.around(loop.body_start, loop.body_end, "{" + count + reports.at_body(loop.body_start), "}")
 
 
-def _function(inserts: _Inserts, site: FunctionSite, marks: _Marks) -> None:
+def _instrument_function(inserts: _Inserts, site: FunctionSite, reports: _LineReports) -> None:
     if site.is_expression:
-        inserts.around(site.body_start, site.body_end, f"({_TICK},{marks.at(site.body_start, ',')}", ")")
+        inserts.around(site.body_start, site.body_end, f"({_TICK},{reports.at(site.body_start, ',')}", ")")
     else:
         inserts.first(site.body_start + 1, f"{_TICK};")
 
 
-def _caught(name: str) -> str:
+def _report_caught(name: str) -> str:
     # Where the stack is exhausted there is no room for the call either: then the error stays in `__ag_p`, and the next
     # step, which `__ag_n` makes look at once, finds it there.
     return f"__ag_p={name};__ag_n=-1;__ag_c({name});__ag_p=void 0;"
 
 
-def _catch(inserts: _Inserts, clause: CatchSite) -> None:
+def _instrument_catch(inserts: _Inserts, clause: CatchSite) -> None:
     if clause.param == "name":
-        inserts.first(clause.body_start + 1, _caught(clause.name or ""))
+        inserts.first(clause.body_start + 1, _report_caught(clause.name or ""))
     elif clause.param == "absent":
-        inserts.first(clause.body_start, f"catch(__ag_e){{{_caught('__ag_e')}throw __ag_e}}")
+        inserts.first(clause.body_start, f"catch(__ag_e){{{_report_caught('__ag_e')}throw __ag_e}}")
     elif clause.param == "none":
         inserts.first(clause.body_start, "(__ag_e)")
-        inserts.first(clause.body_start + 1, _caught("__ag_e"))
+        inserts.first(clause.body_start + 1, _report_caught("__ag_e"))
     else:
         # catch({message}){…}  ->  catch(__ag_e){__ag_c(__ag_e);let {message}=(__ag_e);{…}}
-        inserts.first(clause.param_start, f"__ag_e){{{_caught('__ag_e')}let ")
+        inserts.first(clause.param_start, f"__ag_e){{{_report_caught('__ag_e')}let ")
         inserts.items.append((clause.param_end, _CLOSE, -clause.param_start, 0, "=(__ag_e"))
         inserts.first(clause.body_start, ";")
         inserts.items.append((clause.body_end, _CLOSE, -clause.body_start, 0, "}"))

@@ -1,4 +1,4 @@
-"""The policy's tables, cut to one set of rules for fast look-up; and the words in which the guard refuses."""
+"""The policy's tables reduced to one set of rules for fast look-up, and the messages and hints of the validator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codecall.sandbox.agentscript.foreign_words import NAMES
 from codecall.sandbox.agentscript.policy import GLOBALS, MEMBERS, NODES, VARIANTS, Row, Rules, allowed_members
 
 _MAX_LISTED = 12
-"""Most members a hint lists; longer lists are left to the documentation."""
+"""Most members a hint lists; for longer lists there is the documentation."""
 
 _MAX_SHOWN = 100
 """Most characters of a name that a message shows."""
@@ -34,7 +34,7 @@ class RuleSet:
 
 @lru_cache(maxsize=16)
 def rule_set(rules: Rules) -> RuleSet:
-    """The tables under `rules`. There are 16 different rules."""
+    """The tables under `rules`. There are 16 different sets of rules."""
     permitted = {name for name, row in GLOBALS.items() if rules.permit(row.verdict)}
     return RuleSet(
         rules=rules,
@@ -46,41 +46,46 @@ def rule_set(rules: Rules) -> RuleSet:
 
 
 def refusal_message(what: str, name: str) -> str:
-    """The message about a refused construct; `what` says which sort of thing `name` is, with a capital letter."""
+    """The message about a refused construct; `what` is the sort of thing `name` is, with a capital letter."""
     return f"{what} '{shorten_name(name)}' is not allowed in AgentScript"
 
 
 def shorten_name(name: str) -> str:
-    """A name as messages show it: whole, unless it is absurdly long."""
+    """A name as messages show it: in full, unless it is absurdly long."""
     return name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}…"
 
 
-def member_hint(owner: str, member: str, words: RuleSet) -> str:
+def member_hint(owner: str, member: str, ruleset: RuleSet) -> str:
     """What to write instead of a member that is not allowed."""
     row = MEMBERS.get(f"{owner}.{member}")
     if row is not None:
         return row.instead
-    allowed = words.members[owner]
-    near = get_close_matches(member, allowed, n=1)
-    if near:
-        return f"Did you mean `{owner}.{near[0]}`?"
+    allowed = ruleset.members[owner]
+    closest = closest_name(member, allowed, cutoff=0.6)
+    if closest is not None:
+        return f"Did you mean `{owner}.{closest}`?"
     if allowed and len(allowed) <= _MAX_LISTED:
         return f"`{owner}` has: {', '.join(sorted(allowed))}."
     return VARIANTS["unknown member"].instead
 
 
-def name_hint(name: str, declared: Iterable[str], words: RuleSet) -> str:
-    """What to write instead of an identifier that means nothing."""
+def name_hint(name: str, declared: Iterable[str], ruleset: RuleSet) -> str:
+    """What to write instead of an identifier that is not defined."""
     declared = list(declared)
     hint = VARIANTS["unknown identifier"].instead
-    # What the script itself calls so, or nearly so, is nearer than another language.
-    if name in NAMES and not get_close_matches(name, declared, n=1, cutoff=0.75):
+    # A similar name in the script itself is a better guess than another language.
+    if name in NAMES and closest_name(name, declared) is None:
         return NAMES[name]
-    near = near_name(name, declared, words)
-    return f"Did you mean `{near}`? {hint}" if near else hint
+    closest = closest_known_name(name, declared, ruleset)
+    return f"Did you mean `{closest}`? {hint}" if closest else hint
 
 
-def near_name(name: str, declared: Iterable[str], words: RuleSet) -> str | None:
-    """The name that an identifier that means nothing may have been meant for."""
-    near = get_close_matches(name, [*declared, *words.globals], n=1, cutoff=0.75)
-    return near[0] if near else None
+def closest_known_name(name: str, declared: Iterable[str], ruleset: RuleSet) -> str | None:
+    """The declared or global name most similar to `name`, if one is similar enough."""
+    return closest_name(name, [*declared, *ruleset.globals])
+
+
+def closest_name(name: str, candidates: Iterable[str], *, cutoff: float = 0.75) -> str | None:
+    """The candidate most similar to `name`, None below `cutoff`. Time grows with the square of the lengths."""
+    matches = get_close_matches(name, candidates, n=1, cutoff=cutoff)  # pyright: ignore[reportArgumentType]
+    return matches[0] if matches else None

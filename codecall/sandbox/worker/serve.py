@@ -13,11 +13,11 @@ from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.analysis.calls import build_plan, build_report
-from codecall.sandbox.agentscript.checked import Finding, ScriptOutline
+from codecall.sandbox.agentscript.checked import Finding, InvalidScript, ScriptOutline
 from codecall.sandbox.agentscript.engine.realm import Realm, ScriptOutcome
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import InvalidScript, validate_script
+from codecall.sandbox.agentscript.validate import validate_script
 from codecall.sandbox.agentscript.validator.names import AskTopic, namespace_finder
 from codecall.sandbox.worker import jail
 from codecall.sandbox.worker.pipe import HostPipe

@@ -133,11 +133,9 @@ def _declare(stubs: Stubs, program: Program) -> None:
 
 def _findings(source: str, preset: Preset) -> list[Finding]:
     """Everything the guard has against a script; the worker tells the first only."""
+    from codecall.sandbox.agentscript.checked import InvalidScript
     from codecall.sandbox.agentscript.policy import Rules
-    from codecall.sandbox.agentscript.validate import (
-        InvalidScript,  # the parser, for programs that are refused
-        validate_script,
-    )
+    from codecall.sandbox.agentscript.validate import validate_script
 
     try:
         validate_script(source, Rules.from_limits(preset))

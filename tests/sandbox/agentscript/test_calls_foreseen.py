@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import pytest
 
 from codecall.sandbox.agentscript.analysis.calls import build_plan, build_report
-from codecall.sandbox.agentscript.checked import ScriptOutline
+from codecall.sandbox.agentscript.checked import InvalidScript, ScriptOutline
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import InvalidScript, validate_javascript
+from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.sandbox.agentscript.validator.names import NamespaceInfo
 from codecall.sandbox.wire import MAX_LISTED, MAX_SITES, read_report
 from codecall.schema.partial import MAX_VALUES, PartialArray, PartialInput, PartialInputError, PartialObject, Unknown

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codecall.sandbox.agentscript.checked import MAX_FINDINGS, Finding, InvalidScript
 from codecall.sandbox.agentscript.policy import GLOBALS, NEVER_NAMES, Rules
-from codecall.sandbox.agentscript.validate import MAX_FINDINGS, Finding, InvalidScript, validate_javascript
+from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.testing import Program, findings_mismatch, read_programs
 
 SECURE = Rules(allow_loops=False, allow_regex=True, allow_console=True, allow_clock=True)

@@ -10,10 +10,10 @@ import quickjs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codecall.sandbox.agentscript.analysis.statements import runnable_lines
 from codecall.sandbox.agentscript.instrument import FIRST_LINE, InstrumentedScript, instrument
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_javascript
-from codecall.sandbox.agentscript.validator.statements import runnable_lines
 
 ALL = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 MANY = 2**31 - 1

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from codecall.sandbox.agentscript.checked import InvalidScript
 from codecall.sandbox.agentscript.policy import (
     ERROR_KINDS,
     GLOBALS,
@@ -22,7 +23,7 @@ from codecall.sandbox.agentscript.policy import (
     is_meta_tool,
     language_summary,
 )
-from codecall.sandbox.agentscript.validate import InvalidScript, validate_script
+from codecall.sandbox.agentscript.validate import validate_script
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 ALL_RULES = [Rules(*switches) for switches in itertools.product([False, True], repeat=4)]

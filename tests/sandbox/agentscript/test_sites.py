@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import quickjs
 
+from codecall.sandbox.agentscript.checked import CheckedScript
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import CheckedScript, validate_javascript
+from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.testing import read_programs
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)

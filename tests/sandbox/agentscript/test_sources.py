@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codecall.sandbox.agentscript.checked import Finding, InvalidScript
 from codecall.sandbox.agentscript.policy import TYPE_PLACES, VARIANTS, Rules
-from codecall.sandbox.agentscript.validate import Finding, InvalidScript, validate_javascript, validate_script
+from codecall.sandbox.agentscript.validate import validate_javascript, validate_script
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import read_programs
 

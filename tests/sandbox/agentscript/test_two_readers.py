@@ -16,10 +16,11 @@ import quickjs  # pyright: ignore[reportMissingTypeStubs]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codecall.sandbox.agentscript.checked import InvalidScript
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import Rules
-from codecall.sandbox.agentscript.validate import InvalidScript, validate_javascript
+from codecall.sandbox.agentscript.validate import validate_javascript
 
 ALL = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 PRELUDE = "let o, of, get, set, async, x, m;\n"

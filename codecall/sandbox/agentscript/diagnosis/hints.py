@@ -1,9 +1,9 @@
-"""What a model is told to do about a script that threw: the table of hints, and who fills them in. REVIEW THIS FILE.
+"""Hints for scripts that threw: the table of rules, and the choice among them. REVIEW THIS FILE.
 
-The first row whose pattern fits the error's name and message, and whose symptom can tell its fields, gives the hint.
-Patterns read what this engine and the runtime say; codes, statuses and whatever else the server decides by never follow
-from them. Every row has a probe, the shortest script that comes to it, which is its test. What limits say is in
-`stops.py`, what the guard says in `policy.py` and `habits.py`.
+The first rule whose pattern matches the error's name and message, and whose cause can be found, gives the hint.
+Patterns match what this engine and the runtime say; codes, statuses and whatever else the server decides by never
+follow from them. Every rule has a probe, the shortest script that leads to it, which is its test. Messages about limits
+are in `report.py`, those of the validator in `policy.py` and `foreign_words.py`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,21 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from codecall.sandbox.agentscript.diagnosis import symptoms
-from codecall.sandbox.agentscript.diagnosis import symptoms as suspects
-from codecall.sandbox.agentscript.diagnosis.case import Cause, FailureContext, message_fields
+from codecall.sandbox.agentscript.diagnosis import causes
+from codecall.sandbox.agentscript.diagnosis.context import Cause, FailureContext, message_fields
 
 MAX_HINT: Final = 600
-"""Most characters of a hint from here; longer ones are cut with a mark."""
+"""Most characters of a hint from here; longer ones are cut, and end with an ellipsis."""
+
+
+def hint_for(name: str, message: str, context: FailureContext) -> str | None:
+    """The hint for an error that ended a script; None when no rule applies."""
+    text = f"{name}: {message}"
+    for rule in HINT_RULES:
+        if (match := rule.pattern.match(text)) is not None and (fields := rule.cause(context, match)) is not None:
+            hint = rule.hint.format_map(fields)
+            return hint if len(hint) <= MAX_HINT else f"{hint[: MAX_HINT - 1]}…"
+    return None
 
 
 class HintRule(NamedTuple):
@@ -26,15 +35,15 @@ class HintRule(NamedTuple):
     pattern: re.Pattern[str]
     """What the error's name and message look like: `TypeError: not a function`."""
     hint: str
-    """Its fields are given by the symptom."""
+    """A template; the cause gives its fields."""
     probe: str
     """The shortest script that fails so. Its tools: `users` gives `{users: [{id, name, email?}], next}`, `count` a
     number, `nothing` null, `say` a text, `echo` its input."""
     cause: Cause = message_fields
 
 
-def _row(cause: str, says: str, hint: str, probe: str, symptom: Cause = message_fields) -> HintRule:
-    return HintRule(cause, re.compile(says, re.DOTALL), hint, probe, symptom)
+def _rule(name: str, pattern: str, hint: str, probe: str, cause: Cause = message_fields) -> HintRule:
+    return HintRule(name, re.compile(pattern, re.DOTALL), hint, probe, cause)
 
 
 _READS = r"TypeError: cannot (?:read|set) property '(?!Symbol\.)(?P<member>.*)' of (?P<nothing>undefined|null)"
@@ -45,261 +54,261 @@ _AWAIT = "Write `await` in front of it: `const value = await callTool(…)`"
 
 HINT_RULES: Final[tuple[HintRule, ...]] = (
     # A promise where its value is meant
-    _row(
+    _rule(
         "promise iterated",
         r"TypeError: .* was not awaited: it was iterated over",
         f"{_AWAIT}, and for a list of promises `await Promise.all(promises)`.",
         "for (const user of callTool('users')) {}",
     ),
-    _row(
+    _rule(
         "promise read",
         r"TypeError: .* was not awaited: its property '(?P<member>.*)' was read",
         f"{_AWAIT}, then `value.{{member}}`; in one expression `(await callTool(…)).{{member}}`.",
         "return callTool('users').users",
     ),
-    _row(
+    _rule(
         "promise used",
         r"TypeError: .* was not awaited: ",
         f"{_AWAIT}, and use the value; functions that are `async` give promises too.",
         "const load = async () => 1; return load() + 1",
     ),
-    _row(
+    _rule(
         "promise in an input",
         r"TypeError: The input of .* contains a promise; await it first",
         "Write `await` in front of what makes the promise, and pass its value.",
         "await callTool('echo', { user: callTool('users') })",
     ),
     # An answer that is not what the script takes it for
-    _row(
+    _rule(
         "no such property in an answer",
         _READS,
         "`{what}` is {nothing}{some}: {tool} returned {shape}.{use}",
         "const r = await callTool('users'); return r.items.length",
-        symptoms.missing_property,
+        causes.missing_property,
     ),
-    _row(
-        "no such property in an answer that is taken apart",
+    _rule(
+        "no such property in an answer that is destructured",
         _CONVERTS,
         "`{what}` is {nothing}{some}: {tool} returned {shape}.{use}",
         "const { data: { users } } = await callTool('users')",
-        symptoms.missing_destructured_property,
+        causes.missing_destructured_property,
     ),
-    _row(
+    _rule(
         "no such method in an answer",
         _CALLS,
         "`{what}` is {kind} and has no `{method}()`: {tool} returned {shape}.{use}",
         "const r = await callTool('users'); return r.map((user) => user.id)",
-        symptoms.missing_method,
+        causes.missing_method,
     ),
-    _row(
+    _rule(
         "no list in an answer",
         _ITERATES,
         "`{what}` is {kind}, no list: {tool} returned {shape}.{use}",
         "const r = await callTool('users'); for (const user of r) {}",
-        symptoms.not_a_list,
+        causes.not_a_list,
     ),
-    _row(
+    _rule(
         "an answer parsed twice",
         r"SyntaxError: ",
         "`{what}` is no text: {tool} returned {shape}, parsed already. Use it as it is, without `JSON.parse`.",
         "const r = await callTool('users'); return JSON.parse(r)",
-        symptoms.parsed_twice,
+        causes.parsed_twice,
     ),
     # Values of the script's own
-    _row(
+    _rule(
         "property of nothing",
         _READS,
         "`{what}` is {nothing}: see what it holds (`return` it, or `console.log` it), and test it or write `?.` where "
         "it may be missing.",
         "let x; return x.y",
-        symptoms.missing_value,
+        causes.missing_value,
     ),
-    _row(
+    _rule(
         "property of nothing, in a line with several",
         _READS,
         "What stands before `.{member}` is {nothing}: test it first, or write `?.{member}` where it may be missing.",
         "const x = {}; return x.z.z.z",
     ),
-    _row(
-        "nothing taken apart",
+    _rule(
+        "nothing destructured",
         _CONVERTS,
         "What is taken apart here is undefined or null: give it a default, such as `const {{ a }} = x ?? {{}}`.",
         "const x = null; const { a } = x",
     ),
-    _row(
+    _rule(
         "method from elsewhere",
         _CALLS,
         "`{what}` is no function: instead of `{method}` write `{instead}`.",
         "const list = []; list.append(1)",
-        symptoms.foreign_method,
+        causes.foreign_method,
     ),
-    _row(
+    _rule(
         "no function",
         _CALLS,
         "`{what}` is no function: check its spelling, and what it holds at this place.",
         "const f = 5; f()",
-        symptoms.not_a_function,
+        causes.not_a_function,
     ),
-    _row(
+    _rule(
         "no function, in a line with several",
         _CALLS,
         "Something is called on this line that is no function: check the spelling of each name that is called.",
         "const o = { f: (x) => x }; let x = 1; o.g(o.f(x))",
     ),
-    _row(
+    _rule(
         "no list",
         _ITERATES,
         "`{what}` is no list: for the keys and values of an object write `Object.entries({what})`, for what may be "
         "missing `{what} ?? []`.",
         "const o = {}; return [...o]",
-        symptoms.not_iterable,
+        causes.not_iterable,
     ),
-    _row(
+    _rule(
         "no list, in a line with several",
         _ITERATES,
         "What is iterated over here is no list: for an object write `Object.entries(x)`, for what may be missing "
         "`x ?? []`.",
         "const o = {}; return new Map([...o], new Set([...o]))",
     ),
-    _row(
+    _rule(
         "no regular expression",
         r"SyntaxError: ",
         "The text is no regular expression: write two backslashes before what has a meaning of its own in one.",
         "return new RegExp('(')",
-        suspects.invalid_regular_expression,
+        causes.invalid_regular_expression,
     ),
-    _row(
+    _rule(
         "no JSON",
         r"SyntaxError: (?P<why>.*)",
         "`{what}` is no JSON text. What tools return is parsed already; a text that is no JSON is used as it is.",
         "return JSON.parse('no')",
-        symptoms.invalid_json,
+        causes.invalid_json,
     ),
     # Variables
-    _row(
+    _rule(
         "variable read by its own declaration",
         r"ReferenceError: (?P<name>\S+) is not initialized",
         "In its own declaration `{name}` means the new variable, which has no value yet: give the variable another "
         "name, such as `const {name}Result = …`.",
         "const users = (() => users.length)()",
-        suspects.read_in_own_declaration,
+        causes.read_in_own_declaration,
     ),
-    _row(
+    _rule(
         "variable read too early",
         r"ReferenceError: (?P<name>\S+) is not initialized",
         "`{name}` is read before its declaration has run: move the declaration up.",
         "f(); const x = 1; function f() { return x }",
     ),
-    _row(
+    _rule(
         "constant assigned",
         r"TypeError: '(?P<name>.*)' is read-only",
         "Declare it with `let {name}` instead of `const`.",
         "const a = 1; a = 2",
-        suspects.assigned_constant,
+        causes.assigned_constant,
     ),
-    _row(
+    _rule(
         "frozen object changed",
         r"TypeError: (?:'.*' is read-only|object is not extensible|.* not extensible|could not delete property.*)",
         "The object is frozen, as `codecallContext` is: change a copy, `const copy = structuredClone(x)`.",
         "codecallContext.a = 1",
     ),
-    _row(
+    _rule(
         "property set on a primitive",
         r"TypeError: not an object",
         "Texts, numbers and booleans have no properties of their own: put it into an object, `{{ value, extra }}`.",
         "const s = 'a'; s.b = 1",
     ),
-    _row(
+    _rule(
         "class without new",
         r"TypeError: class constructors must be invoked with 'new'",
         "Write `new` in front of the class.",
         "class A {}; A()",
     ),
     # Numbers and texts
-    _row(
+    _rule(
         "bigint and number",
         r"TypeError: cannot (?:convert (?:to )?BigInt|mix BigInt|convert bigint).*",
         "Numbers and BigInts do not mix: convert one of them, `Number(big)` or `BigInt(n)`.",
         "return 1n + 1",
     ),
-    _row(
+    _rule(
         "reduce of nothing",
         r"TypeError: empty array",
         "Give `reduce` a value to begin with: `items.reduce((sum, n) => sum + n, 0)`.",
         "return [].reduce((a, b) => a + b)",
     ),
-    _row(
+    _rule(
         "no date",
         r"RangeError: (?:Date value is NaN|invalid date|Invalid (?:Date|time value)).*",
         "The text or number is no date: check it with `Number.isNaN(date.getTime())` first; months count from 0.",
         "return new Date('nonsense').toISOString()",
     ),
-    _row(
+    _rule(
         "circle in JSON",
         r"TypeError: circular reference",
         "The value refers to itself, which JSON cannot: pick the fields that are needed.",
         "const a = {}; a.a = a; return JSON.stringify(a)",
     ),
-    _row(
+    _rule(
         "no such locale",
         r"RangeError: AgentScript knows no (?:locale|capitals of the locale) ",
         "Leave the locale out, or write the text by hand: `n.toFixed(2)`, `String(n).padStart(2, '0')`, "
         "`date.toISOString().slice(0, 10)`.",
         "return (1.5).toLocaleString('de-DE')",
     ),
-    _row(
+    _rule(
         "no such format",
         r"RangeError: AgentScript knows no ",
         "Leave the option out, or write the text by hand: `n.toFixed(2)`, `String(n).padStart(2, '0')`, "
         "`date.toISOString().slice(0, 10)`.",
         "return (1234).toLocaleString('en-US', { notation: 'compact' })",
     ),
-    _row(
+    _rule(
         "out of range",
         r"RangeError: ",
         "The number is outside of what this function takes; `Math.max` and `Math.min` keep it inside.",
         "return 'a'.repeat(-1)",
     ),
     # The runtime
-    _row(
+    _rule(
         "input that is no object",
         r"TypeError: \w+\('?.*'?, …\) needs an object as input",
         "Give the input as one object with the tool's parameters: `callTool('name', {{ id: 1 }})`.",
         "await callTool('echo', [1])",
     ),
-    _row(
+    _rule(
         "name that is no text",
         r"TypeError: \w+ needs (?:a tool name|a URI|a prompt name) ",
         "The name comes first: `await callTool('name', {{ … }})`.",
         "await callTool({ name: 'echo' })",
     ),
-    _row(
+    _rule(
         "promises for functions",
         r"TypeError: __safe_parallel needs ",
         "Pass functions, not promises: `__safe_parallel(ids.map((id) => () => callTool('name', {{ id }})))`; for "
         "promises there is `await Promise.all(promises)`.",
         "await __safe_parallel([callTool('users')])",
     ),
-    _row(
+    _rule(
         "too much at once",
         r"Error: Cannot execute more than 100 operations in parallel",
         "Call it for 100 at a time: `items.slice(i, i + 100)` in a loop that adds 100 to `i`.",
         "await __safe_parallel(Array.from({ length: 101 }, () => () => 1))",
     ),
-    _row(
+    _rule(
         "some of many failed",
         r"Error: \d+ of \d+ parallel operations failed:",
         "Mend those named here, or catch the failure in each function: `() => callTool(…).catch((e) => e.message)`.",
         "await __safe_parallel([() => callTool('fail')])",
     ),
-    _row(
+    _rule(
         "reference read",
         r"TypeError: the value of '.*' stayed outside of the script",
         "Pass the reference on as it is, `callTool('name', {{ rows: reference }})`; to read the value, call without "
         "`reference: true`.",
         "const r = await callTool('echo', { text: 'x'.repeat(2000) }, { reference: true }); return r.text",
     ),
-    _row(
+    _rule(
         "reference spread",
         r"TypeError: The input has a reference with a member of its own",
         "A reference stands for all of its value: give it to a parameter as it is, `{{ rows: reference, limit: 5 }}`. "
@@ -307,39 +316,39 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "const r = await callTool('echo', { text: 'x'.repeat(2000) }, { reference: true }); "
         "await callTool('echo', { ...r, limit: 5 })",
     ),
-    _row(
+    _rule(
         "unknown option",
         r"TypeError: (?:\w+\('.*', …\) (?:has no|needs true or false for its)|Write the) option ",
         "The third argument has options of the call, `{{ throwOnError: false }}` and `{{ reference: true }}`; the "
         "tool's own parameters belong into the second.",
         "await callTool('echo', {}, { timeout: 5 })",
     ),
-    _row(
+    _rule(
         "input that cannot be sent",
         r"TypeError: The input (?:is too large|refers to itself|of .* characters; the limit is)",
         "Send less: pick the fields that the tool needs, or split the input over several calls. What another tool gave "
         "goes on as a whole if that was called with `{{ reference: true }}`.",
         "const a = {}; a.a = a; await callTool('echo', a)",
     ),
-    _row(
+    _rule(
         "built-in changed",
         r"TypeError: Built-in objects are read-only in AgentScript",
         "Built-ins cannot be changed: write a function of your own.",
         "const p = ['proto', 'type'].join(''); const [O] = [Object]; O[p].toString = 1",
     ),
-    _row(
+    _rule(
         "all failed",
         r"AggregateError: ",
         "None of the promises came to a value; `await Promise.allSettled(promises)` says why for each.",
         "await Promise.any([callTool('fail')])",
     ),
     # What the script threw
-    _row(
+    _rule(
         "own error",
         r"",
         "The script threw this itself, on the line shown: mend what leads there, or return a value instead.",
         "throw new Error('no users')",
-        suspects.thrown_by_script,
+        causes.thrown_by_script,
     ),
 )
 """In the order in which they are tried."""
@@ -349,13 +358,3 @@ NOT_AN_ERROR_HINT: Final = (
     "what went wrong, and where."
 )
 """The hint for `throw 'text'`, `throw {code: 1}` and `Promise.reject()`."""
-
-
-def hint_for(name: str, message: str, case: FailureContext) -> str | None:
-    """The hint for an error that ended a script; None when no row fits."""
-    said_by_engine = f"{name}: {message}"
-    for row in HINT_RULES:
-        if (said := row.pattern.match(said_by_engine)) is not None and (fields := row.cause(case, said)) is not None:
-            hint = row.hint.format_map(fields)
-            return hint if len(hint) <= MAX_HINT else f"{hint[: MAX_HINT - 1]}…"
-    return None

@@ -1,25 +1,21 @@
-"""From what the engine says of an error to the failure that is reported: its place in the script, and what to do."""
+"""How a failed script is reported: its status and code, the place in the script, and a hint what to do."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from functools import cached_property
-from itertools import islice
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple
 
 import msgspec
 
-from codecall.sandbox.agentscript.diagnosis import symptoms as suspects
-from codecall.sandbox.agentscript.diagnosis.case import FailureContext, short
-from codecall.sandbox.agentscript.diagnosis.dataflow import CallEntry, CallHistory, DataFlow
+from codecall.sandbox.agentscript.checked import Position
+from codecall.sandbox.agentscript.diagnosis import causes
+from codecall.sandbox.agentscript.diagnosis.calls import CallHistory
+from codecall.sandbox.agentscript.diagnosis.context import FailureContext
+from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.hints import NOT_AN_ERROR_HINT, hint_for
 from codecall.sandbox.agentscript.foreign_words import syntax_hint
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.wire import Failure, Limits
-
-# ----------------------------------------------------------------------------------------------------
-# What ends a script from outside its own logic: each limit's message and its usual way out, as data.
 
 
 class ScriptProgress(NamedTuple):
@@ -28,25 +24,136 @@ class ScriptProgress(NamedTuple):
     steps: int
     """Loop turns and function entries."""
     lines: int
-    """Of its console, with the one that was too much."""
+    """Console lines, including the one that exceeded the limit."""
     line_bytes: int
 
 
+class ThrownError(msgspec.Struct):
+    """An error that ended the script, as the prelude reports it."""
+
+    kind: str
+    """`script`: an Error; `value`: anything else that was thrown; `tool`: a failed call's own error; `stack` and
+    `memory`: exhausted."""
+    name: str
+    message: str
+    stack: str
+    call: int | None = None
+
+
+class FailureReport:
+    """Reports the failure of a script that has ended.
+
+    Args:
+        program: What ran; None where nothing did.
+        limits: What it ran under.
+        calls: Its calls.
+        room_ms: Milliseconds of its own time that it has left.
+    """
+
+    def __init__(self, program: InstrumentedScript | None, limits: Limits, calls: CallHistory, room_ms: float) -> None:
+        self._program = program
+        self._limits = limits
+        self._calls = calls
+        self._room_ms = room_ms
+
+    def thrown_failure(self, error: ThrownError) -> Failure:
+        """The failure of a script that threw `error`."""
+        position = self._position(error.stack)
+        if error.kind == "tool":
+            entry = self._calls.open_calls.get(error.call or 0)
+            failure = Failure(status="tool_error", code="TOOL", call=error.call)
+            return _at(failure, self._position(entry.stack) if entry else None)
+        if error.kind == "stack":
+            return _at(limit_failure("STACK_OVERFLOW", self._limits), position)
+        if error.kind == "value":
+            hint, position = NOT_AN_ERROR_HINT, self._only_position(causes.thrown_values)
+        else:
+            # What the runtime throws after it has waited has no place of its own.
+            position = position or self._only_position(causes.parallel_calls)
+            script = self._program.script if self._program else ""
+            hint = with_dataflow(
+                script, self._room_ms, lambda dataflow: self._hint(error, position, dataflow), fallback=None
+            )
+        failure = Failure(
+            status="runtime_error", code="EXECUTION_ERROR", message=error.message, name=error.name, hint=hint
+        )
+        return _at(failure, position)
+
+    def limit_failure(self, code: str, progress: ScriptProgress, detail: object = "", stack: str = "") -> Failure:
+        """The failure of a script that exceeded a limit."""
+        position = self._only_position(causes.unsettled_promises) if code == "DEADLOCK" else self._position(stack)
+        return _at(limit_failure(code, self._limits, detail, progress), position)
+
+    def syntax_failure(self, text: str) -> Failure:
+        """The failure of a script that the engine could not compile; `text` is the engine's message and stack."""
+        message, _, stack = text.partition("\n")
+        message = message.removeprefix("SyntaxError: ")
+        failure = Failure(status="syntax_error", code="SYNTAX_ERROR", message=message, hint=syntax_hint(message))
+        position = self._position(stack) or self._only_position(causes.regular_expressions)
+        if position is None and self._program is not None:
+            position = self._program.lines.position(len(self._program.script))
+        return _at(failure, position)
+
+    def _hint(self, error: ThrownError, position: Position | None, dataflow: DataFlow | None) -> str | None:
+        entries = self._calls.last_answers.values()
+        offsets = {
+            entry.number: offset
+            for entry in entries
+            if (offset := self._offset(self._position(entry.stack))) is not None
+        }
+        context = FailureContext(dataflow, self._offset(position), self._calls, offsets)
+        return hint_for(error.name, error.message, context)
+
+    def _position(self, stack: str) -> Position | None:
+        """The innermost place in the script that a stack names."""
+        return None if self._program is None else self._program.position_in_stack(stack)
+
+    def _offset(self, position: Position | None) -> int | None:
+        return None if position is None or self._program is None else self._program.lines.offset(*position)
+
+    def _only_position(self, find: Callable[[DataFlow], Iterable[int]]) -> Position | None:
+        """The place of the only offset in the script that `find` returns; None when there are several."""
+        if self._program is None:
+            return None
+        offsets = with_dataflow(
+            self._program.script,
+            self._room_ms,
+            lambda dataflow: list(find(dataflow)) if dataflow else [],
+            fallback=[],
+        )
+        return self._program.lines.position(offsets[0]) if len(offsets) == 1 else None
+
+
+def limit_failure(code: str, limits: Limits, detail: object = "", progress: ScriptProgress | None = None) -> Failure:
+    """The failure for a script that ended with `code`, and how far it had come where that is known."""
+    limit = LIMIT_MESSAGES[code]
+    fields = {"detail": detail, "longest_result": limits.longest_result, **msgspec.structs.asdict(limits)}
+    hint = limit.failure.hint
+    if progress is not None and limit.progress:
+        hint = f"{limit.progress.format(**fields, **progress._asdict())} {hint}"
+    return msgspec.structs.replace(limit.failure, message=limit.message.format(**fields), hint=hint)
+
+
+def _at(failure: Failure, position: Position | None) -> Failure:
+    return failure if position is None else msgspec.structs.replace(failure, line=position[0], column=position[1])
+
+
 class LimitMessage(NamedTuple):
-    """How one limit is told. `message` may name fields of `Limits`, and `longest_result`."""
+    """What is reported when a script exceeds one limit. `message` may name fields of `Limits`, and `longest_result`."""
 
     failure: Failure
     message: str
     progress: str = ""
-    """How far the script had come: stands before the hint, and may name fields of `Limits` and `Progress`."""
+    """How far the script had come: stands before the hint, and may name fields of `Limits` and `ScriptProgress`."""
 
 
-def _limit(code: str, message: str, hint: str, far: str = "") -> LimitMessage:
+def _limit(code: str, message: str, hint: str, progress: str = "") -> LimitMessage:
     # The code is checked where the frame is decoded; a test sends every one of them.
-    return LimitMessage(msgspec.convert({"status": "runtime_error", "code": code, "hint": hint}, Failure), message, far)
+    failure = msgspec.convert({"status": "runtime_error", "code": code, "hint": hint}, Failure)
+    return LimitMessage(failure, message, progress)
 
 
-LIMIT_MESSAGES = {
+LIMIT_MESSAGES: Final = {
     "ITERATION_LIMIT": _limit(
         "ITERATION_LIMIT",
         "Loop exceeded the iteration limit of {max_iterations}",
@@ -104,211 +211,3 @@ LIMIT_MESSAGES = {
     ),
 }
 """By code. The texts of ITERATION_LIMIT, TOOL_CALL_LIMIT and TIMEOUT are fixed by the contract."""
-
-
-def limit_failure(code: str, limits: Limits, detail: object = "", progress: ScriptProgress | None = None) -> Failure:
-    """The failure for a script that ran into `code`, and how far it had come where that is known."""
-    stop = LIMIT_MESSAGES[code]
-    fields = {"detail": detail, "longest_result": limits.longest_result, **msgspec.structs.asdict(limits)}
-    hint = stop.failure.hint
-    if progress is not None and stop.progress:
-        hint = f"{stop.progress.format(**fields, **progress._asdict())} {hint}"
-    return msgspec.structs.replace(stop.failure, message=stop.message.format(**fields), hint=hint)
-
-
-# ----------------------------------------------------------------------------------------------------
-# From what the engine says of an error to the failure that is reported: its place in the script, and what to do.
-
-CHARS_PER_MS: Final = 50
-"""Characters of script that are parsed again in a millisecond of the time the script has left: a fifth of what this
-takes, so that a slow machine does it too. Of a script with less time only the message is looked at."""
-
-MAX_WARNED_CALLS: Final = 5
-"""Calls that one warning names, and calls that failed unseen of which each has a warning."""
-
-MAX_LOOKED_AT: Final = 50
-"""Failed calls that are looked at when a script ends well."""
-
-MAX_LOST: Final = 300
-"""Most characters of a failed call's message in a warning."""
-
-MAX_FRAMES: Final = 200
-"""Frames of a stack that are looked at. Names of functions stand in it, and may look like any number of frames."""
-
-_AWAIT_IT: Final = "Write `await` in front of a call whose value or failure matters."
-
-# A function's name stands before the place, and a script chooses that name.
-_FRAME = re.compile(r"(?m)^ +at (?:.* )?\(?<input>:(\d{1,6}):(\d{1,6})\)?$")
-_KEPT = re.compile(r"\bawait\b|\breturn\b|=")
-
-Position = tuple[int, int]
-"""Line and column, from 1."""
-
-T = TypeVar("T")
-
-
-class ThrownError(msgspec.Struct):
-    """What the prelude says of an error that ended the script."""
-
-    kind: str
-    """`script`: an Error; `value`: anything else that was thrown; `tool`: a failed call's own error; `stack` and
-    `memory`: exhausted."""
-    name: str
-    message: str
-    stack: str
-    call: int | None = None
-
-
-def script_position(program: InstrumentedScript, stack: str) -> Position | None:
-    """The innermost place in the script of `program` that a stack names."""
-    for match in islice(_FRAME.finditer(stack), MAX_FRAMES):
-        if (place := program.original_position(int(match[1]), int(match[2]))) is not None:
-            return place
-    return None
-
-
-class FailureReport:
-    """What is known of a script that has ended.
-
-    Args:
-        program: What ran; None where nothing did.
-        limits: What it ran under.
-        journal: Its calls.
-        room_ms: Milliseconds of its own time that it has left.
-    """
-
-    def __init__(
-        self, program: InstrumentedScript | None, limits: Limits, journal: CallHistory, room_ms: float
-    ) -> None:
-        self._program = program
-        self._limits = limits
-        self._journal = journal
-        self._room_ms = room_ms
-
-    # ---------------------------------------------------------------------------------------------- its failure
-
-    def thrown_failure(self, report: ThrownError) -> Failure:
-        """The failure of a script that threw what `report` tells."""
-        place = self._place(report.stack)
-        if report.kind == "tool":
-            made = self._journal.open_calls.get(report.call or 0)
-            failure = Failure(status="tool_error", code="TOOL", call=report.call)
-            return _placed(failure, self._place(made.stack) if made else None)
-        if report.kind == "stack":
-            return _placed(limit_failure("STACK_OVERFLOW", self._limits), place)
-        if report.kind == "value":
-            hint, place = NOT_AN_ERROR_HINT, self._only_one(suspects.thrown_values)
-        else:
-            # What the runtime throws after it has waited has no place of its own.
-            place = place or self._only_one(suspects.parallel_calls)
-            hint = self._read(lambda reading: self._hint(report, place, reading), None)
-        failure = Failure(
-            status="runtime_error", code="EXECUTION_ERROR", message=report.message, name=report.name, hint=hint
-        )
-        return _placed(failure, place)
-
-    def limit_failure(self, code: str, progress: ScriptProgress, detail: object = "", stack: str = "") -> Failure:
-        """The failure of a script that ran into a limit."""
-        place = self._only_one(suspects.unsettled_promises) if code == "DEADLOCK" else self._place(stack)
-        return _placed(limit_failure(code, self._limits, detail, progress), place)
-
-    def syntax_failure(self, text: str) -> Failure:
-        """The failure of a script that the engine could not compile; `text` is its message and the place."""
-        message, _, stack = text.partition("\n")
-        message = message.removeprefix("SyntaxError: ")
-        failure = Failure(status="syntax_error", code="SYNTAX_ERROR", message=message, hint=syntax_hint(message))
-        return _placed(failure, self._place(stack) or self._only_one(suspects.regular_expressions) or self._end())
-
-    def _hint(self, report: ThrownError, place: Position | None, reading: DataFlow | None) -> str | None:
-        places = {made.number: self._place(made.stack) for made in self._journal.last_answers.values()}
-        offsets = {number: at for number, where in places.items() if (at := self._offset(where)) is not None}
-        case = FailureContext(reading, self._offset(place), self._journal, offsets)
-        return hint_for(report.name, report.message, case)
-
-    # ------------------------------------------------------------------------------------------ calls not awaited
-
-    def unawaited_failure_warning(self, number: int) -> str:
-        """What is said of a call that failed where nobody could catch it."""
-        call = self._journal.open_calls[number]
-        told = cast("dict[str, object]", msgspec.json.decode(call.payload or "{}"))
-        message = f"{told.get('message', '')!s:.{MAX_LOST}} ({told.get('code')})"
-        return f"{self._called(call)} was not awaited, and failed: {message}. {_AWAIT_IT}"
-
-    def unawaited_call_warnings(self) -> list[str]:
-        """What is said of the calls that a script has not waited for when it ends well."""
-        said = [self.unawaited_failure_warning(call.number) for call in self._forgotten()]
-        running = [call for call in self._journal.open_calls.values() if not call.failed]
-        if running:
-            names = ", ".join(map(self._called, running[:MAX_WARNED_CALLS]))
-            more = f" and {len(running) - MAX_WARNED_CALLS} more" if len(running) > MAX_WARNED_CALLS else ""
-            said.append(f"The script ended without the values of {names}{more}: not awaited. {_AWAIT_IT}")
-        return said
-
-    def nothing_returned_warnings(self, value: str) -> list[str]:
-        """What is said of a script that only declares what it is for, and gives `value`, JSON text."""
-        name = self._program.uncalled_function if self._program else None
-        if name is None or value != "null" or self._journal.open_calls or self._journal.last_answers:
-            return []
-        run = short(name)
-        return [f"Nothing was returned: `{run}` is declared but never called; end with `return {run}();`"]
-
-    def _called(self, call: CallEntry) -> str:
-        place = self._place(call.stack)
-        return f"{short(call.name)}{f' (line {place[0]})' if place else ''}"
-
-    def _forgotten(self) -> list[CallEntry]:
-        """Calls that failed and are statements of their own, without `await`: their failure went nowhere."""
-        failed = [call for call in self._journal.open_calls.values() if call.failed][:MAX_LOOKED_AT]
-        # Whoever waits, or keeps the promise, writes so before the call: most scripts need not be parsed for it.
-        bare = [call for call in failed if (place := self._place(call.stack)) and not _KEPT.search(self._before(place))]
-        if not bare:
-            return []
-        spans = self._read(lambda reading: suspects.statement_calls(reading) if reading else [], [])
-        offsets = {call.number: self._offset(self._place(call.stack)) or 0 for call in bare}
-        return [call for call in bare if any(start <= offsets[call.number] < end for start, end in spans)][
-            :MAX_WARNED_CALLS
-        ]
-
-    # -------------------------------------------------------------------------------------------------- the script
-
-    def _place(self, stack: str) -> Position | None:
-        """The innermost place in the script that a stack names."""
-        return None if self._program is None else script_position(self._program, stack)
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        script = self._program.script if self._program else ""
-        return [0, *(found.end() for found in re.finditer("\n", script))]
-
-    def _offset(self, place: Position | None) -> int | None:
-        return None if place is None else self._starts[place[0] - 1] + place[1] - 1
-
-    def _before(self, place: Position) -> str:
-        """The line of a place, up to there."""
-        start = self._starts[place[0] - 1]
-        return self._program.script[start : start + place[1] - 1] if self._program else ""
-
-    def _end(self) -> Position | None:
-        return None if self._program is None else (len(self._starts), len(self._program.script) - self._starts[-1] + 1)
-
-    def _only_one(self, find: Callable[[DataFlow], Iterable[int]]) -> Position | None:
-        """The place of the only thing in the script that `find` finds; None when there are several."""
-        found = self._read(lambda reading: list(find(reading)) if reading else [], [])
-        if len(found) != 1 or self._program is None:
-            return None
-        line = self._program.script.count("\n", 0, found[0])
-        return line + 1, found[0] - self._starts[line] + 1
-
-    def _read(self, use: Callable[[DataFlow | None], T], otherwise: T) -> T:
-        """What `use` makes of the script, parsed again where there is time for it; `otherwise` if that fails."""
-        script = self._program.script if self._program else ""
-        try:
-            return use(DataFlow(script) if script and len(script) <= self._room_ms * CHARS_PER_MS else None)
-        except Exception:
-            # A script nested to the limit, an answer beyond the stack: the failure is told all the same. The engine
-            # calls this, and an exception would end the process.
-            return otherwise
-
-
-def _placed(failure: Failure, place: Position | None) -> Failure:
-    return failure if place is None else msgspec.structs.replace(failure, line=place[0], column=place[1])

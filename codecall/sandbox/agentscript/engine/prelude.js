@@ -1,11 +1,10 @@
-// The runtime of AgentScript: with english.js and references.js the only JavaScript CodeCall ships. Runs once in every
+// The runtime of AgentScript: with locale.js and references.js the only JavaScript CodeCall ships. Runs once in every
 // fresh engine, before the script.
 //
-// Called by realm.py with a JSON configuration and what the other two evaluate to; the host's functions are globals `$post`,
-// `$ask`, `$log`, `$stop`, `$checkpoint`, `$finish`, `$fail`, `$exhausted`, `$ran` until this function takes them away.
-// Everything used later is captured here first: nothing a script does to the objects it can reach changes what this file
-// does. What it calls of a script's it calls plainly, without a `this`. Returns, as one function, the operations realm.py
-// needs: op(name, a, b, c).
+// Called by realm.py with a JSON configuration; the host's functions are the globals `$post`, `$ask`, `$log`, `$stop`,
+// `$checkpoint`, `$finish`, `$fail`, `$exhausted`, `$ran`, which this function deletes. Everything used later is captured here
+// first: nothing a script does to the objects it can reach changes what this file does. Functions of the script are called
+// without a `this`. Returns one function with the operations realm.py needs: operate(operation, a, b, c, d).
 (function (configuration) {
   'use strict';
   const config = JSON.parse(configuration);
@@ -43,7 +42,7 @@
   const bigintToText = uncurry(BigInt.prototype.toString);
   const numberToText = uncurry(Number.prototype.toString);
   const hasOwn = Object.hasOwn;
-  // What the engine notes of where an error was made. Scripts see an empty text in its place.
+  // The engine's stack text of an error. Scripts see an empty text in its place.
   const stackOf = uncurry(getOwnPropertyDescriptor(Error.prototype, 'stack').get);
   const internalErrorPrototype = InternalError.prototype;
   const rangeErrorPrototype = RangeError.prototype;
@@ -57,7 +56,7 @@
   const put = (object, key, value) => defineProperty(object, key, {
     __proto__: null, value, writable: true, enumerable: true, configurable: true });
 
-  // What the engine itself throws when the stack is exhausted; nothing else tells it from other RangeErrors.
+  // The engine's own error for an exhausted stack: only its message distinguishes it from other RangeErrors.
   const overflowMessage = config.overflowMessage;
   const isOverflow = (error) => typeof error === 'object' && error !== null &&
     getPrototypeOf(error) === rangeErrorPrototype && ownText(error, 'message') === overflowMessage;
@@ -72,11 +71,11 @@
   let stepsSoFar = () => 0;
   let pendingFault = () => {};
   const signal = freeze(new GlobalError('The script was stopped'));
-  // What the engine says of where an error was made, the innermost place first. The names of functions are in it, of any
-  // length and not always text: a script gives them.
+  // The engine's stack text of an error, the innermost frame first. It contains function names, which the script chooses: of any
+  // length, and not always text.
   const stackText = (error) => toWellFormed(slice(textOf(stackOf(error)), 0, 8000));
-  // Where the script stands. With the stack or the heap exhausted there may be no room to ask.
-  const standing = () => { try { return stackText(new GlobalError()); } catch { return ''; } };
+  // The stack at this point of the script. With the stack or the heap exhausted there may be no room to create the error.
+  const currentStack = () => { try { return stackText(new GlobalError()); } catch { return ''; } };
 
   // Ends the script. What is thrown can be caught, but every loop turn, function entry and runtime call throws again,
   // and the host runs no further job.
@@ -84,7 +83,7 @@
     if (!stopped) {
       stopped = true;
       poison();
-      $stop(code, detail === undefined ? '""' : stringify(toWellFormed(slice(toText(detail), 0, 1000))), standing());
+      $stop(code, detail === undefined ? '""' : stringify(toWellFormed(slice(toText(detail), 0, 1000))), currentStack());
     }
     throw signal;
   }
@@ -92,13 +91,13 @@
 
   function tick(steps, pending) {
     guardStopped();
-    if (pending !== undefined) caught(pending);
+    if (pending !== undefined) stopIfFatal(pending);
     const next = $checkpoint(steps);
     if (next < 0) stop(next === -1 ? 'STEP_LIMIT' : 'TIMEOUT');
     return next;
   }
   const loopLimit = () => stop('ITERATION_LIMIT');
-  function caught(error) {
+  function stopIfFatal(error) {
     guardStopped();
     if (isOverflow(error)) stop('STACK_OVERFLOW');
     if (isEngineFault(error)) stop('WORKER_MEMORY_EXCEEDED');
@@ -108,8 +107,8 @@
   const DROP = { __proto__: null };
   const LIMITS = config.sanitize;
 
-  // One pass over a value to plain JSON data. `strict` (tool inputs) throws where a result would be shortened. `leaving`:
-  // it goes to the host, to which a reference is its token.
+  // Converts a value to plain JSON data in one pass. `strict` (tool inputs) throws where a result would be shortened. `leaving`:
+  // the data goes to the host, and a reference becomes its token.
   function encoder(strict, leaving) {
     const open = new GlobalSet();
     const notes = [];
@@ -185,7 +184,7 @@
       }
     }
     function compound(value, depth) {
-      const space = weakGet(spaces, value);
+      const space = weakGet(namespaceNames, value);
       if (space !== undefined) {
         if (strict) throw new GlobalTypeError(`The input contains ${space}, which is a namespace of tools and no data`);
         return text(`[namespace ${space}]`);
@@ -238,7 +237,7 @@
     return { encode: (value) => encode(value, 1), notes, pending };
   }
 
-  // What kind of built-in object this really is: asked of internal slots, never of names a script can write.
+  // The kind of a built-in object, determined by internal slots, never by names a script can write.
   const kinds = [
     ['Promise', Promise.prototype, () => {}], ['Error', Error.prototype, () => {}],
     ['Date', Date.prototype, dateTime], ['Map', Map.prototype, mapSize], ['Set', Set.prototype, setSize],
@@ -261,11 +260,11 @@
   const errorPrototype = Error.prototype, promisePrototype = Promise.prototype;
   const isPromise = (value) => chainHas(value, promisePrototype);
   const isError = (value) => chainHas(value, errorPrototype);
-  // A promise as what it is the promise of: `callTool('users:list')`.
+  // The call that a promise came from, for messages: `callTool('users:list')`.
   const origins = new GlobalWeakMap();
   function promiseOf(promise) {
     const origin = weakGet(origins, promise);
-    return origin === undefined ? 'a promise' : `${origin.does}('${bounded(origin.name, 100)}')`;
+    return origin === undefined ? 'a promise' : `${origin.functionName}('${bounded(origin.name, 100)}')`;
   }
   function chainHas(value, prototype) {
     for (let link = getPrototypeOf(value), depth = 0; link !== null && depth < 100; link = getPrototypeOf(link), depth++) {
@@ -276,13 +275,13 @@
   function byteLength(value) {
     try { return byteLengthOf(value); } catch { return bufferByteLength(value); }
   }
-  // A property as text, read where the script may have put a getter or a non-string.
+  // A property as text; the script may have put a getter or a non-string there.
   function ownText(object, key) {
     try {
       const value = object[key];
       return typeof value === 'string' ? value : value === undefined || value === null ? '' : textOf(value);
     } catch (error) {
-      caught(error);
+      stopIfFatal(error);
       return '';
     }
   }
@@ -303,7 +302,7 @@
       const json = stringify(encoder(false).encode(value));
       return json === undefined ? 'undefined' : json;
     } catch (error) {
-      caught(error);
+      stopIfFatal(error);
       return '[unreadable value]';
     }
   }
@@ -314,9 +313,9 @@
 
   // ---- tools --------------------------------------------------------------------------------------------------
   const OPTIONS = { __proto__: null, throwOnError: 1, reference: 1 };
-  // What makes references (references.js), in a script that says the word.
+  // The functions of references.js, in a script that contains the word.
   let references;
-  const waiting = new GlobalMap();
+  const pendingCalls = new GlobalMap();
   const toolErrors = new GlobalWeakMap();
   const EXTRAS = ['resource', 'prompt', 'result', 'details', 'retryAfterMs'];
   let calls = 0;
@@ -336,69 +335,69 @@
     weakSet(toolErrors, error, call);
     return error;
   }
-  function readOptions(does, name, input, options) {
+  function readOptions(functionName, name, input, options) {
     if (typeof options !== 'object' || options === null) return { throwOnError: true, reference: false };
     const keys = options === input ? [] : ownKeys(options);
     for (let index = 0; index < keys.length; index++) {
       if (!hasOwn(OPTIONS, keys[index])) {
-        throw new GlobalTypeError(`${does}('${name}', …) has no option '${bounded(textOf(keys[index]), 100)}'; there are throwOnError and reference`);
+        throw new GlobalTypeError(`${functionName}('${name}', …) has no option '${bounded(textOf(keys[index]), 100)}'; there are throwOnError and reference`);
       }
     }
     const { throwOnError, reference } = options;
     if (reference !== undefined && typeof reference !== 'boolean') {
-      throw new GlobalTypeError(`${does}('${name}', …) needs true or false for its option 'reference', got ${typeof reference}`);
+      throw new GlobalTypeError(`${functionName}('${name}', …) needs true or false for its option 'reference', got ${typeof reference}`);
     }
     if (reference === true && references === undefined) throw new GlobalTypeError("Write the option 'reference' out where it is used");
     return { throwOnError: throwOnError !== false, reference: reference === true };
   }
-  // What scripts get is made of arrow functions: nothing hangs from them, and none is a constructor.
-  function request({ kind, does, what, maxName, handle }, name, input, options) {
+  // Scripts get arrow functions only: these have no `prototype`, and none is a constructor.
+  function request({ kind, functionName, what, maxName, handle }, name, input, options) {
     guardStopped();
     const promise = new GlobalPromise((resolve, reject) => {
       if (typeof name !== 'string') {
-        throw new GlobalTypeError(`${does} needs ${what} as text, got ${name === null ? 'null' : typeof name}`);
+        throw new GlobalTypeError(`${functionName} needs ${what} as text, got ${name === null ? 'null' : typeof name}`);
       }
-      if (name.length > maxName) throw new GlobalTypeError(`${does} needs ${what} of at most ${maxName} characters`);
+      if (name.length > maxName) throw new GlobalTypeError(`${functionName} needs ${what} of at most ${maxName} characters`);
       if (!handle && isMetaTool(name)) stop('SELF_REFERENCE_BLOCKED', trim(name));
       if (input !== undefined && input !== null && (typeof input !== 'object' || isArray(input))) {
-        throw new GlobalTypeError(`${does}('${name}', …) needs an object as input, got ${isArray(input) ? 'an array' : typeof input}`);
+        throw new GlobalTypeError(`${functionName}('${name}', …) needs an object as input, got ${isArray(input) ? 'an array' : typeof input}`);
       }
-      const { throwOnError, reference } = readOptions(does, name, input, options);
+      const { throwOnError, reference } = readOptions(functionName, name, input, options);
       const work = encoder(true, true);
       const data = input === undefined || input === null ? {} : work.encode(input);
       if (work.pending.length > 0) {
-        throw new GlobalTypeError(`The input of ${does}('${name}', …) contains a promise; await it first`);
+        throw new GlobalTypeError(`The input of ${functionName}('${name}', …) contains a promise; await it first`);
       }
       if (typeof data !== 'object' || data === null || isArray(data)) {
-        throw new GlobalTypeError(`${does}('${name}', …) needs an object as input, got a ${kindOf(input)}`);
+        throw new GlobalTypeError(`${functionName}('${name}', …) needs an object as input, got a ${kindOf(input)}`);
       }
       const json = stringify(data);
       if (json.length > config.maxInput) {
-        throw new GlobalTypeError(`The input of ${does}('${name}', …) has ${json.length} characters; the limit is ${config.maxInput}`);
+        throw new GlobalTypeError(`The input of ${functionName}('${name}', …) has ${json.length} characters; the limit is ${config.maxInput}`);
       }
       if (calls >= config.maxToolCalls) stop('TOOL_CALL_LIMIT');
-      const place = standing();
+      const place = currentStack();
       const call = ++calls;
-      mapSet(waiting, call, { __proto__: null, resolve, reject, throwOnError, name });
+      mapSet(pendingCalls, call, { __proto__: null, resolve, reject, throwOnError, name });
       $post(call, kind, json, stringify({ __proto__: null, name: toWellFormed(name), stack: place, wrapped: !throwOnError, reference }));
     });
-    if (typeof name === 'string') weakSet(origins, promise, { __proto__: null, does, name });
+    if (typeof name === 'string') weakSet(origins, promise, { __proto__: null, functionName, name });
     return promise;
   }
-  const TOOL = { kind: 'tool', does: 'callTool', what: 'a tool name', maxName: config.maxName };
-  const RESOURCE = { kind: 'resource', does: 'readResource', what: 'a URI', maxName: config.maxUri };
-  const PROMPT = { kind: 'prompt', does: 'getPrompt', what: 'a prompt name', maxName: config.maxName };
-  // Its URI begins as the names of meta-tools do.
-  const RESULT = { kind: 'result', does: 'getResult', what: 'a handle', maxName: config.maxUri, handle: true };
+  const TOOL = { kind: 'tool', functionName: 'callTool', what: 'a tool name', maxName: config.maxName };
+  const RESOURCE = { kind: 'resource', functionName: 'readResource', what: 'a URI', maxName: config.maxUri };
+  const PROMPT = { kind: 'prompt', functionName: 'getPrompt', what: 'a prompt name', maxName: config.maxName };
+  // A handle's URI begins as the names of meta-tools do, so that check is skipped.
+  const RESULT = { kind: 'result', functionName: 'getResult', what: 'a handle', maxName: config.maxUri, handle: true };
   const callTool = (name, input, options) => request(TOOL, name, input, options);
-  // Options stand where callTool has them, too.
+  // Options are also accepted as the third argument, where callTool has them.
   const readResource = (uri, options, third) => request(RESOURCE, uri, undefined, third === undefined ? options : third);
   const getPrompt = (name, input, options) => request(PROMPT, name, input, options);
   const getResult = (handle, part, third) => request(RESULT, handle, part, third === undefined ? part : third);
   function settle(call, ok, payload, reference) {
-    const entry = mapGet(waiting, call);
-    mapDelete(waiting, call);
-    const value = reference ? references.make(payload, entry.name) : parse(payload);
+    const entry = mapGet(pendingCalls, call);
+    mapDelete(pendingCalls, call);
+    const value = reference ? references.create(payload, entry.name) : parse(payload);
     if (ok) entry.resolve(entry.throwOnError ? value : { success: true, data: value });
     else if (entry.throwOnError) entry.reject(toolError(call, value));
     else {
@@ -410,21 +409,21 @@
       entry.resolve({ success: false, error });
     }
   }
-  const described = new GlobalMap();
+  const toolSchemas = new GlobalMap();
   const getTool = (name) => {
     guardStopped();
     if (typeof name !== 'string' || name.length > config.maxName) return undefined;
     if (isMetaTool(name)) stop('SELF_REFERENCE_BLOCKED', trim(name));
-    if (!mapHas(described, name)) mapSet(described, name, $ask(stringify(toWellFormed(name)), 'tool', '""'));
+    if (!mapHas(toolSchemas, name)) mapSet(toolSchemas, name, $ask(stringify(toWellFormed(name)), 'tool', '""'));
     guardStopped();
-    const json = mapGet(described, name);
+    const json = mapGet(toolSchemas, name);
     return json === null ? undefined : parse(json);
   };
   // ---- namespaces -----------------------------------------------------------------------------------------------
   // `users.list` stands for the tool `users:list`, `tools['any name']` for every tool: `tools` is the namespace without a
-  // name. What a member is, the host is asked when it is first read. `neverMembers` are what the engine reads of any object.
+  // name. The host is asked what a member is when it is first read. `neverMembers` are the names the engine reads of any object.
   const caller = (name) => freeze((input, options) => request(TOOL, name, input, options));
-  function memberOf(path, key) {
+  function resolveMember(path, key) {
     if (isMetaTool(path === '' ? key : `${path}:${key}`)) stop('SELF_REFERENCE_BLOCKED', path === '' ? trim(key) : `${path}:${key}`);
     const own = path === '' ? key : `${path}.${key}`;
     if (own.length > config.maxName) return { exists: false, value: caller(own) };
@@ -437,8 +436,8 @@
     if (lower(trim(own)) === 'codecall') return { exists: true, value: namespace('codecall', {}) };
     return { exists: false, value: caller(hasOwn(answer, 'missing') ? answer.missing : own) };
   }
-  const spaces = new GlobalWeakMap();
-  // `table` has the members that are known beforehand, with their tools.
+  const namespaceNames = new GlobalWeakMap();
+  // `table` maps the members known in advance to their tools.
   function namespace(path, table) {
     const members = new GlobalMap();
     const listed = { __proto__: null };
@@ -452,7 +451,7 @@
     const read = (key) => {
       guardStopped();
       if (typeof key !== 'string' || hasOwn(config.neverMembers, key)) return { exists: false };
-      if (!mapHas(members, key)) mapSet(members, key, memberOf(path, key));
+      if (!mapHas(members, key)) mapSet(members, key, resolveMember(path, key));
       return mapGet(members, key);
     };
     const space = new GlobalProxy(freeze(listed), freeze({
@@ -460,7 +459,7 @@
       get(target, key) { return read(key).value; },
       has(target, key) { return read(key).exists; },
     }));
-    weakSet(spaces, space, path === '' ? 'tools' : path);
+    weakSet(namespaceNames, space, path === '' ? 'tools' : path);
     return space;
   }
   const safeParallel = async (functions, options) => {
@@ -482,21 +481,21 @@
     const results = [], failures = [];
     for (let index = 0; index < total; index++) append(results, undefined);
     let next = 0;
-    const lane = async () => {
+    const runTasks = async () => {
       while (next < total) {
         const index = next++;
         const task = work[index];  // called on its own: as `work[index]()` it would get the list as `this`
         try {
           results[index] = await task();
         } catch (error) {
-          caught(error);
+          stopIfFatal(error);
           append(failures, [index, typeof error === 'object' && error !== null ? ownText(error, 'message') : textOf(error)]);
         }
       }
     };
-    const lanes = [];
-    for (let index = 0; index < width && index < total; index++) append(lanes, lane());
-    for (let index = 0; index < lanes.length; index++) await lanes[index];
+    const runners = [];
+    for (let index = 0; index < width && index < total; index++) append(runners, runTasks());
+    for (let index = 0; index < runners.length; index++) await runners[index];
     if (failures.length > 0) {
       let message = `${failures.length} of ${total} parallel operations failed:`;
       for (let index = 0; index < total; index++) {
@@ -525,7 +524,7 @@
   // ---- structuredClone ------------------------------------------------------------------------------------------
   function clone(value, seen) {
     if (typeof value === 'function' || typeof value === 'symbol') throw new GlobalTypeError('A function or symbol cannot be cloned');
-    if (typeof value !== 'object' || value === null || (references !== undefined && references.isMade(value))) return value;
+    if (typeof value !== 'object' || value === null || (references !== undefined && references.isReference(value))) return value;
     if (mapHas(seen, value)) return mapGet(seen, value);
     const remember = (copy) => { mapSet(seen, value, copy); return copy; };
     if (isArray(value)) {
@@ -538,7 +537,7 @@
       case 'Map': { const copy = remember(new GlobalMap()); mapForEach(value, (item, key) => mapSet(copy, clone(key, seen), clone(item, seen))); return copy; }
       case 'Set': { const copy = remember(new GlobalSet()); setForEach(value, (item) => setAdd(copy, clone(item, seen))); return copy; }
       case 'Error': { const copy = remember(new GlobalError(ownText(value, 'message'))); put(copy, 'name', ownText(value, 'name')); return copy; }
-      case 'Promise': return unawaited(value, 'it was cloned');
+      case 'Promise': return throwUnawaited(value, 'it was cloned');
       case 'Binary': case 'RegExp': throw new GlobalTypeError('This kind of object cannot be cloned');
       default: {
         const copy = remember({});
@@ -576,7 +575,7 @@
   }
   async function succeed(value) {
     const fault = pendingFault();
-    if (fault !== undefined) caught(fault);
+    if (fault !== undefined) stopIfFatal(fault);
     if (config.form === 'function' && typeof value === 'function') value = await value();
     // A promise inside the result is a forgotten await: wait for it rather than lose it.
     for (let round = 0; round < 5; round++) {
@@ -628,7 +627,7 @@
     return copy;
   }
   function run(program) {
-    const [steps, poisonSteps, pending, main] = program(tick, loopLimit, caught, awaited, $ran);
+    const [steps, poisonSteps, pending, main] = program(tick, loopLimit, stopIfFatal, awaited, $ran);
     poison = poisonSteps;
     pendingFault = pending;
     stepsSoFar = steps;
@@ -643,7 +642,7 @@
 
   // ---- the realm ----------------------------------------------------------------------------------------------
   const iterator = Symbol.iterator;
-  // The prototypes that no global leads to, by their names in the policy's table.
+  // Prototypes that no global leads to, by their names in the policy's table.
   const hidden = {
     '%AsyncFunction.prototype%': getPrototypeOf(async () => {}),
     '%GeneratorFunction.prototype%': getPrototypeOf(function* () {}),
@@ -662,7 +661,7 @@
   for (const key of ownKeys(Symbol)) {
     if (typeof Symbol[key] === 'symbol') mapSet(symbolNames, Symbol[key], `@@${key}`);
   }
-  // The policy's tables, `{name: 1}`: what is not in them is deleted.
+  // Deletes every key that is not in `allowed`, a table of the policy: `{name: 1}`.
   function keepOnly(object, allowed) {
     for (const key of ownKeys(object)) {
       const name = typeof key === 'symbol' ? mapGet(symbolNames, key) : key;
@@ -672,27 +671,26 @@
   }
   const install = (object, key, value) => defineProperty(object, key, {
     __proto__: null, value, writable: false, enumerable: false, configurable: false });
-  const show = (name, value) => install(world, name, typeof value === 'function' ? freeze(value) : value);
+  const expose = (name, value) => install(world, name, typeof value === 'function' ? freeze(value) : value);
 
-  // A promise has `then`, `catch` and `finally`, and they are found before this is asked: whatever else is read from one
-  // is meant for what it will give. Nobody can come to the Proxy itself: promises inherit from it, and scripts see no
-  // prototypes.
+  // A promise has `then`, `catch` and `finally`, and they are found before this Proxy is reached: any other read was meant for
+  // the promise's value. No script can reach the Proxy itself: promises inherit from it, and scripts see no prototypes.
   const USES = new GlobalMap([[Symbol.toPrimitive, 'it was used as a text or a number'], ['toJSON', 'it was written as JSON'],
     [Symbol.iterator, 'it was iterated over'], [Symbol.asyncIterator, 'it was iterated over']]);
   const { isConcatSpreadable } = Symbol;
-  function unawaited(promise, use) {
+  function throwUnawaited(promise, use) {
     guardStopped();
     throw new GlobalTypeError(`${promiseOf(promise)} was not awaited: ${use}`);
   }
-  const readOf = (key) => mapGet(USES, key) || (typeof key === 'string' ? `its property '${bounded(key, 100)}' was read` : 'it was used as a value');
+  const describeRead = (key) => mapGet(USES, key) || (typeof key === 'string' ? `its property '${bounded(key, 100)}' was read` : 'it was used as a value');
   const promiseTraps = freeze({
     __proto__: null,
-    get(target, key, promise) { return key === isConcatSpreadable ? undefined : unawaited(promise, readOf(key)); },
+    get(target, key, promise) { return key === isConcatSpreadable ? undefined : throwUnawaited(promise, describeRead(key)); },
     has(target, key) { guardStopped(); throw new GlobalTypeError(`a promise was not awaited: ${typeof key === 'string' ? `'${bounded(key, 100)}'` : 'a symbol'} was looked for in it`); },
   });
   function awaited(value, tested) {
     if (typeof value === 'object' && value !== null && getPrototypeOf(value) === promisePrototype) {
-      unawaited(value, tested ? 'it was tested or compared' : 'its properties were taken');
+      throwUnawaited(value, tested ? 'it was tested or compared' : 'its properties were taken');
     }
     return value;
   }
@@ -700,7 +698,7 @@
   // Names that data commonly uses (an error's `name`) become accessors that define an own property on assignment:
   // plain read-only properties would make `this.name = …` in a class throw.
   const OVERRIDABLE = ['name', 'message', 'stack', 'toString', 'valueOf', 'toLocaleString', 'hasOwnProperty'];
-  function soften(object) {
+  function makeOverridable(object) {
     for (const key of OVERRIDABLE) {
       if (!hasOwn(object, key)) continue;
       const value = object[key];
@@ -718,13 +716,13 @@
     }
   }
 
-  // Texts for people. Their code is as long as half of this, so it comes only to scripts that name one of them.
-  const ENGLISH = {
+  // Methods of locale.js. Its code is half as long as this file, so it is loaded only for scripts that name one of them.
+  const LOCALE_METHODS = {
     Number: ['toLocaleString'], BigInt: ['toLocaleString'], Array: ['toLocaleString'],
     Date: ['toLocaleDateString', 'toLocaleTimeString', 'toLocaleString'],
     String: ['localeCompare', 'toLocaleUpperCase', 'toLocaleLowerCase'],
   };
-  let english, inEnglish;
+  let localeMethods, localeBuiltIns;
 
   function replaceBuiltIns() {
     // Handlers of rejections are like `catch`: a limit passes through. `await` does not come this way; catch clauses
@@ -732,18 +730,18 @@
     const nativeThen = promisePrototype.then;
     install(promisePrototype, 'then', freeze({
       then(onFulfilled, onRejected) {
-        const handler = typeof onRejected !== 'function' ? onRejected : (error) => { caught(error); return onRejected(error); };
+        const handler = typeof onRejected !== 'function' ? onRejected : (error) => { stopIfFatal(error); return onRejected(error); };
         return apply(nativeThen, this, [onFulfilled, handler]);
       },
     }.then));
-    // The source of the runtime is nobody's business, and of a script's own functions nobody needs it.
+    // The source of the runtime is private, and no script needs the source of its own functions.
     install(functionPrototype, 'toString', freeze({ toString() { return 'function () { [native code] }'; } }.toString));
-    // Called on a class of the script's, they would hand it what went wrong, limits included: they have one `this` only.
+    // Called on a class of the script, they would pass it every error, limits included: so their `this` is fixed.
     for (const name of ['all', 'allSettled', 'any', 'race', 'reject', 'resolve', 'withResolvers']) {
       const native = GlobalPromise[name];
       install(GlobalPromise, name, freeze((...args) => apply(native, GlobalPromise, args)));
     }
-    // What takes the properties of an object finds none in a promise.
+    // Functions that take the properties of an object would find none in a promise.
     for (const name of ['entries', 'getOwnPropertyNames', 'keys', 'values']) {
       const native = Object[name];
       install(Object, name, freeze((object) => native(awaited(object))));
@@ -757,17 +755,17 @@
       try {
         resolve(task(...args));
       } catch (error) {
-        caught(error);
+        stopIfFatal(error);
         throw error;
       }
     })));
-    // The engine calls these functions of the script's with the global object as `this`.
+    // The engine would call the script's function with the global object as `this`.
     for (const Kind of [Object, GlobalMap]) {
       const native = Kind.groupBy;
       install(Kind, 'groupBy', freeze((items, keyOf) =>
         native(items, typeof keyOf === 'function' ? (item, index) => keyOf(item, index) : keyOf)));
     }
-    // Out of memory, the engine's own throws something that is no value at all.
+    // Out of memory, the engine's own method throws something that is not a value at all.
     const nativeNormalize = String.prototype.normalize;
     install(String.prototype, 'normalize', freeze({
       normalize(form) {
@@ -779,22 +777,22 @@
       },
     }.normalize));
     const nativeList = Array.prototype.toLocaleString;
-    inEnglish = {
-      apply, uncurry, toText, slice, lower, nativeList, look: () => tick(stepsSoFar()), normalize: (text) => {
+    localeBuiltIns = {
+      apply, uncurry, toText, slice, lower, nativeList, checkLimits: () => tick(stepsSoFar()), normalize: (text) => {
         try { return apply(nativeNormalize, text, ['NFD']); } catch { return stop('WORKER_MEMORY_EXCEEDED'); }
       },
     };
-    for (const kind of ownKeys(ENGLISH)) {
-      for (const name of ENGLISH[kind]) {
+    for (const kind of ownKeys(LOCALE_METHODS)) {
+      for (const name of LOCALE_METHODS[kind]) {
         install(world[kind].prototype, name, freeze({
           [name](...args) {
-            if (english === undefined) throw new GlobalTypeError(`Write the name '${name}' out where it is called`);
-            return apply(english[kind][name], this, args);
+            if (localeMethods === undefined) throw new GlobalTypeError(`Write the name '${name}' out where it is called`);
+            return apply(localeMethods[kind][name], this, args);
           },
         }[name]));
       }
     }
-    // Its well-known symbols cannot be deleted, and with them a script would get between a built-in method and its result.
+    // The well-known symbols cannot be deleted, and with them a script could intercept what a built-in method does.
     const GlobalSymbol = Symbol;
     world.Symbol = (description) => GlobalSymbol(description);
     install(world.Symbol, 'prototype', GlobalSymbol.prototype);
@@ -816,7 +814,7 @@
     for (const name of ownKeys(config.prototypes)) {
       const prototype = hidden[name] || world[slice(name, 0, -'.prototype'.length)].prototype;
       keepOnly(prototype, config.prototypes[name]);
-      if (prototype === plain || prototype === errorPrototype || getPrototypeOf(prototype) === errorPrototype) soften(prototype);
+      if (prototype === plain || prototype === errorPrototype || getPrototypeOf(prototype) === errorPrototype) makeOverridable(prototype);
       freeze(prototype);
     }
     keepOnly(world, config.globals);
@@ -826,23 +824,23 @@
       keepOnly(value, config.globals[name]);
       freeze(value);
     }
-    show('callTool', callTool);
-    show('readResource', readResource);
-    show('getPrompt', getPrompt);
-    show('getResult', getResult);
-    show('getTool', getTool);
-    show('__safe_parallel', safeParallel);
-    show('tools', namespace('', {}));
-    show('structuredClone', (value) => clone(value, new GlobalMap()));
+    expose('callTool', callTool);
+    expose('readResource', readResource);
+    expose('getPrompt', getPrompt);
+    expose('getResult', getResult);
+    expose('getTool', getTool);
+    expose('__safe_parallel', safeParallel);
+    expose('tools', namespace('', {}));
+    expose('structuredClone', (value) => clone(value, new GlobalMap()));
     if (config.console) {
       freeze(write);
-      show('console', freeze({ log: write, info: write, warn: write, error: write, debug: write }));
+      expose('console', freeze({ log: write, info: write, warn: write, error: write, debug: write }));
     }
   }
 
-  function showSpaces(spaces) {
-    const names = ownKeys(spaces);
-    for (let index = 0; index < names.length; index++) show(names[index], namespace(names[index], spaces[names[index]]));
+  function exposeNamespaces(namespaces) {
+    const names = ownKeys(namespaces);
+    for (let index = 0; index < names.length; index++) expose(names[index], namespace(names[index], namespaces[names[index]]));
   }
 
   build();
@@ -851,8 +849,8 @@
     switch (operation) {
       case 'run':
         config.form = c;
-        show('codecallContext', deepFreeze(parse(b)));
-        showSpaces(parse(d));
+        expose('codecallContext', deepFreeze(parse(b)));
+        exposeNamespaces(parse(d));
         freeze(world);
         running = true;
         return run(a);
@@ -865,7 +863,7 @@
         });
         return 0;
       }
-      case 'english': english = a(inEnglish); return 0;
+      case 'locale': localeMethods = a(localeBuiltIns); return 0;
       default: return stepsSoFar();
     }
   };

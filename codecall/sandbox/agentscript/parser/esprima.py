@@ -1,9 +1,9 @@
 # pyright: basic, reportMissingTypeStubs=false
-"""The grammar of the scripts: esprima, with the faults mended that a script of today would meet.
+"""The parser for scripts: esprima, with corrections for what a script of today would meet.
 
-Esprima reads nearly all of ECMAScript 2025. What it misses or gets wrong is mended in subclasses, each method of which
-says in a line what it is for: of its scanner (`scanner.py`), and of its parser as far as it reads tokens (`reader.py`),
-members (`members.py`), and all else (here). Nothing outside this folder imports esprima.
+Esprima reads nearly all of ECMAScript 2025. What it misses or gets wrong is corrected in subclasses, each method of
+which says in a line what it is for: scanner and token reader (`tokens.py`), members of objects and classes
+(`_MemberParser`), and all else (`_ModernParser`). Nothing outside this folder imports esprima.
 """
 
 from __future__ import annotations
@@ -15,12 +15,57 @@ from esprima.token import Token
 
 from codecall.sandbox.agentscript.parser.tokens import TokenReader, UnsafeSpot, UnsafeText, token_start
 
-# ----------------------------------------------------------------------------------------------------
-# The members of objects and classes that esprima misses, and what `await` means inside them.
+Node: TypeAlias = Any
+"""A node of the tree: `type` is its ESTree name, `range` its start and end in the parsed text, in characters."""
 
 
-class MemberParser(TokenReader):
-    """The parser as far as it reads members."""
+class NotParseable(Exception):  # noqa: N818 - reads as the verdict it is
+    """The text is not JavaScript. `offset` is where the parser stumbled, None when it cannot say."""
+
+    def __init__(self, message: str, offset: int | None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+
+
+def parse_program(text: str, begin: int) -> tuple[Node, list[int]]:
+    """The `Program` node of `text` parsed in strict mode, and the offsets of names in it that are written with escapes.
+
+    The script begins at `begin` and ends before the last line, which closes what was opened before `begin`.
+
+    Raises:
+        NotParseable: `text` is not JavaScript, or the script closes what it did not open.
+        UnsafeText: the script has characters or comments that deceive, or is nested too deeply.
+        RecursionError: its expressions are nested deeper than the interpreter's stack allows.
+    """
+    parser: Any = None
+    failure: NotParseable | None = None
+    program: Node = None
+    try:
+        parser = _ModernParser(text, begin)
+        program = parser.parseScript()
+    except Error as error:
+        message = str(error.message)
+        index = error.index
+        failure = NotParseable(message.partition(": ")[2] or message, index if isinstance(index, int) else None)
+    except (RecursionError, UnsafeText):
+        raise
+    except Exception:
+        failure = NotParseable("Unexpected input", None)
+    if parser is None:
+        raise failure or NotParseable("Unexpected input", None)
+    if parser.scanner.spots:
+        raise UnsafeText(parser.scanner.spots)
+    closed: int | None = parser.closed
+    if closed is not None and (failure is None or failure.offset is None or closed <= failure.offset):
+        raise NotParseable(f"Unexpected token {text[closed]}", closed)
+    if failure is not None:
+        raise failure
+    return program, parser.scanner.escapes
+
+
+class _MemberParser(TokenReader):
+    """The parser of members of objects and classes."""
 
     def parseObjectProperty(self, hasProto):  # noqa: N802, N803
         """Also `{ async *name() { … } }`, `{ async }` and `{ async = 1 }`."""
@@ -163,23 +208,7 @@ class MemberParser(TokenReader):
             self.context.allowAwait = outer
 
 
-# ----------------------------------------------------------------------------------------------------
-# The grammar of the scripts: esprima, with the faults mended that a script of today would meet.
-
-Node: TypeAlias = Any
-"""A node of the tree: `type` is its ESTree name, `range` its start and end in the parsed text, in characters."""
-
-
-class NotParseable(Exception):  # noqa: N818 - reads as the verdict it is
-    """The text is not JavaScript. `offset` is where the parser stumbled, None when it cannot say."""
-
-    def __init__(self, message: str, offset: int | None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.offset = offset
-
-
-class _ModernParser(MemberParser):
+class _ModernParser(_MemberParser):
     """Esprima's parser with the forms it misses, and with a tree where the policy has a better word than an error."""
 
     def parseAwaitExpression(self):  # noqa: N802
@@ -188,7 +217,7 @@ class _ModernParser(MemberParser):
         self.nextToken()
         if self.match("/", "/="):
             what = "a regular expression right after await"
-            self.scanner.found.append(UnsafeSpot("regular expression after await", self.lookahead.start, what))
+            self.scanner.spots.append(UnsafeSpot("regular expression after await", self.lookahead.start, what))
         return self.finalize(node, nodes.AwaitExpression(self.parseUnaryExpression()))
 
     def parseWithStatement(self):  # noqa: N802
@@ -260,39 +289,3 @@ class _ModernParser(MemberParser):
         if options.inFor and not (self.match(";") or self.matchKeyword("in") or self.matchContextualKeyword("of")):
             self.throwUnexpectedToken(self.lookahead)
         return declarations
-
-
-def parse_program(text: str, begin: int) -> tuple[Node, list[int]]:
-    """The `Program` node of `text` read in strict mode, and the offsets of names in it that are written with escapes.
-
-    The script begins at `begin` and ends before the last line, which closes what was opened before `begin`.
-
-    Raises:
-        NotParseable: `text` is not JavaScript, or the script closes what it did not open.
-        UnsafeText: the script has characters or comments that deceive, or is nested too deeply.
-        RecursionError: its expressions are nested deeper than the interpreter's stack allows.
-    """
-    parser: Any = None
-    failure: NotParseable | None = None
-    program: Node = None
-    try:
-        parser = _ModernParser(text, begin)
-        program = parser.parseScript()
-    except Error as error:
-        message = str(error.message)
-        index = error.index
-        failure = NotParseable(message.partition(": ")[2] or message, index if isinstance(index, int) else None)
-    except (RecursionError, UnsafeText):
-        raise
-    except Exception:
-        failure = NotParseable("Unexpected input", None)
-    if parser is None:
-        raise failure or NotParseable("Unexpected input", None)
-    if parser.scanner.found:
-        raise UnsafeText(parser.scanner.found)
-    closed: int | None = parser.closed
-    if closed is not None and (failure is None or failure.offset is None or closed <= failure.offset):
-        raise NotParseable(f"Unexpected token {text[closed]}", closed)
-    if failure is not None:
-        raise failure
-    return program, parser.scanner.escapes

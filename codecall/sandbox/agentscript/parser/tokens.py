@@ -1,5 +1,8 @@
 # pyright: basic, reportMissingTypeStubs=false
-"""Reads the tokens of a script for the parser: where lines end, how deep brackets nest, what each token is made of."""
+"""Tokens of a script: esprima's scanner and token reader, corrected to read exactly as the engine does.
+
+They count nested brackets, and collect what is refused in white space, comments and the characters of a token.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,11 @@ from codecall.sandbox.agentscript.parser.unicode import (
 )
 from codecall.sandbox.agentscript.policy import MAX_NESTING
 
-# ----------------------------------------------------------------------------------------------------
-# What the parser's scanner looks at while it reads: the text between two tokens, and the characters of a token.
-
 _MAX_SHOWN: Final = 60
 """Most characters of a name that a message shows."""
 
-# Of the language's white space, that of ASCII: the engine, looking ahead for `async function`, overlooks the rest.
-# Lines end with \n (see prescan.py)
+# Only the ASCII white space of the language: the engine, looking ahead for `async function`, overlooks the rest.
+# Lines end with \n (see `parse.prescan`)
 _BETWEEN_TOKENS = re.compile(
     r"(?:[\t\v\f\r\n ]++"
     r"|//[^\n]*+"
@@ -40,25 +40,25 @@ class UnsafeSpot(NamedTuple):
     """Something in the text that is refused."""
 
     row: str
-    """Its row of `policy.SOURCE`."""
+    """Name of its row in `policy.SOURCE`."""
     offset: int
-    """Into the parsed text."""
+    """Where it is in the parsed text."""
     what: str
-    """What the text has there, in words for a message."""
+    """A description for a message."""
 
 
 class UnsafeText(Exception):  # noqa: N818 - reads as the verdict it is
-    """The text has something that is refused: `found`, at least one."""
+    """The text has something that is refused: `spots`, at least one."""
 
-    def __init__(self, found: list[UnsafeSpot]) -> None:
-        super().__init__(found[0].what)
-        self.spots = found
+    def __init__(self, spots: list[UnsafeSpot]) -> None:
+        super().__init__(spots[0].what)
+        self.spots = spots
 
 
 def token_start(text: str, start: int, end: int) -> int:
-    """Where the next token begins: behind the white space and comments from `start` on, at most at `end`.
+    """Where the next token begins: after the white space and comments from `start` on, at most at `end`.
 
-    A comment without an end is left where it is.
+    A comment without an end is not skipped.
     """
     between = _BETWEEN_TOKENS.match(text, start, end)
     return start if between is None else between.end()
@@ -70,7 +70,7 @@ def unsafe_between(text: str, start: int, end: int) -> Iterator[UnsafeSpot]:
 
 
 def unsafe_at(text: str, index: int, *, fresh_line: bool) -> UnsafeSpot | None:
-    """What is refused at the start of a token: the engine takes it for a comment, or it shows nothing.
+    """What is refused at the start of a token: an HTML-like comment to the engine, or an invisible character.
 
     `fresh_line` says that only white space and comments stand before it on its line, comments over several lines
     included.
@@ -96,25 +96,21 @@ def unsafe_token(text: str, start: int, end: int, *, is_name: bool) -> Iterator[
 
 
 def _unseen(unseen: re.Pattern[str], text: str, start: int, end: int) -> Iterator[UnsafeSpot]:
-    for found in unseen.finditer(text, start, end):
-        yield UnsafeSpot("invisible character", found.start(), f"the invisible character {code_point(found[0])}")
-
-
-# ----------------------------------------------------------------------------------------------------
-# The scanner of the scripts: esprima's, but that all text between two tokens is read by one rule.
+    for match in unseen.finditer(text, start, end):
+        yield UnsafeSpot("invisible character", match.start(), f"the invisible character {code_point(match[0])}")
 
 
 class _ExactScanner(Scanner):
-    """Esprima's scanner, but that what stands between tokens is read by one rule, and looked at; so are the tokens.
-    It remembers where names are written with escapes, and what a look ahead undoes."""
+    """Esprima's scanner, which reads all text between tokens by one rule and checks it, and the tokens too. It records
+    where names are written with escapes, and restores all of its state after a look ahead."""
 
     def __init__(self, text: str, handler: Any, begin: int) -> None:
         super().__init__(text, handler)
         self.begin = begin
         """Where the script begins in the text."""
         self.escapes: list[int] = []
-        self.found: list[UnsafeSpot] = []
-        """What is refused although scanning can go on behind it."""
+        self.spots: list[UnsafeSpot] = []
+        """What is refused although scanning can continue after it."""
         self.suspicious = suspicious(text)
 
     def getComplexIdentifier(self):  # noqa: N802 - esprima's name, and so below
@@ -150,36 +146,23 @@ class _ExactScanner(Scanner):
             self.lineNumber += lines
             self.lineStart = text.rindex("\n", start, end) + 1
         if self.suspicious:
-            self.found.extend(unsafe_between(text, start, end))
+            self.spots.extend(unsafe_between(text, start, end))
         if text.startswith("/*", end):
             self.index = self.length
             self.throwUnexpectedToken()  # a comment without an end
         unsafe = unsafe_at(text, end, fresh_line=lines > 0 or start == self.begin) if end < self.length else None
         if unsafe is not None:
-            raise UnsafeText([*self.found, unsafe])
+            raise UnsafeText([*self.spots, unsafe])
         return ()
 
-    def look_at(self, token):
-        """Look at the characters of a token that is neither a string nor a template."""
+    def check_token(self, token):
+        """Check the characters of a token that is neither a string nor a template."""
         if self.suspicious:
             is_name = token.type in (Token.Identifier, Token.PrivateIdentifier)
-            self.found.extend(unsafe_token(self.source, token.start, token.end, is_name=is_name))
+            self.spots.extend(unsafe_token(self.source, token.start, token.end, is_name=is_name))
 
 
-def exact_scanner(text: str, handler: Any, begin: int) -> Any:
-    """A scanner of `text` that reports errors to `handler`. The script begins at `begin`.
-
-    Beyond esprima's, it has `found`, what it met that is refused; `escapes`, the offsets of names written with
-    escapes; and `look_at(token)`, for tokens that are neither strings nor templates. Scanning raises `UnsafeText`
-    where it cannot go on behind what is refused.
-    """
-    return _ExactScanner(text, handler, begin)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Reads the tokens of a script for the parser: where lines end, how deep brackets nest, what each token is made of.
-
-# Type checkers do not come to an end with what its methods give
+# Type checkers do not finish with what its methods return
 _Parser: Any = parser.Parser
 
 
@@ -192,20 +175,20 @@ class TokenReader(_Parser):
         self.closed: int | None = None
         """Where the script first closes what it did not open."""
         self.async_arguments = 0
-        """Where the arguments begin that were last read as what may be parameters of an async arrow function."""
+        """Where the arguments begin that were last read as possible parameters of an async arrow function."""
         super().__init__("", options={"range": True, "classProperties": True})
         self.context.strict = True
         self.begin = begin
         self.outside = text.count("{", 0, begin)
-        self.scanner: Any = exact_scanner(text, self.errorHandler, begin)
+        self.scanner: Any = _ExactScanner(text, self.errorHandler, begin)
         self.nextToken()
         self.lastMarker = parser.Marker(self.scanner.index, self.scanner.lineNumber, self.scanner.index)
 
     def nextToken(self):  # noqa: N802
-        """The next token, looked at, with brackets counted.
+        """Read and check the next token, and count brackets.
 
-        Esprima's own compares the lines of two tokens to tell where lines end; those of strings and templates are
-        where they end.
+        Esprima's own compares the lines of two tokens to find line ends; strings and templates count by their last
+        line.
         """
         token, scanner, last, start = self.lookahead, self.scanner, self.lastMarker, self.startMarker
         last.index, last.line = scanner.index, scanner.lineNumber
@@ -229,14 +212,14 @@ class TokenReader(_Parser):
         elif kind is not Token.StringLiteral and kind is not Token.EOF:
             if kind is Token.Identifier and scanner.isStrictModeReservedWord(following.value) and self.context.strict:
                 following.type = Token.Keyword
-            scanner.look_at(following)
+            scanner.check_token(following)
         self.lookahead = following
         return token
 
     def nextRegexToken(self):  # noqa: N802
-        """The regular expression that begins at the next token, looked at."""
+        """Read and check the regular expression that begins at the next token."""
         token = super().nextRegexToken()
-        self.scanner.look_at(token)
+        self.scanner.check_token(token)
         return token
 
     def _open(self, token):
@@ -245,7 +228,7 @@ class TokenReader(_Parser):
             what = f"brackets nested deeper than {MAX_NESTING}"
             # Of a template the bracket is its `${`
             offset = token.end - 2 if token.type is Token.Template else token.start
-            raise UnsafeText([*self.scanner.found, UnsafeSpot("bracket nesting", offset, what)])
+            raise UnsafeText([*self.scanner.spots, UnsafeSpot("bracket nesting", offset, what)])
 
     def _close(self, token):
         self.nesting -= 1
@@ -257,7 +240,8 @@ class TokenReader(_Parser):
         return self.scanner.lex()
 
     def parseTemplateElement(self):  # noqa: N802
-        """Esprima scans again where a template does not go on; that would be another reading of the same text."""
+        """Read part of a template. Esprima's own scans again where a template does not continue: another reading of the
+        same text."""
         if self.lookahead.type is not Token.Template:
             self.throwUnexpectedToken(self.lookahead)
         return super().parseTemplateElement()

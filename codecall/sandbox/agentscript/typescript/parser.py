@@ -1,8 +1,8 @@
-"""The parser of TypeScript, within bounds. What it says decides only which characters become blanks: the guard judges
-what is left, and that is what runs.
+"""The TypeScript parser, within bounds. Its tree decides only which characters become blanks: what is left is
+validated, and that is what runs.
 
-It is made for editors and reads broken programs too. That takes time and memory that grow with the square of the length
-and more, in single steps that nothing can interrupt; so longer scripts are given up where they first turn out broken.
+The parser is made for editors and reads broken programs too. That takes time and memory that grow with the square of
+the length and more, in single steps that nothing can interrupt; so parsing stops at the first error of a longer script.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import tree_sitter
 import tree_sitter_typescript
 
 MAX_BROKEN_LENGTH: Final = 4 * 1024
-"""Longest script that is read to its end although it is broken, in characters. The worst known take 0.1 s and 20 MiB;
+"""Longest script that is parsed to its end although it is broken, in characters. The worst known take 0.1 s and 20 MiB;
 one of 64 KiB would take 20 s and 5 GiB."""
 
 MAX_SECONDS: Final = 1.0
-"""Processor time for one reading. An honest script of 64 KiB takes about 0.4 s."""
+"""Most processor time to parse one text. An honest script of 64 KiB takes about 0.4 s."""
 MAX_SHORT_SECONDS: Final = 0.2
-"""The same, for one that is read although it is broken: an honest one takes 0.004 s."""
+"""The same, for one that is parsed although it is broken: an honest one takes 0.004 s."""
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _END: Final = b"\n" + b";" * 400
-"""What is open at the end of the script is broken before the end of the text: at that end it would be too late. More
-than the parser reads between two looks at the clock."""
+"""Appended, so that what is left open at the end of the script is an error before the end of the text: there it would
+be too late. It is longer than what the parser reads between two looks at the clock."""
 _CHUNK: Final = 64 * 1024
 
 _LANGUAGE: Final = tree_sitter.Language(tree_sitter_typescript.language_typescript())
@@ -36,57 +36,58 @@ _OPERATIONS: Final = frozenset(
     {"await_expression", "binary_expression", "ternary_expression", "unary_expression", "yield_expression"}
     | {"assignment_expression", "augmented_assignment_expression", "arrow_function", "update_expression"}
 )
-"""What is not called without parentheses around it."""
+"""Types of expressions that need parentheses around them to be called."""
 
 _DECLARE_TYPES: Final = frozenset({"interface_declaration", "type_alias_declaration"})
 
-Node = tree_sitter.Node
+TypeScriptNode = tree_sitter.Node
+"""A node of the parser's tree."""
 
 
 class SyntaxTree(NamedTuple):
-    """What the parser makes of a script."""
+    """The parser's tree of a script."""
 
-    root: Node
-    """Its offsets are the script's; what begins behind the end of the script is none of its own."""
+    root: TypeScriptNode
+    """Its offsets are the script's; nodes that begin after the end of the script belong to the appended text."""
     complete: bool
-    """Whether all of it could be read."""
+    """Whether all of the script could be parsed."""
 
 
 def parse(script: str) -> SyntaxTree | None:
-    """Read `script` as TypeScript; None where that takes too much, or it is long and broken."""
+    """Parse `script` as TypeScript; None where that takes too long, or where the script is long and broken."""
     # One byte for each character, so that its offsets are characters; which letter a letter is does not matter to it.
     source = _BEYOND_ASCII.sub("x", script).encode("ascii") + _END
     short = len(script) <= MAX_BROKEN_LENGTH
     deadline = time.thread_time() + (MAX_SHORT_SECONDS if short else MAX_SECONDS)
     broken = False
 
-    def listen(_: tree_sitter.LogType, message: str) -> None:
-        # Of all ways to read on, none is left
+    def on_log(_: tree_sitter.LogType, message: str) -> None:
+        # No way to continue without an error is left
         nonlocal broken
         broken = broken or message.startswith("resume")
 
-    def give_up(*_: object) -> bool:
+    def should_stop(*_: object) -> bool:
         return broken or time.thread_time() > deadline
 
-    parser = tree_sitter.Parser(_LANGUAGE, logger=None if short else listen)
+    parser = tree_sitter.Parser(_LANGUAGE, logger=None if short else on_log)
     try:
-        tree = parser.parse(lambda offset, _: source[offset : offset + _CHUNK], progress_callback=give_up)
+        tree = parser.parse(lambda offset, _: source[offset : offset + _CHUNK], progress_callback=should_stop)
     except ValueError:
         return None
     return SyntaxTree(tree.root_node, complete=not tree.root_node.has_error)
 
 
 def node_kinds() -> Iterator[tuple[str, bool]]:
-    """Every kind of node that the parser can emit, and whether it is a name rather than a word or sign."""
+    """Every kind of node that the parser can emit, and whether it is named rather than a word or sign."""
     for number in range(_LANGUAGE.node_kind_count):
         kind = _LANGUAGE.node_kind_for_id(number)
         if kind is not None and _LANGUAGE.node_kind_is_visible(number):
             yield kind, _LANGUAGE.node_kind_is_named(number)
 
 
-def misranked_nodes(script: str, root: Node) -> Iterator[Node]:
-    """What the parser ranks below all operators although it binds most tightly: the `!` of non-null assertions, and the
-    types of calls behind operators, as in `1 + f<T>(x)`."""
+def misranked_nodes(script: str, root: TypeScriptNode) -> Iterator[TypeScriptNode]:
+    """Nodes that the parser ranks below all operators although they bind most tightly: the `!` of non-null assertions,
+    and the type arguments of calls after operators, as in `1 + f<T>(x)`."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -100,22 +101,24 @@ def misranked_nodes(script: str, root: Node) -> Iterator[Node]:
             yield from (part for part in parts if part.type == "type_arguments")
 
 
-def comparison_offsets(script: str, root: Node) -> list[int]:
-    """Where the `<` of comparisons are, in their order."""
-    places: list[int] = []
+def comparison_offsets(script: str, root: TypeScriptNode) -> list[int]:
+    """The offsets of the `<` of comparisons, in order."""
+    offsets: list[int] = []
     stack = [root]
     while stack:
         node = stack.pop()
         parts = node.children
         stack.extend(parts)
         if node.type == "binary_expression" and node.start_byte < len(script):
-            places.extend(part.start_byte for part in parts if part.type == "<")
-    return sorted(places)
+            offsets.extend(part.start_byte for part in parts if part.type == "<")
+    return sorted(offsets)
 
 
-def holds_only_types(namespace: Node) -> bool:
-    """Whether a namespace holds types and nothing else, so that it makes no code."""
+def holds_only_types(namespace: TypeScriptNode) -> bool:
+    """Whether a namespace holds only types, so that it produces no code."""
     body = namespace.child_by_field_name("body")
-    held = [child for child in body.named_children if child.type != "comment"] if body else []
-    said = [child.child_by_field_name("declaration") if child.type == "export_statement" else child for child in held]
-    return bool(held) and all(child is not None and child.type in _DECLARE_TYPES for child in said)
+    members = [child for child in body.named_children if child.type != "comment"] if body else []
+    declarations = [
+        child.child_by_field_name("declaration") if child.type == "export_statement" else child for child in members
+    ]
+    return bool(members) and all(child is not None and child.type in _DECLARE_TYPES for child in declarations)

@@ -1,4 +1,5 @@
-"""Names: what text a key amounts to, which names may be declared, and what an identifier means once all are known."""
+"""Names in a script: scopes, which names may be declared, and what an identifier means once all declarations are
+known."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast
 import msgspec
 
 from codecall.sandbox.agentscript.checked import Violation
-from codecall.sandbox.agentscript.parser.ast import Scope
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.agentscript.policy import (
@@ -22,78 +22,92 @@ from codecall.sandbox.agentscript.policy import (
     bare,
     is_meta_tool,
 )
-from codecall.sandbox.agentscript.ruleset import RuleSet, name_hint, near_name, refusal_message, shorten_name
+from codecall.sandbox.agentscript.ruleset import RuleSet, closest_known_name, name_hint, refusal_message, shorten_name
 
-# ----------------------------------------------------------------------------------------------------
-# Namespaces in a script: names that nobody declares, and behind which the server has tools.
-
-AskTopic: TypeAlias = Literal["tool", "space", "member"]
-"""What a question is about; as in `wire.Ask`."""
-
-
-class AskHost(Protocol):
-    """Asks whoever knows the tools; may block."""
-
-    def __call__(self, name: str, about: AskTopic = "tool", member: str = "", /) -> str | None:
-        """The answer as JSON text; None where there is no such tool."""
-        ...
-
-
-class NamespaceInfo(msgspec.Struct, frozen=True):
-    """What there is behind a name."""
-
-    members: dict[str, str] | None = None
-    """Of a namespace: its first members, and the tools they stand for. None: there is no such namespace."""
-    near: tuple[str, ...] = ()
-    """Namespaces it may have been meant for."""
-    tools: tuple[str, ...] = ()
-    """Tools whose names begin with it, although it is no namespace."""
-    listed: bool = True
-    """Whether somebody knows all its tools. Otherwise any member does."""
-
-
-FindNamespaces: TypeAlias = Callable[[Sequence[str]], Mapping[str, NamespaceInfo]]
-"""What there is behind each of some names."""
-
-MAX_LOOKUPS = 20
-"""Most unknown names of one script that are looked for among the namespaces."""
-
-_decode = msgspec.json.Decoder(NamespaceInfo).decode
-
-
-def ask_nobody(name: str, about: AskTopic = "tool", member: str = "", /) -> None:
-    """Knows no tools."""
-    del name, about, member
-
-
-def namespace_finder(ask: AskHost) -> FindNamespaces:
-    """Finds namespaces by asking for one after the other."""
-
-    def find(names: Sequence[str]) -> dict[str, NamespaceInfo]:
-        return {name: NamespaceInfo() if (told := ask(name, "space")) is None else _decode(told) for name in names}
-
-    return find
-
-
-def no_namespaces(names: Sequence[str]) -> dict[str, NamespaceInfo]:
-    """Finds none."""
-    del names
-    return {}
-
-
-# ----------------------------------------------------------------------------------------------------
-# Names: what text a key amounts to, which names may be declared, and what an identifier means once all are known.
+MAX_LOOKUPS: Final = 20
+"""Most unknown names of one script that are looked up among the namespaces."""
 
 _MAX_FOLDS: Final = 32
-"""Parts of a concatenation of literals that are put together; longer ones are left to the realm."""
+"""Parts of a concatenation of literals that are joined; longer ones are left to the realm."""
 
 _MAX_GUESSES: Final = 10
-"""Unknown names for which a near name is looked up; the look-up compares with every name in reach."""
+"""Unknown names for which a similar name is looked up; the look-up compares with every name in scope."""
 _LISTS: Final = frozenset({"keys", "values", "entries", "getOwnPropertyNames"})
-"""Functions of `Object` that tell the members of their argument."""
+"""Functions of `Object` that return the members of their argument."""
 _MAX_CANDIDATES: Final = 400
 _MAX_GUESSED: Final = 60
-"""Characters of a name that is looked up: comparing takes time that grows with the square of the lengths."""
+"""Most characters of a name that is looked up: comparing takes time that grows with the square of the lengths."""
+
+
+class Scope:
+    """A lexical scope in strict mode: its names, and what `this`, `arguments` and `return` mean in it."""
+
+    __slots__ = ("arguments", "classes", "depth", "names", "parent", "this", "top", "values", "variables")
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        """A block in `parent`, or the top level."""
+        self.parent = parent
+        self.names: set[str] = set()
+        self.classes: set[str] | None = None
+        """The names that are classes of the script; None while there are none."""
+        self.values: dict[str, tuple[int, int]] | None = None
+        """Where the initial values of names stand, which have no value before; None while there are none."""
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        if parent is None:
+            self.variables = self
+            self.top = True
+            self.this = self.arguments = False
+        else:
+            self.variables = parent.variables
+            """The scope in which `var` declares."""
+            self.top = parent.top
+            """Whether `return` here ends the script."""
+            self.this = parent.this
+            """Whether there is a `this` of the script's own."""
+            self.arguments = parent.arguments
+            """Whether `arguments` belongs to a function of the script."""
+
+    def function(self, *, arrow: bool) -> Scope:
+        """The scope of a function in this one: its parameters and its body."""
+        inner = Scope(self)
+        inner.variables = inner
+        inner.top = False
+        if not arrow:
+            inner.this = inner.arguments = True
+        return inner
+
+    def class_part(self) -> Scope:
+        """The scope of a static block or of the value of a field in this one."""
+        inner = Scope(self)
+        inner.variables = inner
+        inner.top = inner.arguments = False
+        inner.this = True
+        return inner
+
+    def body(self) -> Scope:
+        """The scope of the body of this function: its parameters do not see names declared there."""
+        inner = Scope(self)
+        inner.variables = inner
+        return inner
+
+    def declaring_scope(self, name: str) -> Scope | None:
+        """The scope that declares what `name` means here; None when none does."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope.names:
+            scope = scope.parent
+        return scope
+
+    def set_value_span(self, name: str, start: int, end: int) -> None:
+        """The expression from `start` to `end` is the initial value of `name`, a variable of this scope."""
+        if self.values is None:
+            self.values = {}
+        self.values[name] = (start, end)
+
+    def used_before_value(self, name: str, offset: int, inner: Scope) -> bool:
+        """Whether `name`, used at `offset` in the scope `inner`, is certain to be used before it has a value."""
+        start, end = (self.values or {}).get(name, (0, 0))
+        # A function inside uses it when it is called.
+        return start <= offset < end and inner.variables is self.variables
 
 
 class NameUse(NamedTuple):
@@ -106,8 +120,223 @@ class NameUse(NamedTuple):
     """Whether it is assigned to rather than read."""
 
 
+class NameUsage(NamedTuple):
+    """What the names in a script stand for."""
+
+    runtime_names: frozenset[str]
+    """The runtime names in use."""
+    namespaces: dict[str, dict[str, str]]
+    """The namespaces in use: known members, and the tools they stand for."""
+
+
+def check_names(
+    uses: list[NameUse],
+    owners: MemberOwners,
+    ruleset: RuleSet,
+    violations: list[Violation],
+    find_namespaces: FindNamespaces,
+) -> NameUsage:
+    """Add a violation for each use of a name that is not allowed; `find_namespaces` is called once for the unknown
+    ones."""
+    runtime: set[str] = set()
+    unknown: list[NameUse] = []
+    for use in uses:
+        name, offset, scope, is_assigned = use
+        if name in ruleset.globals and not (name not in ruleset.owned and scope.declaring_scope(name)):
+            if is_assigned:
+                violations.append(assignment_violation(name, offset))
+            if name in RUNTIME_NAMES:
+                runtime.add(name)
+            if (violation := owners.meta_tool(use)) is not None:
+                violations.append(violation)
+        elif name in NEVER_NAMES:
+            violations.append(forbidden_name(name, offset, "Identifier"))
+        elif (home := scope.declaring_scope(name)) is not None or (name == "arguments" and scope.arguments):
+            if home is not None and home.used_before_value(name, offset, scope):
+                row = VARIANTS["own value"]
+                violations.append(
+                    Violation(offset, row.kind, f"'{shorten_name(name)}' is used in the value it is given", row.instead)
+                )
+        else:
+            row = reserved_row(name) or GLOBALS.get(name)
+            if row is not None:
+                violations.append(
+                    owners.meta_tool(use)
+                    or Violation(offset, row.kind, refusal_message("Identifier", name), row.instead)
+                )
+            else:
+                unknown.append(use)
+    return NameUsage(
+        frozenset(runtime),
+        _check_unknown_names(unknown, owners, ruleset, violations, find_namespaces) if unknown else {},
+    )
+
+
+def _check_unknown_names(
+    unknown: list[NameUse],
+    owners: MemberOwners,
+    ruleset: RuleSet,
+    violations: list[Violation],
+    find_namespaces: FindNamespaces,
+) -> dict[str, dict[str, str]]:
+    """The namespaces among undeclared names; adds a violation for each of the others."""
+    unknown.sort(key=lambda use: use.offset)
+    candidates = owners.names | owners.enumerated
+    named = dict.fromkeys(use.name for use in unknown if use.name in candidates and len(use.name) <= _MAX_GUESSED)
+    lookups = [name for name in named if name == well_formed(name)]
+    infos: Mapping[str, NamespaceInfo] = find_namespaces(lookups[:MAX_LOOKUPS]) if lookups else {}
+    namespaces: dict[str, dict[str, str]] = {}
+    guesses = 0
+    for name, offset, scope, is_assigned in unknown:
+        info = infos.get(name, NamespaceInfo())
+        # Where nobody knows the tools, only reading a member makes a namespace of an unknown name.
+        accepted = info.listed or (name in owners.names and not _is_misspelling(name, scope, ruleset))
+        if name in namespaces or (info.members is not None and accepted):
+            namespaces[name] = info.members or {}
+            if is_assigned:
+                violations.append(assignment_violation(name, offset))
+            continue
+        row = VARIANTS["unknown identifier"]
+        guesses += 1
+        guess = guesses <= _MAX_GUESSES and len(name) <= _MAX_GUESSED
+        hint = name_hint(name, _names_in_scope(scope), ruleset) if guess else row.instead
+        if info.tools:
+            hint = f"It is no namespace; call tools by their names: `await tools['{info.tools[0]}']({{…}})`."
+        elif info.near and hint == row.instead:
+            hint = f"Did you mean the namespace `{info.near[0]}`? {hint}"
+        violations.append(Violation(offset, row.kind, refusal_message("Identifier", name), hint))
+    return namespaces
+
+
+def _is_misspelling(name: str, scope: Scope, ruleset: RuleSet) -> bool:
+    """Whether a name, where any would do as a namespace, is rather another one misspelled: `user` is not `users`."""
+    closest = closest_known_name(name, _names_in_scope(scope), ruleset)
+    return closest is not None and closest not in (f"{name}s", name.removesuffix("s"))
+
+
+def _names_in_scope(scope: Scope) -> list[str]:
+    """Names declared in `scope` and the scopes around it, the nearest first."""
+    names: list[str] = []
+    outer: Scope | None = scope
+    while outer is not None and len(names) < _MAX_CANDIDATES:
+        names.extend(name for name in outer.names if len(name) <= _MAX_GUESSED)
+        outer = outer.parent
+    return names[:_MAX_CANDIDATES]
+
+
+class MemberOwners:
+    """The names that stand before a member: the undeclared ones may be namespaces."""
+
+    def __init__(self, shift: int) -> None:
+        """`shift` is where the script begins in the parsed text."""
+        self.names: set[str] = set()
+        self.enumerated: set[str] = set()
+        """The names whose members are listed or looked up: `name in users`."""
+        self._shift = shift
+        self._meta: dict[int, str] = {}
+        """By offset of `tools` or `codecall`: the name of the meta-tool it stands before."""
+
+    def add(self, owner: Node, member: str | None) -> None:
+        """Record that `member` of `owner` is named; None: a computed one."""
+        inner = ""
+        if owner.type == "MemberExpression":
+            inner = literal_key(owner.property, computed=owner.computed) or ""
+            owner = owner.object
+        if owner.type != "Identifier":
+            return
+        name: str = owner.name
+        if not inner:
+            self.names.add(name)
+        if member is None or name not in {"tools", "codecall"}:
+            return
+        within = bare(inner if name == "tools" else name).casefold() == "codecall"
+        tool = f"codecall:{member}" if within else member
+        if name == "codecall":
+            leads = not inner and tool.casefold() in META_TOOLS
+        else:
+            leads = (within or not inner) and is_meta_tool(tool)
+        if leads:
+            self._meta[owner.range[0] - self._shift] = tool
+
+    def add_enumerated(self, node: Node | None) -> None:
+        """Record that the members of `node` are looked up: `name in users`."""
+        if node is not None and node.type == "Identifier":
+            self.enumerated.add(node.name)
+
+    def add_call(self, callee: Node, arguments: list[Node | None]) -> None:
+        """Record a call of a member; some list the members of their argument: `Object.keys(users)`."""
+        owner: Node = callee.object
+        if arguments and owner.type == "Identifier" and owner.name == "Object" and plain_key(callee.property) in _LISTS:
+            self.add_enumerated(arguments[0])
+
+    def meta_tool(self, use: NameUse) -> Violation | None:
+        """The violation of a use of `tools` or `codecall` that leads to a meta-tool."""
+        tool = self._meta.get(use.offset)
+        return None if tool is None else self_reference(tool, use.offset)
+
+
+def forbidden_name(name: str, offset: int, what: str, path: str | None = None) -> Violation:
+    """The violation of naming one of the `NEVER_NAMES`; `what` is the sort of name, `path` the dotted path to it."""
+    row = NEVER_NAMES[name]
+    return Violation(offset, row.kind, refusal_message(what, path or name), row.instead)
+
+
+def reserved_row(name: str) -> Row | None:
+    """The row that forbids `name` as a variable or label in any script, if there is one."""
+    if name == "await":
+        return VARIANTS["await as a name"]
+    if not name.startswith("__"):
+        return None
+    return next((row for prefix, row in PREFIXES.items() if name.startswith(prefix)), None)
+
+
+def declaration_violation(name: str, offset: int, ruleset: RuleSet) -> Violation | None:
+    """The violation of declaring `name`, if a script may not declare it."""
+    row = reserved_row(name) or NEVER_NAMES.get(name)
+    if row is not None:
+        return Violation(offset, row.kind, refusal_message("Identifier", name), row.instead)
+    if name in ruleset.owned:
+        row = GLOBALS[name]
+        if row.verdict == "refused":
+            return Violation(offset, row.kind, refusal_message("Identifier", name), row.instead)
+        row = VARIANTS["declaration"]
+        return Violation(offset, row.kind, f"Declaring '{name}' is not allowed in AgentScript", row.instead)
+    return None
+
+
+def assignment_violation(name: str, offset: int) -> Violation:
+    """The violation of assigning to the built-in `name`, or to a member of one, dotted."""
+    row = VARIANTS["assignment"]
+    return Violation(
+        offset, row.kind, f"Assigning to '{shorten_name(name)}' is not allowed in AgentScript", row.instead
+    )
+
+
+def self_reference(tool: str, offset: int) -> Violation:
+    """The violation of calling a meta-tool."""
+    row = VARIANTS["self reference"]
+    message = f"Cannot call CodeCall tools from within AgentScript: {bare(tool)}"
+    return Violation(offset, row.kind, message, row.instead, "SELF_REFERENCE_BLOCKED")
+
+
+def literal_key(name: Node, *, computed: bool) -> str | None:
+    """The text of a key or a member's name, where literals spell it out."""
+    return literal_text(name) if computed else plain_key(name)
+
+
+def plain_key(node: Node) -> str | None:
+    """The text of a key that is not computed."""
+    match node.type:
+        case "Identifier":
+            return node.name
+        case "PrivateIdentifier":
+            return node.name[1:]
+        case _:
+            return node.value if isinstance(node.value, str) else None
+
+
 def literal_text(node: Node) -> str | None:
-    """The text an expression amounts to when it is a string literal, a template or a `+` of such; else None."""
+    """The value of an expression that is a string literal, a template or a `+` of such; else None."""
     parts: list[str] = []
     pending: list[Node] = [node]
     for _ in range(_MAX_FOLDS):
@@ -134,204 +363,53 @@ def literal_text(node: Node) -> str | None:
     return None
 
 
-def forbidden_name(name: str, offset: int, what: str, path: str | None = None) -> Violation:
-    """The finding about one of the `NEVER_NAMES`; `what` says what sort of name, `path` what leads to it."""
-    row = NEVER_NAMES[name]
-    return Violation(offset, row.kind, refusal_message(what, path or name), row.instead)
+AskTopic: TypeAlias = Literal["tool", "space", "member"]
+"""What the host is asked about; as in `wire.Ask`."""
 
 
-def reserved_row(name: str) -> Row | None:
-    """The row that keeps `name` from being a variable or label of any script, if one does."""
-    if name == "await":
-        return VARIANTS["await as a name"]
-    if not name.startswith("__"):
-        return None
-    return next((row for prefix, row in PREFIXES.items() if name.startswith(prefix)), None)
+class AskHost(Protocol):
+    """Asks the host, which knows the tools; may block."""
+
+    def __call__(self, name: str, about: AskTopic = "tool", member: str = "", /) -> str | None:
+        """The answer as JSON text; None where there is no such tool."""
+        ...
 
 
-def declaration_violation(name: str, offset: int, words: RuleSet) -> Violation | None:
-    """The finding about a declaration of `name`, if a script may not declare it."""
-    row = reserved_row(name) or NEVER_NAMES.get(name)
-    if row is not None:
-        return Violation(offset, row.kind, refusal_message("Identifier", name), row.instead)
-    if name in words.owned:
-        row = GLOBALS[name]
-        if row.verdict == "refused":
-            return Violation(offset, row.kind, refusal_message("Identifier", name), row.instead)
-        row = VARIANTS["declaration"]
-        return Violation(offset, row.kind, f"Declaring '{name}' is not allowed in AgentScript", row.instead)
-    return None
+class NamespaceInfo(msgspec.Struct, frozen=True):
+    """What the host knows about a name that may be a namespace."""
+
+    members: dict[str, str] | None = None
+    """The first members of the namespace, and the tools they stand for. None: there is no such namespace."""
+    near: tuple[str, ...] = ()
+    """Similar names that are namespaces."""
+    tools: tuple[str, ...] = ()
+    """Tools whose names begin with it, although it is not a namespace."""
+    listed: bool = True
+    """Whether all its tools are known. Otherwise any member is accepted."""
 
 
-def assignment_violation(name: str, offset: int) -> Violation:
-    """The finding about an assignment to the built-in `name`, or to a member of one, dotted."""
-    row = VARIANTS["assignment"]
-    return Violation(
-        offset, row.kind, f"Assigning to '{shorten_name(name)}' is not allowed in AgentScript", row.instead
-    )
+FindNamespaces: TypeAlias = Callable[[Sequence[str]], Mapping[str, NamespaceInfo]]
+"""Looks up what the host knows about each of some names."""
 
 
-class NameUsage(NamedTuple):
-    """What the names of a script are."""
-
-    runtime_names: frozenset[str]
-    """The runtime names in use."""
-    namespaces: dict[str, dict[str, str]]
-    """The namespaces in use, with what is known of their members."""
+def ask_nobody(name: str, about: AskTopic = "tool", member: str = "", /) -> None:
+    """Knows no tools."""
+    del name, about, member
 
 
-class MemberOwners:
-    """The names that stand before a member: those that nobody declares may be namespaces."""
-
-    def __init__(self, shift: int) -> None:
-        """`shift` is where the script begins in the parsed text."""
-        self.names: set[str] = set()
-        self.whole: set[str] = set()
-        """Those that are asked for their members."""
-        self._shift = shift
-        self._meta: dict[int, str] = {}
-        """Where `tools` or `codecall` stands before the name of a meta-tool: the name."""
-
-    def add(self, owner: Node, member: str | None) -> None:
-        """`member` of `owner` is named; None: a computed one."""
-        inner = ""
-        if owner.type == "MemberExpression":
-            inner = literal_key(owner.property, computed=owner.computed) or ""
-            owner = owner.object
-        if owner.type != "Identifier":
-            return
-        name: str = owner.name
-        if not inner:
-            self.names.add(name)
-        if member is None or name not in {"tools", "codecall"}:
-            return
-        within = bare(inner if name == "tools" else name).casefold() == "codecall"
-        tool = f"codecall:{member}" if within else member
-        if name == "codecall":
-            leads = not inner and tool.casefold() in META_TOOLS
-        else:
-            leads = (within or not inner) and is_meta_tool(tool)
-        if leads:
-            self._meta[owner.range[0] - self._shift] = tool
-
-    def asked(self, node: Node | None) -> None:
-        """`node` is asked for its members: `name in users`."""
-        if node is not None and node.type == "Identifier":
-            self.whole.add(node.name)
-
-    def called(self, callee: Node, arguments: list[Node | None]) -> None:
-        """A member is called with `arguments`; some ask for the members of one: `Object.keys(users)`."""
-        owner: Node = callee.object
-        if arguments and owner.type == "Identifier" and owner.name == "Object" and plain_key(callee.property) in _LISTS:
-            self.asked(arguments[0])
-
-    def meta_tool(self, use: NameUse) -> Violation | None:
-        """The finding about a use of `tools` or `codecall` that leads to a meta-tool."""
-        tool = self._meta.get(use.offset)
-        return None if tool is None else self_reference(tool, use.offset)
+_decode = msgspec.json.Decoder(NamespaceInfo).decode
 
 
-def plain_key(node: Node) -> str | None:
-    """The text of a key that is not computed."""
-    match node.type:
-        case "Identifier":
-            return node.name
-        case "PrivateIdentifier":
-            return node.name[1:]
-        case _:
-            return node.value if isinstance(node.value, str) else None
+def namespace_finder(ask: AskHost) -> FindNamespaces:
+    """A function that looks up namespaces by asking the host for one after the other."""
+
+    def find(names: Sequence[str]) -> dict[str, NamespaceInfo]:
+        return {name: NamespaceInfo() if (answer := ask(name, "space")) is None else _decode(answer) for name in names}
+
+    return find
 
 
-def literal_key(name: Node, *, computed: bool) -> str | None:
-    """The text of a key or a member's name, where literals say it."""
-    return literal_text(name) if computed else plain_key(name)
-
-
-def self_reference(tool: str, offset: int) -> Violation:
-    """The finding about a call of a meta-tool."""
-    row = VARIANTS["self reference"]
-    message = f"Cannot call CodeCall tools from within AgentScript: {bare(tool)}"
-    return Violation(offset, row.kind, message, row.instead, "SELF_REFERENCE_BLOCKED")
-
-
-def check_names(
-    uses: list[NameUse], owners: MemberOwners, words: RuleSet, marks: list[Violation], find: FindNamespaces
-) -> NameUsage:
-    """Add a finding for each use of a name that is not allowed; `find` is asked once about those that nobody knows."""
-    runtime: set[str] = set()
-    unknown: list[NameUse] = []
-    for use in uses:
-        name, offset, scope, is_target = use
-        if name in words.globals and not (name not in words.owned and scope.declaring_scope(name)):
-            if is_target:
-                marks.append(assignment_violation(name, offset))
-            if name in RUNTIME_NAMES:
-                runtime.add(name)
-            if (mark := owners.meta_tool(use)) is not None:
-                marks.append(mark)
-        elif name in NEVER_NAMES:
-            marks.append(forbidden_name(name, offset, "Identifier"))
-        elif (home := scope.declaring_scope(name)) is not None or (name == "arguments" and scope.arguments):
-            if home is not None and home.used_before_value(name, offset, scope):
-                row = VARIANTS["own value"]
-                marks.append(
-                    Violation(offset, row.kind, f"'{shorten_name(name)}' is used in the value it is given", row.instead)
-                )
-        else:
-            row = reserved_row(name) or GLOBALS.get(name)
-            if row is not None:
-                marks.append(
-                    owners.meta_tool(use)
-                    or Violation(offset, row.kind, refusal_message("Identifier", name), row.instead)
-                )
-            else:
-                unknown.append(use)
-    return NameUsage(frozenset(runtime), _spaces(unknown, owners, words, marks, find) if unknown else {})
-
-
-def _spaces(
-    unknown: list[NameUse], owners: MemberOwners, words: RuleSet, marks: list[Violation], find: FindNamespaces
-) -> dict[str, dict[str, str]]:
-    """The namespaces among names that nobody declares; the others are findings."""
-    unknown.sort(key=lambda use: use.offset)
-    candidates = owners.names | owners.whole
-    named = dict.fromkeys(use.name for use in unknown if use.name in candidates and len(use.name) <= _MAX_GUESSED)
-    asked = [name for name in named if name == well_formed(name)]
-    told: Mapping[str, NamespaceInfo] = find(asked[:MAX_LOOKUPS]) if asked else {}
-    spaces: dict[str, dict[str, str]] = {}
-    guesses = 0
-    for name, offset, scope, is_target in unknown:
-        space = told.get(name, NamespaceInfo())
-        # Where nobody knows the tools, only reading a member makes a namespace of an unknown name.
-        meant = space.listed or (name in owners.names and not _slip(name, scope, words))
-        if name in spaces or (space.members is not None and meant):
-            spaces[name] = space.members or {}
-            if is_target:
-                marks.append(assignment_violation(name, offset))
-            continue
-        row = VARIANTS["unknown identifier"]
-        guesses += 1
-        guess = guesses <= _MAX_GUESSES and len(name) <= _MAX_GUESSED
-        hint = name_hint(name, _in_reach(scope), words) if guess else row.instead
-        if space.tools:
-            hint = f"It is no namespace; call tools by their names: `await tools['{space.tools[0]}']({{…}})`."
-        elif space.near and hint == row.instead:
-            hint = f"Did you mean the namespace `{space.near[0]}`? {hint}"
-        marks.append(Violation(offset, row.kind, refusal_message("Identifier", name), hint))
-    return spaces
-
-
-def _slip(name: str, scope: Scope, words: RuleSet) -> bool:
-    """Whether a name, where any would do for a namespace, rather is another one misspelled: `user` is not `users`."""
-    near = near_name(name, _in_reach(scope), words)
-    return near is not None and near not in (f"{name}s", name.removesuffix("s"))
-
-
-def _in_reach(scope: Scope) -> list[str]:
-    """Names declared in `scope` and further out, the nearest first."""
-    names: list[str] = []
-    outer: Scope | None = scope
-    while outer is not None and len(names) < _MAX_CANDIDATES:
-        names.extend(name for name in outer.names if len(name) <= _MAX_GUESSED)
-        outer = outer.parent
-    return names[:_MAX_CANDIDATES]
+def no_namespaces(names: Sequence[str]) -> dict[str, NamespaceInfo]:
+    """Finds no namespaces."""
+    del names
+    return {}

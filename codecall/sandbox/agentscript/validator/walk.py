@@ -1,8 +1,9 @@
-"""The walk over a script's tree: every node, name and member against the policy, and the sites the realm will need.
+"""The walk over a script's syntax tree: checks every node, name and member against the policy, and collects the sites
+that are instrumented.
 
-Iterative, one entry of a stack for each node, so that the depth of a tree does not matter. What is special about a
-type of node says its handler (`expressions.py`, `statements.py`); the rest is children. Names are judged at the end,
-when all declarations are known (`names.py`).
+The walk is iterative, with one stack entry for each node, so that the depth of a tree does not matter. What is special
+about a type of node is in its handler (`nodes.py`). Names are checked at the end, when all declarations are known
+(`names.py`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, cast
 
 from codecall.sandbox.agentscript.checked import CatchSite, DataSite, FunctionSite, LoopSite, Violation
-from codecall.sandbox.agentscript.parser.ast import Scope
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import PREFIX
+from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
 from codecall.sandbox.agentscript.policy import (
     ERROR_KINDS,
     MAX_REGEXES,
@@ -33,6 +33,7 @@ from codecall.sandbox.agentscript.validator.names import (
     MemberOwners,
     NameUsage,
     NameUse,
+    Scope,
     assignment_violation,
     check_names,
     declaration_violation,
@@ -41,21 +42,18 @@ from codecall.sandbox.agentscript.validator.names import (
     reserved_row,
 )
 
-PREFIX_LENGTH: Final = len(PREFIX)
-"""Where the script begins in the parsed text."""
-
 _MAX_PATH: Final = 4
 """Most names of a member's path that a message shows."""
 
-_WHAT: Final = {"DisallowedLoop": "Loop", "DisallowedMember": "Member"}
+_MESSAGE_SUBJECTS: Final = {"DisallowedLoop": "Loop", "DisallowedMember": "Member"}
 
 
 class Walk:
-    """One walk over one script. `marks` and the sites are its result."""
+    """One walk over one script. `violations` and the sites are its result."""
 
-    def __init__(self, script: str, words: RuleSet) -> None:
+    def __init__(self, script: str, ruleset: RuleSet) -> None:
         self.script = script
-        self.ruleset = words
+        self.ruleset = ruleset
         self.violations: list[Violation] = []
         self.loops: list[LoopSite] = []
         self.functions: list[FunctionSite] = []
@@ -78,9 +76,9 @@ class Walk:
         statements: list[Node],
         handlers: Mapping[str, NodeHandler],
         children: Mapping[str, tuple[str, ...]],
-        find: FindNamespaces,
+        find_namespaces: FindNamespaces,
     ) -> NameUsage:
-        """Walk the script's statements; gives the runtime names and the namespaces it uses."""
+        """Walk the script's statements; returns the runtime names and the namespaces it uses."""
         top = Scope()
         stack = self.stack
         stack.extend((statement, top) for statement in statements)
@@ -111,11 +109,9 @@ class Walk:
                     self.push_all(cast("list[Node | None]", child), scope)
                 elif child is not None:
                     stack.append((child, scope))
-        self._judge_superclasses()
+        self._check_superclasses()
         self._count_regexes()
-        return check_names(self.uses, self.owners, self.ruleset, self.violations, find)
-
-    # What handlers do with children
+        return check_names(self.uses, self.owners, self.ruleset, self.violations, find_namespaces)
 
     def push(self, node: Node | None, scope: Scope) -> None:
         """Walk `node` in `scope`, later; None is no node."""
@@ -128,48 +124,46 @@ class Walk:
             if node is not None:
                 self.stack.append((node, scope))
 
-    def data(self, node: Node, *, tested: bool = False) -> None:
-        """The value of `node` is used as data here. A promise that is tested may be one that is kept for later; that of
-        `callTool` and its kin is a new one."""
-        called = node.callee.name if node.type == "CallExpression" and node.callee.type == "Identifier" else None
-        if not tested or called in NAMES_A_CALL:
+    def add_data_site(self, node: Node, *, tested: bool = False) -> None:
+        """Record that the value of `node` is used as data here. A promise that is tested may be one that is kept for
+        later; that of `callTool` and its kin is a new one."""
+        callee = node.callee.name if node.type == "CallExpression" and node.callee.type == "Identifier" else None
+        if not tested or callee in NAMES_A_CALL:
             self.data_sites.append(DataSite(node.range[0] - PREFIX_LENGTH, node.range[1] - PREFIX_LENGTH, tested))
 
-    def use(self, node: Node, scope: Scope, *, assigned: bool = False) -> None:
-        """An identifier stands for a value here."""
+    def add_use(self, node: Node, scope: Scope, *, assigned: bool = False) -> None:
+        """Record that an identifier stands for a value here."""
         self.uses.append(NameUse(node.name, node.range[0] - PREFIX_LENGTH, scope, assigned))
 
-    # What handlers find
-
     def refuse(self, row: Row, node: Node, name: str | None = None) -> None:
-        """Add the finding that `row` describes, at the start of `node`."""
-        message = refusal_message(_WHAT.get(row.kind, "Syntax"), name or row.name)
+        """Add the violation that `row` describes, at the start of `node`."""
+        message = refusal_message(_MESSAGE_SUBJECTS.get(row.kind, "Syntax"), name or row.name)
         self.violations.append(Violation(node.range[0] - PREFIX_LENGTH, row.kind, message, row.instead))
 
     def refuse_node(self, node: Node, row: Row) -> None:
-        """Add the finding about a node of a type that is refused."""
+        """Add the violation for a node of a type that is refused."""
         if node.type == "MetaProperty" and node.meta.name == "import":
             row = VARIANTS["import.meta"]
         self.refuse(row, node)
 
-    def operator(self, node: Node) -> None:
-        """Look at the operator of `node`."""
+    def check_operator(self, node: Node) -> None:
+        """Check the operator of `node`."""
         if node.operator not in OPERATORS:
             self.refuse(VARIANTS["operator"], node, node.operator)
 
-    def key(self, node: Node, *, computed: bool, scope: Scope) -> None:
-        """Look at the key of a property, method, field or pattern."""
+    def visit_key(self, node: Node, *, computed: bool, scope: Scope) -> None:
+        """Check the key of a property, method, field or pattern."""
         if computed:
             self.stack.append((node, scope))
         text = literal_key(node, computed=computed)
         if text is not None and text in NEVER_NAMES:
             self.violations.append(forbidden_name(text, node.range[0] - PREFIX_LENGTH, "Member"))
 
-    def member(self, owner: str, text: str | None, node: Node) -> None:
-        """Look at member `text` of the built-in `owner`; None: computed. `node` is where to report."""
+    def check_member(self, owner: str, text: str | None, node: Node) -> None:
+        """Check member `text` of the built-in `owner`; None: computed. Violations are reported at `node`."""
         allowed = self.ruleset.members.get(owner)
         if allowed is None:
-            # Whoever may not use the owner hears that; what a function calls `arguments` is its own
+            # A refused owner is reported itself; a function's own `arguments` is none
             row = MEMBERS.get(f"arguments.{text}") if owner == "arguments" else None
             if row is not None:
                 self.refuse(row, node)
@@ -183,21 +177,21 @@ class Walk:
             )
 
     def visit_destructuring(self, pattern: Node, value: Node | None) -> None:
-        """Look at a pattern that takes members out of a built-in: `const { floor } = Math`."""
+        """Check a pattern that destructures a built-in: `const { floor } = Math`."""
         if value is None or pattern.type != "ObjectPattern":
             return
         if any(item.type == "RestElement" for item in pattern.properties):
-            self.data(value)
+            self.add_data_site(value)
         if value.type != "Identifier":
             return
         for item in pattern.properties:
             if item.type == "Property":
                 text = literal_key(item.key, computed=item.computed)
-                self.member(value.name, text, item)
+                self.check_member(value.name, text, item)
                 self.owners.add(value, text)
 
-    def label(self, node: Node) -> None:
-        """Look at the name of a label."""
+    def check_label(self, node: Node) -> None:
+        """Check the name of a label."""
         row = reserved_row(node.name) or NEVER_NAMES.get(node.name)
         if row is not None:
             self.violations.append(
@@ -214,10 +208,10 @@ class Walk:
             if node.type == "Identifier":
                 name: str = node.name
                 target.names.add(name)
-                mark = declaration_violation(name, node.range[0] - PREFIX_LENGTH, self.ruleset)
-                if mark is not None:
-                    self.violations.append(mark)
-            elif not self._open_pattern(node, pending, scope):
+                violation = declaration_violation(name, node.range[0] - PREFIX_LENGTH, self.ruleset)
+                if violation is not None:
+                    self.violations.append(violation)
+            elif not self._expand_pattern(node, pending, scope):
                 self.stack.append((node, scope))
 
     def assign(self, pattern: Node, scope: Scope) -> None:
@@ -226,22 +220,22 @@ class Walk:
         while pending:
             node = pending.pop()
             if node.type == "Identifier":
-                self.use(node, scope, assigned=True)
-            elif not self._open_pattern(node, pending, scope):
+                self.add_use(node, scope, assigned=True)
+            elif not self._expand_pattern(node, pending, scope):
                 owner: Node = node.object if node.type == "MemberExpression" else None
                 if owner is not None and owner.type == "Identifier" and owner.name in self.ruleset.members:
                     self.violations.append(
-                        assignment_violation(path(node) or f"{owner.name}[…]", node.range[0] - PREFIX_LENGTH)
+                        assignment_violation(dotted_path(node) or f"{owner.name}[…]", node.range[0] - PREFIX_LENGTH)
                     )
                 self.stack.append((node, scope))
 
-    def _open_pattern(self, node: Node, pending: list[Node], scope: Scope) -> bool:
-        """Put the targets inside a pattern on `pending`; False when `node` is no pattern."""
+    def _expand_pattern(self, node: Node, pending: list[Node], scope: Scope) -> bool:
+        """Add the targets inside a pattern to `pending`; False when `node` is not a pattern."""
         match node.type:
             case "ObjectPattern":
                 for item in node.properties:
                     if item.type == "Property":
-                        self.key(item.key, computed=item.computed, scope=scope)
+                        self.visit_key(item.key, computed=item.computed, scope=scope)
                         if item.kind not in PROPERTY_KINDS:
                             self.refuse(VARIANTS["property kind"], item)
                         pending.append(item.value)
@@ -259,19 +253,19 @@ class Walk:
                 return False
         return True
 
-    def _judge_superclasses(self) -> None:
+    def _check_superclasses(self) -> None:
         """A class may extend a class of the script whose name nothing else is assigned to, or an error."""
         if not self.superclasses:
             return
-        changed = {(use.name, use.scope.declaring_scope(use.name)) for use in self.uses if use.assigned}
+        assigned = {(use.name, use.scope.declaring_scope(use.name)) for use in self.uses if use.assigned}
         for node, scope in self.superclasses:
             name = node.name if node.type == "Identifier" else None
-            if name is None or not (name in ERROR_KINDS or self._is_class(name, scope.declaring_scope(name), changed)):
+            if name is None or not (name in ERROR_KINDS or self._is_class(name, scope.declaring_scope(name), assigned)):
                 self.refuse(VARIANTS["extends"], node, f"extends {name}" if name else "extends")
 
     @staticmethod
-    def _is_class(name: str, home: Scope | None, changed: set[tuple[str, Scope | None]]) -> bool:
-        return home is not None and name in (home.classes or ()) and (name, home) not in changed
+    def _is_class(name: str, home: Scope | None, assigned: set[tuple[str, Scope | None]]) -> bool:
+        return home is not None and name in (home.classes or ()) and (name, home) not in assigned
 
     def _count_regexes(self) -> None:
         if len(self.regexes) > MAX_REGEXES:
@@ -281,11 +275,11 @@ class Walk:
 
 
 NodeHandler: TypeAlias = Callable[[Walk, Node, Scope], None]
-"""What is special about a type of node. It pushes the children that are to be walked."""
+"""Checks one type of node, and pushes the children that are to be walked."""
 
 
-def path(node: Node) -> str | None:
-    """A member's dotted path from a variable or `this`, for messages; None when it is not that simple."""
+def dotted_path(node: Node) -> str | None:
+    """A member's dotted path from a variable or `this`, for messages; None when it is more complex."""
     names: list[str] = []
     while node.type == "MemberExpression" and len(names) < _MAX_PATH:
         text = literal_key(node.property, computed=node.computed)

@@ -1,14 +1,18 @@
-"""What the walk does with expressions. Types of nodes that are only their children stand in `CHILDREN`."""
+"""What the walk does with each type of node: a handler, or only its children.
+
+`HANDLERS` has the types with something special about them, `CHILDREN` the fields of all other types that are known.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from codecall.sandbox.agentscript.checked import FunctionSite, Violation
-from codecall.sandbox.agentscript.parser.ast import Scope
+from codecall.sandbox.agentscript.checked import CatchSite, FunctionSite, LoopSite, Violation
+from codecall.sandbox.agentscript.parser.ast import LOOP_TYPES
 from codecall.sandbox.agentscript.parser.esprima import Node
+from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
 from codecall.sandbox.agentscript.policy import (
     MAX_REGEX_LENGTH,
     METHOD_KINDS,
@@ -17,23 +21,38 @@ from codecall.sandbox.agentscript.policy import (
     PATTERN_METHODS,
     PROPERTY_KINDS,
     SOURCE,
+    VARIABLE_KINDS,
     VARIANTS,
     is_meta_tool,
 )
 from codecall.sandbox.agentscript.ruleset import refusal_message
-from codecall.sandbox.agentscript.validator.names import forbidden_name, literal_key, literal_text, self_reference
-from codecall.sandbox.agentscript.validator.walk import PREFIX_LENGTH, NodeHandler, Walk, path
+from codecall.sandbox.agentscript.validator.names import (
+    Scope,
+    forbidden_name,
+    literal_key,
+    literal_text,
+    self_reference,
+)
+from codecall.sandbox.agentscript.validator.walk import NodeHandler, Walk, dotted_path
 
 CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
     "ArrayExpression": ("elements",),
     "AwaitExpression": ("argument",),
+    "BreakStatement": (),
     "ChainExpression": ("expression",),
+    "ContinueStatement": (),
+    "EmptyStatement": (),
+    "ExpressionStatement": ("expression",),
     "SequenceExpression": ("expressions",),
     "SpreadElement": ("argument",),
     "Super": (),
+    "SwitchCase": ("test", "consequent"),
     "TemplateLiteral": ("expressions",),
+    "ThrowStatement": ("argument",),
+    "WithStatement": ("object", "body"),
     "YieldExpression": ("argument",),
 }
+"""By type of node: the fields with nodes that are walked."""
 
 _COMPARES: Final = frozenset({"===", "!==", "==", "!="})
 
@@ -42,8 +61,11 @@ _TO_ARROW = re.compile(r"(?:[^/=]|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+=>")
 _BLANKS = re.compile(r"(?:\s|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
 
 
+# Expressions
+
+
 def _identifier(walk: Walk, node: Node, scope: Scope) -> None:
-    walk.use(node, scope)
+    walk.add_use(node, scope)
 
 
 def _literal(walk: Walk, node: Node, scope: Scope) -> None:
@@ -61,7 +83,7 @@ def _literal(walk: Walk, node: Node, scope: Scope) -> None:
 
 
 def _private(walk: Walk, node: Node, scope: Scope) -> None:
-    walk.key(node, computed=False, scope=scope)
+    walk.visit_key(node, computed=False, scope=scope)
 
 
 def _this(walk: Walk, node: Node, scope: Scope) -> None:
@@ -79,9 +101,9 @@ def _member(walk: Walk, node: Node, scope: Scope) -> None:
         walk.push(name, scope)
     text = literal_key(name, computed=node.computed)
     if text is not None and text in NEVER_NAMES:
-        walk.violations.append(forbidden_name(text, name.range[0] - PREFIX_LENGTH, "Member", path(node)))
+        walk.violations.append(forbidden_name(text, name.range[0] - PREFIX_LENGTH, "Member", dotted_path(node)))
     elif owner.type == "Identifier":
-        walk.member(owner.name, text, node)
+        walk.check_member(owner.name, text, node)
     walk.owners.add(owner, text)
     walk.push(owner, scope)
 
@@ -96,16 +118,16 @@ def _call(walk: Walk, node: Node, scope: Scope) -> None:
         elif callee.name == "Date" and not walk.ruleset.rules.allow_clock:
             walk.refuse(VARIANTS["Date()"], node)
     elif callee.type == "MemberExpression":
-        walk.owners.called(callee, arguments)
+        walk.owners.add_call(callee, arguments)
         text = literal_key(callee.property, computed=callee.computed)
         if text in PATTERN_METHODS and not walk.ruleset.rules.allow_regex:
-            walk.refuse(VARIANTS["pattern method"], callee.property, path(callee) or text)
+            walk.refuse(VARIANTS["pattern method"], callee.property, dotted_path(callee) or text)
     walk.push(callee, scope)
     walk.push_all(arguments, scope)
 
 
 def _tool_name(walk: Walk, argument: Node) -> None:
-    """A literal tool name: it may not be a meta-tool's. Computed ones meet the broker."""
+    """Check a literal tool name: it may not be a meta-tool's. The broker checks computed ones."""
     name = literal_text(argument)
     if name is not None and is_meta_tool(name):
         walk.violations.append(self_reference(name, argument.range[0] - PREFIX_LENGTH))
@@ -129,7 +151,7 @@ def _new(walk: Walk, node: Node, scope: Scope) -> None:
 
 
 def _unary(walk: Walk, node: Node, scope: Scope) -> None:
-    walk.operator(node)
+    walk.check_operator(node)
     argument: Node = node.argument
     if node.operator == "delete":
         target: Node = argument.expression if argument.type == "ChainExpression" else argument
@@ -137,33 +159,33 @@ def _unary(walk: Walk, node: Node, scope: Scope) -> None:
             walk.assign(target, scope)
             return
     elif node.operator == "!":
-        walk.data(argument, tested=True)
+        walk.add_data_site(argument, tested=True)
     walk.push(argument, scope)
 
 
 def _conditional(walk: Walk, node: Node, scope: Scope) -> None:
-    walk.data(node.test, tested=True)
+    walk.add_data_site(node.test, tested=True)
     walk.push_all([node.test, node.consequent, node.alternate], scope)
 
 
 def _update(walk: Walk, node: Node, scope: Scope) -> None:
-    walk.operator(node)
+    walk.check_operator(node)
     walk.assign(node.argument, scope)
 
 
 def _binary(walk: Walk, node: Node, scope: Scope) -> None:
-    walk.operator(node)
+    walk.check_operator(node)
     if node.operator in _COMPARES:
-        walk.data(node.left, tested=True)
-        walk.data(node.right, tested=True)
+        walk.add_data_site(node.left, tested=True)
+        walk.add_data_site(node.right, tested=True)
     elif node.operator == "in":
-        walk.owners.asked(node.right)
+        walk.owners.add_enumerated(node.right)
     walk.push(node.left, scope)
     walk.push(node.right, scope)
 
 
 def _assignment(walk: Walk, node: Node, scope: Scope) -> None:
-    walk.operator(node)
+    walk.check_operator(node)
     walk.visit_destructuring(node.left, node.right)
     walk.assign(node.left, scope)
     walk.push(node.right, scope)
@@ -172,13 +194,13 @@ def _assignment(walk: Walk, node: Node, scope: Scope) -> None:
 def _object(walk: Walk, node: Node, scope: Scope) -> None:
     for item in node.properties:
         if item.type != "Property":
-            walk.data(item.argument)
+            walk.add_data_site(item.argument)
             walk.push(item, scope)
             continue
         if item.kind not in PROPERTY_KINDS:
             walk.refuse(VARIANTS["property kind"], item, item.kind)
         if not item.shorthand:
-            walk.key(item.key, computed=item.computed, scope=scope)
+            walk.visit_key(item.key, computed=item.computed, scope=scope)
         walk.push(item.value, scope)
 
 
@@ -204,11 +226,11 @@ def _function(walk: Walk, node: Node, scope: Scope) -> None:
     if node.id is not None:
         scope = Scope(scope)
         walk.declare(node.id, scope, scope)
-    function(walk, node, scope)
+    _function_parts(walk, node, scope)
 
 
-def function(walk: Walk, node: Node, scope: Scope) -> None:
-    """The parameters and body of a function that is not an arrow function."""
+def _function_parts(walk: Walk, node: Node, scope: Scope) -> None:
+    """Walk the parameters and body of a function that is not an arrow function."""
     inner = scope.function(arrow=False)
     _parameters(walk, node.params, inner)
     _body(walk, node.body, inner.body())
@@ -227,13 +249,13 @@ def _body(walk: Walk, body: Node, scope: Scope) -> None:
 
 
 def _class_expression(walk: Walk, node: Node, scope: Scope) -> None:
-    class_parts(walk, node, Scope(scope))
+    _class_parts(walk, node, Scope(scope))
 
 
-def class_parts(walk: Walk, node: Node, scope: Scope) -> None:
-    """What a class is made of; `scope` is where its name is declared."""
+def _class_parts(walk: Walk, node: Node, scope: Scope) -> None:
+    """Walk the parts of a class; `scope` is where its name is declared."""
     if node.id is not None:
-        declare_class(walk, node.id, scope)
+        _declare_class(walk, node.id, scope)
     superclass: Node = node.superClass
     if superclass is not None:
         walk.superclasses.append((superclass, scope))
@@ -246,17 +268,17 @@ def class_parts(walk: Walk, node: Node, scope: Scope) -> None:
                 if element.kind not in METHOD_KINDS:
                     walk.refuse(VARIANTS["property kind"], element, element.kind)
                 if element.kind != "constructor":
-                    walk.key(element.key, computed=element.computed, scope=scope)
+                    walk.visit_key(element.key, computed=element.computed, scope=scope)
                 walk.push(element.value, scope)
             case "FieldDefinition":
-                walk.key(element.key, computed=element.computed, scope=scope)
+                walk.visit_key(element.key, computed=element.computed, scope=scope)
                 _field(walk, element.value, scope.class_part())
             case _:
                 walk.push(element, scope)
 
 
 def _field(walk: Walk, value: Node | None, scope: Scope) -> None:
-    """The value of a field: it runs at each `new`, as a function does that is called."""
+    """Walk the value of a field: it runs at each `new`, as a called function does."""
     # A function or class runs nothing yet, and takes its name from the field
     if value is not None and value.type not in {"ArrowFunctionExpression", "FunctionExpression", "ClassExpression"}:
         walk.functions.append(
@@ -265,7 +287,7 @@ def _field(walk: Walk, value: Node | None, scope: Scope) -> None:
     walk.push(value, scope)
 
 
-def declare_class(walk: Walk, name: Node, scope: Scope) -> None:
+def _declare_class(walk: Walk, name: Node, scope: Scope) -> None:
     """Declare the name of a class."""
     walk.declare(name, scope, scope)
     if scope.classes is None:
@@ -273,23 +295,197 @@ def declare_class(walk: Walk, name: Node, scope: Scope) -> None:
     scope.classes.add(name.name)
 
 
+# Statements
+
+
+def _if(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.add_data_site(node.test, tested=True)
+    walk.push_all([node.test, node.consequent, node.alternate], scope)
+
+
+def _block(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.push_all(node.body, Scope(scope))
+
+
+def _variables(walk: Walk, node: Node, scope: Scope) -> None:
+    kind: str = node.kind
+    if kind not in VARIABLE_KINDS:
+        walk.refuse(VARIANTS["using" if kind == "using" else "variable kind"], node, kind)
+    target = scope.variables if kind == "var" else scope
+    for declarator in node.declarations:
+        name: Node = declarator.id
+        value: Node = declarator.init
+        if value is None:
+            walk.declare(name, target, scope)
+            continue
+        # A `var` may be declared again as something else
+        if value.type == "ClassExpression" and name.type == "Identifier" and kind != "var":
+            _declare_class(walk, name, target)
+        else:
+            walk.declare(name, target, scope)
+            walk.visit_destructuring(name, value)
+        if kind != "var":
+            _set_value_spans(name, value, target)
+        walk.push(value, scope)
+
+
+def _set_value_spans(pattern: Node, value: Node, scope: Scope) -> None:
+    """Record that the variables which `pattern` declares have no value before `value` is evaluated."""
+    start, end = value.range
+    for name in _names_of_pattern(pattern):
+        scope.set_value_span(name, start - PREFIX_LENGTH, end - PREFIX_LENGTH)
+
+
+def _names_of_pattern(pattern: Node) -> Iterator[str]:
+    """The names a pattern declares, without those of nested patterns."""
+    parts: list[Node | None] = [pattern]
+    if pattern.type == "ObjectPattern":
+        parts = [item.value if item.type == "Property" else item.argument for item in pattern.properties]
+    elif pattern.type == "ArrayPattern":
+        parts = pattern.elements
+    for part in parts:
+        name: Node = part.left if part is not None and part.type == "AssignmentPattern" else part
+        if name is not None and name.type == "Identifier":
+            yield name.name
+
+
+def _function_declaration(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.declare(node.id, scope, scope)
+    _function_parts(walk, node, scope)
+
+
+def _labeled(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.check_label(node.label)
+    body: Node = node.body
+    if body.type in LOOP_TYPES or body.type == "LabeledStatement":
+        walk.label_starts[id(body)] = walk.label_starts.pop(id(node), node.range[0])
+    walk.push(body, scope)
+
+
+def _add_loop(walk: Walk, node: Node) -> None:
+    start: int = walk.label_starts.pop(id(node), node.range[0])
+    body: Node = node.body
+    first, last = body.range
+    is_block = body.type == "BlockStatement"
+    walk.loops.append(
+        LoopSite(
+            start - PREFIX_LENGTH,
+            node.range[1] - PREFIX_LENGTH,
+            first - PREFIX_LENGTH,
+            last - PREFIX_LENGTH,
+            is_block,
+            node.type,
+        )
+    )
+
+
+def _for(walk: Walk, node: Node, scope: Scope) -> None:
+    _add_loop(walk, node)
+    inner = Scope(scope)
+    walk.push(node.init, inner)
+    walk.push(node.test, inner)
+    walk.push(node.update, inner)
+    walk.push(node.body, inner)
+
+
+def _for_each(walk: Walk, node: Node, scope: Scope) -> None:
+    _add_loop(walk, node)
+    inner = Scope(scope)
+    if node.left.type == "VariableDeclaration":
+        walk.push(node.left, inner)
+        if node.left.kind != "var":
+            _set_value_spans(node.left.declarations[0].id, node.right, inner)
+    else:
+        walk.assign(node.left, inner)
+    walk.push(node.right, inner)
+    walk.push(node.body, inner)
+
+
+def _while(walk: Walk, node: Node, scope: Scope) -> None:
+    _add_loop(walk, node)
+    walk.push(node.test, scope)
+    walk.push(node.body, scope)
+
+
+def _return(walk: Walk, node: Node, scope: Scope) -> None:
+    if scope.top:
+        walk.returns = True
+    walk.push(node.argument, scope)
+
+
+def _switch(walk: Walk, node: Node, scope: Scope) -> None:
+    walk.push(node.discriminant, scope)
+    walk.push_all(node.cases, Scope(scope))
+
+
+def _catch(walk: Walk, node: Node, scope: Scope) -> None:
+    param: Node = node.param
+    body: Node = node.body
+    begin, (first, last) = node.range[0] - PREFIX_LENGTH, body.range
+    if param is None:
+        walk.catches.append(CatchSite("none", None, -1, -1, begin, first - PREFIX_LENGTH, last - PREFIX_LENGTH))
+    else:
+        scope = Scope(scope)
+        walk.declare(param, scope, scope)
+        named = param.type == "Identifier"
+        start, end = param.range
+        walk.catches.append(
+            CatchSite(
+                "name" if named else "pattern",
+                param.name if named else None,
+                start - PREFIX_LENGTH,
+                end - PREFIX_LENGTH,
+                begin,
+                first - PREFIX_LENGTH,
+                last - PREFIX_LENGTH,
+            )
+        )
+    walk.push(body, scope)
+
+
+def _try(walk: Walk, node: Node, scope: Scope) -> None:
+    if node.handler is None:
+        end = node.block.range[1] - PREFIX_LENGTH
+        walk.catches.append(CatchSite("absent", None, -1, -1, end, end, end))
+    walk.push(node.block, scope)
+    walk.push(node.handler, scope)
+    walk.push(node.finalizer, scope)
+
+
 HANDLERS: Final[Mapping[str, NodeHandler]] = {
     "ArrowFunctionExpression": _arrow,
     "AssignmentExpression": _assignment,
     "BinaryExpression": _binary,
+    "BlockStatement": _block,
     "CallExpression": _call,
+    "CatchClause": _catch,
+    "ClassDeclaration": _class_parts,
     "ClassExpression": _class_expression,
     "ConditionalExpression": _conditional,
+    "DoWhileStatement": _while,
+    "ForAwaitStatement": _for_each,
+    "ForInStatement": _for_each,
+    "ForOfStatement": _for_each,
+    "ForStatement": _for,
+    "FunctionDeclaration": _function_declaration,
     "FunctionExpression": _function,
     "Identifier": _identifier,
+    "IfStatement": _if,
+    "LabeledStatement": _labeled,
     "Literal": _literal,
     "LogicalExpression": _binary,
     "MemberExpression": _member,
     "NewExpression": _new,
     "ObjectExpression": _object,
     "PrivateIdentifier": _private,
+    "ReturnStatement": _return,
+    "SwitchStatement": _switch,
     "TaggedTemplateExpression": _tagged,
     "ThisExpression": _this,
+    "TryStatement": _try,
     "UnaryExpression": _unary,
     "UpdateExpression": _update,
+    "VariableDeclaration": _variables,
+    "WhileStatement": _while,
 }
+"""By type of node."""

@@ -1,0 +1,186 @@
+"""The calls of a running script: which wait for an answer, what the last ones returned, and warnings about calls that
+the script did not await."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+import msgspec
+
+from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, is_server_call, with_dataflow
+from codecall.sandbox.agentscript.instrument import InstrumentedScript
+from codecall.sandbox.agentscript.parser.ast import span
+from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
+from codecall.sandbox.wire import Answer
+
+MAX_SITES: Final = 16
+"""Places in the script of which the last answer is kept."""
+
+MAX_ANSWER_CHARS: Final = 512 * 1024
+"""Characters of answers that are kept in all. A longer answer is not, and the oldest make room for the newest."""
+
+MAX_WARNED_CALLS: Final = 5
+"""Calls that one warning names, and calls that failed unseen of which each has a warning."""
+
+MAX_FAILED_CALLS: Final = 50
+"""Failed calls that are looked at when a script ends well."""
+
+MAX_MESSAGE: Final = 300
+"""Most characters of a failed call's message in a warning."""
+
+MAX_SHOWN: Final = 80
+"""Most characters of an expression, a key or a name in a warning or a hint."""
+
+_AWAIT_IT: Final = "Write `await` in front of a call whose value or failure matters."
+
+_USES_PROMISE = re.compile(r"\bawait\b|\breturn\b|=")
+"""What stands before a call whose promise is awaited or kept."""
+
+
+class CallEntry(msgspec.Struct):
+    """One call, as the prelude reports it, and its answer."""
+
+    name: str
+    stack: str
+    """The engine's stack where it was made."""
+    wrapped: bool
+    """Whether the script gets `{success: true, data}` of it."""
+    reference: bool = False
+    """Whether the script asked for a reference to its value."""
+    number: int = 0
+    payload: str | None = None
+    """JSON text of its answer, while that is kept; of the error, when it failed."""
+    failed: bool = False
+
+    def value(self) -> object:
+        """The answer as the script got it.
+
+        Raises:
+            msgspec.MsgspecError, RecursionError: it cannot be decoded.
+        """
+        value: object = msgspec.json.decode(self.payload or "null")
+        return {"success": True, "data": value} if self.wrapped else value
+
+
+@dataclass(slots=True)
+class CallHistory:
+    """The calls of one script: where each was made, and the last answers."""
+
+    open_calls: dict[int, CallEntry] = field(default_factory=dict[int, CallEntry])
+    """By number: those that wait for an answer, and those that failed."""
+    last_answers: dict[tuple[str, str], CallEntry] = field(default_factory=dict[tuple[str, str], CallEntry])
+    """The last answers, one of each place and name, the newest last."""
+    chars: int = 0
+    """Characters of those answers in all."""
+
+    def add_call(self, number: int, call: CallEntry) -> None:
+        """Add a call that the script has made."""
+        call.number = number
+        self.open_calls[number] = call
+
+    def add_answer(self, answer: Answer) -> None:
+        """Add the answer to an open call, or its failure."""
+        call = self.open_calls[answer.call]
+        call.payload, call.failed = answer.payload, not answer.ok
+        if call.failed:
+            return
+        del self.open_calls[answer.call]
+        site = (call.stack, call.name)
+        self._drop(site)
+        if len(answer.payload) > MAX_ANSWER_CHARS:
+            return
+        self.last_answers[site] = call
+        self.chars += len(answer.payload)
+        while len(self.last_answers) > MAX_SITES or self.chars > MAX_ANSWER_CHARS:
+            self._drop(next(iter(self.last_answers)))
+
+    def _drop(self, site: tuple[str, str]) -> None:
+        if (call := self.last_answers.pop(site, None)) is not None:
+            self.chars -= len(call.payload or "")
+
+
+def shorten(text: str) -> str:
+    """`text`, or its beginning and an ellipsis, as warnings and hints show it."""
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+class CallWarnings:
+    """Warnings about the calls of a script that ends well.
+
+    Args:
+        program: What ran; None where nothing did.
+        calls: Its calls.
+        room_ms: Milliseconds of its own time that it has left.
+    """
+
+    def __init__(self, program: InstrumentedScript | None, calls: CallHistory, room_ms: float) -> None:
+        self._program = program
+        self._calls = calls
+        self._room_ms = room_ms
+
+    def at_end(self, value: str) -> list[str]:
+        """The warnings for a script that ends with `value`, JSON text."""
+        return [*self._unawaited_calls(), *self._nothing_returned(value)]
+
+    def unawaited_failure(self, number: int) -> str:
+        """The warning about a call that failed where nobody could catch it."""
+        call = self._calls.open_calls[number]
+        error = cast("dict[str, object]", msgspec.json.decode(call.payload or "{}"))
+        message = f"{error.get('message', '')!s:.{MAX_MESSAGE}} ({error.get('code')})"
+        return f"{self._call_text(call)} was not awaited, and failed: {message}. {_AWAIT_IT}"
+
+    def _unawaited_calls(self) -> list[str]:
+        """Warnings about the calls the script has not waited for."""
+        warnings = [self.unawaited_failure(call.number) for call in self._failed_statements()]
+        running = [call for call in self._calls.open_calls.values() if not call.failed]
+        if running:
+            names = ", ".join(map(self._call_text, running[:MAX_WARNED_CALLS]))
+            more = f" and {len(running) - MAX_WARNED_CALLS} more" if len(running) > MAX_WARNED_CALLS else ""
+            warnings.append(f"The script ended without the values of {names}{more}: not awaited. {_AWAIT_IT}")
+        return warnings
+
+    def _nothing_returned(self, value: str) -> list[str]:
+        """The warning about a script that only declares the function it is for, and returns nothing."""
+        name = self._program.uncalled_function if self._program else None
+        if name is None or value != "null" or self._calls.open_calls or self._calls.last_answers:
+            return []
+        function = shorten(name)
+        return [f"Nothing was returned: `{function}` is declared but never called; end with `return {function}();`"]
+
+    def _call_text(self, call: CallEntry) -> str:
+        position = None if self._program is None else self._program.position_in_stack(call.stack)
+        return f"{shorten(call.name)}{f' (line {position[0]})' if position else ''}"
+
+    def _failed_statements(self) -> list[CallEntry]:
+        """Calls that failed and are statements of their own, without `await`: their failure went nowhere."""
+        program = self._program
+        failed = [call for call in self._calls.open_calls.values() if call.failed][:MAX_FAILED_CALLS]
+        if program is None or not failed:
+            return []
+        # Whoever waits, or keeps the promise, writes so before the call: most scripts need not be parsed for it.
+        offsets: dict[int, int] = {}
+        for call in failed:
+            if (position := program.position_in_stack(call.stack)) is not None:
+                line_start, offset = program.lines.offset(position[0], 1), program.lines.offset(*position)
+                if not _USES_PROMISE.search(program.script[line_start:offset]):
+                    offsets[call.number] = offset
+        if not offsets:
+            return []
+        spans = with_dataflow(program.script, self._room_ms, _statement_calls, fallback=[])
+        bare = [call for call in failed if call.number in offsets]
+        return [call for call in bare if any(start <= offsets[call.number] < end for start, end in spans)][
+            :MAX_WARNED_CALLS
+        ]
+
+
+def _statement_calls(dataflow: DataFlow | None) -> list[tuple[int, int]]:
+    """Start and end of each call of a tool that is a statement of its own: nothing has its promise."""
+    spans: list[tuple[int, int]] = []
+    for node in dataflow.nodes if dataflow else ():
+        if node.type == "ExpressionStatement" and node.expression.type == "CallExpression":
+            start, end = span(node.expression)
+            if dataflow is not None and is_server_call(dataflow, node.expression.callee):
+                spans.append((start - PREFIX_LENGTH, end - PREFIX_LENGTH))
+    return spans

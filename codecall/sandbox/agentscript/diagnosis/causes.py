@@ -1,0 +1,353 @@
+"""Why a script failed: looks for the cause at the place of the failure, and gives the fields of its hint.
+
+Each function looks for one cause and gives the fields, or None where this is not the cause. What is said of an answer
+has been looked up in that answer. The engine's message may be read here: a hint may be wrong, and no code or status
+follows from one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, cast
+
+from codecall.sandbox.agentscript.diagnosis.calls import MAX_SHOWN, shorten
+from codecall.sandbox.agentscript.diagnosis.context import (
+    UNDEFINED,
+    FailureContext,
+    HintFields,
+    MessageMatch,
+    Observation,
+    kind_of,
+    member_text,
+    message_fields,
+    shape_of,
+)
+from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step, ValuePath, pattern_parts
+from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS, METHODS, WRAPPERS
+from codecall.sandbox.agentscript.parser.ast import member_name, span
+from codecall.sandbox.agentscript.parser.esprima import Node
+from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
+from codecall.sandbox.agentscript.policy import PROTOTYPES
+from codecall.sandbox.agentscript.ruleset import closest_name
+
+MAX_KEYS: Final = 100
+"""Keys of one object among which a similar one is looked for."""
+
+_CALLS: Final = ("CallExpression", "NewExpression")
+_ITERATES: Final = frozenset({"all", "allSettled", "any", "race", "from", "fromEntries", "Map", "Set"})
+_TAKES_OBJECT: Final = frozenset({"keys", "values", "entries", "getOwnPropertyNames"})
+_NOT_ERRORS: Final = frozenset(
+    {"Literal", "TemplateLiteral", "ObjectExpression", "ArrayExpression", "BinaryExpression"}
+)
+"""Types of expressions whose value is no error."""
+
+
+# Undefined and null
+
+
+def missing_property(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A property is read from, or set on, a value that an answer does not have."""
+    for node in _member_nodes(context, match["member"]):
+        if fields := _missing_fields(context, node.object, match["member"]):
+            return fields
+    return None
+
+
+def missing_destructured_property(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A value that an answer does not have is destructured, or passed to `Object.keys` or one of its kin."""
+    del match
+    for call in context.enclosing("CallExpression"):
+        if (
+            call.arguments
+            and _callee_name(call) in _TAKES_OBJECT
+            and (fields := _missing_fields(context, call.arguments[0], ""))
+        ):
+            return fields
+    for value, pattern, path in _declaration_patterns(context):
+        if pattern.type == "ObjectPattern":
+            for observation in context.observations(value, path):
+                if missing := [item for item in observation.values if _is_missing(item)]:
+                    what = context.text(value) if not path else shorten(str(path[-1]))
+                    return _answer_fields(observation, what, missing) | {"use": _suggestion("", observation, "")}
+    return None
+
+
+def missing_value(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A property is read from an expression that the hint can name, whatever it came from."""
+    texts = list(dict.fromkeys(context.text(node.object) for node in _member_nodes(context, match["member"])))
+    return {"what": texts[0], **message_fields(context, match)} if len(texts) == 1 else None
+
+
+def _member_nodes(context: FailureContext, member: str) -> list[Node]:
+    """The member expressions at the place of the failure that may name `member`, the innermost first."""
+    nodes = context.enclosing("MemberExpression")
+    return [node for node in nodes if str(member_name(node)) == member or (node.computed and member_name(node) is None)]
+
+
+def _declaration_patterns(context: FailureContext) -> Iterator[tuple[Node, Node, ValuePath]]:
+    """Every part of the patterns of a declaration at the place: the destructured value, the part, and the path to
+    it."""
+    for declaration in context.enclosing("VariableDeclaration")[:1]:
+        for declarator in declaration.declarations:
+            if declarator.init is not None:
+                for part, path in pattern_parts(declarator.id):
+                    yield declarator.init, part, path
+
+
+def _missing_fields(context: FailureContext, node: Node, member: str) -> HintFields | None:
+    for observation in context.observations(node):
+        if missing := [value for value in observation.values if _is_missing(value)]:
+            owner = context.owner_text(node.object) if node.type == "MemberExpression" else ""
+            return _answer_fields(observation, context.text(node), missing) | {
+                "use": _suggestion(owner, observation, member)
+            }
+    return None
+
+
+def _answer_fields(observation: Observation, what: str, missing: Sequence[object] = ()) -> dict[str, str]:
+    return {
+        "what": what,
+        "nothing": "null" if missing and missing[0] is None else "undefined",
+        "some": " for some items"
+        if len(missing) < len(observation.values) and observation.path[-1:] != (Step.FOUND,)
+        else "",
+        "tool": shorten(observation.tool),
+        "shape": shape_of([observation.answer]),
+    }
+
+
+def _suggestion(owner: str, observation: Observation, member: str) -> str:
+    """What the script may have meant instead of a missing value; begins with a blank."""
+    step = observation.path[-1] if observation.path else None
+    if step is Step.FOUND:
+        return " Nothing was found: test for it first, or write `?.` behind it."
+    if not all(map(_is_missing, observation.values)) or not isinstance(step, str):
+        return " Test it first, or write `?.` behind it." if observation.path else ""
+    parents = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]
+    keys = {key: text for parent in parents for key in islice(parent, MAX_KEYS) if (text := member_text(owner, key))}
+    if list(keys) == ["success", "data"]:
+        return f" With `throwOnError: false` the value is `{owner}data`."
+    if (key := closest_name(step[:MAX_SHOWN], islice(keys, MAX_KEYS))) is not None:
+        return f" Did you mean `{keys[key]}`?"
+    if step in WRAPPERS and len(observation.path) == 1:
+        return f" The value is not wrapped: leave `.{step}` out."
+    return _list_suggestion(owner, observation.parents) if member in LIST_MEMBERS else ""
+
+
+def _list_suggestion(owner: str, values: Sequence[object]) -> str:
+    """The advice to use the only list among the properties of objects; begins with a blank."""
+    objects = [cast("dict[str, object]", value) for value in values if isinstance(value, dict)]
+    lists = {key for value in objects for key, item in value.items() if isinstance(item, list)}
+    only_list = member_text(owner, lists.pop()) if len(lists) == 1 else None
+    return f" The list is `{only_list}`." if only_list else ""
+
+
+def _is_missing(value: object) -> bool:
+    return value is UNDEFINED or value is None
+
+
+# Values of the wrong kind
+
+
+def missing_method(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A method is called that the value in an answer does not have."""
+    del match
+    for call in context.enclosing(*_CALLS):
+        if call.callee.type != "MemberExpression" or not isinstance(method := member_name(call.callee), str):
+            continue
+        owner: Node = call.callee.object
+        for observation in context.observations(owner):
+            values = [value for value in observation.values if not _is_missing(value)]
+            if not values or any(_may_have(value, method) for value in values):
+                continue
+            what = context.text(owner)
+            kind = kind_of(values[0])
+            use = (
+                _list_suggestion(context.owner_text(owner), values)
+                if kind == "object" and method in LIST_MEMBERS
+                else ""
+            )
+            if method in WRAPPERS and not observation.path:
+                use = f" The value is parsed already: use `{what}` itself."
+            elif not use and method in METHODS:
+                use = f" Write `{METHODS[method]}` for it."
+            return _answer_fields(observation, what) | {
+                "kind": _with_article(kind),
+                "method": shorten(method),
+                "use": use,
+            }
+    return None
+
+
+def foreign_method(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A method of another language is called."""
+    del match
+    for call in _failing_calls(context):
+        if call.callee.type == "MemberExpression" and (method := str(member_name(call.callee))) in METHODS:
+            return {"what": context.text(call.callee), "method": method, "instead": METHODS[method]}
+    return None
+
+
+def not_a_function(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """An expression that the hint can name is called, and is not a function."""
+    del match
+    texts = list(dict.fromkeys(context.text(call.callee) for call in _failing_calls(context)))
+    return {"what": texts[0]} if len(texts) == 1 else None
+
+
+def _failing_calls(context: FailureContext) -> list[Node]:
+    """The calls that may have failed at the place. The engine reports where the called name stands, or where the last
+    argument was read."""
+    calls = context.enclosing(*_CALLS)
+    exact = [call for call in calls if span(_called_name(call.callee))[0] - PREFIX_LENGTH == context.offset]
+    return exact or calls
+
+
+def _called_name(callee: Node) -> Node:
+    return callee.property if callee.type == "MemberExpression" else callee
+
+
+def not_a_list(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A value of an answer is iterated over, and is not a list."""
+    del match
+    for node in _iterated_nodes(context):
+        for observation in context.observations(node):
+            values: list[object] = [value for value in observation.values if not isinstance(value, list | str)]
+            if not values:
+                continue
+            what = context.text(node)
+            if not _is_missing(values[0]):
+                kind, use = _with_article(kind_of(values[0])), _list_suggestion(context.owner_text(node), values)
+                use = use or (f" For its keys and values write `Object.entries({what})`." if "object" in kind else "")
+            else:
+                owner = context.owner_text(node.object) if node.type == "MemberExpression" else ""
+                kind, use = ("null" if values[0] is None else "undefined"), _suggestion(owner, observation, "map")
+            return _answer_fields(observation, what) | {"kind": kind, "use": use}
+    return None
+
+
+def not_iterable(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """An expression that the hint can name is iterated over, and is not iterable."""
+    del match
+    texts = list(dict.fromkeys(map(context.text, _iterated_nodes(context))))
+    return {"what": texts[0]} if len(texts) == 1 else None
+
+
+def _iterated_nodes(context: FailureContext) -> Iterator[Node]:
+    """The expressions at the place that are iterated over, the innermost first."""
+    for node in context.enclosing("ForOfStatement", "SpreadElement", "YieldExpression", *_CALLS):
+        if node.type == "ForOfStatement":
+            yield node.right
+        elif node.type in _CALLS:
+            if node.arguments and _callee_name(node) in _ITERATES:
+                yield node.arguments[0]
+        elif node.argument is not None:
+            yield node.argument
+    for value, pattern, path in _declaration_patterns(context):
+        if pattern.type == "ArrayPattern" and not path:
+            yield value
+
+
+def parsed_twice(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """`JSON.parse` is called with a value that is not a text."""
+    del match
+    for call in context.enclosing("CallExpression"):
+        if _callee_name(call) == "parse" and call.arguments:
+            for observation in context.observations(call.arguments[0]):
+                if observation.values and not isinstance(observation.values[0], str):
+                    return _answer_fields(observation, context.text(call.arguments[0]))
+    return None
+
+
+def invalid_json(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """`JSON.parse` is called with a text that is not JSON."""
+    calls = [call for call in context.enclosing("CallExpression") if _callee_name(call) == "parse" and call.arguments]
+    return {"what": context.text(calls[0].arguments[0]), **message_fields(context, match)} if calls else None
+
+
+def _may_have(value: object, method: str) -> bool:
+    """Whether a value of an answer may have this method, or a property of that name."""
+    kinds = ("Object", kind_of(value).capitalize())
+    rows = [row for kind in kinds if (row := PROTOTYPES.get(f"{kind}.prototype"))]
+    return any(method in row.allowed | row.regex for row in rows) or (isinstance(value, dict) and method in value)
+
+
+def _callee_name(call: Node) -> str | None:
+    """The last name of the called expression."""
+    callee: Node = call.callee
+    return str(member_name(callee)) if callee.type == "MemberExpression" else getattr(callee, "name", None)
+
+
+def _with_article(kind: str) -> str:
+    return kind if kind == "null" else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+# Causes in the script's own text
+
+
+def read_in_own_declaration(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A variable is read in the expression that gives it its first value: `const users = await users.list()`."""
+    for declarator in context.enclosing("VariableDeclarator"):
+        if any(getattr(part, "name", None) == match["name"] for part, _ in pattern_parts(declarator.id)):
+            return message_fields(context, match)
+    return None
+
+
+def assigned_constant(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A constant is assigned to."""
+    for node in context.enclosing("AssignmentExpression", "UpdateExpression"):
+        target = node.left if node.type == "AssignmentExpression" else node.argument
+        if any(getattr(part, "name", None) == match["name"] for part, _ in pattern_parts(target)):
+            return message_fields(context, match)
+    return None
+
+
+def thrown_by_script(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """The script threw the error itself."""
+    del match
+    return {} if context.enclosing("ThrowStatement") else None
+
+
+def thrown_values(dataflow: DataFlow) -> list[int]:
+    """Where the script throws, or rejects with, a value that is plainly not an error: `throw 'text'`,
+    `Promise.reject()`."""
+    offsets: list[int] = []
+    for node in dataflow.nodes:
+        if node.type == "ThrowStatement" and node.argument.type in _NOT_ERRORS:
+            offsets.append(span(node)[0] - PREFIX_LENGTH)
+        elif node.type == "CallExpression" and dataflow.text(node.callee) == "Promise.reject":
+            reasons = [argument for argument in node.arguments if argument.type not in _NOT_ERRORS]
+            offsets += [] if reasons else [span(node)[0] - PREFIX_LENGTH]
+    return offsets
+
+
+def unsettled_promises(dataflow: DataFlow) -> list[int]:
+    """Where the script creates a promise that only the script itself can settle, or nothing can."""
+    constructors = ("Promise.withResolvers", "Promise.race")
+    return [
+        span(node)[0] - PREFIX_LENGTH
+        for node in dataflow.nodes
+        if (node.type == "NewExpression" and dataflow.text(node.callee) == "Promise")
+        or (node.type == "CallExpression" and dataflow.text(node.callee) in constructors)
+    ]
+
+
+def regular_expressions(dataflow: DataFlow) -> list[int]:
+    """Where the script has regular expressions."""
+    return [
+        span(node)[0] - PREFIX_LENGTH for node in dataflow.nodes if node.type == "Literal" and hasattr(node, "regex")
+    ]
+
+
+def parallel_calls(dataflow: DataFlow) -> list[int]:
+    """Where the script runs functions in parallel."""
+    calls = [node for node in dataflow.nodes if node.type == "CallExpression"]
+    return [span(node)[0] - PREFIX_LENGTH for node in calls if dataflow.text(node.callee) == "__safe_parallel"]
+
+
+def invalid_regular_expression(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A regular expression is created from a text."""
+    del match
+    calls = [node for node in context.enclosing(*_CALLS) if context.text(node.callee) == "RegExp"]
+    return {} if calls else None

@@ -1,0 +1,300 @@
+"""What a hint about one failure is made from: the script, the answers of its calls, and the shape of a value."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, TypeAlias, cast
+
+import msgspec
+
+from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, shorten
+from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step, ValuePath, is_server_call
+from codecall.sandbox.agentscript.parser.esprima import Node
+from codecall.sandbox.agentscript.parser.unicode import BREAKS_CODE, DECEIVES_IN_CODE
+
+MAX_VALUES: Final = 200
+"""Values that are followed where a path leads to each item of a list."""
+
+MAX_SHAPE: Final = 260
+"""Most characters of a shape."""
+
+MAX_KEYS: Final = 12
+"""Most keys of one object that are named; the shape says how many more there are."""
+
+_MAX_DEPTH: Final = 5
+_MAX_ITEMS: Final = 50
+"""Items of one list, and keys of one object, that are looked at."""
+_MAX_SHAPE_VALUES: Final = 5_000
+"""Values that are looked at in all: 5 ms."""
+_MAX_KEY: Final = 40
+
+_PLAIN_OWNERS: Final = frozenset({"Identifier", "MemberExpression", "CallExpression", "ThisExpression"})
+_PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$]*")
+_KINDS: Final[tuple[tuple[type, str], ...]] = (
+    (dict, "object"),
+    (list, "array"),
+    (bool, "boolean"),
+    (int, "number"),
+    (float, "number"),
+    (str, "string"),
+)
+
+HintFields: TypeAlias = Mapping[str, str]
+"""Values for the fields of a hint's template."""
+
+MessageMatch: TypeAlias = "re.Match[str]"
+"""The error's message, as the pattern of a hint rule matched it."""
+
+
+class Undefined:
+    """JavaScript's `undefined`."""
+
+
+UNDEFINED: Final = Undefined()
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What an expression was, if it came from this answer."""
+
+    tool: str
+    """The name that was called."""
+    answer: object
+    """What the call returned, as decoded JSON."""
+    values: list[object]
+    """What the expression may have been: more than one where the path leads to some item of a list."""
+    parents: list[object]
+    """What the last step was taken from; empty where there was none."""
+    path: ValuePath
+    """From the answer to the value."""
+
+
+@dataclass(frozen=True)
+class FailureContext:
+    """One failure of one script.
+
+    Args:
+        dataflow: The script, where there was time to parse it again.
+        offset: Where it failed, in characters of the script; None where that is not known.
+        calls: The script's calls.
+        offsets: Where each of them was made, by number.
+    """
+
+    dataflow: DataFlow | None
+    offset: int | None
+    calls: CallHistory
+    offsets: Mapping[int, int]
+
+    def observations(self, node: Node, further: ValuePath = ()) -> Iterator[Observation]:
+        """What an expression was, or is some steps further; see `AnswerTrace.observations`."""
+        return iter(()) if self._answers is None else self._answers.observations(node, further)
+
+    def enclosing(self, *types: str) -> list[Node]:
+        """The nodes of these types that contain the place of the failure, the innermost first."""
+        return [] if self.offset is None or self.dataflow is None else self.dataflow.enclosing(self.offset, *types)
+
+    def text(self, node: Node) -> str:
+        """An expression as a hint shows it."""
+        return shorten(self.dataflow.text(node)) if self.dataflow is not None else ""
+
+    def owner_text(self, node: Node) -> str:
+        """An expression as it stands before a member's name, with the dot."""
+        return f"{self.text(node)}." if node.type in _PLAIN_OWNERS else f"({self.text(node)})."
+
+    @cached_property
+    def _answers(self) -> AnswerTrace | None:
+        return None if self.dataflow is None else AnswerTrace(self.dataflow, self.calls, self.offsets)
+
+
+Cause: TypeAlias = Callable[[FailureContext, MessageMatch], HintFields | None]
+"""Looks for one cause of a failure; gives the fields of its hint, or None where this is not the cause."""
+
+
+def message_fields(context: FailureContext, match: MessageMatch) -> HintFields:
+    """The named groups of the message, each in one line: they may be keys of an answer."""
+    del context
+    return {name: shorten(BREAKS_CODE.sub(" ", text or "")) for name, text in match.groupdict().items()}
+
+
+class AnswerTrace:
+    """Finds the values of a script's expressions in the answers of its calls.
+
+    Args:
+        dataflow: The script.
+        calls: Its calls.
+        offsets: Where each call was made, as characters of the script, by number; where that is known.
+    """
+
+    def __init__(self, dataflow: DataFlow, calls: CallHistory, offsets: Mapping[int, int]) -> None:
+        self._dataflow = dataflow
+        self._entries: list[tuple[CallEntry, Node]] = []
+        for entry in reversed(calls.last_answers.values()):
+            if (offset := offsets.get(entry.number)) is not None and (call := self._call_at(offset)) is not None:
+                self._entries.append((entry, call))
+        self._values: dict[int, object] = {}
+
+    def observations(self, node: Node | None, further: ValuePath = ()) -> Iterator[Observation]:
+        """What an expression was, or is some steps further, for each answer it may have come from; the newest first."""
+        for origin in self._dataflow.origins(node):
+            for entry, call in self._entries:
+                if call is not origin.call:
+                    continue
+                answer = self._value(entry)
+                path = _path_in_answer(origin.path + further)
+                if answer is not UNDEFINED and path is not None and (ends := follow(answer, path)) is not None:
+                    yield Observation(entry.name, answer, *ends, path)
+
+    def _call_at(self, offset: int) -> Node | None:
+        """The call of a tool in the script that contains this offset."""
+        calls = self._dataflow.enclosing(offset, "CallExpression")
+        return next((call for call in calls if is_server_call(self._dataflow, call.callee)), None)
+
+    def _value(self, entry: CallEntry) -> object:
+        """The decoded answer; `UNDEFINED` where it cannot be decoded."""
+        if entry.number not in self._values:
+            try:
+                self._values[entry.number] = entry.value()
+            except (msgspec.MsgspecError, RecursionError):
+                self._values[entry.number] = UNDEFINED
+        return self._values[entry.number]
+
+
+def follow(answer: object, path: ValuePath) -> tuple[list[object], list[object]] | None:
+    """The values at the end of a path, and what the last step was taken from; None where an earlier step fails."""
+    values, parents = [answer], list[object]()
+    for step in path:
+        if any(value is UNDEFINED or value is None for value in values):
+            # Of some, the way goes on; reading from the others was the script's mistake, but an earlier one.
+            values = [value for value in values if value is not UNDEFINED and value is not None]
+        if not values:
+            return None
+        parents = values
+        values = [below for value in values for below in _step_into(value, step)][:MAX_VALUES]
+    return values, parents
+
+
+def _step_into(value: object, step: str | int | Step) -> list[object]:
+    """The values one step further; all items where the step is to some item of a list."""
+    items = cast("list[object]", value) if isinstance(value, list) else None
+    members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    if isinstance(step, Step):
+        some = items if items is not None else list(members.values()) or [UNDEFINED]
+        return [*some, UNDEFINED] if step is Step.FOUND else some
+    if step == "length" and isinstance(value, list | str):
+        return [len(cast("list[object] | str", value))]
+    if items is not None and str(step).isdecimal():
+        return items[int(step) :][:1] or [UNDEFINED]
+    return [members.get(str(step), UNDEFINED)]
+
+
+def _path_in_answer(path: ValuePath) -> ValuePath | None:
+    """The path from one answer, of a path that may begin with the list of several; None: it leads to another one."""
+    if not path or path[0] is not Step.GATHERED:
+        return path
+    if len(path) < 3:
+        return None
+    index, step = path[1], path[2]
+    if step == index or step is Step.EACH or (index is Step.EACH and isinstance(step, int)):
+        return path[3:]
+    return None
+
+
+def shape_of(values: Sequence[object]) -> str:
+    """The shape that `values`, decoded JSON, have together: `{users: [{id: number, name?: string}], next: null}`.
+
+    It has names and types, never the values themselves. A `?` stands behind a key that not every object there has. At
+    most `MAX_SHAPE` characters: as many levels as fit.
+    """
+    shape = _Shape()
+    budget: list[None] = [None] * _MAX_SHAPE_VALUES
+    for value in values[:_MAX_ITEMS]:
+        shape.add(value, _MAX_DEPTH, budget)
+    for depth in range(_MAX_DEPTH, 0, -1):
+        text = shape.as_type(depth)
+        if len(text) <= MAX_SHAPE:
+            return text
+    return f"{shape.as_type(1)[: MAX_SHAPE - 1]}…"
+
+
+def kind_of(value: object) -> str:
+    """The kind of a decoded JSON value: `object`, `array`, `string`, `number`, `boolean` or `null`."""
+    return next((name for kind, name in _KINDS if isinstance(value, kind)), "null")
+
+
+def member_text(owner: str, key: str) -> str | None:
+    """What a script writes for `key` of an object: `r.users`, or `r["user list"]`.
+
+    `owner` is what stands before a plain name, with the dot; empty for the key alone. None: the key is long, or has
+    characters that would deceive the reader.
+    """
+    if len(key) > _MAX_KEY or DECEIVES_IN_CODE.search(key):
+        return None
+    if _PLAIN_KEY.fullmatch(key):
+        return f"{owner}{key}"
+    quoted = json.dumps(key, ensure_ascii=False)
+    return f"{owner.removesuffix('.')}[{quoted}]" if owner else quoted
+
+
+@dataclass(slots=True)
+class _Shape:
+    """What the values at one place are."""
+
+    kinds: dict[str, int] = field(default_factory=dict[str, int])
+    """How many there are of each kind."""
+    keys: dict[str, _Shape] = field(default_factory=dict[str, "_Shape"])
+    """The keys of all objects together."""
+    omitted_keys: int = 0
+    """Keys that were not looked at, of the object that has most of them."""
+    items: _Shape | None = None
+    """The items of all lists together."""
+
+    def add(self, value: object, depth: int, budget: list[None]) -> None:
+        """Add a value: `depth` levels of it, and in all as many values as `budget` has items."""
+        if not budget:
+            return
+        budget.pop()
+        kind = kind_of(value)
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        if not depth:
+            return
+        if kind == "object":
+            members = cast("dict[str, object]", value)
+            for key in list(members)[:_MAX_ITEMS]:
+                self.keys.setdefault(key, _Shape()).add(members[key], depth - 1, budget)
+            self.omitted_keys = max(self.omitted_keys, len(members) - _MAX_ITEMS)
+        elif kind == "array" and value:
+            self.items = self.items or _Shape()
+            for item in cast("list[object]", value)[:_MAX_ITEMS]:
+                self.items.add(item, depth - 1, budget)
+
+    def as_type(self, depth: int) -> str:
+        """The shape written as a type, `depth` levels of it."""
+        return " | ".join(self._kind_as_type(kind, depth) for kind in self.kinds)
+
+    def _kind_as_type(self, kind: str, depth: int) -> str:
+        if kind == "array":
+            return "[]" if self.items is None else f"[{self.items.as_type(depth - 1)}]" if depth else "[…]"
+        if kind != "object":
+            return kind
+        if not self.keys:
+            return "{}"
+        if not depth:
+            return "{…}"
+        named = list(self.keys.items())[:MAX_KEYS]
+        members = [f"{_key_text(key)}{self._optional_mark(item)}: {item.as_type(depth - 1)}" for key, item in named]
+        if rest := len(self.keys) - len(named) + self.omitted_keys:
+            members.append(f"… {rest} more")
+        return f"{{{', '.join(members)}}}"
+
+    def _optional_mark(self, item: _Shape) -> str:
+        return "" if sum(item.kinds.values()) == self.kinds["object"] else "?"
+
+
+def _key_text(key: str) -> str:
+    if not _PLAIN_KEY.fullmatch(key):
+        key = json.dumps(key, ensure_ascii=False)
+    return key if len(key) <= _MAX_KEY else f"{key[:_MAX_KEY]}…"
