@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -29,6 +30,25 @@ SURFACE = {
     "load_preset",
     "tool_metadata",
 } | {name for name in ERRORS if not name.startswith("_")}
+
+
+PACKAGES = {
+    "codecall.client": {"AZURE_DESCRIPTION_LIMIT", "CodeCallClient", "Definitions", "Envelope"},
+    "codecall.testing": {
+        *("Call", "Calls", "ExpectedFinding", "Failure", "Outcome", "Program", "ProgramStub", "Refusal", "Script"),
+        *("ScriptEnclave", "ScriptFileError", "ScriptResult", "Stub", "Stubs", "Tape", "Value"),
+        *("findings_mismatch", "mismatch", "parse_programs", "read_programs"),
+    },
+    "codecall.traces": {"Trace", "TraceRecorder", "TraceSink", "render", "traces_of", "write_page"},
+}
+"""The names of the other public packages."""
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_names_of_a_public_package_resolve(package: str) -> None:
+    module = import_module(package)
+    assert set(module.__all__) == PACKAGES[package]
+    assert [name for name in PACKAGES[package] if getattr(module, name, None) is None] == []
 
 
 def test_the_list_is_what_it_is_meant_to_be() -> None:

@@ -6,29 +6,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from codecall.files import write_private_file
+    from codecall.files import write_private_file as write_page
     from codecall.traces.model import Trace
     from codecall.traces.page import render
     from codecall.traces.records import TraceRecorder, TraceSink, traces_of
 
-__all__ = ["Trace", "TraceRecorder", "TraceSink", "render", "traces_of", "write_private_file"]
+__all__ = ["Trace", "TraceRecorder", "TraceSink", "render", "traces_of", "write_page"]
 
 _HOMES = {
-    "Trace": "model",
-    "TraceRecorder": "records",
-    "TraceSink": "records",
-    "render": "page",
-    "traces_of": "records",
-    "write_page": "files",
+    "Trace": ("codecall.traces.model", "Trace"),
+    "TraceRecorder": ("codecall.traces.records", "TraceRecorder"),
+    "TraceSink": ("codecall.traces.records", "TraceSink"),
+    "render": ("codecall.traces.page", "render"),
+    "traces_of": ("codecall.traces.records", "traces_of"),
+    "write_page": ("codecall.files", "write_private_file"),
 }
+"""Module and name behind each public name; a module is loaded when one of its names is first used."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module 'codecall.traces' has no attribute {name!r}")
-    value = getattr(
-        import_module("codecall.files" if _HOMES[name] == "files" else f"codecall.traces.{_HOMES[name]}"), name
-    )
+    module, attribute = _HOMES[name]
+    value = getattr(import_module(module), attribute)
     globals()[name] = value
     return value
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codecall.traces import Trace, render, write_private_file
+from codecall.traces import Trace, render, write_page
 from tests.traces.browser import Browser, BrowserError, Page
 from tests.traces.shop import FAILING, REPORT, traced
 
@@ -33,7 +33,7 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
     def open_page(trace: Trace, *, scheme: str = "light", script: bool = True) -> Page:
         file = tmp_path / f"{len(pages)}.html"
-        write_private_file(file, render(trace))
+        write_page(file, render(trace))
         pages.append(Page(browser, file, scheme=scheme, script=script))
         return pages[-1]
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from codecall.traces import render, write_private_file
+from codecall.traces import render, write_page
 from tests.traces.browser import Browser, Page
 from tests.traces.shop import FAILING, REPORT, traced
 
@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
                 ("trace-failed-dark", failed, "dark", None),
             ):
                 file = Path(pages) / f"{name}.html"
-                write_private_file(file, render(trace))
+                write_page(file, render(trace))
                 page = Page(browser, file, scheme=scheme)
                 page.do("Emulation.setDeviceMetricsOverride", width=1080, height=900, deviceScaleFactor=1, mobile=False)
                 top = 0 if call is None else page.get(OPEN % call)

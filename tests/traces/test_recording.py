@@ -70,7 +70,7 @@ async def test_a_run_that_is_under_way_one_that_was_cancelled_and_those_of_befor
 
 
 async def test_what_there_is_no_room_for_is_told_by_its_size(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(recording, "MAX_HELD", 100)
+    monkeypatch.setattr(recording, "MAX_STORED", 100)
     recorder = TraceRecorder()
     async with Client(shop(audit={"sinks": [], "watchers": [recorder]})) as client:
         await client.call_tool(
