@@ -131,7 +131,7 @@ class ResumeOptions(Options):
     """What `resumeFrom` needs: where the completed calls of runs are kept, and for how long."""
 
     store: KeyValueStore
-    """A store as FastMCP takes them, such as `RedisCounterStore(url=…)`; shared by all instances that clients may
+    """A store as FastMCP takes them, such as `RedisStore(url=…)`; shared by all instances that clients may
     reach."""
     ttl_s: int = Field(default=3_600, ge=1, le=30 * 86_400)
     """Seconds a run can be taken up after its end."""
@@ -150,7 +150,7 @@ class ResultsOptions(Options):
     enabled: bool = True
     """False: such a result fails with OUTPUT_LIMIT."""
     store: KeyValueStore | None = None
-    """Where they are kept: a store as FastMCP takes them, such as `RedisCounterStore(url=…)`; shared by all
+    """Where they are kept: a store as FastMCP takes them, such as `RedisStore(url=…)`; shared by all
     instances that clients may reach. None: in the memory of this process."""
     ttl_s: int = Field(default=900, ge=1, le=30 * 86_400)
     """Seconds a result is kept."""

@@ -37,7 +37,7 @@ class TraceCall:
     end_ms: float | None = None
     """None of a call that was given up."""
     outcome: str = "ok"
-    """`ok`, `error`, `unfinished` or `start_error`."""
+    """`ok`, `error`, `unfinished` or `not_started`."""
     code: str | None = None
     """Of the error."""
     line: int | None = None
