@@ -18,7 +18,7 @@ PYTHON := $(shell for python in python3 python3.14 python3.13 python3.12 python3
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo redis chromium test test-security test-embedding fuzz lint bench bench-load soak bench-search bench-types screenshots clean
+.PHONY: help demo redis chromium test test-security test-embedding fuzz lint reference bench bench-load soak bench-search bench-types screenshots clean
 .DELETE_ON_ERROR:
 
 help: ## what there is to make
@@ -45,6 +45,9 @@ lint: $(VENV)/.test ## style, formatting and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/basedpyright
+
+reference: $(VENV)/.test ## write the tables of docs/reference/ again from the code
+	@$(BIN)/python -m tests.test_reference
 
 bench: $(VENV)/.test ## CodeCall beside FastMCP's CodeMode, in one run
 	@$(BIN)/python benchmarks/vs_codemode.py

@@ -28,6 +28,7 @@ from codecall.sandbox.agentscript.diagnosis.hints import HINT_RULES, NOT_AN_ERRO
 from codecall.sandbox.agentscript.policy import ERROR_KINDS, RUNTIME_NAMES, Row, Rules
 from codecall.sandbox.host import dispatch, pipe, preflight
 from codecall.sandbox.worker import jail, syscalls
+from tests import reference_tables
 from tests.printed_tables import Printers, read_tables, table, words, write_tables
 
 REPOSITORY = Path(__file__).parent.parent
@@ -282,6 +283,15 @@ PAGES: Mapping[str, Printers] = {
     },
     "limits": {"bounds": bounds},
     "redaction": {"removed from errors": redactions},
+    "options": {
+        "plugin options": reference_tables.plugin_options,
+        "rate-limit options": reference_tables.rate_limit_options,
+        "rate-limit rule": reference_tables.rate_limit_rule,
+    },
+    "errors": {"error codes": reference_tables.error_codes},
+    "meta-tools": reference_tables.meta_tool_tables(),
+    "commands": reference_tables.command_tables(),
+    "audit": {"audit events": reference_tables.audit_events},
 }
 """What prints each table, by page and name."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -30,6 +30,70 @@ EventName = Literal[
     "codecall.invoke.blocked",
     "codecall.audit.lost",
 ]
+
+_CALL_FIELDS: Final = (
+    *("number", "called", "name", "input_sha256", "input_chars", "outcome", "code", "start_ms", "duration_ms"),
+    *("line", "column", "result_chars", "reused", "input", "result"),
+)
+
+
+class EventSpec(NamedTuple):
+    """One kind of event, as `docs/reference/audit.md` lists it."""
+
+    name: EventName
+    description: str
+    fields: tuple[str, ...]
+
+
+EVENTS: Final = (
+    EventSpec(
+        "codecall.execute.start",
+        "A run begins. `allowed_tools` is their number; `script` only with `include_arguments`.",
+        (
+            *("script_sha256", "script_chars", "context_bytes", "preset", "allowed_tools", "dry_run"),
+            *("resumed_from", "script"),
+        ),
+    ),
+    EventSpec(
+        "codecall.execute.tool_call",
+        "A call of the script ended. `called` is tool, resource, prompt or result; `outcome` is ok, error or "
+        "unfinished; `start_ms` counts from the beginning of the run; `input` only with `include_arguments`, `result` "
+        "only with `include_results`.",
+        _CALL_FIELDS,
+    ),
+    EventSpec(
+        "codecall.execute.blocked",
+        "Something was refused, which `what` names: `script`, by the language or for calling a meta-tool, with `kind`, "
+        "`line` and `column`; `call`, with ACCESS_DENIED or RATE_LIMIT, with `called` and `name`; `resume`, a run that "
+        "could not be resumed, somebody else's for instance, with `resumed_from`: no script begins then.",
+        ("what", "code", "kind", "line", "column", "called", "name", "resumed_from"),
+    ),
+    EventSpec(
+        "codecall.execute.complete",
+        "A run ended. `status` may also be `cancelled`; `duration_ms` includes `queue_ms` and `validation_ms`; what "
+        "was used stands beside the limit it counts against; `line` and `column` are the place of the failure; "
+        "`result_bytes` is the size of a result kept for later reading; `result`, `console`, `warnings` and `error` "
+        "only with `include_results`.",
+        (
+            *("status", "code", "line", "column", "duration_ms", "queue_ms", "validation_ms"),
+            *("script_ms", "max_script_ms", "run_ms", "max_run_ms", "steps", "max_steps", "tool_calls"),
+            *("max_tool_calls", "returned_bytes", "max_returned_bytes", "max_memory_mb", "calls_failed"),
+            *("calls_reused", "result_bytes", "result", "console", "warnings", "error"),
+        ),
+    ),
+    EventSpec(
+        "codecall.invoke.tool_call",
+        "A call of `codecall:invoke` ended; its `run_id` begins with `invoke_`.",
+        _CALL_FIELDS,
+    ),
+    EventSpec(
+        "codecall.invoke.blocked",
+        "A call of `codecall:invoke` was refused with ACCESS_DENIED or RATE_LIMIT.",
+        ("what", "code", "called", "name"),
+    ),
+    EventSpec("codecall.audit.lost", "So many `events` did not reach this sink before the next one.", ("events",)),
+)
+"""Every event, with all the fields it may have."""
 
 
 @dataclass(frozen=True, slots=True)
