@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 
+from codecall.sandbox.agentscript.checked import Violation
 from codecall.sandbox.agentscript.foreign_words import NAMES
 from codecall.sandbox.agentscript.policy import GLOBALS, MEMBERS, NODES, VARIANTS, Row, Rules, allowed_members
 
@@ -43,6 +44,11 @@ def rule_set(rules: Rules) -> RuleSet:
         members={name: names for name in permitted if (names := allowed_members(name, rules)) is not None},
         owned=frozenset(name for name, row in GLOBALS.items() if not row.declarable),
     )
+
+
+def refused_name(what: str, name: str, row: Row, offset: int) -> Violation:
+    """The violation of naming what `row` refuses; see `refusal_message`."""
+    return Violation(offset, row.kind, refusal_message(what, name), row.instead)
 
 
 def refusal_message(what: str, name: str) -> str:

@@ -17,7 +17,7 @@ from codecall.sandbox.agentscript.parser.parse import source_violation
 from codecall.sandbox.agentscript.parser.tokens import token_start
 from codecall.sandbox.agentscript.parser.unicode import ODD_SPACE, UNSEEN_IN_CODE, code_point
 from codecall.sandbox.agentscript.policy import TYPE_PLACES, TYPESCRIPT, WORDS_OF_JAVASCRIPT, TypeScriptRow
-from codecall.sandbox.agentscript.ruleset import refusal_message
+from codecall.sandbox.agentscript.ruleset import refusal_message, refused_name
 from codecall.sandbox.agentscript.typescript.parser import (
     TypeScriptNode,
     comparison_offsets,
@@ -37,14 +37,8 @@ _REMOVED_WITH_A_PART: Final = frozenset({"export_statement", "import_statement",
 """Nodes that are removed as a whole when a part of them is: `export interface …`, `import type …`, `declare name`."""
 
 _ENDED_BY_LINE: Final = frozenset(
-    {
-        "expression_statement",
-        "lexical_declaration",
-        "public_field_definition",
-        "return_statement",
-        "throw_statement",
-        "variable_declaration",
-    }
+    {"expression_statement", "lexical_declaration", "public_field_definition"}
+    | {"return_statement", "throw_statement", "variable_declaration"}
 )
 """Nodes that a line end can end. Where a type ended one, a semicolon does so instead: it would continue on the next
 line, or, as a field that is called `get` or `static`, with the next member."""
@@ -78,14 +72,8 @@ _KIND_WITHOUT_TYPES: Final = {
 """The kind of a node after its types are removed, where that differs."""
 
 _CHAINS: Final = frozenset(
-    {
-        "await_expression",
-        "call_expression",
-        "member_expression",
-        "new_expression",
-        "subscript_expression",
-        "unary_expression",
-    }
+    {"await_expression", "call_expression", "member_expression"}
+    | {"new_expression", "subscript_expression", "unary_expression"}
 )
 """Nodes that are left out of a shape: after `await` and the like the parser ranks a call with types otherwise than one
 without, and no type between them can change their order."""
@@ -201,7 +189,7 @@ def _unseen_characters(script: str, spans: list[tuple[int, int]]) -> Iterator[Vi
 def misplaced_type(offset: int, place: str) -> Violation:
     """The violation of a type at `offset` in one of the `TYPE_PLACES`."""
     row = TYPE_PLACES[place]
-    return Violation(offset, row.kind, refusal_message("Syntax", row.name), row.instead)
+    return refused_name("Syntax", row.name, row, offset)
 
 
 def _blank_out(script: str, spans: list[tuple[int, int]]) -> str:

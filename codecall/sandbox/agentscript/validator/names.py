@@ -22,7 +22,14 @@ from codecall.sandbox.agentscript.policy import (
     bare,
     is_meta_tool,
 )
-from codecall.sandbox.agentscript.ruleset import RuleSet, closest_known_name, name_hint, refusal_message, shorten_name
+from codecall.sandbox.agentscript.ruleset import (
+    RuleSet,
+    closest_known_name,
+    name_hint,
+    refusal_message,
+    refused_name,
+    shorten_name,
+)
 
 MAX_LOOKUPS: Final = 20
 """Most unknown names of one script that are looked up among the namespaces."""
@@ -160,10 +167,7 @@ def check_names(
         else:
             row = reserved_row(name) or GLOBALS.get(name)
             if row is not None:
-                violations.append(
-                    owners.meta_tool(use)
-                    or Violation(offset, row.kind, refusal_message("Identifier", name), row.instead)
-                )
+                violations.append(owners.meta_tool(use) or refused_name("Identifier", name, row, offset))
             else:
                 unknown.append(use)
     return NameUsage(
@@ -278,7 +282,7 @@ class MemberOwners:
 def forbidden_name(name: str, offset: int, what: str, path: str | None = None) -> Violation:
     """The violation of naming one of the `NEVER_NAMES`; `what` is the sort of name, `path` the dotted path to it."""
     row = NEVER_NAMES[name]
-    return Violation(offset, row.kind, refusal_message(what, path or name), row.instead)
+    return refused_name(what, path or name, row, offset)
 
 
 def reserved_row(name: str) -> Row | None:
@@ -294,11 +298,11 @@ def declaration_violation(name: str, offset: int, ruleset: RuleSet) -> Violation
     """The violation of declaring `name`, if a script may not declare it."""
     row = reserved_row(name) or NEVER_NAMES.get(name)
     if row is not None:
-        return Violation(offset, row.kind, refusal_message("Identifier", name), row.instead)
+        return refused_name("Identifier", name, row, offset)
     if name in ruleset.owned:
         row = GLOBALS[name]
         if row.verdict == "refused":
-            return Violation(offset, row.kind, refusal_message("Identifier", name), row.instead)
+            return refused_name("Identifier", name, row, offset)
         row = VARIANTS["declaration"]
         return Violation(offset, row.kind, f"Declaring '{name}' is not allowed in AgentScript", row.instead)
     return None

@@ -25,7 +25,7 @@ from codecall.sandbox.agentscript.policy import (
     VARIANTS,
     is_meta_tool,
 )
-from codecall.sandbox.agentscript.ruleset import refusal_message
+from codecall.sandbox.agentscript.ruleset import refused_name
 from codecall.sandbox.agentscript.validator.names import (
     Scope,
     forbidden_name,
@@ -89,9 +89,7 @@ def _private(walk: Walk, node: Node, scope: Scope) -> None:
 def _this(walk: Walk, node: Node, scope: Scope) -> None:
     if not scope.this:
         row = VARIANTS["this"]
-        walk.violations.append(
-            Violation(node.range[0] - PREFIX_LENGTH, row.kind, refusal_message("Identifier", "this"), row.instead)
-        )
+        walk.violations.append(refused_name("Identifier", "this", row, node.range[0] - PREFIX_LENGTH))
 
 
 def _member(walk: Walk, node: Node, scope: Scope) -> None:

@@ -27,7 +27,7 @@ from codecall.sandbox.agentscript.policy import (
     VARIANTS,
     Row,
 )
-from codecall.sandbox.agentscript.ruleset import RuleSet, member_hint, refusal_message
+from codecall.sandbox.agentscript.ruleset import RuleSet, member_hint, refusal_message, refused_name
 from codecall.sandbox.agentscript.validator.names import (
     FindNamespaces,
     MemberOwners,
@@ -194,11 +194,7 @@ class Walk:
         """Check the name of a label."""
         row = reserved_row(node.name) or NEVER_NAMES.get(node.name)
         if row is not None:
-            self.violations.append(
-                Violation(
-                    node.range[0] - PREFIX_LENGTH, row.kind, refusal_message("Identifier", node.name), row.instead
-                )
-            )
+            self.violations.append(refused_name("Identifier", node.name, row, node.range[0] - PREFIX_LENGTH))
 
     def declare(self, pattern: Node, target: Scope, scope: Scope) -> None:
         """Declare the names of a pattern in `target`; its defaults and computed keys are walked in `scope`."""
