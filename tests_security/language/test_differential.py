@@ -2,7 +2,7 @@
 
 What is asked of each program says `tests_security/fuzz/agreement.py`; what programs there are, `programs.py` beside it.
 Here a fixed number of them in every run of the tests; `make fuzz` goes on with fresh ones. Hand-made programs at the
-places where readers of JavaScript are known to part: tests/sandbox/agentscript/test_two_readers.py.
+places where readers of JavaScript are known to part: tests/sandbox/agentscript/parser/test_engine_agrees.py.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.typescript.strip import strip_types
 from codecall.sandbox.agentscript.validate import ValidatedScript, validate_javascript, validate_script
 from codecall.sandbox.enclave import Enclave
-from tests.sandbox.agentscript.typed_programs import TypedPrograms
+from tests.sandbox.agentscript.typescript.typed_programs import TypedPrograms
 from tests_security.fuzz.engines import ALL
 from tests_security.fuzz.tokens import HOSTILE
 

@@ -17,7 +17,7 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import ToolCallError
 from codecall.sandbox.enclave import Enclave
 
-SEEDS = Path(__file__).parents[3] / "shared" / "seeds"
+SEEDS = Path(__file__).parents[5] / "shared" / "seeds"
 DOCUMENT = next(SEEDS.glob("002_*.txt"), None)
 
 pytestmark = pytest.mark.skipif(DOCUMENT is None, reason="../shared/seeds is not beside this checkout")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codecall.sandbox.agentscript.checked import InvalidScript
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.typescript.strip import strip_types
-from tests.sandbox.agentscript.typed_programs import TypedPrograms
+from tests.sandbox.agentscript.typescript.typed_programs import TypedPrograms
 from tests.typescript.reader import Compiler
 
 MAX_CHARS = 1_500

@@ -19,7 +19,7 @@ SECURE = Rules(allow_loops=False, allow_regex=True, allow_console=True, allow_cl
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1]
 HONEST = ["", *(program.source for program in read_programs(FOLDER / "honest.script.js"))]
 DISHONEST = read_programs(FOLDER / "refused.script.js")
 

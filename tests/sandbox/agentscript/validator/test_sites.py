@@ -13,7 +13,7 @@ from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.testing import read_programs
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
-HONEST = [program.source for program in read_programs(Path(__file__).parent / "honest.script.js")]
+HONEST = [program.source for program in read_programs(Path(__file__).parents[1] / "honest.script.js")]
 
 
 @pytest.mark.parametrize(

@@ -63,11 +63,11 @@ def as_node_has_it(script: str) -> Any:
     return json.loads(ran.stdout)
 
 
-NUMBERS = (HERE / "english.numbers.js").read_text(encoding="utf-8")
+NUMBERS = (HERE / "locale.numbers.js").read_text(encoding="utf-8")
 
-DATES = (HERE / "english.dates.js").read_text(encoding="utf-8")
+DATES = (HERE / "locale.dates.js").read_text(encoding="utf-8")
 
-WORDS = (HERE / "english.words.js").read_text(encoding="utf-8")
+WORDS = (HERE / "locale.words.js").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("script", [NUMBERS, DATES], ids=["numbers", "dates"])

@@ -1,4 +1,4 @@
-"""Types become blanks in place; what cannot be erased is refused. That it means the same: test_erasing_agrees.py."""
+"""Types become blanks in place; what cannot be erased is refused. That it means the same: test_strip_keeps_meaning.py."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from codecall.sandbox.agentscript.typescript import parser as typescript
 from codecall.sandbox.agentscript.typescript.parser import MAX_BROKEN_LENGTH, MAX_SECONDS, node_kinds, parse
 from codecall.sandbox.agentscript.typescript.strip import StrippedScript, strip_types
 from codecall.testing import read_programs
-from tests.sandbox.agentscript.typed_programs import TypedPrograms
+from tests.sandbox.agentscript.typescript.typed_programs import TypedPrograms
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 HONEST = [*HERE.glob("honest.script.js"), *(HERE.parents[2] / "tests_security" / "honest").glob("*.script.js")]
 
 
