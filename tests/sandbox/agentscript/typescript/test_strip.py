@@ -1,4 +1,4 @@
-"""Types become blanks in place; what cannot be erased is refused. That it means the same: test_strip_keeps_meaning.py."""
+"""Types become blanks in place; a type that cannot be erased is refused. The meaning: test_strip_keeps_meaning.py."""
 
 from __future__ import annotations
 
