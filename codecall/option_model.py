@@ -5,7 +5,8 @@ Each option accepts its Python spelling (`tool_name_separator`) and its wire spe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Self, get_args
 
@@ -44,6 +45,13 @@ class Options(BaseModel):
             return cls.model_validate(dict(values))
         except ValidationError as failure:
             raise OptionsError(_explain(cls, failure, where, show_values)) from None
+
+
+def given_options(function: Callable[..., object], values: Mapping[str, object]) -> dict[str, object]:
+    """The keyword arguments in `values` that differ from their defaults in the signature of `function`. The others may
+    be left to the model, which has the same defaults; or they are given in their wire spelling."""
+    parameters = inspect.signature(function).parameters
+    return {name: value for name, value in values.items() if value is not parameters[name].default}
 
 
 def reject_double_spelling(model: type[Options], values: Mapping[str, object], where: str) -> None:

@@ -7,9 +7,9 @@ Every group may also be given as any mapping, with its keys in either spelling.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Required, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
 
 if TYPE_CHECKING:
     from codecall.key_value import KeyValueStore
@@ -138,6 +138,3 @@ class ShutdownDict(TypedDict, total=False):
     grace_s: float
     on_sigterm: bool
     end_abandoned: bool
-
-
-Vm: TypeAlias = VmOptions | Mapping[str, object]

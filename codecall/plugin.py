@@ -13,7 +13,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ParamSpec, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Literal, ParamSpec, Self, TypeVar, cast, overload
 
 from fastmcp import FastMCP
 from fastmcp.resources import ResourceTemplate
@@ -35,12 +35,41 @@ from codecall.errors import OptionsError
 from codecall.meta_tools.base import LifespanFlush, MetaTool, Runtime
 from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.runtime import ToolSet, changed_options, create_enclave_pool, create_search_index
-from codecall.options import PluginOptions, ShutdownOptions
+from codecall.option_model import given_options
+from codecall.options import (
+    AuditOptions,
+    DirectCalls,
+    Mode,
+    ObservedOutputOptions,
+    PluginOptions,
+    PoolOptions,
+    ProgressOptions,
+    ResultsOptions,
+    ResumeOptions,
+    SanitizationOptions,
+    SearchOptions,
+    ShutdownOptions,
+)
 from codecall.results.resources import ResultResources
 from codecall.results.service import ResultService
 from codecall.server.lifespan import EnclaveLifespan
 from codecall.server.shutdown import within_grace
 from codecall.telemetry.spans import Telemetry
+
+if TYPE_CHECKING:
+    from codecall.option_types import (
+        AuditDict,
+        DirectCallsDict,
+        ObservedOutputDict,
+        PoolDict,
+        ProgressDict,
+        ResultsDict,
+        ResumeDict,
+        SanitizationDict,
+        SearchDict,
+        ShutdownDict,
+        VmOptions,
+    )
 
 logger = logging.getLogger("codecall")
 
@@ -85,20 +114,69 @@ class CodeCallPlugin(CatalogTransform):
         )
 
     @classmethod
-    def init(cls, *, vm: Mapping[str, object] | None = None, **options: object) -> Self:
-        """A plugin with these options; see `codecall.options.PluginOptions` for all of them.
+    def init(
+        cls,
+        *,
+        vm: VmOptions | Mapping[str, object] | None = None,
+        mode: Mode = "codecall_only",
+        app_ids: Sequence[str] | None = None,
+        include_tools: Callable[[Tool], bool] | None = None,
+        direct_calls: bool | Sequence[str] | DirectCallsDict | Mapping[str, object] | DirectCalls = True,
+        tool_name_separator: Literal[":", "_"] = ":",
+        top_k: int = 5,
+        mark_errors: bool = False,
+        embedding: SearchDict | Mapping[str, object] | SearchOptions | None = None,
+        observed_output: bool | ObservedOutputDict | Mapping[str, object] | ObservedOutputOptions = True,
+        sanitization: SanitizationDict | Mapping[str, object] | SanitizationOptions | None = None,
+        pool: PoolDict | Mapping[str, object] | PoolOptions | None = None,
+        audit: AuditDict | Mapping[str, object] | AuditOptions | None = None,
+        resume: ResumeDict | Mapping[str, object] | ResumeOptions | None = None,
+        results: bool | ResultsDict | Mapping[str, object] | ResultsOptions = True,
+        progress: ProgressDict | Mapping[str, object] | ProgressOptions | None = None,
+        shutdown: ShutdownDict | Mapping[str, object] | ShutdownOptions | None = None,
+        telemetry: bool = True,
+        tasks: bool = False,
+        **wire_spelling: object,
+    ) -> Self:
+        """Create a plugin with these options. Each may also be given in its wire spelling (`toolNameSeparator`), and so
+        may the keys of a group; None for a group stands for its defaults.
 
         Args:
-            vm: `{"preset": name or path, <limit>: value, …}`: the limits scripts run under.
-            **options: `mode`, `app_ids`, `include_tools`, `direct_calls`, `tool_name_separator`, `top_k`,
-                `mark_errors`, `embedding`, `observed_output`, `sanitization`, `pool`, `shutdown`, `telemetry`; each in
-                its Python or its wire spelling.
+            vm: The limits that scripts run under: `{"preset": name or path, <limit>: value, …}`. Without a preset that
+                of the environment variable `CODECALL_VM_PRESET`, else `secure`. See `codecall.Preset`.
+            mode: `codecall_only`: clients list only the meta-tools; `codecall_opt_in`: they list all tools, and scripts
+                may use only those that opted in; `metadata_driven`: each tool says both for itself.
+            app_ids: Apps that CodeCall manages; tools of other apps stay as they are. None: all.
+            include_tools: Called with each FastMCP tool; False keeps the tool out of CodeCall's reach.
+            direct_calls: Whether there is `codecall:invoke`; or the names or globs it may call; or both, as
+                `{"enabled": …, "allowed_tools": […]}`.
+            tool_name_separator: `_` advertises `codecall_search` for clients that refuse colons; both spellings work.
+            top_k: Hits of a search that does not say `topK`; 1 to 50.
+            mark_errors: Set MCP's `isError` on every envelope whose status is not `ok`.
+            embedding: How search works: `{"strategy": "tfidf" | "embedding" | "hybrid" | "auto", …}`. See
+                `codecall.options.SearchOptions`.
+            observed_output: Whether output shapes are learned from results; or `{"per_caller": …, "store": …}`. See
+                `codecall.options.ObservedOutputOptions`.
+            sanitization: What error messages lose on their way to a model. See `codecall.options.SanitizationOptions`.
+            pool: The worker processes: `{"max_workers": 8, …}`. See `codecall.PoolOptions`.
+            audit: Records of what scripts did: `{"sinks": [JsonLinesSink(path)], …}`. See
+                `codecall.options.AuditOptions`.
+            resume: Lets `codecall:execute` resume a run that failed (`resumeFrom`): `{"store": …}`; None: it cannot.
+                See `codecall.options.ResumeOptions`.
+            results: Whether results larger than `max_result_bytes` are stored; or `{"store": …, "ttl_s": …}`. See
+                `codecall.options.ResultsOptions`.
+            progress: What clients hear while a script runs. See `codecall.options.ProgressOptions`.
+            shutdown: What becomes of running scripts when the server ends. See `codecall.options.ShutdownOptions`.
+            telemetry: Report spans and metrics to OpenTelemetry, where a provider is set.
+            tasks: Let clients run `codecall:execute` as a background task of FastMCP (extra `tasks`).
+            **wire_spelling: The same options in their wire spelling; anything else is refused.
 
         Raises:
-            OptionsError: anything unknown, of the wrong type or out of range; the message names the field. Also when
-                search is to use a model, and it or its libraries are not installed; the hint says what to install.
+            OptionsError: An option is unknown, of the wrong type or out of range; the message names the field. Also
+                where search is to use a model, and it or its libraries are not installed; the hint says what to do.
         """
-        built = PluginOptions.build(vm=vm, **options)
+        values = {name: value for name, value in locals().items() if name not in ("cls", "vm", "wire_spelling")}
+        built = PluginOptions.build(vm=vm, **given_options(cls.init, values), **wire_spelling)
         return cls(built.model_copy(update={"embedding": resolve_strategy(built.embedding)}))
 
     @property

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 from pathlib import Path
 from types import MappingProxyType
 
@@ -10,6 +12,7 @@ import pytest
 from key_value.aio.stores.memory import MemoryStore
 from pydantic.alias_generators import to_camel
 
+from codecall import option_types
 from codecall.errors import OptionsError
 from codecall.option_model import Options
 from codecall.options import (
@@ -25,7 +28,8 @@ from codecall.options import (
     SearchOptions,
     ShutdownOptions,
 )
-from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, load_preset, presets_folder
+from codecall.plugin import CodeCallPlugin
+from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, Preset, load_preset, presets_folder
 
 
 @pytest.fixture(autouse=True)
@@ -228,3 +232,58 @@ def test_a_long_value_is_shown_in_short():
 @pytest.mark.parametrize("place", ["~/vectors", Path("/var/cache/vectors"), False, None])
 def test_the_place_of_the_vectors(place: object):
     assert PluginOptions.build(embedding={"cacheDir": place}).embedding.cache_dir == place
+
+
+PARAMETERS = {
+    name: parameter
+    for name, parameter in inspect.signature(CodeCallPlugin.init).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+}
+
+
+def test_the_signature_of_init_names_every_option():
+    assert tuple(PARAMETERS) == PluginOptions.names()
+
+
+@pytest.mark.parametrize("name", [name for name in PluginOptions.names() if name != "vm"])
+def test_a_default_in_the_signature_of_init_is_that_of_the_model(name: str):
+    default = PARAMETERS[name].default
+    field = PluginOptions.model_fields[name].default
+    if default is None and isinstance(field, Options):  # a group: all its defaults
+        assert field == type(field)()
+    else:
+        assert getattr(PluginOptions.build(**{name: default}), name) == field
+
+
+@pytest.mark.parametrize("name", PluginOptions.names())
+def test_the_docstring_of_init_says_what_each_option_is(name: str):
+    documentation = inspect.getdoc(CodeCallPlugin.init) or ""
+    assert re.search(rf"^    {name}: \S", documentation, re.MULTILINE)
+
+
+def test_options_of_init_may_be_given_in_either_spelling():
+    assert CodeCallPlugin.init(toolNameSeparator="_", top_k=7).options.tool_name_separator == "_"
+    assert CodeCallPlugin.init(directCalls=False).options.direct_calls.enabled is False
+    with pytest.raises(OptionsError, match="did you mean top_k"):
+        CodeCallPlugin.init(topk=7)
+
+
+@pytest.mark.parametrize(
+    ("keys", "model"),
+    [
+        (option_types.VmOptions, Preset),
+        (option_types.DirectCallsDict, DirectCalls),
+        (option_types.SearchDict, SearchOptions),
+        (option_types.ObservedOutputDict, ObservedOutputOptions),
+        (option_types.SanitizationDict, SanitizationOptions),
+        (option_types.PoolDict, PoolOptions),
+        (option_types.AuditDict, AuditOptions),
+        (option_types.ResumeDict, ResumeOptions),
+        (option_types.ResultsDict, ResultsOptions),
+        (option_types.ProgressDict, ProgressOptions),
+        (option_types.ShutdownDict, ShutdownOptions),
+    ],
+)
+def test_the_keys_that_editors_complete_are_the_options_of_the_group(keys: type, model: type[Options]):
+    known = {name for name in keys.__annotations__ if name != "preset" or model is not Preset}
+    assert known == set(model.names())
