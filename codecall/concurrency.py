@@ -1,4 +1,4 @@
-"""Waiting for what belongs to others, and no longer than that."""
+"""Waiting with a time limit, sharing the event loop, and garbage collection beside an event loop."""
 
 from __future__ import annotations
 
@@ -9,43 +9,22 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iter
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
-# ----------------------------------------------------------------------------------------------------
-# Waiting for what belongs to others, and no longer than that.
-
 T = TypeVar("T")
 
-_LEFT_BEHIND: Final[set[asyncio.Task[Any]]] = set()
-"""What nobody waits for any more, until it ends."""
+CHUNK: Final = 200
+"""Tools worked on before other tasks of the event loop get their turn: about 2 ms."""
 
 
 class WorkCancelledError(RuntimeError):
-    """Work that somebody waited for let through the end of something of its own."""
-
-
-async def wait_for_task(task: asyncio.Task[Any], seconds: float) -> None:
-    """Wait for `task`, so long at most: `asyncio.wait` for one task, at half the price."""
-    loop = asyncio.get_running_loop()
-    waiting: asyncio.Future[None] = loop.create_future()
-
-    def wake(_: object = None) -> None:
-        if not waiting.done():
-            waiting.set_result(None)
-
-    task.add_done_callback(wake)
-    timer = loop.call_later(seconds, wake)
-    try:
-        await waiting
-    finally:
-        timer.cancel()
-        task.remove_done_callback(wake)
+    """Work that was waited for ended with the cancellation of something of its own."""
 
 
 async def with_timeout(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` gives. Work that does not even let itself be cancelled is not waited for.
+    """The result of `work`. Work that does not even let itself be cancelled is not waited for.
 
     Raises:
         TimeoutError: it took longer.
-        CancelledItself: to the caller, whom nobody cancels, that is a failure like any other.
+        WorkCancelledError: it was cancelled. Nobody cancelled the caller, to whom that is a failure like any other.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -61,8 +40,42 @@ async def with_timeout(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+async def wait_for_task(task: asyncio.Task[Any], seconds: float) -> None:
+    """Wait until `task` has ended, for so long at most: `asyncio.wait` for one task, at half the price."""
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[None] = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    task.add_done_callback(wake)
+    timer = loop.call_later(seconds, wake)
+    try:
+        await waiter
+    finally:
+        timer.cancel()
+        task.remove_done_callback(wake)
+
+
+def abandon(task: asyncio.Task[Any]) -> None:
+    """Cancel `task` and wait for it no longer. It is referenced until it ends, and its outcome is ignored."""
+    task.cancel()
+    _ABANDONED.add(task)
+    task.add_done_callback(_forget)
+
+
+_ABANDONED: Final[set[asyncio.Task[Any]]] = set()
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    _ABANDONED.discard(task)
+    if not task.cancelled():
+        task.exception()  # retrieved, so that asyncio does not report what nobody waits for any more
+
+
 async def run_in_daemon_thread(seconds: float, work: Callable[[], T]) -> T:
-    """What `work` gives, in a thread of its own: those of asyncio and anyio may all be taken by tools that hang.
+    """The result of `work`, from a thread of its own: those of asyncio and anyio may all be taken by tools that hang.
 
     Raises:
         TimeoutError: it took longer; the thread is left alone, and keeps no process alive.
@@ -71,22 +84,22 @@ async def run_in_daemon_thread(seconds: float, work: Callable[[], T]) -> T:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
-    def tell(value: T | None, failure: BaseException | None) -> None:
+    def set_outcome(value: T | None, failure: BaseException | None) -> None:
         if done.done():
             return
         if failure is None:
-            done.set_result(value)  # pyright: ignore[reportArgumentType] - what `work` has given
+            done.set_result(value)  # pyright: ignore[reportArgumentType] - the result of `work`
         else:
             done.set_exception(failure)
 
     def run() -> None:
-        value, failed = None, None
+        value, failure = None, None
         try:
             value = work()
-        except BaseException as failure:
-            failed = failure
+        except BaseException as error:
+            failure = error
         with suppress(RuntimeError):  # the loop has ended, and nobody waits
-            loop.call_soon_threadsafe(tell, value, failed)
+            loop.call_soon_threadsafe(set_outcome, value, failure)
 
     threading.Thread(target=run, name="codecall waits", daemon=True).start()
     await asyncio.wait({done}, timeout=seconds)
@@ -94,26 +107,6 @@ async def run_in_daemon_thread(seconds: float, work: Callable[[], T]) -> T:
         done.cancel()
         raise TimeoutError(f"no answer within {seconds:g} s")
     return done.result()
-
-
-def abandon(task: asyncio.Task[Any]) -> None:
-    """Cancel `task`, and wait for it no longer: it is kept until it ends, and how it ends is nobody's business."""
-    task.cancel()
-    _LEFT_BEHIND.add(task)
-    task.add_done_callback(_forget)
-
-
-def _forget(task: asyncio.Task[Any]) -> None:
-    _LEFT_BEHIND.discard(task)
-    if not task.cancelled():
-        task.exception()  # retrieved, so that asyncio does not report what nobody waits for any more
-
-
-# ----------------------------------------------------------------------------------------------------
-# Work on many tools that lets other tasks of the event loop have their turn.
-
-CHUNK = 200
-"""Tools worked on before other tasks of the event loop get their turn: about 2 ms."""
 
 
 async def iterate_cooperatively(items: Iterable[T]) -> AsyncGenerator[T]:
@@ -124,43 +117,59 @@ async def iterate_cooperatively(items: Iterable[T]) -> AsyncGenerator[T]:
             await asyncio.sleep(0)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Garbage collection and the event loop: why a thread of CodeCall sets off no full collection.
-
-_NEVER = 2**31 - 1
+_NEVER: Final = 2**31 - 1
 """As a threshold of the oldest generation: the largest C int, which no process reaches."""
 
-_guard = threading.Lock()
-_holding = 0
-_usual = 0
+
+class _GarbageCollection:
+    """What this module has changed of the process's garbage collector."""
+
+    tuned = False
+    """Whether it may change anything."""
+    deferrals = 0
+    """Blocks of `defer_full_collections` that are open, in all threads."""
+    usual_threshold = 0
+    """The threshold of the oldest generation that holds again after the last of them."""
+    lock = threading.Lock()
+
+
+def tune_garbage_collection() -> None:
+    """Let `defer_full_collections` and `load_and_freeze` change how this process collects garbage. Only the process of
+    `codecall serve` does this, which is CodeCall's own: a plugin leaves the collector of its host alone."""
+    _GarbageCollection.tuned = True
 
 
 @contextmanager
 def defer_full_collections() -> Generator[None]:
-    """Let the interpreter start no full collection by itself inside; the young generations are collected as ever.
+    """Let the interpreter start no full collection by itself inside; the young generations are collected as ever. Does
+    nothing before `tune_garbage_collection`.
 
     Holds for the whole process, from any number of threads at once, and ends with the last of them. Thresholds that
-    somebody else sets meanwhile stay as set. Meant for a second or two: garbage in cycles that is old is kept so long.
+    other code sets in between stay as set. Meant for a second or two: garbage in old cycles is not freed so long.
     """
-    global _holding, _usual  # noqa: PLW0603 - the collector's thresholds belong to the process, too
-    with _guard:
-        _holding += 1
+    state = _GarbageCollection
+    if not state.tuned:
+        yield
+        return
+    with state.lock:
+        state.deferrals += 1
         youngest, middle, oldest = gc.get_threshold()
         if oldest != _NEVER:
-            _usual = oldest
+            state.usual_threshold = oldest
             gc.set_threshold(youngest, middle, _NEVER)
     try:
         yield
     finally:
-        with _guard:
-            _holding -= 1
+        with state.lock:
+            state.deferrals -= 1
             youngest, middle, oldest = gc.get_threshold()
-            if not _holding and oldest == _NEVER:
-                gc.set_threshold(youngest, middle, _usual)
+            if not state.deferrals and oldest == _NEVER:
+                gc.set_threshold(youngest, middle, state.usual_threshold)
 
 
 def load_and_freeze(load: Callable[[], object]) -> None:
-    """Run `load`, then keep what the process holds out of all later collections: modules, tools, scikit-learn.
+    """Run `load`, then, after `tune_garbage_collection`, keep what the process holds out of all later collections:
+    modules, tools, scikit-learn.
 
     They stay as long as the process, and without them a full collection takes a few milliseconds. Objects still go
     when nothing refers to them; only cycles among those of this moment are never found any more, so what can be lost is
@@ -168,4 +177,5 @@ def load_and_freeze(load: Callable[[], object]) -> None:
     """
     with defer_full_collections():
         load()
-        gc.freeze()
+        if _GarbageCollection.tuned:
+            gc.freeze()

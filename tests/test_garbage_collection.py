@@ -11,14 +11,16 @@ from threading import Barrier
 
 import pytest
 
-from codecall.concurrency import defer_full_collections
+from codecall import concurrency
+from codecall.concurrency import defer_full_collections, load_and_freeze
 
 FEW = (100, 2, 2)
 """Thresholds under which a full collection comes after some hundred objects."""
 
 
 @pytest.fixture(autouse=True)
-def thresholds() -> Iterator[None]:
+def thresholds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(concurrency._GarbageCollection, "tuned", True)
     before = gc.get_threshold()
     gc.set_threshold(*FEW)
     yield
@@ -83,10 +85,23 @@ def test_thresholds_somebody_else_sets_meanwhile_stay() -> None:
     assert gc.get_threshold() == (500, 5, FEW[2])
 
 
-def test_warming_takes_what_a_server_holds_out_of_collections_once() -> None:
+def test_the_collector_of_a_host_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concurrency._GarbageCollection, "tuned", False)
+    with defer_full_collections():
+        assert gc.get_threshold() == FEW
+    frozen = gc.get_freeze_count()
+    load_and_freeze(lambda: None)
+    assert gc.get_freeze_count() <= frozen
+
+
+def test_loading_takes_what_a_server_holds_out_of_collections_once() -> None:
     # In a process of its own: freezing is for good.
     script = (
         "import gc, threading; from codecall.catalog.search.index import LOADER_THREAD, SearchIndex;"
+<<<<<<<< HEAD:tests/test_garbage_collection.py
+========
+        "from codecall.concurrency import tune_garbage_collection; tune_garbage_collection();"
+>>>>>>>> ce17344 (A plugin leaves the garbage collector of its host alone; rate limits have typed options):tests/test_concurrency_gc.py
         "before = gc.get_threshold(); assert gc.get_freeze_count() == 0; SearchIndex().start_loading();"
         "[t.join() for t in threading.enumerate() if t.name == LOADER_THREAD];"
         "frozen = gc.get_freeze_count(); assert frozen > 10_000, frozen; assert gc.get_threshold() == before;"
@@ -94,4 +109,20 @@ def test_warming_takes_what_a_server_holds_out_of_collections_once() -> None:
         "assert gc.get_freeze_count() <= frozen"
     )
 
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_a_plugin_freezes_nothing() -> None:
+    script = (
+        "import gc, threading; from codecall import CodeCallPlugin\n"
+        "from fastmcp import Client, FastMCP; import asyncio\n"
+        "from codecall.catalog.search.index import LOADER_THREAD\n"
+        "mcp, before = FastMCP('host'), gc.get_threshold()\n"
+        "CodeCallPlugin.init().install(mcp)\n"
+        "async def main():\n"
+        "    async with Client(mcp) as client: await client.list_tools()\n"
+        "asyncio.run(main())\n"
+        "[t.join() for t in threading.enumerate() if t.name == LOADER_THREAD]\n"
+        "assert gc.get_freeze_count() == 0 and gc.get_threshold() == before"
+    )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeVar
 
 import mcp_types
 import msgspec
@@ -26,6 +26,7 @@ from fastmcp.tools.base import ToolResult
 from codecall.envelopes import ExecutionResult, invoke_error
 from codecall.errors import CallKind, RateLimitedError
 from codecall.identity import client_key, rate_limit_key
+from codecall.option_model import given_options
 from codecall.patterns import MAX_NAME_CHARS, display_name
 from codecall.ratelimit.counting import ConcurrencyLimit, Limit, LimitRefusal, WindowLimit, wait_ms
 from codecall.ratelimit.redis import RETRY_AFTER_S, StoreUnavailableError
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from fastmcp.prompts import PromptResult
     from fastmcp.resources import ResourceResult
     from limits import RateLimitItem
+
+    from codecall.ratelimit.rules import RuleDict
 
 __all__ = ["RateLimitPlugin", "RateLimitRefused", "client_key"]
 
@@ -103,19 +106,40 @@ class RateLimitPlugin(Middleware):
         self._stores = open_storage(options)
 
     @classmethod
-    def init(cls, *, rules: Sequence[Mapping[str, object] | RateLimitRule], **options: object) -> Self:
-        """The plugin for these rules.
+    def init(
+        cls,
+        *,
+        rules: Sequence[RuleDict | Mapping[str, object] | RateLimitRule],
+        tenant: str | Callable[[Context | None], str | Awaitable[str | None] | None] | None = None,
+        storage: str = "memory://",
+        fail: Literal["open", "closed"] = "open",
+        timeout_ms: int = 1_000,
+        prefix: str = "codecall",
+        lease_s: int = 30,
+        **wire_spelling: object,
+    ) -> Self:
+        """Create the plugin for these rules. Each option may also be given in its wire spelling (`timeoutMs`).
 
         Args:
-            rules: each `{"tool": name or glob, "rate": "10/minute"}`, or with `"limit": 10, "window": "1m"` or
+            rules: Each `{"tool": name or glob, "rate": "10/minute"}`, or with `"limit": 10, "window": "1m"` or
                 `"concurrent": 2`; all fields in `codecall.ratelimit.rules.RateLimitRule`.
-            **options: `storage`, `fail`, `timeout_ms`, `tenant`, `prefix`, `lease_s`; see
-                `codecall.ratelimit.rules.RateLimitOptions`.
+            tenant: For rules with `per: "tenant"`: the name of a claim of the token, or a function, sync or async, that
+                takes FastMCP's `Context` (None outside of requests) and returns the tenant's name, or None.
+            storage: Where counts are stored: `memory://`, this process; or a Redis that all instances share, as
+                `redis://`, `rediss://` (TLS) or `redis+unix:///path`. Redis needs the extra `redis`.
+            fail: What becomes of calls while Redis does not answer: `open`, they pass uncounted; `closed`, they are
+                refused.
+            timeout_ms: Milliseconds for which Redis may be silent; then it counts as unavailable, and is asked once a
+                second. 10 to 10,000.
+            prefix: What keys in Redis begin with. Servers with the same prefix and equal rules count together.
+            lease_s: Seconds after which calls of an instance that died no longer count as running; over Redis only.
+            **wire_spelling: The same options in their wire spelling; anything else is refused.
 
         Raises:
             OptionsError: no rules, a bad one, or another bad option; the message names the field.
         """
-        return cls(RateLimitOptions.read({"rules": rules, **options}, where=""))
+        values = {name: value for name, value in locals().items() if name not in ("cls", "wire_spelling")}
+        return cls(RateLimitOptions.read({**given_options(cls.init, values), **wire_spelling}, where=""))
 
     def install(self, mcp: FastMCP[Any]) -> None:
         """Add the rules to a server; the same as `mcp.add_middleware(plugin)`."""

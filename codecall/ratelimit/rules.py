@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, Required, Self, TypeAlias, TypedDict, cast
 from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator, model_validator
@@ -142,6 +142,19 @@ class RateLimitRule(Options):
     @cached_property
     def _meta_pattern(self) -> Patterns:
         return Patterns((self.tool.strip().lower(),))
+
+
+class RuleDict(TypedDict, total=False):
+    """A rule as a dictionary, so that editors complete its keys; the fields of `RateLimitRule`."""
+
+    tool: Required[str]
+    name: str | None
+    rate: str | Sequence[str]
+    limit: int | None
+    window: int | str | None
+    concurrent: int | None
+    per: Per
+    strategy: Strategy
 
 
 class RateLimitOptions(Options):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import time
 from typing import Any
 
@@ -22,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from codecall.envelopes import EXECUTE_SCHEMA, INVOKE_SCHEMA
 from codecall.errors import OptionsError
 from codecall.ratelimit.middleware import RateLimitPlugin
-from codecall.ratelimit.rules import RateLimitRule
+from codecall.ratelimit.rules import RateLimitOptions, RateLimitRule, RuleDict
 
 META = ("search", "describe", "invoke", "execute")
 SCHEMAS = {"execute": EXECUTE_SCHEMA, "invoke": INVOKE_SCHEMA}
@@ -386,3 +388,21 @@ async def test_globs_are_about_every_spelling() -> None:
         True,
     ]
     assert await reads("data://a", "data://b#c", "data://c?d", rule="data://?") == [True, False, False]
+
+
+def test_the_signature_and_the_docstring_of_init_have_every_option():
+    parameters = inspect.signature(RateLimitPlugin.init).parameters
+    named = {name: each for name, each in parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    assert set(named) == set(RateLimitOptions.names())
+    for name, field in RateLimitOptions.model_fields.items():
+        default = inspect.Parameter.empty if field.is_required() else field.default
+        assert named[name].default == default
+        assert re.search(rf"^    {name}: \S", inspect.getdoc(RateLimitPlugin.init) or "", re.MULTILINE)
+    assert set(RuleDict.__annotations__) == set(RateLimitRule.names())
+
+
+def test_options_of_init_may_be_given_in_either_spelling():
+    rule = {"tool": "add", "rate": "1/minute"}
+    assert isinstance(RateLimitPlugin.init(rules=[rule], timeoutMs=50), RateLimitPlugin)
+    with pytest.raises(OptionsError, match="did you mean timeout_ms"):
+        RateLimitPlugin.init(rules=[rule], timeout=50)

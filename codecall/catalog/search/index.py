@@ -155,8 +155,8 @@ class SearchIndex:
     def start_loading(self) -> None:
         """Starts to load what a search needs, in threads that nobody waits for.
 
-        Once per process, the objects that exist by then are kept out of all later garbage collections (`gc.freeze`):
-        see `codecall/concurrency.py`.
+        In the process of `codecall serve`, the objects that exist by then are kept out of all later garbage
+        collections (`gc.freeze`): see `codecall/concurrency.py`.
         """
         for indexer in self._indexers:
             indexer.start_loading()

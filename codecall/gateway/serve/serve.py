@@ -24,6 +24,7 @@ import anyio
 import fastmcp
 from fastmcp.utilities.logging import configure_logging
 
+from codecall.concurrency import tune_garbage_collection
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, ServeOptions
 from codecall.gateway.gateway import Gateway
@@ -58,6 +59,7 @@ def serve(
         OptionsError: the options contradict each other, the address cannot be had, or the auth provider refuses.
     """
     _log(log_level)
+    tune_garbage_collection()
     if (door := opened()) is not None:
         door.building()
     with _Signals() as signals:
