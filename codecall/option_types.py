@@ -7,12 +7,27 @@ Every group may also be given as any mapping, with its keys in either spelling.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
 
 if TYPE_CHECKING:
+    from fastmcp.tools import Tool
+
     from codecall.key_value import KeyValueStore
+    from codecall.options import (
+        AuditOptions,
+        DirectCalls,
+        Mode,
+        ObservedOutputOptions,
+        PoolOptions,
+        ProgressOptions,
+        ResultsOptions,
+        ResumeOptions,
+        SanitizationOptions,
+        SearchOptions,
+        ShutdownOptions,
+    )
 
 
 class VmOptions(TypedDict, total=False):
@@ -138,3 +153,26 @@ class ShutdownDict(TypedDict, total=False):
     grace_s: float
     on_sigterm: bool
     end_abandoned: bool
+
+
+class PluginKeywords(TypedDict, total=False):
+    """The keyword arguments of `CodeCallPlugin.init` but for `vm`, for functions that pass them on."""
+
+    mode: Mode
+    app_ids: Sequence[str] | None
+    include_tools: Callable[[Tool], bool] | None
+    direct_calls: bool | Sequence[str] | DirectCallsDict | Mapping[str, object] | DirectCalls
+    tool_name_separator: Literal[":", "_"]
+    top_k: int
+    mark_errors: bool
+    embedding: SearchDict | Mapping[str, object] | SearchOptions | None
+    observed_output: bool | ObservedOutputDict | Mapping[str, object] | ObservedOutputOptions
+    sanitization: SanitizationDict | Mapping[str, object] | SanitizationOptions | None
+    pool: PoolDict | Mapping[str, object] | PoolOptions | None
+    audit: AuditDict | Mapping[str, object] | AuditOptions | None
+    resume: ResumeDict | Mapping[str, object] | ResumeOptions | None
+    results: bool | ResultsDict | Mapping[str, object] | ResultsOptions
+    progress: ProgressDict | Mapping[str, object] | ProgressOptions | None
+    shutdown: ShutdownDict | Mapping[str, object] | ShutdownOptions | None
+    telemetry: bool
+    tasks: bool

@@ -13,7 +13,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, ParamSpec, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from fastmcp import FastMCP
 from fastmcp.resources import ResourceTemplate
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         AuditDict,
         DirectCallsDict,
         ObservedOutputDict,
+        PluginKeywords,
         PoolDict,
         ProgressDict,
         ResultsDict,
@@ -194,7 +195,9 @@ class CodeCallPlugin(CatalogTransform):
         """Process ids of the workers that run for this plugin now, on all its servers; none outside their lifespans."""
         return tuple(self._lifetime.pids())
 
-    async def reload(self, *, vm: Mapping[str, object] | None = None, **options: object) -> None:
+    async def reload(
+        self, *, vm: VmOptions | Mapping[str, object] | None = None, **options: Unpack[PluginKeywords]
+    ) -> None:
         """Put other options in force while the server runs. Scripts that run finish under those they began with, on
         their own workers, which end with them; every later request sees the new ones. Clients see changed descriptions
         when they list the tools again.

@@ -98,10 +98,7 @@ def test_loading_takes_what_a_server_holds_out_of_collections_once() -> None:
     # In a process of its own: freezing is for good.
     script = (
         "import gc, threading; from codecall.catalog.search.index import LOADER_THREAD, SearchIndex;"
-<<<<<<<< HEAD:tests/test_garbage_collection.py
-========
         "from codecall.concurrency import tune_garbage_collection; tune_garbage_collection();"
->>>>>>>> ce17344 (A plugin leaves the garbage collector of its host alone; rate limits have typed options):tests/test_concurrency_gc.py
         "before = gc.get_threshold(); assert gc.get_freeze_count() == 0; SearchIndex().start_loading();"
         "[t.join() for t in threading.enumerate() if t.name == LOADER_THREAD];"
         "frozen = gc.get_freeze_count(); assert frozen > 10_000, frozen; assert gc.get_threshold() == before;"

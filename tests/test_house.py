@@ -65,7 +65,7 @@ HOUSE = {
     "option_model": Row("errors", "pydantic"),
     "presets": Row("errors option_model", "pydantic"),
     "options": Row("errors key_value option_model presets", "pydantic"),
-    "option_types": Row("key_value"),
+    "option_types": Row("key_value options", "fastmcp"),
     "concurrency": Row(""),
     "files": Row(""),
     "key_value": Row("concurrency"),

@@ -245,6 +245,12 @@ def test_the_signature_of_init_names_every_option():
     assert tuple(PARAMETERS) == PluginOptions.names()
 
 
+def test_the_keywords_that_others_pass_on_are_those_of_init():
+    annotations = {name: parameter.annotation for name, parameter in PARAMETERS.items() if name != "vm"}
+    passed_on = {name: each.__forward_arg__ for name, each in option_types.PluginKeywords.__annotations__.items()}
+    assert passed_on == annotations
+
+
 @pytest.mark.parametrize("name", [name for name in PluginOptions.names() if name != "vm"])
 def test_a_default_in_the_signature_of_init_is_that_of_the_model(name: str):
     default = PARAMETERS[name].default

@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, cast
 
 import mcp_types
 from fastmcp import Client, Context, FastMCP
@@ -25,6 +25,8 @@ from codecall.plugin import CodeCallPlugin
 
 if TYPE_CHECKING:
     from mcp_types import Tool
+
+    from codecall.option_types import PluginKeywords, VmOptions
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -143,14 +145,15 @@ class CodeCallClient:
         clients: Client[Any] | Mapping[str, Client[Any]],
         *,
         access: AccessOptions | Mapping[str, object] | None = None,
-        vm: Mapping[str, object] | None = None,
-        **options: object,
+        vm: VmOptions | Mapping[str, object] | None = None,
+        **options: Unpack[PluginKeywords],
     ) -> None:
         named = cast("Mapping[str, Client[Any]]", {"": clients} if isinstance(clients, Client) else dict(clients))
         if wrong := [name for name in named if not _NAME.fullmatch(name) and not isinstance(clients, Client)]:
             raise OptionsError(f"clients: {wrong[0]!r} is no name: letters, digits, _ and -, a letter first")
         rules = access if isinstance(access, AccessOptions) else _access(access)
-        self._plugin = CodeCallPlugin.init(vm=vm, **{"tool_name_separator": "_", **options})
+        options.setdefault("tool_name_separator", "_")
+        self._plugin = CodeCallPlugin.init(vm=vm, **options)
         self._tools: dict[str, Tool] = {tool.name: tool.to_mcp_tool() for tool in self._plugin.meta_tools}
         names = ReservedNames([name for name in named if name], self._tools)
         self._clients = named
