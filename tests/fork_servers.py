@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from codecall.sandbox import wire
-from codecall.sandbox.host.process import ForkedProcess, ForkServer
+from codecall.sandbox.host.spawner import ForkedProcess, ForkServer
 
 
 class ForkServers:

@@ -256,7 +256,7 @@ async def test_a_cancelled_request_stops_its_tool_call_and_frees_the_worker(life
 async def test_a_worker_that_cannot_start_is_an_answer_and_the_server_goes_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("codecall.sandbox.host.process.FORK_SERVER_COMMAND", ("/no/such/python",))
+    monkeypatch.setattr("codecall.sandbox.host.spawner.FORK_SERVER_COMMAND", ("/no/such/python",))
     server = make(secure())
     async with Client(server) as client:
         ran = await client.call_tool("codecall:execute", {"script": "return 1"})

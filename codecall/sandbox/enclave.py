@@ -33,11 +33,11 @@ from codecall.redaction.patterns import ThreadedCleaner, clean_text, clean_value
 from codecall.sandbox import wire
 from codecall.sandbox.callbacks import CallbackBroker, ResourceHandler, ToolHandler
 from codecall.sandbox.host.pool import WorkerPool
+from codecall.sandbox.host.process import SandboxReport, kernel_facts
 from codecall.sandbox.host.queue import WorkerRequest
 from codecall.sandbox.host.references import ReferenceLimits
 from codecall.sandbox.host.turns import ScriptRun
 from codecall.sandbox.interfaces import NO_HOOKS, RunHooks, ToolBroker
-from codecall.sandbox.report import SandboxReport, kernel_facts
 
 SPARE_CPU_SECONDS: Final = 60
 """Processor time of a worker beyond what its scripts may use, in seconds: building engines, reading frames."""

@@ -30,9 +30,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-# ----------------------------------------------------------------------------------------------------
-# THE PIPE between the server process and a worker: frames, messages, and the rules both sides keep.
-
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Longest frame either side accepts. Covers four times the largest result a shipped preset allows."""
 
@@ -201,7 +198,7 @@ class Site(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
     name: Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)]
     input: Annotated[str, msgspec.Meta(max_length=MAX_PLAN_CHARS)]
-    """JSON text: what is known of its input, as `known.py` has it."""
+    """JSON text: what is known of its input, as `schema/partial.py` has it."""
     start: _Offset
 
 
@@ -412,11 +409,11 @@ def pack(message: ServerMessage | WorkerMessage) -> bytes:
     return HEADER.pack(len(body)) + body
 
 
-# ----------------------------------------------------------------------------------------------------
-# The fork server's line, which carries no word of a script, and what became of a worker.
+# Records of the fork server about one worker each: `SPAWNED` or `SPAWN_FAILED`, then `EXITED`. They carry no word of a
+# script.
 
 EXIT_RECORD = struct.Struct(">ci")
-"""What became of a worker: one of the marks below and a number."""
+"""One of the marks below and a number."""
 
 SPAWNED = b"B"
 """The number is the process id."""

@@ -147,7 +147,7 @@ async def test_options_under_which_no_worker_lives_change_nothing(monkeypatch: p
         await execute(client, "return 1")
         before, pids = server.plugin.options, server.plugin.worker_pids
         with monkeypatch.context() as broken:
-            broken.setattr("codecall.sandbox.host.process.FORK_SERVER_COMMAND", ("/no/such/python",))
+            broken.setattr("codecall.sandbox.host.spawner.FORK_SERVER_COMMAND", ("/no/such/python",))
             with pytest.raises(WorkerStartupError):
                 await server.plugin.reload(vm={"preset": "balanced"})
         assert server.plugin.options is before

@@ -8,8 +8,8 @@ import pytest
 
 from codecall.presets import load_preset
 from codecall.sandbox import wire
-from codecall.sandbox.host import spawner as maker
-from codecall.sandbox.host.process import ForkServer
+from codecall.sandbox.host import spawner
+from codecall.sandbox.host.spawner import ForkServer
 from tests_security.faults.relay import Plan, RelayedServer
 
 
@@ -28,5 +28,5 @@ def fork_server() -> Iterator[ForkServer]:
 def plan(fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """Enclaves fork their workers behind a relay that does as it says."""
     plan = Plan()
-    monkeypatch.setattr(maker, "ForkServer", RelayedServer(fork_server, plan))
+    monkeypatch.setattr(spawner, "ForkServer", RelayedServer(fork_server, plan))
     return plan

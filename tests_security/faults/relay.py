@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from codecall.sandbox import wire
-from codecall.sandbox.host.process import ForkedProcess, ForkServer
+from codecall.sandbox.host.spawner import ForkedProcess, ForkServer
 
 Fault = Callable[["Line", socket.socket, bytes], bool]
 """Does what it does instead of passing on a frame; False ends the relay."""

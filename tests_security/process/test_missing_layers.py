@@ -10,7 +10,7 @@ import pytest
 
 from codecall.errors import WorkerStartupError
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host import process as fork_server
+from codecall.sandbox.host import spawner
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the layers are those of Linux")
 
@@ -24,7 +24,7 @@ def lacking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     program = (
         f"import sys; sys.modules[{package!r}] = None; from codecall.sandbox.worker.fork_server import main; main()"
     )
-    monkeypatch.setattr(fork_server, "FORK_SERVER_COMMAND", (sys.executable, "-I", "-c", program))
+    monkeypatch.setattr(spawner, "FORK_SERVER_COMMAND", (sys.executable, "-I", "-c", program))
     return request.param
 
 

@@ -30,7 +30,7 @@ from codecall.gateway.gateway import Gateway
 from codecall.gateway.tools.disk_cache import cache_folder
 from codecall.gateway.upstream.errors import repair_advice
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.report import KERNEL_FACTS, SandboxReport
+from codecall.sandbox.host.process import KERNEL_FACTS, SandboxReport
 
 # ----------------------------------------------------------------------------------------------------
 # `codecall doctor`: whether everything works here, and what to do if not.

@@ -65,12 +65,10 @@ class CallDispatcher:
         broker: Performs each call.
         limits: Limits of the run.
         hooks: Observers of the run, and the memory of its calls.
-        reference_limits: How much of the values may stay outside the engine.
+        references: How much of the values may stay outside the engine.
     """
 
-    def __init__(
-        self, broker: ToolBroker, limits: wire.Limits, hooks: RunHooks, reference_limits: ReferenceLimits
-    ) -> None:
+    def __init__(self, broker: ToolBroker, limits: wire.Limits, hooks: RunHooks, references: ReferenceLimits) -> None:
         self._broker = broker
         self._limits = limits
         self._hooks = hooks
@@ -78,8 +76,7 @@ class CallDispatcher:
         """A record of each call."""
         self.errors: dict[int, ToolCallError] = {}
         """Errors of the calls that failed, by number."""
-        self.references = ReferenceStore(reference_limits)
-        """Values that the script has references to."""
+        self.references = ReferenceStore(references)
 
     def admit(self, frame: wire.Calls) -> list[wire.Call]:
         """Check the calls of a frame, and enter them in the log.
@@ -111,12 +108,10 @@ class CallDispatcher:
         Raises:
             CodeCallError: it ends the script.
         """
-        record = self.log.calls[call.call]
-        references = self.references
-        # Digests stand for references, so that the same call has the same input in every run.
-        input_json = (
-            await references.replace_with_digests(call.input) if references.may_contain(call.input) else call.input
-        )
+        record, input_json = self.log.calls[call.call], call.input
+        if self.references.may_contain(input_json):
+            # Digests stand for references, so that the same call has the same input in every run.
+            input_json = await self.references.replace_with_digests(input_json)
         record.start()
         on_end = self._hooks.observer.on_call(record, input_json)
         result: CallValue | None = None
@@ -134,7 +129,7 @@ class CallDispatcher:
         """The value of a call; None of one that failed, whose error is then in `errors`."""
         try:
             max_bytes = self.references.admit(call) if call.reference else None
-            value = await self._value_or_recall(call, record, input_json, max_bytes)
+            value = await self._recall(call, record, input_json, max_bytes)
             result = CallValue(value, await self.references.keep(call, value) if call.reference else None)
         except ToolCallError as error:
             self.references.advise(call, error)
@@ -158,9 +153,7 @@ class CallDispatcher:
         self.errors[call.call] = failure
         return None
 
-    async def _value_or_recall(
-        self, call: wire.Call, record: CallRecord, input_json: str, max_bytes: int | None
-    ) -> str:
+    async def _recall(self, call: wire.Call, record: CallRecord, input_json: str, max_bytes: int | None) -> str:
         """The value of a call as JSON text: recalled from an earlier run where that is remembered, else computed."""
         memory = self._hooks.memory
         if memory is None or call.kind == "result":
@@ -342,22 +335,15 @@ class CallLog:
 
     calls: dict[int, CallRecord] = field(default_factory=dict[int, CallRecord])
     """By number, in the order in which the script made them."""
-
     epoch: int = 0
     """`CallRecord.epoch` of the calls that are added next."""
 
     def add(self, call: wire.Call) -> None:
         """Enter a call that the script has made; it starts when its turn comes."""
-        self.calls[call.call] = CallRecord(
-            call.call,
-            call.kind,
-            call.name,
-            call.input[:MAX_STORED_INPUT_CHARS],
-            len(call.input),
-            epoch=self.epoch,
-            line=call.line,
-            column=call.column,
-        )
+        beginning, chars = call.input[:MAX_STORED_INPUT_CHARS], len(call.input)
+        record = CallRecord(call.call, call.kind, call.name, beginning, chars)
+        record.epoch, record.line, record.column = self.epoch, call.line, call.column
+        self.calls[call.call] = record
 
     def summary(self, except_call: int | None = None) -> str:
         """What became of the calls, in one sentence for the hint of a script that failed; empty if there is nothing to

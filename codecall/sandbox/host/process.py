@@ -1,18 +1,16 @@
-"""Worker processes and the fork server, seen from the server process: spawn, kill, wait, reap."""
+"""One worker process, seen from the server: start, wait until it is ready, kill, reap; and how it is jailed."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 import anyio.to_thread
@@ -32,14 +30,8 @@ from codecall.sandbox.host.pipe import WorkerPipe
 WORKER_COMMAND = (sys.executable, "-I", "-m", "codecall.sandbox.worker")
 """How a worker is started: isolated from the environment, the user's site folder and the working directory."""
 
-FORK_SERVER_COMMAND = (sys.executable, "-I", "-m", "codecall.sandbox.worker.fork_server")
-"""How the fork server is started: isolated in the same way."""
-
-CLOSING_S = 1.0
-"""How long a fork server may take to end its workers and itself, in seconds."""
-
-UNKNOWN_EXIT_STATUS = -signal.SIGKILL
-"""Exit status of a worker whose fork server died with it."""
+KERNEL_FACTS = {"NoNewPrivs": "1", "Seccomp": "2", "CapPrm": "0" * 16, "CapEff": "0" * 16, "CapAmb": "0" * 16}
+"""Lines of `/proc/<pid>/status`, and their values for a worker whose jail is complete (proc_pid_status(5))."""
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """How a process is asked to end: by an operator, or by the system when it shuts a service down."""
@@ -89,22 +81,6 @@ class WorkerProcess:
         with theirs:
             try:
                 process = start_process(WORKER_COMMAND, theirs)
-            except WorkerStartupError:
-                ours.close()
-                raise
-        return cls(process, ours, prepare)
-
-    @classmethod
-    def fork(cls, server: ForkServer, prepare: wire.Prepare) -> WorkerProcess:
-        """Have the fork server fork a process; it is not ready yet.
-
-        Raises:
-            WorkerStartupError: the fork server does not answer.
-        """
-        ours, theirs = socket_pair()
-        with theirs:
-            try:
-                process = server.fork(theirs)
             except WorkerStartupError:
                 ours.close()
                 raise
@@ -215,172 +191,6 @@ class ProcessHandle(Protocol):
         ...
 
 
-class ForkServer:
-    """A clean process with everything loaded that forks workers on demand. Starting it blocks for some milliseconds.
-
-    Args:
-        prepare: What its workers make ready for.
-    """
-
-    def __init__(self, prepare: wire.Prepare) -> None:
-        self._control, theirs = socket_pair(socket.SOCK_SEQPACKET)
-        try:
-            self._process = start_process(FORK_SERVER_COMMAND, theirs)
-        except WorkerStartupError:
-            self._control.close()
-            raise
-        finally:
-            theirs.close()
-        self._control.setblocking(False)
-        self._control.send(wire.pack(prepare)[wire.HEADER.size :])
-
-    @staticmethod
-    def available() -> bool:
-        """Whether this system has what it takes: fork, and descriptors that stand for processes (Linux 5.3)."""
-        try:
-            os.close(os.pidfd_open(os.getpid()))
-        except (AttributeError, OSError):
-            return False
-        return hasattr(os, "fork")
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    def alive(self) -> bool:
-        """Whether it still runs. One that does not is closed."""
-        if self._process.poll() is None:
-            return True
-        self._control.close()
-        return False
-
-    def kill(self) -> None:
-        """End it at once, and with it every worker it has forked."""
-        self._process.kill()
-
-    def fork(self, pipe: socket.socket) -> ForkedProcess:
-        """Fork a worker with `pipe` as its descriptor 0, without waiting for it.
-
-        Raises:
-            WorkerStartupError: the fork server has ended, or is too far behind.
-        """
-        records, theirs = socket_pair(socket.SOCK_SEQPACKET)
-        try:
-            socket.send_fds(self._control, [b"f"], [pipe.fileno(), theirs.fileno()])
-        except OSError as failure:
-            records.close()
-            raise WorkerStartupError(f"The fork server does not answer: {failure.strerror}") from failure
-        finally:
-            theirs.close()
-        return ForkedProcess(records)
-
-    def close(self) -> None:
-        """Have it end itself and every worker it has forked."""
-        self._control.close()
-
-    def wait(self) -> None:
-        """Wait until it has ended, its workers before it; one that hangs is killed, and they with it."""
-        try:
-            self._process.wait(CLOSING_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-
-class ForkedProcess:
-    """A worker that the fork server forks. Records of its start and end arrive on a socket of its own: see
-    `wire.EXIT_RECORD`."""
-
-    def __init__(self, records: socket.socket) -> None:
-        records.setblocking(False)
-        self._records = records
-        self._pid = 0
-        self._descriptor = -1
-        self._status: int | None = None
-        self._killed = False
-        # One thread may wait for its end while another kills it, and whichever learns of the end closes the socket.
-        self._lock = threading.RLock()
-
-    @property
-    def pid(self) -> int:
-        """Its process id; 0 until it is known."""
-        if not self._pid:
-            self.poll()
-        return self._pid
-
-    def kill(self) -> None:
-        """End it at once; one that has not been forked yet ends as soon as it is."""
-        with self._lock:
-            self._killed = True
-            if self.poll() is None:
-                self._send_kill()
-
-    def _send_kill(self) -> None:
-        if self._pid and self._descriptor < 0:
-            self._set_status(UNKNOWN_EXIT_STATUS)
-        elif self._descriptor >= 0:
-            # By descriptor: the number of an ended process may already be another's.
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
-
-    def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs or is being forked."""
-        with self._lock:
-            return self._read_records()
-
-    def _read_records(self) -> int | None:
-        while self._status is None:
-            try:
-                record, descriptors, _, _ = socket.recv_fds(self._records, wire.EXIT_RECORD.size, 1)
-            except BlockingIOError:
-                break
-            if not record:
-                # The fork server is gone, and its workers die with it: the system has been told to see to that.
-                if self._descriptor < 0 or _readable(self._descriptor, 0.0):
-                    self._set_status(UNKNOWN_EXIT_STATUS)
-                break
-            mark, number = wire.EXIT_RECORD.unpack(record)
-            if mark == wire.SPAWNED:
-                self._pid = number
-                # Without a descriptor, because this process has too many, it ends when its socket is closed.
-                self._descriptor = descriptors[0] if descriptors else -1
-                if self._killed or not descriptors:
-                    self._send_kill()
-            else:
-                self._set_status(number)
-        return self._status
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Its exit status when it has ended.
-
-        Raises:
-            subprocess.TimeoutExpired: it still runs after `timeout` seconds.
-        """
-        until = None if timeout is None else time.monotonic() + timeout
-        while (status := self.poll()) is None:
-            left = None if until is None else until - time.monotonic()
-            if left is not None and left <= 0:
-                raise subprocess.TimeoutExpired(FORK_SERVER_COMMAND, timeout or 0)
-            # Its end shows on the process, and soon after in a record; another thread may close the socket meanwhile.
-            if (number := self._records.fileno()) >= 0:
-                longest = 0.05 if self._descriptor < 0 else 0.01
-                _readable(number, longest if left is None else min(longest, left))
-        return status
-
-    def _set_status(self, status: int) -> None:
-        self._status = status
-        self._records.close()
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def __del__(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._records.close()
-
-
 def start_process(command: Sequence[str], connection: socket.socket) -> subprocess.Popen[bytes]:
     """Start a process that sees nothing of this one but `connection`, as its descriptor 0.
 
@@ -420,8 +230,64 @@ def socket_pair(kind: int = socket.SOCK_STREAM) -> tuple[socket.socket, socket.s
         ) from failure
 
 
-def _readable(descriptor: int, seconds: float | None) -> bool:
-    """Whether there is something to read within that time. Unlike `select`, for descriptors of any number."""
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    return bool(poller.poll(None if seconds is None else seconds * 1000))
+class SandboxReport(NamedTuple):
+    """How the workers of an enclave are jailed: every layer as a worker has entered it, and what the kernel says of the
+    same process."""
+
+    platform: str
+    """`linux`, `darwin` …"""
+    fork_server: bool
+    """Whether workers are forked ahead of need, rather than started each by itself."""
+    runs_per_worker: int
+    """Scripts a worker serves before it is replaced."""
+    required: bool
+    """Whether the preset refuses to run scripts unless all layers hold."""
+    layers: tuple[wire.Layer, ...]
+    """Every layer, active or not."""
+    kernel: dict[str, str]
+    """Lines of KERNEL_FACTS as the kernel has them for a worker; empty where there is no /proc."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every layer holds, and the kernel agrees."""
+        agreed = all(self.kernel.get(name, wanted) == wanted for name, wanted in KERNEL_FACTS.items())
+        return bool(self.layers) and all(layer.active for layer in self.layers) and agreed
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON data, for a health endpoint or a log."""
+        return {
+            "complete": self.complete,
+            "platform": self.platform,
+            "forkServer": self.fork_server,
+            "runsPerWorker": self.runs_per_worker,
+            "required": self.required,
+            "layers": [
+                {"name": layer.name, "active": layer.active, "stops": layer.stops, "detail": layer.detail}
+                for layer in self.layers
+            ],
+            "kernel": self.kernel,
+        }
+
+    def __str__(self) -> str:
+        """The report as a table."""
+        lines = [f"{'layer':<14}{'':<9}a worker that was taken over cannot"]
+        for layer in self.layers:
+            lines.append(f"{layer.name:<14}{'active' if layer.active else 'MISSING':<9}{layer.stops}")
+            if layer.detail:
+                lines.append(f"{'':<23}({layer.detail})")
+        facts = [f"kernel: {name} {value}" for name, value in self.kernel.items()]
+        lines += ["", *(facts or ["kernel: shows nothing of the worker (no /proc, or hidepid)"])]
+        spawned = "forked ahead of need" if self.fork_server else "started one by one"
+        lines.append(f"workers are {spawned}, each for {self.runs_per_worker} script(s)")
+        lines.append("every layer holds" if self.complete else "NOT every layer holds")
+        return "\n".join(lines)
+
+
+def kernel_facts(pid: int) -> dict[str, str]:
+    """The lines of KERNEL_FACTS in the status of that process."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return {}
+    facts = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+    return {name: value for name, value in facts if name in KERNEL_FACTS}

@@ -1,7 +1,7 @@
 """`python -I -m codecall.sandbox.worker.fork_server`: a clean process that forks workers ahead of need.
 
 It has the engine, the parser and the jail loaded and nothing else: no environment, no file, no word of any script.
-Descriptor 0 is its line to the server (`wire.py` has the records); when that closes, all its workers end with it.
+Descriptor 0 is its control socket (`wire.py` has the records); when that closes, all its workers end with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import NamedTuple, NoReturn
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.engine.realm import Realm
 from codecall.sandbox.agentscript.validator.names import ask_nobody
-from codecall.sandbox.wire import EXIT_RECORD, EXITED, SPAWN_FAILED, SPAWNED
 from codecall.sandbox.worker import jail
 from codecall.sandbox.worker.serve import PrebuiltEngines, load_and_jail, run
 
@@ -26,10 +25,11 @@ MAX_PREPARE_BYTES = 64 * 1024
 
 
 class _Child(NamedTuple):
-    """A worker that lives."""
+    """A live worker."""
 
     pid: int
-    fate: socket.socket
+    records: socket.socket
+    """Takes the records of its start and end."""
 
 
 class _Template(NamedTuple):
@@ -40,7 +40,7 @@ class _Template(NamedTuple):
 
 
 def main() -> None:
-    """Load everything, then fork whenever asked."""
+    """Load everything, then fork a worker for each request."""
     with socket.socket(fileno=0) as control:
         prepare = wire.decode_server_message(control.recv(MAX_PREPARE_BYTES))
         if not isinstance(prepare, wire.Prepare):
@@ -53,9 +53,9 @@ def main() -> None:
 
 
 def _engines(prepare: wire.Prepare) -> PrebuiltEngines | None:
-    """Engines for workers that serve one script each, who would spend most of their life building one.
+    """Engines for workers that serve one script each: those would spend most of their life building one.
 
-    Not where scripts may roll dice: copies of one engine all roll the same.
+    None where scripts may draw random numbers: copies of one engine all draw the same.
     """
     if prepare.runs > 1 or prepare.limits.allow_clock:
         return None
@@ -63,49 +63,49 @@ def _engines(prepare: wire.Prepare) -> PrebuiltEngines | None:
 
 
 def _serve(control: socket.socket, template: _Template) -> None:
-    watched = select.poll()
-    watched.register(control, select.POLLIN)
+    poller = select.poll()
+    poller.register(control, select.POLLIN)
     children: dict[int, _Child] = {}
-    fates: dict[int, int] = {}
+    process_by_records: dict[int, int] = {}
     while True:
-        for ready, _ in watched.poll():
+        for ready, _ in poller.poll():
             if ready in children:
                 child = children.pop(ready)
-                watched.unregister(ready)
-                if fates.pop(child.fate.fileno(), None) is not None:
-                    watched.unregister(child.fate)
-                _bury(ready, child)
-            elif ready in fates:
-                # Nobody wants to know what becomes of it any more.
-                watched.unregister(ready)
-                signal.pidfd_send_signal(fates.pop(ready), signal.SIGKILL)
+                poller.unregister(ready)
+                if process_by_records.pop(child.records.fileno(), None) is not None:
+                    poller.unregister(child.records)
+                _reap(ready, child)
+            elif ready in process_by_records:
+                # The server does not wait for it any more.
+                poller.unregister(ready)
+                signal.pidfd_send_signal(process_by_records.pop(ready), signal.SIGKILL)
             elif ready == control.fileno():
                 request, descriptors, _, _ = socket.recv_fds(control, 1, 2)
                 if not request:
-                    _end(children)
+                    _kill_all(children)
                     return
-                if (born := _fork(template, descriptors)) is not None:
-                    process, child = born
+                if (forked := _fork(template, descriptors)) is not None:
+                    process, child = forked
                     children[process] = child
-                    fates[child.fate.fileno()] = process
-                    watched.register(process, select.POLLIN)
-                    watched.register(child.fate, 0)  # tells of its other end's closing all the same
+                    process_by_records[child.records.fileno()] = process
+                    poller.register(process, select.POLLIN)
+                    poller.register(child.records, 0)  # reports all the same that the other end has closed
 
 
-def _end(children: dict[int, _Child]) -> None:
+def _kill_all(children: dict[int, _Child]) -> None:
     for process in children:
         signal.pidfd_send_signal(process, signal.SIGKILL)
     for process, child in children.items():
-        _bury(process, child)
+        _reap(process, child)
 
 
 def _fork(template: _Template, descriptors: list[int]) -> tuple[int, _Child] | None:
-    """A new worker and the descriptor of its process; None when there could be none."""
+    """Fork a worker: the descriptor of its process, and the worker; None if that failed."""
     if len(descriptors) != 2:  # this process can take no more
         for descriptor in descriptors:
             os.close(descriptor)
         return None
-    pipe, fate = descriptors[0], socket.socket(fileno=descriptors[1])
+    pipe, records = descriptors[0], socket.socket(fileno=descriptors[1])
     parent = os.getpid()
     try:
         pid = os.fork()
@@ -118,14 +118,14 @@ def _fork(template: _Template, descriptors: list[int]) -> tuple[int, _Child] | N
             os.waitpid(pid, 0)
             raise
     except OSError as failure:
-        with fate, contextlib.suppress(OSError):
-            fate.send(EXIT_RECORD.pack(SPAWN_FAILED, failure.errno or 0))
+        with records, contextlib.suppress(OSError):
+            records.send(wire.EXIT_RECORD.pack(wire.SPAWN_FAILED, failure.errno or 0))
         return None
     finally:
         os.close(pipe)
     with contextlib.suppress(OSError):
-        socket.send_fds(fate, [EXIT_RECORD.pack(SPAWNED, pid)], [process])
-    return process, _Child(pid, fate)
+        socket.send_fds(records, [wire.EXIT_RECORD.pack(wire.SPAWNED, pid)], [process])
+    return process, _Child(pid, records)
 
 
 def _become_worker(template: _Template, pipe: int, parent: int) -> NoReturn:
@@ -139,11 +139,11 @@ def _become_worker(template: _Template, pipe: int, parent: int) -> NoReturn:
         os._exit(1)
 
 
-def _bury(process: int, child: _Child) -> None:
+def _reap(process: int, child: _Child) -> None:
     os.close(process)
     _, status = os.waitpid(child.pid, 0)
-    with child.fate, contextlib.suppress(OSError):
-        child.fate.send(EXIT_RECORD.pack(EXITED, os.waitstatus_to_exitcode(status)))
+    with child.records, contextlib.suppress(OSError):
+        child.records.send(wire.EXIT_RECORD.pack(wire.EXITED, os.waitstatus_to_exitcode(status)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from codecall.sandbox import wire
 
 
 class HostPipe:
-    """Blocking frames. Whatever is not by the protocol ends the process: the server will not answer to that."""
+    """Blocking frames. Anything against the protocol ends the process: the server would not answer it."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

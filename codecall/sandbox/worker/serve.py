@@ -1,4 +1,4 @@
-"""The worker: shuts itself in, then one frame in, one turn of one script, one frame out."""
+"""The worker: load everything, shut the jail; then one frame in, one turn of one script, one frame out."""
 
 from __future__ import annotations
 
@@ -23,61 +23,14 @@ from codecall.sandbox.worker import jail
 from codecall.sandbox.worker.pipe import HostPipe
 from codecall.sandbox.worker.watchdog import Watchdog
 
-# ----------------------------------------------------------------------------------------------------
-# Engines built ahead of need: building one takes longer than running a short script.
+NICENESS = 5
+"""How far below the server's a worker's priority is, in the units of nice(1)."""
 
 SPARE_ENGINES = 8
-"""Engines a worker keeps ready at most, each about 0.3 MB."""
+"""Engines that a worker keeps ready at most, each about 0.3 MB."""
 
 REST_S = 0.003
-"""How long nothing must arrive before something is done ahead of need, in seconds."""
-
-
-class EnginePool:
-    """Engines that no script has seen.
-
-    They are built while the worker has nothing else to do, so that scripts that follow one another closely find one
-    ready and do not wait for the building in between. One at first: many a worker sees no more than a few scripts. Each
-    script that finds none ready doubles how many there will be.
-
-    Args:
-        make: Builds one.
-        first: One that is ready; others are built for its limits until a script comes with other ones.
-        count: How many to keep ready at most.
-    """
-
-    def __init__(self, make: Callable[[wire.Limits], Realm], first: Realm, count: int) -> None:
-        self._make = make
-        self._limits = first.limits
-        self._count = count
-        self._wanted = min(1, count)
-        self._ready = deque([first])
-
-    def take(self, limits: wire.Limits) -> Realm:
-        """An engine with these limits that no script has seen."""
-        if limits != self._limits:
-            self._limits = limits
-            self._ready.clear()
-        elif self._ready:
-            return self._ready.popleft()
-        else:
-            self._wanted = min(2 * self._wanted, self._count)
-        return self._make(limits)
-
-    def put_back(self, realm: Realm) -> None:
-        """An engine that no script has been in after all: the guard has refused it."""
-        self._ready.appendleft(realm)
-
-    def refill(self, busy: Callable[[float], bool]) -> None:
-        """Build until there are enough, or until `busy(seconds)` says within that time that there is work."""
-        while len(self._ready) < self._wanted:
-            if busy(REST_S if self._ready else 0.0):
-                return
-            self._ready.append(self._make(self._limits))
-
-
-# ----------------------------------------------------------------------------------------------------
-# One script through every part of a worker before the jail is shut: nothing can be loaded afterwards.
+"""How long nothing must arrive before an engine is built ahead of need, in seconds."""
 
 WARM_UP_LIMITS = wire.Limits(
     timeout_ms=10_000,
@@ -97,7 +50,7 @@ WARM_UP_LIMITS = wire.Limits(
     sanitize_max_string=1_000,
     sanitize_max_array=100,
 )
-"""Everything on, everything small."""
+"""Everything switched on, everything small."""
 
 WARM_UP_SCRIPTS = (
     """
@@ -120,27 +73,36 @@ WARM_UP_SCRIPTS = (
     "return (() => { for (;;) {} })()",
     "const dive = () => dive(); return dive()",
 )
-"""What a script can do, be refused for and fail with."""
+"""Everything that a script can do, be refused for and fail with."""
 
 
-_ANSWERS: dict[AskTopic, str] = {
+_WARM_UP_ANSWERS: dict[AskTopic, str] = {
     "tool": '{"name": "t"}',
     "space": '{"members": {"list": "x"}}',
     "member": '{"tool": "x"}',
 }
 
 
-def _answer(name: str, about: AskTopic = "tool", member: str = "") -> str:
-    del name, member
-    return _ANSWERS[about]
+def load_and_jail() -> jail.Shared:
+    """Load everything that will ever be needed, and enter the part of the jail that does not depend on the worker: the
+    first thing a worker does, or a fork server for its workers.
+
+    Nothing can be loaded once the jail is shut, so a warm-up makes every module load what it puts off.
+    """
+    # An interrupt at the terminal is the server's business: it decides when its workers end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A script never competes with the server for the processor as an equal.
+    os.nice(NICENESS)
+    warm_up()
+    return jail.enter_shared()
 
 
 def warm_up() -> None:
-    """Check and run SCRIPTS, and pack and read what comes of it; the outcomes do not matter."""
+    """Run scripts through every part of a worker, and pack and decode their messages; the outcomes do not matter."""
     for script in WARM_UP_SCRIPTS:
         try:
             text, checked = validate_script(
-                script, Rules.from_limits(WARM_UP_LIMITS), find_namespaces=namespace_finder(_answer)
+                script, Rules.from_limits(WARM_UP_LIMITS), find_namespaces=namespace_finder(_warm_up_answer)
             )
         except InvalidScript as refused:
             build_report(refused.outline, refused.findings)
@@ -148,7 +110,7 @@ def warm_up() -> None:
         build_report(checked.outline)
         if (plan := build_plan(checked.outline, dry_run=True)) is not None:
             wire.pack(plan)
-        realm = Realm(WARM_UP_LIMITS, _answer, lambda: 0.0)
+        realm = Realm(WARM_UP_LIMITS, _warm_up_answer, lambda: 0.0)
         program = instrument(text, checked, max_iterations=100)
         realm.start(program, form=checked.form, context='{"b": 1}', namespaces=checked.namespaces)
         while realm.outcome is None and realm.pending_calls:
@@ -165,25 +127,9 @@ def warm_up() -> None:
         realm.close()
 
 
-# ----------------------------------------------------------------------------------------------------
-# The worker: shuts itself in, then one frame in, one turn of one script, one frame out.
-
-NICENESS = 5
-"""How far below the server's a worker's priority is, in the units of nice(1)."""
-
-
-def load_and_jail() -> jail.Shared:
-    """What a worker, or a fork server for its workers, does before anything else: load all that will ever be needed,
-    and enter the part of the jail that does not depend on the worker.
-
-    A first script makes every module load what it puts off, since nothing can be loaded once the jail is shut.
-    """
-    # An interrupt at the terminal is the server's business: it decides when its workers end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A script never competes with the server for the processor as an equal.
-    os.nice(NICENESS)
-    warm_up()
-    return jail.enter_shared()
+def _warm_up_answer(name: str, about: AskTopic = "tool", member: str = "") -> str:
+    del name, member
+    return _WARM_UP_ANSWERS[about]
 
 
 class PrebuiltEngines(NamedTuple):
@@ -192,8 +138,8 @@ class PrebuiltEngines(NamedTuple):
     first: Realm
     """For the first script."""
     trial: Realm
-    """For a script of our own that comes before it: memory shared with the fork server is copied when it is first
-    written to, and that takes longer than a short script."""
+    """For a script of our own before that one: memory shared with the fork server is copied when it is first written
+    to, and that takes longer than a short script."""
 
 
 def run(shared: jail.Shared, engines: PrebuiltEngines | None = None) -> NoReturn:
@@ -201,14 +147,14 @@ def run(shared: jail.Shared, engines: PrebuiltEngines | None = None) -> NoReturn
 
     Args:
         shared: The part of the jail that is shut already.
-        engines: What the fork server has built.
+        engines: Engines that the fork server has built.
     """
     try:
         _serve(HostPipe(socket.socket(fileno=0)), shared, engines)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(0)
     except BaseException:
-        # There is nobody to tell: no descriptor but the pipe's, and what is said there has to be a frame.
+        # There is no other descriptor than the pipe's, and only frames may be written to that.
         os._exit(1)
 
 
@@ -233,16 +179,16 @@ def _serve(pipe: HostPipe, shared: jail.Shared, engines: PrebuiltEngines | None)
             os._exit(2)
         return answer.tool
 
-    def make(limits: wire.Limits) -> Realm:
+    def build(limits: wire.Limits) -> Realm:
         return Realm(limits, ask, watchdog.script_ms)
 
     trial = None
     if engines is None or engines.first.limits != prepare.limits:
-        first = make(prepare.limits)
+        first = build(prepare.limits)
     else:
         first, trial = engines
         first.rebind(ask, watchdog.script_ms)
-    spares = EnginePool(make, first, min(SPARE_ENGINES, prepare.runs))
+    spares = EnginePool(build, first, min(SPARE_ENGINES, prepare.runs))
     pipe.send(wire.Ready(layers))
     if trial is not None and not pipe.has_work(REST_S):
         trial.rebind(ask, watchdog.script_ms)
@@ -281,11 +227,11 @@ def _run(pipe: HostPipe, watchdog: Watchdog, realm: Realm, start: wire.Start) ->
         except InvalidScript as refused:
             watchdog.mark_validated()
             if start.dry_run:
-                return _reported(pipe, watchdog, realm, refused.outline, refused.findings)
-            return _done(watchdog, realm, ScriptOutcome(failure=_refusal(refused)))
+                return _finish_dry_run(pipe, watchdog, realm, refused.outline, refused.findings)
+            return _done(watchdog, realm, ScriptOutcome(failure=_refusal_failure(refused)))
         if start.dry_run:
-            return _reported(pipe, watchdog, realm, checked.outline)
-        if not _agreed(pipe, watchdog, build_plan(checked.outline)):
+            return _finish_dry_run(pipe, watchdog, realm, checked.outline)
+        if not _may_run(pipe, watchdog, build_plan(checked.outline)):
             return _done(watchdog, realm, ScriptOutcome())
         program = instrument(text, checked, max_iterations=limits.max_iterations)
         realm.start(program, form=checked.form, context=start.context, namespaces=checked.namespaces)
@@ -305,8 +251,8 @@ def _run(pipe: HostPipe, watchdog: Watchdog, realm: Realm, start: wire.Start) ->
     return _done(watchdog, realm, realm.outcome)
 
 
-def _agreed(pipe: HostPipe, watchdog: Watchdog, plan: wire.Plan | None) -> bool:
-    """Whether the script may run, after a look at what it will call."""
+def _may_run(pipe: HostPipe, watchdog: Watchdog, plan: wire.Plan | None) -> bool:
+    """Whether the server lets the script run, after checking the calls it plans."""
     if plan is None:
         return True
     with watchdog.paused():
@@ -317,12 +263,12 @@ def _agreed(pipe: HostPipe, watchdog: Watchdog, plan: wire.Plan | None) -> bool:
     return answer.go
 
 
-def _reported(
+def _finish_dry_run(
     pipe: HostPipe, watchdog: Watchdog, realm: Realm, outline: ScriptOutline | None, findings: Sequence[Finding] = ()
 ) -> wire.Done:
-    """The end of a dry run."""
+    """The last message of a dry run."""
     if outline is not None:
-        _agreed(pipe, watchdog, build_plan(outline, dry_run=True))
+        _may_run(pipe, watchdog, build_plan(outline, dry_run=True))
     return _done(watchdog, realm, ScriptOutcome(value=build_report(outline, findings)))
 
 
@@ -340,7 +286,7 @@ def _done(watchdog: Watchdog, realm: Realm, outcome: ScriptOutcome) -> wire.Done
     )
 
 
-def _refusal(refused: InvalidScript) -> wire.Failure:
+def _refusal_failure(refused: InvalidScript) -> wire.Failure:
     finding = refused.findings[0]
     more = len(refused.findings) - 1
     hint = finding.hint
@@ -357,3 +303,46 @@ def _refusal(refused: InvalidScript) -> wire.Failure:
         column=finding.column,
         hint=hint,
     )
+
+
+class EnginePool:
+    """Engines that no script has used, built ahead of need: building one takes longer than running a short script.
+
+    They are built while the worker has nothing else to do, so that scripts that follow one another closely find one
+    ready and do not wait for the building in between. One at first: many a worker sees no more than a few scripts. Each
+    script that finds none ready doubles how many there will be.
+
+    Args:
+        build: Builds one.
+        first: One that is ready; others are built for its limits until a script comes with other ones.
+        max_ready: Most engines to keep ready.
+    """
+
+    def __init__(self, build: Callable[[wire.Limits], Realm], first: Realm, max_ready: int) -> None:
+        self._build = build
+        self._limits = first.limits
+        self._max_ready = max_ready
+        self._wanted = min(1, max_ready)
+        self._ready = deque([first])
+
+    def take(self, limits: wire.Limits) -> Realm:
+        """An engine with these limits that no script has used."""
+        if limits != self._limits:
+            self._limits = limits
+            self._ready.clear()
+        elif self._ready:
+            return self._ready.popleft()
+        else:
+            self._wanted = min(2 * self._wanted, self._max_ready)
+        return self._build(limits)
+
+    def put_back(self, realm: Realm) -> None:
+        """Take back an engine whose script did not run: the guard has refused it."""
+        self._ready.appendleft(realm)
+
+    def refill(self, has_work: Callable[[float], bool]) -> None:
+        """Build engines until there are enough, or until `has_work(seconds)` reports work within that time."""
+        while len(self._ready) < self._wanted:
+            if has_work(REST_S if self._ready else 0.0):
+                return
+            self._ready.append(self._build(self._limits))

@@ -1,4 +1,4 @@
-"""The worker's clock: how much of its own time a script has used, and the end of one that is stuck in the engine."""
+"""The worker's clock: it measures the script's own time, and ends a script that is stuck in the engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WATCHDOG_GRACE_MS = 25.0
 class Watchdog:
     """Ends the process when the script's own time is over and the script is stuck in native code.
 
-    Nothing can interrupt native code safely, so it speaks for the script: it sends what that had logged, and ends.
+    Nothing can interrupt native code safely, so it sends what the script had logged, and ends the process.
     """
 
     def __init__(self, pipe: HostPipe) -> None:
@@ -29,37 +29,37 @@ class Watchdog:
         self._wake = threading.Event()
         self._deadline: float | None = None
         self._realm: Realm | None = None
-        self._limit = 0
-        self._verdict: wire.Failure | None = None
+        self._limit_ms = 0
+        self._timeout_failure: wire.Failure | None = None
         self.used_ms = 0.0
-        """Milliseconds the script has used in the turns that are over."""
+        """Milliseconds that the script has used in the turns that are over."""
         self.checked_ms = 0.0
-        """Of them, what validation took."""
+        """How many of them validation took."""
         self._since = 0.0
 
     def start(self) -> None:
-        """Begin to watch, in a thread of its own."""
+        """Begin to watch, in a separate thread."""
         threading.Thread(target=self._watch, daemon=True, name="watchdog").start()
 
     def begin(self, limits: wire.Limits) -> None:
-        """A new script: its own time starts at zero."""
-        self.used_ms, self.checked_ms, self._limit, self._realm = 0.0, 0.0, limits.timeout_ms, None
-        self._verdict = limit_failure("TIMEOUT", limits)
+        """Begin with a new script: its own time starts at zero."""
+        self.used_ms, self.checked_ms, self._limit_ms, self._realm = 0.0, 0.0, limits.timeout_ms, None
+        self._timeout_failure = limit_failure("TIMEOUT", limits)
 
     def script_ms(self) -> float:
         """The script's own time so far, in milliseconds."""
         return self.used_ms + (time.perf_counter() - self._since) * 1000.0
 
     def mark_validated(self) -> None:
-        """The script has been validated."""
+        """Note that the script has been validated."""
         self.checked_ms = self.script_ms()
 
     @contextlib.contextmanager
     def turn(self, realm: Realm | None = None) -> Generator[None]:
-        """The script has the turn: its time runs."""
+        """Give the script the turn: its time runs while inside."""
         self._realm = realm or self._realm
         self._since = time.perf_counter()
-        self._deadline = self._since + (self._limit - self.used_ms + WATCHDOG_GRACE_MS) / 1000.0
+        self._deadline = self._since + (self._limit_ms - self.used_ms + WATCHDOG_GRACE_MS) / 1000.0
         if not self._wake.is_set():
             self._wake.set()
         try:
@@ -72,7 +72,7 @@ class Watchdog:
 
     @contextlib.contextmanager
     def paused(self) -> Generator[None]:
-        """Within a turn, the server is asked: the script's time stands still."""
+        """Stop the script's time while inside: within a turn, the server is asked."""
         with self._lock:
             self._deadline = None
         self.used_ms = self.script_ms()
@@ -80,10 +80,10 @@ class Watchdog:
             yield
         finally:
             self._since = time.perf_counter()
-            self._deadline = self._since + (self._limit - self.used_ms + WATCHDOG_GRACE_MS) / 1000.0
+            self._deadline = self._since + (self._limit_ms - self.used_ms + WATCHDOG_GRACE_MS) / 1000.0
 
     def rest(self) -> None:
-        """No script runs until further notice."""
+        """Rest until the next script."""
         self._wake.clear()
         self._realm = None
 
@@ -105,7 +105,7 @@ class Watchdog:
                         logs=list(realm.logs) if realm else [],
                         steps=realm.steps if realm else 0,
                         script_ms=self.script_ms(),
-                        failure=self._verdict,
+                        failure=self._timeout_failure,
                         lines=list(realm.covered_lines) if realm else [],
                         reusable=False,
                     )

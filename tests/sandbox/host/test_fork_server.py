@@ -13,8 +13,8 @@ import pytest
 
 from codecall.errors import WorkerStartupError
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host import process as fork_server
-from codecall.sandbox.host.process import ForkServer
+from codecall.sandbox.host import spawner
+from codecall.sandbox.host.spawner import ForkServer
 
 pytestmark = pytest.mark.skipif(not ForkServer.available(), reason="this system cannot fork from a fork server")
 
@@ -125,7 +125,7 @@ async def test_one_that_is_stopped_holds_up_nobody_for_long() -> None:
 
 
 async def test_one_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fork_server, "FORK_SERVER_COMMAND", ("/nonexistent/python",))
+    monkeypatch.setattr(spawner, "FORK_SERVER_COMMAND", ("/nonexistent/python",))
     async with Enclave("secure", pool={"min_workers": 0}) as enclave:
         result = await enclave.execute("return 1")
     assert isinstance(result.error, WorkerStartupError)
@@ -133,7 +133,7 @@ async def test_one_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_one_that_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fork_server, "FORK_SERVER_COMMAND", (sys.executable, "-c", "pass"))
+    monkeypatch.setattr(spawner, "FORK_SERVER_COMMAND", (sys.executable, "-c", "pass"))
     async with Enclave("secure", pool={"min_workers": 0}) as enclave:
         with anyio.fail_after(10):
             result = await enclave.execute("return 1")

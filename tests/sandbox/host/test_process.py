@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from codecall.sandbox.host.process import ForkedProcess, socket_pair
+from codecall.sandbox.host.process import socket_pair
+from codecall.sandbox.host.spawner import ForkedProcess
 from codecall.sandbox.wire import EXIT_RECORD, EXITED
 
 
