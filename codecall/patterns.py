@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.errors import CallKind
+from codecall.redaction.invisible import escape_invisible
 from codecall.redaction.patterns import well_formed
 
 MAX_NAME_CHARS: Final = 256
@@ -114,9 +115,7 @@ def display_name(name: str) -> str:
 
     Line ends, controls and characters nobody sees are written as escapes, so that no name breaks out of its message.
     """
-    text = well_formed(name[:MAX_DISPLAY_NAME])
-    if not text.isprintable():
-        text = "".join(char if char.isprintable() else _escaped(char) for char in text)
+    text = escape_invisible(well_formed(name[:MAX_DISPLAY_NAME]), escape=_escaped)
     rest = len(name) - MAX_DISPLAY_NAME
     return f"{text}…[truncated {rest} characters]" if rest > 0 else text
 

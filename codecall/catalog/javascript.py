@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from codecall.redaction.invisible import json_escape
+
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
@@ -22,10 +24,9 @@ def string_literal(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    if character.isprintable() and unicodedata.category(character) not in {"Mn", "Me", "Cf", "Co", "Cn"}:
-        return character
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+    # Marks of a letter print, but not by themselves.
+    shows = character.isprintable() and unicodedata.category(character) not in {"Mn", "Me"}
+    return character if shows else json_escape(character)
 
 
 def property_key(name: str) -> str:

@@ -31,6 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from codecall.errors import CodeCallError
+from codecall.redaction.invisible import escape_invisible
 
 # ----------------------------------------------------------------------------------------------------
 # Log records of this process as remarks on stderr, while a command runs.
@@ -70,20 +71,12 @@ MAX_COLOURED: Final = 200_000
 
 def escape_unprintable(text: str) -> str:
     """`text` with what does not print written as escapes; lines stay lines, tabs become blanks."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() or character == "\n" else _escaped(character) for character in text
-    )
+    return escape_invisible(text, keep="\n")
 
 
 def one_line(text: str) -> str:
     """The same on one line."""
     return escape_unprintable(" ".join(text.split()))
-
-
-def _escaped(character: str) -> str:
-    return " " if character == "\t" else f"\\u{{{ord(character):X}}}"
 
 
 def json_text(body: object, *, indent: int | None = None, ascii_only: bool = False) -> str:
@@ -94,11 +87,7 @@ def json_text(body: object, *, indent: int | None = None, ascii_only: bool = Fal
 
 def escape_json(text: str) -> str:
     """JSON text with what does not print escaped."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() or character == "\n" else json.dumps(character)[1:-1] for character in text
-    )
+    return escape_invisible(text, keep="\n", escape=lambda character: json.dumps(character)[1:-1])
 
 
 def count_of(number: int, thing: str) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 from codecall.cli.output import escape_unprintable, format_duration, one_line
 from codecall.errors import CodeCallError
 from codecall.files import write_private_file
+from codecall.sandbox.host.outcomes import LineIndex
 from codecall.traces.model import Trace
 from codecall.traces.page import render
 
@@ -32,10 +33,9 @@ def source_excerpt(script: str, line: int, column: int) -> Text:
         line: From 1.
         column: From 1, in characters.
     """
-    lines = script.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    if not 1 <= line <= len(lines) or not lines[line - 1].strip():
+    text, at = LineIndex(script).text(line), column - 1
+    if not text.strip():
         return Text()
-    text, at = lines[line - 1], column - 1
     start, end = max(0, at - BEFORE), at + BEHIND
     before = ("…" if start else "") + escape_unprintable(text[start:at])
     behind = escape_unprintable(text[at:end]) + ("…" if end < len(text) else "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import cast
@@ -50,14 +49,10 @@ def doc_comment(text: str) -> str:
 
 def _harmless(text: str) -> str:
     if not text.isascii() or not text.isprintable():
-        text = "".join(character for character in text if _shows(character))
+        # Without controls, and marks that are invisible or reorder text.
+        text = "".join(filter(str.isprintable, text))
     # A compiler takes a comment that begins with `@ts-…` for an instruction.
     return re.sub(r"@(?=ts-)", "", text.replace("*/", "*\\/"))
-
-
-def _shows(character: str) -> bool:
-    """Whether a character stands for itself: no control, no mark that is invisible or reorders text, no half pair."""
-    return character.isprintable() and unicodedata.category(character) not in {"Cf", "Co", "Cn"}
 
 
 def schema_comment(body: JsonObject, also: JsonObject, *, limit: int, asked: bool) -> str:

@@ -241,13 +241,17 @@ class LineIndex:
         line = bisect_right(self._lines(), offset, key=lambda bounds: bounds[0])
         return Location(line, offset - self._bounds[line - 1][0] + 1)
 
+    def text(self, line: int) -> str:
+        """The line of that number, from 1, without its end; empty if there is none."""
+        if not 1 <= line <= len(self._lines()):
+            return ""
+        start, end = self._bounds[line - 1]
+        return self.script[start:end]
+
     def excerpt(self, location: Location) -> str | None:
         """The line at `location` without the blanks around it, with invisible characters as escapes; None when there
         is no such line, or nothing in it."""
-        if location.line > len(self._lines()):
-            return None
-        start, end = self._bounds[location.line - 1]
-        line = self.script[start:end]
+        line = self.text(location.line)
         if not (text := line.strip()):
             return None
         # Of a line that is too long: what is before the place, and twice as much of what is behind it.
