@@ -29,6 +29,8 @@ SOFT_LINES = 400
 LONG: dict[str, str] = {
     "codecall.sandbox.agentscript.validator.names": "scopes, names and namespaces: one check needs them together",
     "codecall.sandbox.agentscript.validator.nodes": "what is done with each type of node, one after the other",
+    "codecall.sandbox.wire": "every message of the protocol with its bounds",
+    "codecall.sandbox.host.references": "the store of values and its two readers, which share the form of a token",
 }
 DATA = {
     "codecall.sandbox.agentscript.policy": "the allow-list",
