@@ -13,7 +13,7 @@ from mcp import MCPError
 from pydantic import ValidationError
 
 from codecall.options import SanitizationOptions
-from codecall.redaction.patterns import clean_text
+from codecall.redaction.clean import clean_text
 
 logger = logging.getLogger("codecall")
 

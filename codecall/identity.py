@@ -1,9 +1,9 @@
-"""Who a call counts for.
+"""The identity that a call counts for.
 
-The caller (`client_key`) is told by what it cannot change to escape its limits:
+The caller (`client_key`) is identified by what it cannot change to escape its limits:
 
     authenticated                      issuer and subject of the token, else its client id. Not the client id first:
-                                       with dynamic registration a user can have as many as he likes.
+                                       with dynamic registration a user can have as many as they like.
     HTTP, anonymous                    the address of the peer (for IPv6 its /64 network). Not the session id: a new
                                        session is free, and on 2026-07-28 connections every request has a new one.
                                        Not `X-Forwarded-For`: only the ASGI server knows which proxies to trust.
@@ -11,7 +11,7 @@ The caller (`client_key`) is told by what it cannot change to escape its limits:
     stdio and in-memory, 2026-07-28    one key for all: the process serves one client, and nothing tells two apart
     a background task, anonymous       whoever asked for it, by the rows above, when they did
 
-A rate rule may count for something else (`per`, see `PER`). Where a call has no such thing it counts for its caller, so
+A rate rule may count for something else (`per`, see `Per`). Where a call has no such thing it counts for its caller, so
 that no rule is escaped by leaving something out. All keys are hashes: no identity is stored.
 """
 
@@ -23,18 +23,30 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from fastmcp.server.dependencies import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.fastmcp_errors import log_unexpected
-from codecall.ratelimit.rules import Per
 
 if TYPE_CHECKING:
     from fastmcp import Context
     from fastmcp.server.auth import AccessToken
 
+
+Per: TypeAlias = Literal["caller", "session", "client", "subject", "tenant", "global"]
+"""Whom a rule counts for:
+
+    caller   the default: whoever calls, as the top of this file says
+    session  the MCP session: fair shares for several sessions of one caller, no protection, because sessions are free
+    client   the client id of the token: the application, whoever uses it
+    subject  issuer and subject of the token: the user, whatever application they use
+    tenant   what the option `tenant` gives
+    global   everybody together
+
+A call that has no such thing counts for its caller.
+"""
 
 Tenant: TypeAlias = "str | Callable[[Context | None], str | Awaitable[str | None] | None]"
 """What names the tenant of a call: a claim of the token, or a function."""
@@ -111,7 +123,7 @@ def _session(context: Context | None) -> tuple[str, ...]:
     request_context = context.request_context if context is not None else None
     if context is None or request_context is None or request_context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return caller
-    # With the caller: nobody uses up the limit of a session whose id he has heard of.
+    # With the caller: nobody uses up the limit of a session whose id they have heard of.
     return "of session", *caller, context.session_id
 
 

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.errors import CallKind
+from codecall.redaction.clean import well_formed
 from codecall.redaction.invisible import escape_invisible
-from codecall.redaction.patterns import well_formed
 
 MAX_NAME_CHARS: Final = 256
 """Longest name that is looked up; a tool of a longer name cannot be called. MCP allows a name 128 (SEP-986)."""
@@ -83,7 +83,7 @@ class Patterns:
     """Names and globs, taken apart once to be compared with many names.
 
     A pattern is also the name it spells: `a[1]` covers a tool of exactly that name. One name of `MAX_NAME_CHARS`
-    against 1,000 globs of 16 characters takes about 2 ms at worst (`tests/calls/test_names.py` holds the limit).
+    against 1,000 globs of 16 characters takes about 2 ms at worst (`tests/test_patterns.py` holds the limit).
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:

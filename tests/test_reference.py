@@ -20,7 +20,8 @@ from codecall.catalog.uris import MAX_MATCH_STEPS
 from codecall.meta_tools.execute import MAX_CONTEXT_BYTES
 from codecall.options import ResultsOptions
 from codecall.presets import PRESET_NAMES, load_preset
-from codecall.redaction.patterns import MAX_TEXT_CHARS, PATTERNS
+from codecall.redaction.clean import MAX_TEXT_CHARS
+from codecall.redaction.patterns import PATTERNS
 from codecall.results.service import max_kept_bytes
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript import policy

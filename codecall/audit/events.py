@@ -16,7 +16,7 @@ from codecall.envelopes import CallRecord, ExecutionResult, Stats
 from codecall.errors import CodeCallError, IllegalAccess
 from codecall.jsonio.decode import sha256
 from codecall.presets import Preset
-from codecall.redaction.patterns import well_formed
+from codecall.redaction.clean import well_formed
 
 # ----------------------------------------------------------------------------------------------------
 # What the record of a run is made of: events, in the order in which things happened.

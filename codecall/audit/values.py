@@ -13,8 +13,9 @@ from typing import Final, cast
 
 from codecall.envelopes import CallRecord
 from codecall.jsonio.decode import MAX_SORTED, read_json, sha256
+from codecall.redaction.clean import MAX_DEPTH, MAX_NODES, MAX_VALUE_CHARS
 from codecall.redaction.masking import Masker
-from codecall.redaction.patterns import CREDENTIAL, MAX_DEPTH, MAX_NODES, MAX_VALUE_CHARS
+from codecall.redaction.patterns import CREDENTIAL
 
 MAX_TEXT: Final = 4_000
 """Characters of one text."""

@@ -33,7 +33,7 @@ from codecall.errors import CallKind, CodeCallError, ToolCallError, ToolTimeoutE
 from codecall.fastmcp_errors import log_unexpected
 from codecall.options import SanitizationOptions
 from codecall.patterns import call_kind, display_name, entry_label
-from codecall.redaction.patterns import MAX_QUICK_CHARS, ThreadedCleaner
+from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
 from codecall.schema.partial import PreflightError
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ from codecall.jsonio.decode import read_json
 from codecall.options import SanitizationOptions
 from codecall.patterns import call_kind, entry_label
 from codecall.ratelimit.middleware import RateLimitRefused
-from codecall.redaction.patterns import clean_text, clean_value, well_formed
+from codecall.redaction.clean import clean_text, clean_value, well_formed
 from codecall.schema.validation import (
     MAX_FIELDS,
     Problem,

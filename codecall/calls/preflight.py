@@ -35,7 +35,7 @@ from codecall.calls.partial_validation import MAX_STEPS, Steps, loosened, refusa
 from codecall.catalog.entries import CatalogEntry
 from codecall.errors import CodeCallError, ToolNotFoundError
 from codecall.ratelimit.middleware import RateLimitPlugin
-from codecall.redaction.patterns import MAX_QUICK_CHARS, ThreadedCleaner
+from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
 from codecall.schema.partial import JsonPath, PreflightError
 from codecall.schema.validation import MAX_FIELDS, Problem, find_missing, violation_problems
 

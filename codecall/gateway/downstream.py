@@ -24,7 +24,7 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
-from codecall.redaction.patterns import well_formed
+from codecall.redaction.clean import well_formed
 
 # ----------------------------------------------------------------------------------------------------
 # Telling clients that a list has changed: those of the handshake over their connection, those of 2026-07-28 over the

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, cast
 import anyio.to_thread
 import msgspec
 
-from codecall.redaction.patterns import well_formed
+from codecall.redaction.clean import well_formed
 from codecall.sandbox import wire
 
 # ----------------------------------------------------------------------------------------------------

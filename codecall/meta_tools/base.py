@@ -33,7 +33,7 @@ from codecall.fastmcp_errors import client_message, log_unexpected
 from codecall.jsonio.decode import read_json
 from codecall.options import PluginOptions
 from codecall.ratelimit.middleware import client_key
-from codecall.redaction.patterns import well_formed
+from codecall.redaction.clean import well_formed
 from codecall.results.service import ResultService
 from codecall.server.lifespan import EnclavePool
 from codecall.telemetry.spans import Operation, Telemetry

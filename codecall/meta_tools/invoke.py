@@ -30,7 +30,7 @@ from codecall.meta_tools.base import (
 )
 from codecall.meta_tools.descriptions import describe_invoke
 from codecall.meta_tools.execute import max_value_bytes
-from codecall.redaction.patterns import well_formed
+from codecall.redaction.clean import well_formed
 from codecall.telemetry.spans import trace_invoke
 
 _THREAD_ABOVE = 1024 * 1024

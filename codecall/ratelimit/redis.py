@@ -160,7 +160,7 @@ _UNDO: Final[dict[Strategy, str]] = {
             if tonumber(redis.call('GET', key) or 0) > 0 then return redis.call('DECR', key) end
         end""",
 }
-"""Take back the newest call under a key. They know how `limits` keeps calls, which `tests/calls/test_rates_redis.py`
+"""Take back the newest call under a key. They know how `limits` keeps calls, which `tests/ratelimit/test_redis.py`
 holds for the installed version."""
 
 _NOW: Final = "local t = redis.call('TIME'); local now = t[1] * 1000 + math.floor(t[2] / 1000); "

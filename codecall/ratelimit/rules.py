@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from codecall.errors import OptionsError
+from codecall.identity import Per
 from codecall.option_model import Options
 from codecall.patterns import MAX_GLOB_CHARS, Patterns
 from codecall.sandbox.agentscript.policy import is_meta_tool
@@ -24,19 +25,6 @@ MAX_WINDOW_S: Final = 30 * 86_400
 
 MAX_CALLS: Final = 1_000_000
 """Most calls a rule may allow per window."""
-
-Per: TypeAlias = Literal["caller", "session", "client", "subject", "tenant", "global"]
-"""Whom a rule counts for:
-
-    caller   the default: whoever calls, as the top of `calls/callers.py` says
-    session  the MCP session: fair shares for several sessions of one caller, no protection, because sessions are free
-    client   the client id of the token: the application, whoever uses it
-    subject  issuer and subject of the token: the user, whatever he uses
-    tenant   what the option `tenant` gives
-    global   everybody together
-
-A call that has no such thing counts for its caller.
-"""
 
 Strategy: TypeAlias = Literal["moving-window", "fixed-window", "sliding-window-counter"]
 """How a rule counts; the strategies of the `limits` library, under its names:

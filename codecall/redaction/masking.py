@@ -18,15 +18,8 @@ from fnmatch import fnmatchcase
 from typing import Final, cast
 
 from codecall.envelopes import CallRecord
-from codecall.redaction.patterns import (
-    CONNECTION,
-    CREDENTIAL,
-    PATTERNS,
-    RedactionRule,
-    environment_secrets,
-    is_secret_name,
-    looks_secret,
-)
+from codecall.redaction.clean import environment_secrets, is_secret_name, looks_secret
+from codecall.redaction.patterns import CONNECTION, CREDENTIAL, PATTERNS, RedactionRule
 
 MARK: Final = "masked-credential"
 """What stands for a credential; a number follows."""

@@ -24,7 +24,7 @@ from codecall.errors import (
 )
 from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.options import SanitizationOptions
-from codecall.redaction.patterns import ThreadedCleaner
+from codecall.redaction.clean import ThreadedCleaner
 from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.schema.partial import PreflightError
 from codecall.schema.validation import find_violations, invalid_input_message, violation_problems

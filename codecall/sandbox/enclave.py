@@ -28,8 +28,8 @@ from codecall.errors import (
 from codecall.jsonio.decode import encode_context
 from codecall.options import PoolOptions, SanitizationOptions
 from codecall.presets import SECURITY_LEVELS, Preset, resolve_preset
+from codecall.redaction.clean import ThreadedCleaner, clean_text, clean_value
 from codecall.redaction.masking import mask_call_inputs
-from codecall.redaction.patterns import ThreadedCleaner, clean_text, clean_value
 from codecall.sandbox import wire
 from codecall.sandbox.callbacks import CallbackBroker, ResourceHandler, ToolHandler
 from codecall.sandbox.host.pool import WorkerPool

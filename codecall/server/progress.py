@@ -36,7 +36,7 @@ from codecall.envelopes import CallRecord
 from codecall.fastmcp_errors import log_unexpected
 from codecall.options import ProgressOptions
 from codecall.patterns import display_name
-from codecall.redaction.patterns import well_formed
+from codecall.redaction.clean import well_formed
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 
 # ----------------------------------------------------------------------------------------------------

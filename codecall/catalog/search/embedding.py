@@ -26,7 +26,7 @@ from codecall.catalog.search.vectors import Ints, VectorCache, VectorMatrix
 from codecall.concurrency import defer_full_collections
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
-from codecall.redaction.patterns import well_formed
+from codecall.redaction.clean import well_formed
 
 logger = logging.getLogger("codecall")
 

@@ -40,7 +40,7 @@ from codecall.gateway.upstream.listing import Listing, read_listing
 from codecall.gateway.upstream.relay import InFlightCall
 from codecall.identity import client_key
 from codecall.options import SanitizationOptions
-from codecall.redaction.patterns import clean_text
+from codecall.redaction.clean import clean_text
 
 State = Literal["idle", "starting", "running", "backing_off", "failed"]
 

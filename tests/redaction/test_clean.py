@@ -13,22 +13,19 @@ from hypothesis import strategies as st
 
 from codecall.errors import ScriptError, ToolCallError, WorkerStartupError
 from codecall.options import SanitizationOptions
-from codecall.redaction import patterns as sanitizing
-from codecall.redaction.patterns import (
-    CREDENTIAL,
+from codecall.redaction import clean as sanitizing
+from codecall.redaction.clean import (
     MAX_CLEAN,
     MAX_DEPTH,
     MAX_NODES,
     MAX_QUICK_CHARS,
     MAX_TEXT_CHARS,
-    PATTERNS,
-    STACK,
-    RedactionRule,
     clean_error,
     clean_text,
     clean_value,
     well_formed,
 )
+from codecall.redaction.patterns import CREDENTIAL, PATTERNS, STACK, RedactionRule
 
 ON = SanitizationOptions()
 OFF = SanitizationOptions(remove_stack_traces=False, remove_file_paths=False)

@@ -13,15 +13,8 @@ import json
 import pytest
 
 from codecall.options import SanitizationOptions
-from codecall.redaction.patterns import (
-    CREDENTIAL,
-    ENVIRONMENT,
-    MODULE,
-    PATTERNS,
-    RedactionRule,
-    clean_text,
-    clean_value,
-)
+from codecall.redaction.clean import clean_text, clean_value
+from codecall.redaction.patterns import CREDENTIAL, ENVIRONMENT, MODULE, PATTERNS, RedactionRule
 
 ON = SanitizationOptions()
 OFF = SanitizationOptions(remove_stack_traces=False, remove_file_paths=False)

@@ -1,0 +1,225 @@
+"""Cleaning error texts on their way to a model: `clean_error` for a whole error, `clean_text`, `clean_value`.
+
+`patterns.py` has the whole policy as data. Only error texts pass through here, never the values that tools return.
+
+Two things go beside that table. The values of this process's own environment variables with secret names are removed
+wherever they stand. And characters nobody sees (zero-width ones, terminal colours) are left out of the text in which
+the patterns look; where nothing is found, the text keeps them. Texts are cut to `MAX_TEXT_CHARS` first, at a blank, so
+that no half of a credential can stay behind.
+
+This is a net under tools that let their exceptions out as they are, not a wall against a tool that means to leak: what
+has no shape (a password in a sentence, a path in a made-up notation) passes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Final, ParamSpec, TypeVar, cast
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+
+from codecall.errors import CodeCallError, ScriptError, ToolCallError
+from codecall.options import SanitizationOptions
+from codecall.redaction.patterns import (
+    CREDENTIAL,
+    INVISIBLE,
+    PATTERNS,
+    REPEATED_STACK,
+    SECRET_KEY,
+    SECRET_LOOKING,
+    SECRET_VARIABLE,
+    STACK,
+    SURROGATE,
+)
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+MAX_TEXT_CHARS: Final = 4_000
+"""Characters of one error text that are kept; more is cut with a mark. About 1,000 tokens."""
+
+MAX_DEPTH: Final = 20
+"""Nesting of error details; deeper parts are replaced by a mark."""
+
+MAX_NODES: Final = 1_000
+"""Values in one error's details, nested ones included; what is beyond is replaced by a mark."""
+
+MAX_VALUE_CHARS: Final = 32_000
+"""Characters of all strings in one error's details; each that is beyond is replaced by a mark."""
+
+MAX_CLEAN: Final = 1_024
+"""Texts that are remembered to have nothing to lose; 2 MB of text at most."""
+
+MAX_QUICK_CHARS: Final = 500
+"""Longest text that is cleaned on the event loop. One made to take long takes 5 microseconds a character."""
+
+_CUT_WINDOW: Final = 400
+"""How far a cut may move back to reach a blank. Longer than the credentials PATTERNS knows, but for JWTs."""
+
+
+def well_formed(text: str) -> str:
+    """`text` as it can be sent: both halves of a surrogate pair joined, a half without its other half U+FFFD."""
+    if text.isascii() or not SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def clean_text(text: str, options: SanitizationOptions) -> str:
+    """`text` without stack traces, file paths, internal addresses and credentials; well-formed.
+
+    Each thing removed leaves a mark such as `[path]`; consecutive stack frames leave one. A text longer than
+    `MAX_TEXT_CHARS` characters is cut and says by how much.
+    """
+    kept = text
+    if len(text) > MAX_TEXT_CHARS:
+        end = MAX_TEXT_CHARS
+        while end > MAX_TEXT_CHARS - _CUT_WINDOW and not text[end].isspace():
+            end -= 1
+        kept = text[:end]
+    whole = well_formed(kept)
+    visible = INVISIBLE.sub("", whole)
+    cleaned = _clean_visible(visible, options)
+    if cleaned == visible:
+        cleaned = whole
+    if len(kept) < len(text):
+        return f"{cleaned}…[truncated {len(text) - len(kept)} characters]"
+    return cleaned.strip() if cleaned != text else text
+
+
+def _clean_visible(text: str, options: SanitizationOptions) -> str:
+    if options.remove_file_paths:
+        for value in environment_secrets():
+            text = text.replace(value, CREDENTIAL)
+    rules = options.remove_stack_traces, options.remove_file_paths
+    if (text, rules) in _CLEAN:
+        return text
+    cleaned = text
+    for row in PATTERNS:
+        if getattr(options, row.option):
+            cleaned = row.pattern.sub(row.mark, cleaned)
+    if options.remove_stack_traces:
+        cleaned = REPEATED_STACK.sub(rf"\1{STACK}", cleaned)
+    if cleaned == text and len(text) <= MAX_QUICK_CHARS:
+        _CLEAN[text, rules] = None
+        if len(_CLEAN) > MAX_CLEAN:
+            _ = _CLEAN.popitem(last=False)
+    return cleaned
+
+
+_CLEAN: Final[OrderedDict[tuple[str, tuple[bool, bool]], None]] = OrderedDict()
+"""Texts in which the patterns found nothing, by what was looked for. Each text of an error comes by several times, and
+hints are always the same. Texts that have lost something are not kept. Threads share it (`Turns`): each step on it is
+one that no other can come into."""
+
+
+def environment_secrets() -> list[str]:
+    """What this process's environment variables with secret names hold now; the longest first."""
+    values = {os.environ.get(name, "") for name in list(os.environ) if _is_secret_variable(name)}
+    return sorted(filter(looks_secret, values), key=len, reverse=True)
+
+
+@lru_cache(maxsize=1_024)
+def _is_secret_variable(name: str) -> bool:
+    return SECRET_VARIABLE.fullmatch(name) is not None
+
+
+def looks_secret(value: str) -> bool:
+    """Whether `value` is no word of everyday language, which a text may hold by chance."""
+    return SECRET_LOOKING.fullmatch(value) is not None
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether text under this name, in data, is taken for a secret."""
+    return SECRET_KEY.fullmatch(name) is not None
+
+
+def clean_error(error: CodeCallError, options: SanitizationOptions) -> None:
+    """Clean every text that `error` takes into its envelope: message, hint and line, an error's name, a tool's details.
+
+    Doing it twice changes nothing more.
+    """
+    error.message = clean_text(error.message, options)
+    if error.hint is not None:
+        error.hint = clean_text(error.hint, options)
+    if error.excerpt is not None:
+        error.excerpt = clean_text(error.excerpt, options)
+    if isinstance(error, ScriptError):
+        error.name = clean_text(error.name, options)
+    elif isinstance(error, ToolCallError) and error.details is not None:
+        error.details = clean_value(error.details, options)
+
+
+class _Budget:
+    """What is left of the bounds of one value."""
+
+    def __init__(self) -> None:
+        self.nodes = MAX_NODES
+        self.chars = MAX_VALUE_CHARS
+
+    def text(self, text: str, options: SanitizationOptions) -> str:
+        """`text` cleaned, or a mark when it is too much."""
+        self.chars -= min(len(text), MAX_TEXT_CHARS)
+        return clean_text(text, options) if self.chars >= 0 else f"…[truncated {len(text)} characters]"
+
+
+def clean_value(value: object, options: SanitizationOptions) -> object:
+    """JSON data with every string in it cleaned, keys included, and the values of secret-named keys removed.
+
+    Bounded: nesting deeper than `MAX_DEPTH`, anything past the first `MAX_NODES` values, and strings past the first
+    `MAX_VALUE_CHARS` characters of all become a mark.
+    """
+    return _clean(value, options, 0, _Budget())
+
+
+def _clean(value: object, options: SanitizationOptions, depth: int, left: _Budget) -> object:
+    left.nodes -= 1
+    if isinstance(value, str):
+        return left.text(value, options)
+    if not isinstance(value, (Mapping, list, tuple)):
+        return value
+    if depth >= MAX_DEPTH:
+        return {"__truncated": {"depth": depth}}
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[object, object]", value)
+        cleaned: dict[str, object] = {}
+        for key, item in mapping.items():
+            if left.nodes <= 0 or left.chars <= 0:
+                cleaned["__truncated"] = {"properties": len(mapping) - len(cleaned)}
+                break
+            secret = options.remove_file_paths and isinstance(item, str) and is_secret_name(str(key))
+            name = left.text(str(key), options)
+            cleaned[name] = CREDENTIAL if secret else _clean(item, options, depth + 1, left)
+        return cleaned
+    items: list[object] = []
+    sequence = cast("Sequence[object]", value)
+    for item in sequence:
+        if left.nodes <= 0:
+            items.append({"__truncated": {"items": len(sequence) - len(items)}})
+            break
+        items.append(_clean(item, options, depth + 1, left))
+    return items
+
+
+class ThreadedCleaner:
+    """Cleaning off the event loop, one text at a time for each script: what a hostile tool makes take long holds up
+    nobody but the script that called it."""
+
+    def __init__(self) -> None:
+        self._limiter: CapacityLimiter | None = None
+
+    async def run(self, clean: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """`clean(...)`, in a thread, when its turn comes."""
+        if self._limiter is None:
+            self._limiter = CapacityLimiter(1)  # few scripts need it, and making it takes longer than cleaning a text
+        return await anyio.to_thread.run_sync(partial(clean, *arguments, **options), limiter=self._limiter)
+
+    async def clean_error(self, error: CodeCallError, options: SanitizationOptions) -> None:
+        """`clean_error`, at once when there is little to clean."""
+        if len(error.message) <= MAX_QUICK_CHARS and not (isinstance(error, ToolCallError) and error.details):
+            clean_error(error, options)
+        else:
+            await self.run(clean_error, error, options)
