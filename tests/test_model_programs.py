@@ -26,7 +26,7 @@ def programs(file: str) -> list[Any]:
     return [pytest.param(program, id=program["title"]) for program in listed]
 
 
-RUNS, MENDED = programs("runs.toml"), programs("mended.toml")
+RUNS, FAILING = programs("runs.toml"), programs("failing.toml")
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +46,8 @@ async def execute(client: Client[Any], script: str) -> dict[str, Any]:
 
 
 def test_there_are_sixty() -> None:
-    assert len(RUNS) + len(MENDED) >= 60
-    assert len({program.id for program in (*RUNS, *MENDED)}) == len(RUNS) + len(MENDED)
+    assert len(RUNS) + len(FAILING) >= 60
+    assert len({program.id for program in (*RUNS, *FAILING)}) == len(RUNS) + len(FAILING)
 
 
 @pytest.mark.parametrize("program", RUNS)
@@ -58,15 +58,15 @@ async def test_runs_at_the_first_try(program: dict[str, Any], client: Client[Any
     assert "warnings" not in envelope
 
 
-@pytest.mark.parametrize("program", MENDED)
+@pytest.mark.parametrize("program", FAILING)
 async def test_the_hint_mends_it(program: dict[str, Any], client: Client[Any]) -> None:
     envelope = await execute(client, program["script"])
     codes = program["code"] if isinstance(program["code"], list) else [program["code"]]
     assert envelope["status"] != "ok"
     error = envelope["error"]
     assert error["code"] in codes, envelope
-    said = f"{error['message']} {error['hint']}"
-    assert all(word in said for word in program["hint"]), said
-    mended = await execute(client, program["mended"])
-    assert mended["status"] == "ok", mended
-    assert mended["result"] not in (None, [], {}, "")
+    text = f"{error['message']} {error['hint']}"
+    assert all(word in text for word in program["hint"]), text
+    repaired = await execute(client, program["repaired"])
+    assert repaired["status"] == "ok", repaired
+    assert repaired["result"] not in (None, [], {}, "")

@@ -98,7 +98,7 @@ async def test_an_app_named_by_metadata(client: Client[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "code", "said"),
+    ("script", "code", "expected"),
     [
         ("return await users.lst({})", "TOOL_NOT_FOUND", "users has no tool 'lst'; it has: list, get"),
         ("return await users.lst({})", "TOOL_NOT_FOUND", "Did you mean users.list?"),
@@ -114,10 +114,10 @@ async def test_an_app_named_by_metadata(client: Client[Any]) -> None:
         ("return await tools[['codecall', 'search'].join('_')]({})", "SELF_REFERENCE_BLOCKED", "codecall_search"),
     ],
 )
-async def test_a_failure_says_what_to_do(client: Client[Any], script: str, code: str, said: str) -> None:
+async def test_a_failure_says_what_to_do(client: Client[Any], script: str, code: str, expected: str) -> None:
     envelope = await execute(client, script)
     assert envelope["error"]["code"] == code, envelope
-    assert said in f"{envelope['error']['message']} {envelope['error'].get('hint')}"
+    assert expected in f"{envelope['error']['message']} {envelope['error'].get('hint')}"
     assert envelope["error"]["location"]["line"] == 1
 
 
@@ -176,9 +176,9 @@ async def test_tools_of_others_are_neither_called_nor_named() -> None:
         codes == ["TOOL_NOT_FOUND", "VALIDATION_ERROR", "TOOL_NOT_FOUND", "TOOL_NOT_FOUND"] + ["VALIDATION_ERROR"] * 2
     )
     assert staffs[6]["result"] == [["list"], False, False, False]
-    said = [str({key: one["error"][key] for key in ("message", "hint")}) for one in staffs[:6]]
-    asked = ["payroll", "vault", "vault", "pay", "valt", "people_payroll"]
-    for text, own in zip(said, asked, strict=True):
+    errors = [str({key: one["error"][key] for key in ("message", "hint")}) for one in staffs[:6]]
+    names = ["payroll", "vault", "vault", "pay", "valt", "people_payroll"]
+    for text, own in zip(errors, names, strict=True):
         hidden = text.replace(own, "").replace(f"{own}:open", "")
         assert not any(name in hidden for name in ("payroll", "vault", "export")), text
 
@@ -210,10 +210,10 @@ def many() -> FastMCP[Any]:
     async def tell() -> str:
         return "told"
 
-    server, made = FastMCP[Any]("many"), Tool.from_function(tell)
+    server, tool = FastMCP[Any]("many"), Tool.from_function(tell)
     areas = [LocalProvider() for _ in range(50)]  # a provider compares each tool it is given with all it has
     for number in range(MANY):
-        areas[number % 50].add_tool(made.model_copy(update={"name": f"area{number % 50}:thing_{number}"}))
+        areas[number % 50].add_tool(tool.model_copy(update={"name": f"area{number % 50}:thing_{number}"}))
     for area in areas:
         server.add_provider(area)
     CodeCallPlugin.init(vm={"preset": "secure"}).install(server)

@@ -150,20 +150,20 @@ def reads_alike(script: str, engine: Any = None) -> bool:
     parsed: str | None = None
     try:
         parse(script)
-    except InvalidScript as refused:
-        if refused.first.code != "SYNTAX_ERROR":
+    except InvalidScript as error:
+        if error.first.code != "SYNTAX_ERROR":
             return False
-        parsed = re.sub(r" at line \d+", "", refused.first.message)
+        parsed = re.sub(r" at line \d+", "", error.first.message)
     compiled = compile_error(script, engine)
     if (parsed is None) == (compiled is None):
         return parsed is None
     by, message = ("parser", compiled) if parsed is None else ("engine", parsed)
-    if known(by, message or "") is None:
+    if known_difference(by, message or "") is None:
         raise Disagreement(f"only the {by} accepts this; the other says: {message}")
     return False
 
 
-def known(by: str, message: str) -> Difference | None:
+def known_difference(by: str, message: str) -> Difference | None:
     """The row of `DIFFERENCES` for what the other says of a program that `by` accepts."""
     message = message.removeprefix("SyntaxError: ")
     return next((row for row in DIFFERENCES if row.accepted_by == by and re.fullmatch(row.message, message)), None)
@@ -252,4 +252,13 @@ def _names_in_strings(script: str) -> set[str]:
     return {name for name in NEVER_NAMES if any(name in text for text in texts)}
 
 
-__all__ = ["DIFFERENCES", "Difference", "Disagreement", "Verdict", "examine", "known", "new_engine", "nodes_of"]
+__all__ = [
+    "DIFFERENCES",
+    "Difference",
+    "Disagreement",
+    "Verdict",
+    "examine",
+    "known_difference",
+    "new_engine",
+    "nodes_of",
+]

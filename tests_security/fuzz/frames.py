@@ -55,8 +55,8 @@ MOST_TURNS: Final = 4
 def plan(choices: Choices) -> list[bytes]:
     """What the worker writes at its first turns; after the last it waits, or closes the pipe."""
     turns = choices.below(MOST_TURNS)
-    written = [b"".join(_frame(choices, turn * 3 + 1) for _ in range(1 + choices.once_in(9))) for turn in range(turns)]
-    return [*written, _frame(choices, 0)]
+    messages = [b"".join(_frame(choices, turn * 3 + 1) for _ in range(1 + choices.once_in(9))) for turn in range(turns)]
+    return [*messages, _frame(choices, 0)]
 
 
 def fine() -> list[bytes]:

@@ -57,10 +57,10 @@ def _swap(script: str, choices: Choices) -> str:
 
 def _rename(script: str, choices: Choices) -> str:
     """One name becomes another, or is written with an escape."""
-    found = list(_NAME.finditer(script))
-    if not found:
+    matches = list(_NAME.finditer(script))
+    if not matches:
         return script
-    name = choices.pick(found)
+    name = choices.pick(matches)
     at = name.start() + choices.below(len(name[0]))
     letter = ord(script[at])
     new = choices.pick(
@@ -68,7 +68,7 @@ def _rename(script: str, choices: Choices) -> str:
             script[name.start() : at] + f"\\u{letter:04x}" + script[at + 1 : name.end()],
             script[name.start() : at] + f"\\u{{{letter:x}}}" + script[at + 1 : name.end()],
             choices.pick(HOSTILE),
-            choices.pick(found)[0],
+            choices.pick(matches)[0],
         ]
     )
     return script[: name.start()] + new + script[name.end() :]
@@ -97,11 +97,11 @@ def _gap(script: str, choices: Choices) -> str:
     return script[:at] + choices.pick([*GAPS, *BREAKS]) + script[at:]
 
 
-def _another(found: re.Pattern[str], others: tuple[str, ...]) -> Change:
+def _another(pattern: re.Pattern[str], others: tuple[str, ...]) -> Change:
     """A change of one thing that `found` finds into another."""
 
     def change(script: str, choices: Choices) -> str:
-        places = [place.span() for place in found.finditer(script)]
+        places = [place.span() for place in pattern.finditer(script)]
         if not places:
             return script
         start, end = choices.pick(places[-200:])

@@ -31,13 +31,13 @@ def program(choices: Choices, *, odd: bool = True) -> str:
     form = choices.below(8)
     body = statements.statements(writer, most=8)
     end = expressions.anything(writer)
-    shown = ", ".join(writer.variables("number", "text", "array", "object", "any")[:6])
+    variables = ", ".join(writer.variables("number", "text", "array", "object", "any")[:6])
     if form == 6:
-        body = f"async () => {{ {_HEAD} {body}\nreturn [out, {end}, {shown}] }}"
+        body = f"async () => {{ {_HEAD} {body}\nreturn [out, {end}, {variables}] }}"
     elif form == 7:
-        body = f"{_HEAD}{body}\n[out, {end}, {shown}]"
+        body = f"{_HEAD}{body}\n[out, {end}, {variables}]"
     else:
-        body = f"{_HEAD}{body}\nreturn [out, {end}, {shown}]"
+        body = f"{_HEAD}{body}\nreturn [out, {end}, {variables}]"
     return render(body, choices, odd=strange)
 
 

@@ -46,7 +46,7 @@ def read_once() -> Iterator[None]:
 
 
 @cache
-def refused(source: str, rules: Rules) -> bool:
+def is_refused(source: str, rules: Rules) -> bool:
     try:
         validate_javascript(source, rules)
     except InvalidScript:
@@ -55,7 +55,7 @@ def refused(source: str, rules: Rules) -> bool:
 
 
 def needs_of(program: Program) -> frozenset[str]:
-    return frozenset(switch for switch in SWITCHES if refused(program.source, replace(ALL, **{switch: False})))
+    return frozenset(switch for switch in SWITCHES if is_refused(program.source, replace(ALL, **{switch: False})))
 
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)
@@ -63,7 +63,7 @@ def test_only_a_missing_switch_is_a_reason_to_refuse(preset: str) -> None:
     rules = Rules.from_limits(load_preset(preset))
     missing = {switch for switch in SWITCHES if not getattr(rules, switch)}
     wrong = [
-        program.title for program in PROGRAMS if refused(program.source, rules) != bool(missing & needs_of(program))
+        program.title for program in PROGRAMS if is_refused(program.source, rules) != bool(missing & needs_of(program))
     ]
     assert wrong == []
 
@@ -77,7 +77,7 @@ def test_most_honest_programs_need_no_switch_and_each_switch_is_needed() -> None
 @pytest.mark.parametrize("preset", ["locked_down", "experimental"])
 async def test_they_end_the_same_under_another_preset(preset: str, canaries: Canaries) -> None:
     rules = Rules.from_limits(load_preset(preset))
-    accepted = [program for program in PROGRAMS if not refused(program.source, rules)]
+    accepted = [program for program in PROGRAMS if not is_refused(program.source, rules)]
     async with Enclave(preset=preset, pool={"max_workers": 2}, **as_far_as_there_is_a_jail()) as enclave:
         for program in accepted[::SAMPLE]:
             result = await attacked(enclave, program.source, canaries)

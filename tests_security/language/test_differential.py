@@ -155,8 +155,8 @@ def test_every_difference_is_still_one(row: Difference, example: str):
     says: str | None = None
     try:
         parse(example)
-    except InvalidScript as refused:
-        says = re.sub(r" at line \d+", "", refused.first.message)
+    except InvalidScript as error:
+        says = re.sub(r" at line \d+", "", error.first.message)
     compiled = compile_error(example)
     assert (says is None) == (row.accepted_by == "parser")
     assert (compiled is None) == (row.accepted_by == "engine"), "the two agree now: remove the row"

@@ -71,9 +71,9 @@ def test_types_never_come_of_texts(text: str):
         text.replace("\\", "").replace("`", "").replace("${", "").replace("*/", "").replace("\n", "").replace("\r", "")
     )
     script = f"const a = `{quoted}` as string; /*{quoted}*/ type B = 1"
-    erased = strip_types(script)
-    if erased is not None and erased.complete and not erased.violations:
-        assert erased.text == f"const a = `{quoted}`          ; /*{quoted}*/ ;         "
+    stripped = strip_types(script)
+    if stripped is not None and stripped.complete and not stripped.violations:
+        assert stripped.text == f"const a = `{quoted}`          ; /*{quoted}*/ ;         "
 
 
 @pytest.mark.parametrize("rules", [Rules(), ALL], ids=["strictest", "everything"])
@@ -93,9 +93,9 @@ def test_types_never_come_of_texts(text: str):
 def test_refused_names_stay_refused_beside_types(typed: str, rules: Rules):
     for name in ("eval", "globalThis", "x.__proto__", "x['constructor']", "process", "__ag_s"):
         script = f"const y: any = 1, z: any = {typed.format(name)}"
-        with pytest.raises(InvalidScript) as refused:
+        with pytest.raises(InvalidScript) as error:
             validate_script(script, rules)
-        assert refused.value.findings
+        assert error.value.findings
 
 
 MANY = [

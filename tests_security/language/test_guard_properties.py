@@ -39,8 +39,8 @@ def refusals(script: str, rules: Rules) -> list[Finding]:
     """Why a script is refused; empty when it is not."""
     try:
         validate_javascript(script, rules)
-    except InvalidScript as refused:
-        return refused.findings
+    except InvalidScript as error:
+        return error.findings
     return []
 
 
@@ -173,8 +173,8 @@ def test_no_native_call_takes_more_than_its_share(family: str):
     while len(piece(longest * 2).encode()) <= MAX_SCRIPT_BYTES and longest < 2_000:
         longest *= 2
     part = seconds(piece(max(1, longest // 4)))
-    whole = piece(longest)
-    took = seconds(whole, once_below=10 * part + 0.05)
+    full_script = piece(longest)
+    took = seconds(full_script, once_below=10 * part + 0.05)
     # Quadratic would be 16 times
     assert took < 10 * part + 0.05, f"{part:.3f} s for a quarter, {took:.3f} s for all"
 

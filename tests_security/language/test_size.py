@@ -21,7 +21,7 @@ class Row(NamedTuple):
     message: str = ""
 
 
-def refused(title: str, script: str, message: str = TOO_DEEP) -> Row:
+def refused_row(title: str, script: str, message: str = TOO_DEEP) -> Row:
     return Row(title, script, None, "VALIDATION_ERROR", message)
 
 
@@ -33,20 +33,20 @@ ALIKE = "".join(chr(0x4E00 + number * 7919 % 97) for number in range(5_000))
 """A name of 5,000 characters."""
 
 ROWS = [
-    refused("arrow functions nested without brackets", "return " + "a=>\n" * 2_000 + "1;"),
-    refused("loops nested without brackets", "for(;;)\n" * 3_500 + "b" + "+b" * 9_000),
+    refused_row("arrow functions nested without brackets", "return " + "a=>\n" * 2_000 + "1;"),
+    refused_row("loops nested without brackets", "for(;;)\n" * 3_500 + "b" + "+b" * 9_000),
     Row("nesting of 190 loops is no attack", "for(;;)\n" * 190 + "return 1;", 1),
-    refused("unary operators nested without brackets", "return " + "!\n" * 6_000 + "1;"),
+    refused_row("unary operators nested without brackets", "return " + "!\n" * 6_000 + "1;"),
     Row("else-if nested without brackets", "if(1);else\n" * 3_000 + ";"),
-    refused("conditions nested without brackets", "return " + "1?1:\n" * 6_000 + "1;"),
-    refused("assignments nested without brackets", "let a; return " + "a=\n" * 6_000 + "1;"),
+    refused_row("conditions nested without brackets", "return " + "1?1:\n" * 6_000 + "1;"),
+    refused_row("assignments nested without brackets", "let a; return " + "a=\n" * 6_000 + "1;"),
     Row("labels nested without brackets", "".join(f"l{number}:\n" for number in range(3_000)) + ";"),
-    refused("powers nested without brackets", "return " + "2**\n" * 6_000 + "1;"),
-    refused("new nested without brackets", "return " + "new\n" * 6_000 + "Map;"),
-    refused("awaits nested without brackets", "return " + "await\n" * 6_000 + "1;"),
+    refused_row("powers nested without brackets", "return " + "2**\n" * 6_000 + "1;"),
+    refused_row("new nested without brackets", "return " + "new\n" * 6_000 + "Map;"),
+    refused_row("awaits nested without brackets", "return " + "await\n" * 6_000 + "1;"),
     Row("nesting of 500 operators is no attack", "return " + "!!\n" * 250 + "1;", True),
-    refused("51 regular expressions", "/a/;" * 51, "Script has more than 50 regular expressions"),
-    refused(
+    refused_row("51 regular expressions", "/a/;" * 51, "Script has more than 50 regular expressions"),
+    refused_row(
         "a regular expression of 1,001 characters",
         f"return /{'a' * 1_001}/.test('a')",
         "Script has a regular expression longer than 1000 characters",
@@ -57,7 +57,7 @@ ROWS = [
         "SYNTAX_ERROR",
         "too many captures",
     ),
-    refused(
+    refused_row(
         "a line of 20,001 characters", f"return '{'a' * 20_001}'", "Script has a line longer than 20000 characters"
     ),
     Row("long names that nearly agree", f"let {ALIKE} = 1;\nlet {ALIKE}x = 2;\nreturn {ALIKE}x\n- {ALIKE}", 1),

@@ -159,15 +159,16 @@ def test_same_result_for_any_program(body: list[str], coverage: bool) -> None:
 def test_every_place_maps_back(body: list[str], lead: str, coverage: bool) -> None:
     script = lead + "let n = 0; const out = []; function f(x) { return x }\n" + "\n".join(body) + "\nreturn [n, out]"
     program = instrumented(script, coverage=coverage)
-    shown = program.text.split("\n")[FIRST_LINE - 1 :]
+    engine_lines = program.text.split("\n")[FIRST_LINE - 1 :]
     for number, line in enumerate(script.split("\n"), start=1):
         at = 0
         for column, character in enumerate(line, start=1):
             # The characters of a line stand in the counted line in the same order, with calls between them.
             place = FIRST_LINE - 1 + number
-            while program.original_position(place, at + 1) != (number, column) or shown[number - 1][at] != character:
+            engine_line = engine_lines[number - 1]
+            while program.original_position(place, at + 1) != (number, column) or engine_line[at] != character:
                 at += 1
-                assert at < len(shown[number - 1]), (line, column)
+                assert at < len(engine_line), (line, column)
             at += 1
 
 
@@ -258,21 +259,21 @@ n = 11;                                     // can
 
 def test_lines_that_can_run_and_lines_that_ran() -> None:
     lines = COVERED.split("\n")
-    ran = {number for number, line in enumerate(lines, 1) if line.endswith("// ran")}
+    expected = {number for number, line in enumerate(lines, 1) if line.endswith("// ran")}
     can = {number for number, line in enumerate(lines, 1) if line.endswith("// can")}
-    told = lines_that_ran(COVERED)
-    assert sorted(told) == sorted(ran)
-    assert runnable_lines(COVERED, validate_javascript(COVERED, ALL, coverage=True)) == ran | can
+    reported = lines_that_ran(COVERED)
+    assert sorted(reported) == sorted(expected)
+    assert runnable_lines(COVERED, validate_javascript(COVERED, ALL, coverage=True)) == expected | can
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(STATEMENTS, max_size=4))
 def test_each_line_that_ran_can_run_and_is_told_once(body: list[str]) -> None:
     script = "let n = 0; const out = []; function f(x) { return x }\n" + "\n".join(body) + "\nreturn [n, out]"
-    told = lines_that_ran(script)
-    assert len(set(told)) == len(told)
-    assert set(told) <= runnable_lines(script, validate_javascript(script, ALL, coverage=True))
-    assert {1, script.count("\n") + 1} <= set(told)
+    reported = lines_that_ran(script)
+    assert len(set(reported)) == len(reported)
+    assert set(reported) <= runnable_lines(script, validate_javascript(script, ALL, coverage=True))
+    assert {1, script.count("\n") + 1} <= set(reported)
 
 
 def test_a_long_chain_of_else_if_does_not_nest() -> None:

@@ -40,13 +40,13 @@ PROBED = [row for row in all_rows() if row.probe is not None]
 @pytest.mark.parametrize("row", PROBED, ids=[f"{row.kind}-{row.name}" for row in PROBED])
 def test_a_probe_is_refused_by_its_row(row: Row):
     rules = EVERYTHING if row.verdict == "refused" else Rules()
-    with pytest.raises(InvalidScript) as refused:
+    with pytest.raises(InvalidScript) as error:
         validate_script(row.probe or "", rules)
-    first = refused.value.first
+    first = error.value.first
     assert first.kind == row.kind
     if row is VARIANTS["unknown member"]:
         return  # its hint lists what there is
-    assert row.instead in {finding.hint for finding in refused.value.findings}
+    assert row.instead in {finding.hint for finding in error.value.findings}
 
 
 @pytest.mark.parametrize("row", [row for row in PROBED if row.verdict != "refused"], ids=lambda row: row.name)

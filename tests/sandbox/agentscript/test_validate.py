@@ -21,9 +21,9 @@ HONEST = [*HERE.glob("honest.script.js"), *(HERE.parents[2] / "tests_security" /
 
 def finding(script: str, rules: Rules = EVERYTHING) -> Finding:
     """The first thing that is wrong with `script`."""
-    with pytest.raises(InvalidScript) as refused:
+    with pytest.raises(InvalidScript) as error:
         validate_script(script, rules)
-    return refused.value.first
+    return error.value.first
 
 
 @pytest.mark.parametrize("file", HONEST, ids=lambda file: file.stem)
@@ -189,8 +189,8 @@ def test_whatever_is_sent_is_judged_in_place(tokens: list[str]):
     findings: list[Finding] = []
     try:
         source = validate_script(script, EVERYTHING)
-    except InvalidScript as refused:
-        findings = refused.findings
+    except InvalidScript as error:
+        findings = error.findings
     else:
         assert len(source.text) == len(script)
         assert validate_javascript(source.text, EVERYTHING) == source.checked

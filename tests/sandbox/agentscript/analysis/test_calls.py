@@ -19,23 +19,23 @@ from codecall.schema.partial import MAX_VALUES, PartialArray, PartialInput, Part
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 
 
-def spaces(names: Sequence[str]) -> dict[str, NamespaceInfo]:
+def find_namespaces(names: Sequence[str]) -> dict[str, NamespaceInfo]:
     """Two namespaces."""
-    known = {"users": NamespaceInfo(members={"list": "users:list"}), "github": NamespaceInfo(members={})}
-    return {name: known[name] for name in names if name in known}
+    namespaces = {"users": NamespaceInfo(members={"list": "users:list"}), "github": NamespaceInfo(members={})}
+    return {name: namespaces[name] for name in names if name in namespaces}
 
 
 def outline(script: str) -> ScriptOutline:
     """What a script is made of, refused or not."""
     try:
-        return validate_javascript(script, EVERYTHING, find_namespaces=spaces).outline
-    except InvalidScript as refused:
-        if refused.outline is None:
+        return validate_javascript(script, EVERYTHING, find_namespaces=find_namespaces).outline
+    except InvalidScript as error:
+        if error.outline is None:
             raise
-        return refused.outline
+        return error.outline
 
 
-def known(literal: str) -> object:
+def partial_input(literal: str) -> object:
     """What is known of an input."""
     (site,) = outline(f"return await callTool('t', {literal})").calls
     return None if site.partial_input is None else PartialInput.from_json(json.loads(site.partial_input)).value
@@ -75,9 +75,9 @@ VALUES: list[tuple[str, object]] = [
 
 @pytest.mark.parametrize(("literal", "value"), VALUES, ids=[literal[:40] for literal, _ in VALUES])
 def test_what_is_known_of_an_input(literal: str, value: object) -> None:
-    found = known(literal)
-    assert found == value
-    assert type(found) is type(value)
+    result = partial_input(literal)
+    assert result == value
+    assert type(result) is type(value)
 
 
 def test_a_worker_knows_no_more_than_a_script_says() -> None:
@@ -269,9 +269,9 @@ NAMES: list[tuple[str, list[tuple[str, str, str | None]], bool]] = [
 
 @pytest.mark.parametrize(("script", "calls", "computed"), NAMES, ids=[script for script, _, _ in NAMES])
 def test_what_is_called(script: str, calls: list[tuple[str, str, str | None]], computed: bool) -> None:
-    found = outline(script)
-    assert [(site.kind, site.name, site.namespace) for site in found.calls] == calls
-    assert found.has_computed_names is computed
+    result = outline(script)
+    assert [(site.kind, site.name, site.namespace) for site in result.calls] == calls
+    assert result.has_computed_names is computed
 
 
 def test_places_are_those_of_the_script_as_sent() -> None:
@@ -307,11 +307,11 @@ def test_only_so_much_is_told_of_a_script() -> None:
 )
 def test_a_large_script_is_read_in_little_more_time(script: str) -> None:
     began = time.process_time()
-    found = outline(script)
+    result = outline(script)
     took = time.process_time() - began
-    assert found.calls
+    assert result.calls
     began = time.process_time()
-    build_plan(found, dry_run=True)
-    build_report(found)
+    build_plan(result, dry_run=True)
+    build_report(result)
     assert time.process_time() - began < 0.2
     assert took < 3

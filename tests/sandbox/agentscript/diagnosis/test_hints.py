@@ -10,8 +10,8 @@ import pytest
 
 from codecall.envelopes import ExecutionResult
 from codecall.errors import MAX_HINT
-from codecall.sandbox.agentscript import foreign_words as habits
-from codecall.sandbox.agentscript.diagnosis import hints as mending
+from codecall.sandbox.agentscript import foreign_words
+from codecall.sandbox.agentscript.diagnosis import hints
 from codecall.sandbox.agentscript.diagnosis.context import member_text
 from codecall.sandbox.agentscript.diagnosis.hints import HINT_RULES, NOT_AN_ERROR_HINT, HintRule
 from codecall.sandbox.enclave import Enclave
@@ -48,8 +48,8 @@ def pattern_of(template: str) -> str:
     """A regular expression for the hints that a template makes."""
     parts = re.split(r"\{\{|\}\}|\{\w+\}", template)
     marks = re.findall(r"\{\{|\}\}|\{\w+\}", template)
-    said = [{"{{": r"\{", "}}": r"\}"}.get(mark, ".*") for mark in marks]
-    return "".join(re.escape(part) + mark for part, mark in zip(parts, [*said, ""], strict=True))
+    patterns = [{"{{": r"\{", "}}": r"\}"}.get(mark, ".*") for mark in marks]
+    return "".join(re.escape(part) + mark for part, mark in zip(parts, [*patterns, ""], strict=True))
 
 
 @pytest.mark.parametrize("row", HINT_RULES, ids=lambda row: row.cause)
@@ -67,21 +67,21 @@ def test_causes_are_named_once() -> None:
     assert len({row.name for row in HINT_RULES}) == len(HINT_RULES)
 
 
-@pytest.mark.parametrize("name", habits.NAMES)
+@pytest.mark.parametrize("name", foreign_words.NAMES)
 async def test_a_name_from_elsewhere_is_said_to_be_one(name: str, enclave: Enclave) -> None:
     error = await fails(enclave, f"return [{name}]")
     assert error["code"] == "VALIDATION_ERROR"
-    assert error["hint"] == habits.NAMES[name]
+    assert error["hint"] == foreign_words.NAMES[name]
 
 
 async def test_a_name_of_the_script_is_nearer_than_another_language(enclave: Enclave) -> None:
     assert "Did you mean `inputs_`" in (await fails(enclave, "const inputs_ = 1; return inputs"))["hint"]
 
 
-@pytest.mark.parametrize("method", habits.METHODS)
+@pytest.mark.parametrize("method", foreign_words.METHODS)
 async def test_a_method_from_elsewhere_is_said_to_be_one(method: str, enclave: Enclave) -> None:
     hint = (await fails(enclave, f"const o = {{}}; return o.{method}(1)"))["hint"]
-    assert hint == f"`o.{method}` is no function: instead of `{method}` write `{habits.METHODS[method]}`."
+    assert hint == f"`o.{method}` is no function: instead of `{method}` write `{foreign_words.METHODS[method]}`."
 
 
 SYNTAX_PROBES = {
@@ -105,7 +105,7 @@ SYNTAX_PROBES = {
 }
 
 
-@pytest.mark.parametrize("row", habits.SYNTAX, ids=lambda row: row[1][-40:])
+@pytest.mark.parametrize("row", foreign_words.SYNTAX, ids=lambda row: row[1][-40:])
 async def test_text_that_is_no_javascript_is_said_to_be_what_it_is(row: tuple[str, str], enclave: Enclave) -> None:
     words = [words for words in SYNTAX_PROBES if words in row[1]]
     assert len(words) == 1, "a row without a probe"
@@ -126,7 +126,7 @@ MESSAGE_PROBES = (
 )
 
 
-@pytest.mark.parametrize("row", habits.SYNTAX_MESSAGES, ids=lambda row: row[0][:30])
+@pytest.mark.parametrize("row", foreign_words.SYNTAX_MESSAGES, ids=lambda row: row[0][:30])
 async def test_what_the_parser_says_has_a_way_out(row: tuple[str, str], enclave: Enclave) -> None:
     probes = [script for words, script in MESSAGE_PROBES if words in row[0]]
     assert len(probes) == 1, "a row without a probe"
@@ -190,10 +190,12 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("script", "said"), VALUES, ids=[f"{said[:30]}-{script[:60]}" for script, said in VALUES])
-async def test_a_misread_answer_is_shown_as_it_was(script: str, said: str, enclave: Enclave) -> None:
+@pytest.mark.parametrize(
+    ("script", "expected"), VALUES, ids=[f"{expected[:30]}-{script[:60]}" for script, expected in VALUES]
+)
+async def test_a_misread_answer_is_shown_as_it_was(script: str, expected: str, enclave: Enclave) -> None:
     error = await fails(enclave, script)
-    assert said in error["hint"], error
+    assert expected in error["hint"], error
 
 
 ODD_KEYS = [
@@ -203,10 +205,10 @@ ODD_KEYS = [
 ]
 
 
-@pytest.mark.parametrize(("key", "use", "said"), ODD_KEYS)
-async def test_a_key_is_offered_as_it_is_written(key: str, use: str, said: str, enclave: Enclave) -> None:
+@pytest.mark.parametrize(("key", "use", "expected"), ODD_KEYS)
+async def test_a_key_is_offered_as_it_is_written(key: str, use: str, expected: str, enclave: Enclave) -> None:
     error = await fails(enclave, f"const r = await callTool('echo', {{ {json.dumps(key)}: [1] }}); {use}")
-    assert said in error["hint"]
+    assert expected in error["hint"]
 
 
 @pytest.mark.parametrize(("owner", "way"), [("r.", 'r["a b"]'), ("(await f()).", '(await f())["a b"]'), ("", '"a b"')])
@@ -334,8 +336,8 @@ FORGOTTEN = [
 async def test_a_call_that_nobody_awaits_is_told(script: str, warning: str, enclave: Enclave) -> None:
     result = await enclave.execute(script, tool_handler=tools)
     assert result.value == 1
-    assert any(warning in said for said in result.warnings), result.warnings
-    assert all("Write `await` in front" in said for said in result.warnings)
+    assert any(warning in text for text in result.warnings), result.warnings
+    assert all("Write `await` in front" in text for text in result.warnings)
 
 
 @pytest.mark.parametrize(
@@ -385,7 +387,7 @@ async def test_no_hint_is_longer_than_it_may_be(enclave: Enclave) -> None:
     hint = (result.error and result.error.hint) or ""
     assert "is undefined" in hint
     assert len(hint) <= MAX_HINT
-    assert mending.MAX_HINT < MAX_HINT
+    assert hints.MAX_HINT < MAX_HINT
 
 
 async def test_a_hostile_answer_costs_a_hint_and_no_more(enclave: Enclave) -> None:

@@ -1,4 +1,4 @@
-"""What is found out of a script that has ended, and how little it takes."""
+"""The failure report of a script that has ended, and how little time it takes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PRESET = load_preset("secure")
 LIMITS = Limits(**{name: getattr(PRESET, name) for name in PRESET_FIELDS})
 
 
-def made(name: str = "users", stack: str = "") -> CallEntry:
+def call_entry(name: str = "users", stack: str = "") -> CallEntry:
     return CallEntry(name, stack, wrapped=False)
 
 
-def autopsy(script: str, journal: CallHistory | None = None, room_ms: float = 1e9) -> FailureReport:
+def failure_report(script: str, history: CallHistory | None = None, room_ms: float = 1e9) -> FailureReport:
     program = instrument(script, validate_javascript(script, Rules(allow_regex=True)), max_iterations=10)
-    return FailureReport(program, LIMITS, journal or CallHistory(), room_ms)
+    return FailureReport(program, LIMITS, history or CallHistory(), room_ms)
 
 
 def frame(line: int, column: int) -> str:
@@ -41,70 +41,72 @@ READ = ThrownError("script", "TypeError", "cannot read property 'length' of unde
 
 def test_a_script_is_parsed_again_only_when_there_is_time_for_it():
     enough = len(SCRIPT) / CHARS_PER_MS
-    assert (autopsy(SCRIPT, room_ms=enough).thrown_failure(READ).hint or "").startswith("`r.items` is undefined")
-    failure = autopsy(SCRIPT, room_ms=enough * 0.9).thrown_failure(READ)
+    assert (failure_report(SCRIPT, room_ms=enough).thrown_failure(READ).hint or "").startswith("`r.items` is undefined")
+    failure = failure_report(SCRIPT, room_ms=enough * 0.9).thrown_failure(READ)
     assert (failure.hint or "").startswith("What stands before `.length` is undefined")
     assert (failure.line, failure.column) == (2, 8)
 
 
 def test_an_answer_that_cannot_be_read_costs_no_more_than_the_hint():
-    journal = CallHistory()
-    journal.add_call(1, made(stack=frame(1, 150)))
-    journal.add_answer(Answer(1, ok=True, payload="[" * 400_000))
-    failure = autopsy("\n" + SCRIPT, journal).thrown_failure(msgspec.structs.replace(READ, stack=frame(3, 8)))
+    history = CallHistory()
+    history.add_call(1, call_entry(stack=frame(1, 150)))
+    history.add_answer(Answer(1, ok=True, payload="[" * 400_000))
+    failure = failure_report("\n" + SCRIPT, history).thrown_failure(msgspec.structs.replace(READ, stack=frame(3, 8)))
     assert (failure.code, failure.message, failure.line) == ("EXECUTION_ERROR", READ.message, 3)
     assert failure.hint
 
 
-def test_places_are_those_of_the_script_alone():
+def test_positions_are_those_of_the_script_alone():
     stack = "    at throw (<input>:12:3)\n    at f (<input>:99999:1)\n    at (evil (<input>:1:1)) (native)\n"
-    failure = autopsy(SCRIPT).thrown_failure(msgspec.structs.replace(READ, stack=stack + frame(2, 9)))
+    failure = failure_report(SCRIPT).thrown_failure(msgspec.structs.replace(READ, stack=stack + frame(2, 9)))
     assert (failure.line, failure.column) == (2, 9)
-    assert autopsy(SCRIPT).thrown_failure(msgspec.structs.replace(READ, stack=stack)).line is None
+    assert failure_report(SCRIPT).thrown_failure(msgspec.structs.replace(READ, stack=stack)).line is None
 
 
-def test_the_journal_keeps_the_last_answer_of_each_place():
-    journal = CallHistory()
+def test_the_history_keeps_the_last_answer_of_each_place():
+    history = CallHistory()
     for number in range(1, 3 * MAX_SITES):
-        journal.add_call(number, made(stack=f"place {number % (MAX_SITES + 4)}"))
-        journal.add_answer(Answer(number, ok=True, payload=str(number)))
-    assert len(journal.last_answers) == MAX_SITES
-    assert [call.number for call in journal.last_answers.values()] == list(range(2 * MAX_SITES, 3 * MAX_SITES))
-    assert journal.chars == sum(len(call.payload or "") for call in journal.last_answers.values())
-    assert journal.open_calls == {}
+        history.add_call(number, call_entry(stack=f"place {number % (MAX_SITES + 4)}"))
+        history.add_answer(Answer(number, ok=True, payload=str(number)))
+    assert len(history.last_answers) == MAX_SITES
+    assert [call.number for call in history.last_answers.values()] == list(range(2 * MAX_SITES, 3 * MAX_SITES))
+    assert history.chars == sum(len(call.payload or "") for call in history.last_answers.values())
+    assert history.open_calls == {}
 
 
-def test_the_journal_is_bounded_in_characters():
-    journal = CallHistory()
+def test_the_history_is_bounded_in_characters():
+    history = CallHistory()
     for number in range(1, 9):
-        journal.add_call(number, made(stack=f"place {number}"))
-        journal.add_answer(Answer(number, ok=True, payload="x" * (MAX_ANSWER_CHARS // 3)))
-        assert journal.chars <= MAX_ANSWER_CHARS
-    assert len(journal.last_answers) == 3
-    journal.add_call(9, made(stack="place 8"))
-    journal.add_answer(Answer(9, ok=True, payload="x" * (MAX_ANSWER_CHARS + 1)))
-    assert [call.number for call in journal.last_answers.values()] == [6, 7]
+        history.add_call(number, call_entry(stack=f"place {number}"))
+        history.add_answer(Answer(number, ok=True, payload="x" * (MAX_ANSWER_CHARS // 3)))
+        assert history.chars <= MAX_ANSWER_CHARS
+    assert len(history.last_answers) == 3
+    history.add_call(9, call_entry(stack="place 8"))
+    history.add_answer(Answer(9, ok=True, payload="x" * (MAX_ANSWER_CHARS + 1)))
+    assert [call.number for call in history.last_answers.values()] == [6, 7]
 
 
 def test_a_stack_is_read_up_to_a_number_of_frames():
     # What a script calls its functions stands in the stack: here something that looks like frames, of another's line.
     forged = "\n    at f (<input>:1:1)"
-    many = autopsy(SCRIPT + "\n" * 30_000)
+    many = failure_report(SCRIPT + "\n" * 30_000)
     began = time.process_time()
     place = many.thrown_failure(
         msgspec.structs.replace(READ, stack=f"    at {forged * 40_000} (<input>:1:1)\n{frame(2, 8)}")
     )
     assert time.process_time() - began < 0.2
     assert place.line is None
-    few = autopsy(SCRIPT).thrown_failure(msgspec.structs.replace(READ, stack=f"    at {forged * 20}\n{frame(2, 8)}"))
+    few = failure_report(SCRIPT).thrown_failure(
+        msgspec.structs.replace(READ, stack=f"    at {forged * 20}\n{frame(2, 8)}")
+    )
     assert few.line == 2
 
 
 def test_a_call_that_failed_stays_with_its_place():
-    journal = CallHistory()
-    journal.add_call(1, made("gone", frame(2, 14)))
-    journal.add_answer(Answer(1, ok=False, payload='{"code": "X", "message": "no"}'))
-    failure = autopsy("\nawait callTool('gone')", journal).thrown_failure(
+    history = CallHistory()
+    history.add_call(1, call_entry("gone", frame(2, 14)))
+    history.add_answer(Answer(1, ok=False, payload='{"code": "X", "message": "no"}'))
+    failure = failure_report("\nawait callTool('gone')", history).thrown_failure(
         ThrownError("tool", "ToolError", "no", "", call=1)
     )
     assert (failure.code, failure.call, failure.line) == ("TOOL", 1, 2)
@@ -121,14 +123,14 @@ HOSTILE = {
 
 @pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE)
 def test_no_script_makes_its_hint_expensive(script: str):
-    whole = f"{script}\nreturn r.items.length"
-    lines = whole.count("\n") + 1
-    journal = CallHistory()
-    journal.add_call(1, made(stack=frame(1, 1)))
-    journal.add_answer(Answer(1, ok=True, payload=json.dumps({f"{'k' * 90}{key}": [] for key in range(4_000)})))
-    dead = autopsy(whole, journal)
+    full_script = f"{script}\nreturn r.items.length"
+    lines = full_script.count("\n") + 1
+    history = CallHistory()
+    history.add_call(1, call_entry(stack=frame(1, 1)))
+    history.add_answer(Answer(1, ok=True, payload=json.dumps({f"{'k' * 90}{key}": [] for key in range(4_000)})))
+    report = failure_report(full_script, history)
     began = time.process_time()
-    failure = dead.thrown_failure(msgspec.structs.replace(READ, stack=frame(lines, 8)))
+    failure = report.thrown_failure(msgspec.structs.replace(READ, stack=frame(lines, 8)))
     assert failure.hint
-    assert dead.limit_failure("DEADLOCK", ScriptProgress(1, 1, 1)).hint
+    assert report.limit_failure("DEADLOCK", ScriptProgress(1, 1, 1)).hint
     assert time.process_time() - began < 1.5

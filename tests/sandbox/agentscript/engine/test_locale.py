@@ -37,7 +37,7 @@ def nobody(name: str, about: AskTopic = "tool", member: str = "") -> None:
     del name, about, member
 
 
-def ended(script: str) -> Any:
+def outcome_of(script: str) -> Any:
     """The value or the failure of a script."""
     checked = validate_javascript(script, Rules.from_limits(ROOMY))
     realm = Realm(ROOMY, nobody, lambda: 0.0)
@@ -50,7 +50,7 @@ def ended(script: str) -> Any:
 
 def as_node_has_it(script: str) -> Any:
     """What node says the value is."""
-    ran = cast(
+    process = cast(
         "CompletedProcess[str]",
         node(
             ["-e", f"console.log(JSON.stringify((() => {{{script}\n}})()))"],
@@ -59,8 +59,8 @@ def as_node_has_it(script: str) -> Any:
             encoding="utf-8",
         ),
     )
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
 
 
 NUMBERS = (HERE / "locale.numbers.js").read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ WORDS = (HERE / "locale.words.js").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize("script", [NUMBERS, DATES], ids=["numbers", "dates"])
 def test_texts_are_those_of_node(script: str) -> None:
-    ours, theirs = ended(script), as_node_has_it(script)
+    ours, theirs = outcome_of(script), as_node_has_it(script)
     assert not isinstance(ours, Failure), ours
     assert len(ours) == len(theirs)
     assert [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other] == []
@@ -80,7 +80,7 @@ def test_texts_are_those_of_node(script: str) -> None:
 
 def test_words_are_sorted_as_node_sorts_them() -> None:
     script = WORDS + "return signs.map((row) => row[3]).join();"
-    ours, theirs = ended(script).split(","), as_node_has_it(script).split(",")
+    ours, theirs = outcome_of(script).split(","), as_node_has_it(script).split(",")
     assert len(ours) == len(theirs)
     wrong = [index for index, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
     if wrong:
@@ -105,7 +105,7 @@ def test_words_are_sorted_as_node_sorts_them() -> None:
     ],
 )
 def test_what_is_not_known_throws(expression: str, said: str) -> None:
-    failure = ended(f"return {expression}")
+    failure = outcome_of(f"return {expression}")
     assert isinstance(failure, Failure)
     assert (failure.name, failure.line) == ("RangeError", 1)
     assert said in failure.message
@@ -113,16 +113,16 @@ def test_what_is_not_known_throws(expression: str, said: str) -> None:
 
 
 def test_letters_of_other_locales() -> None:
-    assert ended("return ['i'.toLocaleUpperCase('de'), 'I'.toLocaleLowerCase()]") == ["I", "i"]
+    assert outcome_of("return ['i'.toLocaleUpperCase('de'), 'I'.toLocaleLowerCase()]") == ["I", "i"]
 
 
 def test_options_are_read_once() -> None:
     reading = "let n = 0; const o = { get style() { n++; return n === 1 ? 'percent' : 'currency' } };"
-    assert ended(f"{reading} return [(0.5).toLocaleString('en', o), n]") == ["50%", 1]
+    assert outcome_of(f"{reading} return [(0.5).toLocaleString('en', o), n]") == ["50%", 1]
 
 
 def test_sorting_many_names_is_fast() -> None:
     names = "const names = Array.from({ length: 10000 }, (_, i) => 'Üser name ' + (i * 7919 % 10000));"
     started = time.process_time()
-    assert ended(f"{names} return names.sort((a, b) => a.localeCompare(b))[1]") == "Üser name 1"
+    assert outcome_of(f"{names} return names.sort((a, b) => a.localeCompare(b))[1]") == "Üser name 1"
     assert time.process_time() - started < 3  # seconds; 0.3 where nothing else runs

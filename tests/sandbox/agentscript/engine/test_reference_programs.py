@@ -45,11 +45,11 @@ def program(case: Case) -> str:
     start = next(index for index, line in enumerate(lines) if case.after in line) if case.after else 0
     first = next(index for index in range(start, len(lines)) if lines[index].strip().startswith(case.first))
     # A closing bracket must be the whole line: the program's own, not one inside it.
-    whole = len(case.last) < 4
+    is_short = len(case.last) < 4
     last = next(
         index
         for index in range(first, len(lines))
-        if (lines[index] == case.last if whole else lines[index].strip().startswith(case.last))
+        if (lines[index] == case.last if is_short else lines[index].strip().startswith(case.last))
     )
     return "\n".join(lines[first : last + 1])
 
@@ -156,9 +156,9 @@ async def test_program(enclave: Enclave, case: Case) -> None:
 
 
 async def test_the_script_inside_the_json_example(enclave: Enclave) -> None:
-    written = re.search(r'"script": "(const users = .*)"\n', text())
-    assert written is not None
-    script = written[1].encode().decode("unicode_escape")
+    match = re.search(r'"script": "(const users = .*)"\n', text())
+    assert match is not None
+    script = match[1].encode().decode("unicode_escape")
     result = await run(enclave, script, {})
     assert result.value == {"adminCount": 2, "admins": ["u1@example.com", "u3@example.com"]}
 

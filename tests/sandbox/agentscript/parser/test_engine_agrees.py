@@ -36,7 +36,7 @@ COMPILER = new_engine()
 """Compiles, and runs nothing."""
 
 
-def refused(script: str) -> str | None:
+def refusal(script: str) -> str | None:
     """Why the guard refuses a script; None when it accepts it."""
     try:
         validate_javascript(script, ALL)
@@ -74,7 +74,7 @@ def compiles(engine: Any, script: str) -> bool:
 def read_alike(script: str) -> bool:
     """Whether the guard accepts the script and the engine compiles it; then both must read it alike."""
     # The engine is asked first: it takes a tenth of the guard's time
-    if not compiles(COMPILER, script) or refused(script) is not None:
+    if not compiles(COMPILER, script) or refusal(script) is not None:
         return False
     in_tree = code_in_tree(script)
     for mark in MARK.finditer(script):
@@ -285,7 +285,7 @@ CONFUSERS = [
 @pytest.mark.parametrize("line", [f"//{end} {HIDDEN}" for end in ("\u2028", "\u2029", "\r")] + ["<!-- x", "--> x"])
 @pytest.mark.parametrize("confuser", CONFUSERS)
 def test_a_comment_one_reader_ends_early(confuser: str, line: str):
-    assert (refused(f"{PRELUDE}{confuser}\n{line}\nreturn 1") or "").startswith("Script has ")
+    assert (refusal(f"{PRELUDE}{confuser}\n{line}\nreturn 1") or "").startswith("Script has ")
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_a_comment_one_reader_ends_early(confuser: str, line: str):
     ],
 )
 def test_await_is_an_operator_or_nothing(script: str):
-    assert refused(PRELUDE + script) is not None
+    assert refusal(PRELUDE + script) is not None
 
 
 def run(script: str) -> Any:
@@ -347,10 +347,10 @@ def test_lines_count_alike(lead: str):
     engine.eval("parts[3]().catch(error => { at = error.stack })")
     while engine.execute_pending_job():
         pass
-    found = re.search(r":(\d+):(\d+)\)", engine.get("at"))
-    assert found is not None
+    match = re.search(r":(\d+):(\d+)\)", engine.get("at"))
+    assert match is not None
     line = lead.count("\n") + 1
-    assert program.original_position(int(found[1]), int(found[2])) in {(line, column) for column in range(1, 20)}
+    assert program.original_position(int(match[1]), int(match[2])) in {(line, column) for column in range(1, 20)}
     eval_line = re.sub(r"throw .*", "eval", script)
     with pytest.raises(InvalidScript) as refusal:
         validate_javascript(eval_line, ALL)

@@ -9,40 +9,40 @@ from codecall.sandbox.agentscript.parser.parse import parse, prescan
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_NESTING, MAX_SCRIPT_BYTES
 
 
-def place(script: str, finding: Finding) -> int:
-    """The offset of a finding that parsing made."""
+def finding_offset(script: str, finding: Finding) -> int:
+    """The offset of a finding of the parser."""
     assert finding.kind == "UnsafeSource", finding
     assert finding.hint
     lines = script.split("\n")
     return sum(len(line) + 1 for line in lines[: finding.line - 1]) + finding.column - 1
 
 
-def found(script: str) -> list[tuple[int, str]]:
+def unsafe_text(script: str) -> list[tuple[int, str]]:
     """Offsets and messages, in order. The script must be one that parses but for them."""
-    marks = prescan(script)
-    assert all(mark.kind == "UnsafeSource" and mark.hint for mark in marks)
-    if marks:
-        return sorted((mark.offset, mark.message.removeprefix("Script has ")) for mark in marks)
+    violations = prescan(script)
+    assert all(violation.kind == "UnsafeSource" and violation.hint for violation in violations)
+    if violations:
+        return sorted((violation.offset, violation.message.removeprefix("Script has ")) for violation in violations)
     try:
         parse(script)
-    except InvalidScript as refused:
-        return [(place(script, item), item.message.removeprefix("Script has ")) for item in refused.findings]
+    except InvalidScript as error:
+        return [(finding_offset(script, item), item.message.removeprefix("Script has ")) for item in error.findings]
     return []
 
 
 def test_length_counts_bytes():
-    assert found("x" * 100) == []
+    assert unsafe_text("x" * 100) == []
     lines = "\n" * MAX_SCRIPT_BYTES
-    assert found(lines) == []
-    assert found(lines + "a") == [(MAX_SCRIPT_BYTES, f"more than {MAX_SCRIPT_BYTES} bytes")]
+    assert unsafe_text(lines) == []
+    assert unsafe_text(lines + "a") == [(MAX_SCRIPT_BYTES, f"more than {MAX_SCRIPT_BYTES} bytes")]
     wide = "//é\n" * (MAX_SCRIPT_BYTES // 5)
-    assert found(wide) == []
-    assert found(wide + "éé") == [(len(wide), f"more than {MAX_SCRIPT_BYTES} bytes")]
+    assert unsafe_text(wide) == []
+    assert unsafe_text(wide + "éé") == [(len(wide), f"more than {MAX_SCRIPT_BYTES} bytes")]
 
 
 def test_line_length():
-    assert found("x" * MAX_LINE_LENGTH + "\r\n" + "y" * MAX_LINE_LENGTH) == []
-    assert found("\n" + "x" * (MAX_LINE_LENGTH + 1)) == [
+    assert unsafe_text("x" * MAX_LINE_LENGTH + "\r\n" + "y" * MAX_LINE_LENGTH) == []
+    assert unsafe_text("\n" + "x" * (MAX_LINE_LENGTH + 1)) == [
         (MAX_LINE_LENGTH + 1, f"a line longer than {MAX_LINE_LENGTH} characters")
     ]
 
@@ -50,10 +50,10 @@ def test_line_length():
 @pytest.mark.parametrize("where", ["{0}", "'{0}'", "`{0}`", "// {0}", "/{0}/", "/* {0} */"])
 def test_characters_refused_everywhere(where: str):
     at = where.index("{0}")
-    assert found(where.format("\0")) == [(at, "a NUL character")]
-    assert found(where.format("\ud800")) == [(at, "the unpaired surrogate U+D800")]
+    assert unsafe_text(where.format("\0")) == [(at, "a NUL character")]
+    assert unsafe_text(where.format("\ud800")) == [(at, "the unpaired surrogate U+D800")]
     for control in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069":
-        assert found(where.format(control)) == [(at, f"the bidirectional control U+{ord(control):04X}")]
+        assert unsafe_text(where.format(control)) == [(at, f"the bidirectional control U+{ord(control):04X}")]
 
 
 INVISIBLE = "\u200b\u200c\u200d\u2060\u00ad\ufeff\u115f\u3164\uffa0\u180e\u034f\ufe00\x01\x1b\x7f\x85\U000e0041\u2064"
@@ -72,10 +72,10 @@ def test_invisible_characters_are_refused_in_code_only(character: str):
         f"a /{character} a / a",
         f"// a{character}b",
     ):
-        assert found(script) == [(script.index(character), message)], ascii(script)
+        assert unsafe_text(script) == [(script.index(character), message)], ascii(script)
     for script in (f"'{character}'", f'"a{character}"', f"`{character}${{1}}{character}`", f"'\\'{character}'"):
-        assert found(script) == [], ascii(script)
-    assert found(character + "return 1") == [(0, message)]
+        assert unsafe_text(script) == [], ascii(script)
+    assert unsafe_text(character + "return 1") == [(0, message)]
 
 
 @pytest.mark.parametrize("end", ["\u2028", "\u2029", "\r"], ids=ascii)
@@ -85,19 +85,19 @@ def test_invisible_characters_are_refused_in_code_only(character: str):
 def test_line_ends_of_one_reader_are_refused_everywhere(end: str, where: str):
     script = where.format(end)
     what = "a carriage return that is not part of a line end" if end == "\r" else f"the line separator U+{ord(end):04X}"
-    assert found(script) == [(where.index("{0}"), what)]
-    assert found("'\\u2028\\u2029\\r'\r\n") == []
+    assert unsafe_text(script) == [(where.index("{0}"), what)]
+    assert unsafe_text("'\\u2028\\u2029\\r'\r\n") == []
 
 
 def test_comments_keep_their_emoji():
-    assert found("// ⚠️ 👩‍💻 ❤️‍🔥\n/* 1️⃣ ✔︎ */ return 1") == []
-    assert found("// a\u200db") != []
+    assert unsafe_text("// ⚠️ 👩‍💻 ❤️‍🔥\n/* 1️⃣ ✔︎ */ return 1") == []
+    assert unsafe_text("// a\u200db") != []
 
 
 def test_white_space_is_plain():
-    assert found("return\t1\v+\f2") == []
-    assert found("return 1\u3000+\u20022") == [(8, "the unusual white space U+3000")]
-    assert found("'\u00a0' + `\u3000` // \u2002") == []
+    assert unsafe_text("return\t1\v+\f2") == []
+    assert unsafe_text("return 1\u3000+\u20022") == [(8, "the unusual white space U+3000")]
+    assert unsafe_text("'\u00a0' + `\u3000` // \u2002") == []
 
 
 def declaration(name: str) -> str:
@@ -109,33 +109,33 @@ def declaration(name: str) -> str:
 
 @pytest.mark.parametrize("name", ["pаy", "раypal", "Οbj", "users_ν", "x.\u0441all", "αdmin", "idх", "#pаy"])
 def test_names_of_mixed_alphabets(name: str):
-    assert [message.partition(":")[0] for _, message in found(declaration(name))] == ["a name of mixed alphabets"]
-    assert found(f"'{name}' + `{name}` // {name}") == []
+    assert [message.partition(":")[0] for _, message in unsafe_text(declaration(name))] == ["a name of mixed alphabets"]
+    assert unsafe_text(f"'{name}' + `{name}` // {name}") == []
 
 
 @pytest.mark.parametrize("name", ["привет", "имя_1", "Δt", "λx", "größe", "名前a", "σ", "αβγ", "μs", "θ1", "naïve"])
 def test_names_of_one_alphabet_and_plain_symbols(name: str):
-    assert found(f"let {name} = 1") == []
+    assert unsafe_text(f"let {name} = 1") == []
 
 
 def test_html_like_comments():
-    assert found("x <!-- y") == [(2, "the HTML-like comment <!--")]
-    assert found("--> x") == [(0, "the HTML-like comment -->")]
-    assert found("a\n /* b */ --> x") == [(11, "the HTML-like comment -->")]
+    assert unsafe_text("x <!-- y") == [(2, "the HTML-like comment <!--")]
+    assert unsafe_text("--> x") == [(0, "the HTML-like comment -->")]
+    assert unsafe_text("a\n /* b */ --> x") == [(11, "the HTML-like comment -->")]
     # The engine takes this for a comment, and other readers for `a-- > x`
-    assert found("a /*\n*/ --> x") == [(8, "the HTML-like comment -->")]
-    assert found("const of = 1; of / 2;\n<!-- x") == [(22, "the HTML-like comment <!--")]
-    assert found("x. if (1) / 2;\n<!-- x") == [(15, "the HTML-like comment <!--")]
-    assert found("a\n++\na; of\n/ 2;\n<!-- x") == [(16, "the HTML-like comment <!--")]
-    assert found("f() / 2; x = class {} / 2;\n<!-- x") == [(27, "the HTML-like comment <!--")]
-    assert found("`${a <!-- b\n}`") == [(5, "the HTML-like comment <!--")]
-    assert found("for (let n = 3; n --> 0;) {}") == []
-    assert found("'<!--' + `\n--> ${'-->'}\n-->`; // <!-- -->\n/<!--/.test('<!--')") == []
+    assert unsafe_text("a /*\n*/ --> x") == [(8, "the HTML-like comment -->")]
+    assert unsafe_text("const of = 1; of / 2;\n<!-- x") == [(22, "the HTML-like comment <!--")]
+    assert unsafe_text("x. if (1) / 2;\n<!-- x") == [(15, "the HTML-like comment <!--")]
+    assert unsafe_text("a\n++\na; of\n/ 2;\n<!-- x") == [(16, "the HTML-like comment <!--")]
+    assert unsafe_text("f() / 2; x = class {} / 2;\n<!-- x") == [(27, "the HTML-like comment <!--")]
+    assert unsafe_text("`${a <!-- b\n}`") == [(5, "the HTML-like comment <!--")]
+    assert unsafe_text("for (let n = 3; n --> 0;) {}") == []
+    assert unsafe_text("'<!--' + `\n--> ${'-->'}\n-->`; // <!-- -->\n/<!--/.test('<!--')") == []
 
 
 def test_hashbang():
-    assert found("#!/usr/bin/node\n1") == [(0, "a hashbang line")]
-    assert found("class A { #a = 1 }") == []
+    assert unsafe_text("#!/usr/bin/node\n1") == [(0, "a hashbang line")]
+    assert unsafe_text("class A { #a = 1 }") == []
 
 
 def test_nesting():
@@ -144,18 +144,18 @@ def test_nesting():
     def nest(depth: int, opening: str = "(", closing: str = ")") -> str:
         return opening * depth + "1" + closing * depth
 
-    assert found(nest(MAX_NESTING)) == []
-    assert found(nest(MAX_NESTING + 1)) == [(MAX_NESTING, message)]
-    assert found("(" * 19_000) == [(MAX_NESTING, message)]
-    assert found(nest(21, "([{a:", "}])")) == []
-    assert found(nest(22, "([{a:", "}])")) == [(21 * 5 + 1, message)]
-    assert found("f();\n" * 1000 + "[{}];\n" * 1000) == []
-    assert found("'" + "(" * 100 + "'") == []
-    assert found("/[(" + "(" * 100 + "]/") == []
-    assert found("// " + "(" * 100) == []
-    assert found("`" + "(" * 100 + "`") == []
-    assert found(nest(MAX_NESTING, "`${", "}`")) == []
-    assert found(nest(MAX_NESTING + 1, "`${", "}`")) == [(MAX_NESTING * 3 + 1, message)]
+    assert unsafe_text(nest(MAX_NESTING)) == []
+    assert unsafe_text(nest(MAX_NESTING + 1)) == [(MAX_NESTING, message)]
+    assert unsafe_text("(" * 19_000) == [(MAX_NESTING, message)]
+    assert unsafe_text(nest(21, "([{a:", "}])")) == []
+    assert unsafe_text(nest(22, "([{a:", "}])")) == [(21 * 5 + 1, message)]
+    assert unsafe_text("f();\n" * 1000 + "[{}];\n" * 1000) == []
+    assert unsafe_text("'" + "(" * 100 + "'") == []
+    assert unsafe_text("/[(" + "(" * 100 + "]/") == []
+    assert unsafe_text("// " + "(" * 100) == []
+    assert unsafe_text("`" + "(" * 100 + "`") == []
+    assert unsafe_text(nest(MAX_NESTING, "`${", "}`")) == []
+    assert unsafe_text(nest(MAX_NESTING + 1, "`${", "}`")) == [(MAX_NESTING * 3 + 1, message)]
     # What may be before a division does not matter
-    assert found("of / 2;\n" + nest(MAX_NESTING + 1)) == [(8 + MAX_NESTING, message)]
-    assert found(f"`${{{{a: `{'{' * 100}`}}.a}}` + {nest(MAX_NESTING)}") == []
+    assert unsafe_text("of / 2;\n" + nest(MAX_NESTING + 1)) == [(8 + MAX_NESTING, message)]
+    assert unsafe_text(f"`${{{{a: `{'{' * 100}`}}.a}}` + {nest(MAX_NESTING)}") == []

@@ -22,7 +22,7 @@ HERE = Path(__file__).parents[1]
 HONEST = [*HERE.glob("honest.script.js"), *(HERE.parents[2] / "tests_security" / "honest").glob("*.script.js")]
 
 
-def erased(script: str) -> StrippedScript:
+def strip(script: str) -> StrippedScript:
     """`script` without its types, of which it has some, and which can be erased."""
     result = strip_types(script)
     assert result is not None
@@ -99,7 +99,7 @@ ERASED = {
 
 @pytest.mark.parametrize(("script", "left"), ERASED.items(), ids=ERASED)
 def test_types_become_blanks(script: str, left: str):
-    assert erased(script).text == left
+    assert strip(script).text == left
 
 
 @pytest.mark.parametrize("file", HONEST, ids=lambda file: file.stem)
@@ -250,4 +250,4 @@ def test_a_long_script_is_given_up_where_it_is_broken():
 
 def test_places_are_counted_in_characters():
     script = "'é😀\U0001f468'; interface A {}\nconst b = '\u4e2d' as any"
-    assert re.sub(" +$", "", erased(script).text) == "'é😀\U0001f468'; ;             \nconst b = '\u4e2d'"
+    assert re.sub(" +$", "", strip(script).text) == "'é😀\U0001f468'; ;             \nconst b = '\u4e2d'"

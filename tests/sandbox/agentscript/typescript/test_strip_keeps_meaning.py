@@ -27,14 +27,14 @@ def compiler() -> Iterator[Compiler]:
 
 def agrees(compiler: Compiler, script: str) -> bool | None:
     """Whether the compiler reads the same; None where it refuses the script, or we do."""
-    erased = strip_types(script)
-    if erased is None or not erased.complete or erased.violations:
+    stripped = strip_types(script)
+    if stripped is None or not stripped.complete or stripped.violations:
         return None
     try:
-        parse(erased.text)
+        parse(stripped.text)
     except InvalidScript:
         return None
-    readings = compiler.readings(script, erased.text)
+    readings = compiler.readings(script, stripped.text)
     # It takes `(x)`, and `{` on the next line, for a function without an arrow
     return None if readings.wrong or readings.broken else readings.got == readings.wanted
 

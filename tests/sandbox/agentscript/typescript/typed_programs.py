@@ -140,10 +140,10 @@ class TypedPrograms:
             lambda: f"q{self.annotation()} = {self.expression(depth - 1)}",
             lambda: f"{{ r }}{self.annotation()}",
         ]
-        made = [self.one_of(*makers) for _ in range(self.random.randint(0, 3))]
+        parts = [self.one_of(*makers) for _ in range(self.random.randint(0, 3))]
         if self.random.random() < 0.2:
-            made.append(f"...rest{self.annotation()}")
-        return f",{self.gap()}".join(made)
+            parts.append(f"...rest{self.annotation()}")
+        return f",{self.gap()}".join(parts)
 
     def function(self, depth: int) -> str:
         """What follows the name of a function."""
@@ -172,15 +172,16 @@ class TypedPrograms:
             "get o(): any { return 1 }",
         ]
         ends = ("\n", ";", "\n", ";\n")
-        made = [self.one_of(*makers) + self.one_of(*ends) for _ in range(self.random.randint(0, 3))]
-        return f"{{ {''.join(made)} }}"
+        parts = [self.one_of(*makers) + self.one_of(*ends) for _ in range(self.random.randint(0, 3))]
+        return f"{{ {''.join(parts)} }}"
 
     # Statements
 
     def alone(self, depth: int) -> str:
         """An expression as a statement; in parentheses it would be another to the compiler, when it prints a class."""
-        made = self.expression(depth)
-        return f"a = {made}" if made.startswith(("{", "class", "function", "async", "<", "(")) else made
+        expression = self.expression(depth)
+        starts = ("{", "class", "function", "async", "<", "(")
+        return f"a = {expression}" if expression.startswith(starts) else expression
 
     def statement(self, depth: int) -> str:
         def inner() -> str:

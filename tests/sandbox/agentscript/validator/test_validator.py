@@ -28,8 +28,8 @@ def findings(script: str, rules: Rules = SECURE) -> list[Finding]:
     """Why a script is refused; empty when it is not."""
     try:
         validate_javascript(script, rules)
-    except InvalidScript as refused:
-        return refused.findings
+    except InvalidScript as error:
+        return error.findings
     return []
 
 
@@ -45,10 +45,10 @@ def test_there_are_enough_honest_scripts():
 
 @pytest.mark.parametrize("program", DISHONEST, ids=lambda program: program.title)
 def test_refusals_are_where_the_script_expects_them(program: Program):
-    found = findings(program.source)
-    wrong = findings_mismatch(program, found)
+    result = findings(program.source)
+    wrong = findings_mismatch(program, result)
     assert wrong is None, wrong
-    for finding in found:
+    for finding in result:
         assert finding.hint
         assert finding.code == ("SELF_REFERENCE_BLOCKED" if finding.kind == "SelfReference" else "VALIDATION_ERROR")
 
@@ -79,8 +79,8 @@ NEVER_POSITIONS = [
 @pytest.mark.parametrize("form", NEVER_POSITIONS)
 @pytest.mark.parametrize("name", NEVER_NAMES)
 def test_a_never_name_is_refused_in_every_position(name: str, form: str):
-    found = findings("let x = {};\n" + form.format(name), EVERYTHING)
-    first = found[0]
+    result = findings("let x = {};\n" + form.format(name), EVERYTHING)
+    first = result[0]
     assert name in first.message
     assert first.line == 2
     if form.startswith("class A") and name in {"constructor", "prototype"} and first.kind is None:
@@ -136,10 +136,10 @@ def test_places_are_exact(script: str, line: int, column: int):
     ],
 )
 def test_syntax_errors(script: str, line: int, column: int, message: str):
-    found = findings(script)
-    assert [item.code for item in found] == ["SYNTAX_ERROR"]
-    assert found[0].kind is None
-    assert (found[0].line, found[0].column, found[0].message) == (line, column, message)
+    result = findings(script)
+    assert [item.code for item in result] == ["SYNTAX_ERROR"]
+    assert result[0].kind is None
+    assert (result[0].line, result[0].column, result[0].message) == (line, column, message)
 
 
 def test_syntax_errors_have_hints_where_the_cause_is_plain():
@@ -157,12 +157,12 @@ def test_hints_name_what_is_near():
 
 
 def test_findings_are_collected_in_order_and_bounded():
-    found = findings("eval;\n" * 500)
-    assert len(found) == MAX_FINDINGS
-    assert [item.line for item in found] == list(range(1, MAX_FINDINGS + 1))
-    error = InvalidScript(found)
-    assert error.first is found[0]
-    assert str(error) == found[0].message
+    result = findings("eval;\n" * 500)
+    assert len(result) == MAX_FINDINGS
+    assert [item.line for item in result] == list(range(1, MAX_FINDINGS + 1))
+    error = InvalidScript(result)
+    assert error.first is result[0]
+    assert str(error) == result[0].message
 
 
 def test_the_rules_of_a_preset():
@@ -191,8 +191,8 @@ def test_the_rules_of_a_preset():
 
 def test_regex_limits():
     assert findings("/a/;\n" * 50) == []
-    found = findings("/a/;\n" * 51)
-    assert [(item.kind, item.line) for item in found] == [("UnsafeSource", 51)]
+    result = findings("/a/;\n" * 51)
+    assert [(item.kind, item.line) for item in result] == [("UnsafeSource", 51)]
     assert findings(f"/{'a' * 1000}/") == []
     assert [item.kind for item in findings(f"/{'a' * 1001}/")] == ["UnsafeSource"]
 
@@ -250,8 +250,8 @@ def test_hostile_scripts_end(script: str):
 
 
 def test_deep_nesting_is_a_finding():
-    found = findings("!\n" * 20_000 + "1")
-    assert [(item.kind, item.message) for item in found] == [("UnsafeSource", "Script is nested too deeply")]
+    result = findings("!\n" * 20_000 + "1")
+    assert [(item.kind, item.message) for item in result] == [("UnsafeSource", "Script is nested too deeply")]
     chain = "if (x === 1) { y = 1 } else " * 300 + "{ y = 2 }"
     assert findings(f"let x = 1, y;\n{chain}") == []
 
@@ -261,9 +261,9 @@ def judged(script: str) -> None:
     for rules in (Rules(), EVERYTHING):
         try:
             validate_javascript(script, rules)
-        except InvalidScript as refused:
+        except InvalidScript as error:
             lines = re.split(r"\r\n|\n|\r", script)
-            for finding in refused.findings:
+            for finding in error.findings:
                 assert finding.message
                 assert 1 <= finding.line <= len(lines)
                 assert 1 <= finding.column <= len(lines[finding.line - 1]) + 2

@@ -84,10 +84,10 @@ async def test_a_wrong_input_names_field_type_choices_and_parameters(client: Cli
     script = "const size = ['many'][0]; await callTool('users:list', { stage: ['lost'].join(), limt: size })"
     error = await error_of(client, script)
     assert error["code"] == "INVALID_INPUT"
-    said = error["message"]
-    assert "did you mean 'limit'?" in said
-    assert "'open', 'won', null" in said
-    assert "Valid parameters (* = required): stage ('open' | 'won' | null), limit (integer)." in said
+    text = error["message"]
+    assert "did you mean 'limit'?" in text
+    assert "'open', 'won', null" in text
+    assert "Valid parameters (* = required): stage ('open' | 'won' | null), limit (integer)." in text
     assert {problem["field"] for problem in error["details"]} == {"stage", "limt"}
 
 
