@@ -1,1 +1,1 @@
-"""The language: the policy as data, the guard that reads it before, the realm that reads it during."""
+"""AgentScript, the language of the scripts: its policy as data, the validator that applies it, the realm that runs it."""

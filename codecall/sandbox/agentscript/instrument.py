@@ -46,7 +46,7 @@ _FRAME = re.compile(r"(?m)^ +at (?:.* )?\(?<input>:(\d{1,6}):(\d{1,6})\)?$")
 
 _TICK = "++__ag_s>__ag_n&&(__ag_n=__ag_t(__ag_s,__ag_p))"
 _PADDING = "\n" * (FIRST_LINE - 1)
-# The function inside has no arguments: `arguments` of a script, which the guard refuses, would be empty too.
+# The function inside has no arguments: `arguments` of a script, which the validator refuses, would be empty too.
 _RUNTIME = '((__ag_t,__ag_l,__ag_c,__ag_d)=>(function(){"use strict";let __ag_s=0,__ag_n=0,__ag_p;'
 _BODY = "return[()=>__ag_s,()=>{__ag_n=-1},()=>__ag_p,async()=>{"
 _HEAD = _RUNTIME + _BODY

@@ -1,1 +1,1 @@
-"""Diagnosis."""
+"""Why a script failed: the failure report, its hint, and warnings about calls that were not awaited."""

@@ -259,7 +259,7 @@ def with_dataflow(script: str, room_ms: float, use: Callable[[DataFlow | None], 
     try:
         return use(DataFlow(script) if script and len(script) <= room_ms * CHARS_PER_MS else None)
     except Exception:
-        # A script nested to the limit, an answer beyond the stack: the failure is told all the same. The engine
+        # A script nested to the limit, an answer beyond the stack: the failure is reported all the same. The engine
         # calls this, and an exception would end the process.
         return fallback
 

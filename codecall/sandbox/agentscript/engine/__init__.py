@@ -1,1 +1,1 @@
-"""Engine."""
+"""The engine, QuickJS, and the JavaScript of the realm in it."""

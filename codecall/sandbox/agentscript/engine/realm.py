@@ -129,8 +129,14 @@ class Realm:
         context: str | None,
         namespaces: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """Run the script until it waits, settles or is stopped. `context` is JSON text of an object, `spaces` are the
-        namespaces it uses, with the members that are known of them."""
+        """Run the script until it waits, settles or is stopped.
+
+        Args:
+            program: the script.
+            form: what its value is; see `CheckedScript.form`.
+            context: JSON text of the object `codecallContext`.
+            namespaces: the namespaces it uses; see `CheckedScript.namespaces`.
+        """
         self._program, self.started = program, True
         self._heap = _HeapGauge()
         try:

@@ -212,7 +212,7 @@ class _ModernParser(_MemberParser):
     """Esprima's parser with the forms it misses, and with a tree where the policy has a better word than an error."""
 
     def parseAwaitExpression(self):  # noqa: N802
-        # Where `await` is a name, what is read as a regular expression here divides: nobody may write one behind it
+        # Where `await` is a name, what is read as a regular expression here divides: no script may write one there
         node = self.createNode()
         self.nextToken()
         if self.match("/", "/="):

@@ -118,7 +118,7 @@ class _ExactScanner(Scanner):
         return super().getComplexIdentifier()
 
     def scanPrivateIdentifier(self):  # noqa: N802
-        # Esprima takes an escape right behind the # for the letters it is written with
+        # Esprima takes an escape right after the # for the letters it is written with
         if self.source.startswith("\\", self.index + 1):
             self.escapes.append(self.index + 1)
         return super().scanPrivateIdentifier()

@@ -1,1 +1,1 @@
-"""Typescript."""
+"""Removal of types from TypeScript."""

@@ -193,7 +193,7 @@ def _check_unknown_names(
     guesses = 0
     for name, offset, scope, is_assigned in unknown:
         info = infos.get(name, NamespaceInfo())
-        # Where nobody knows the tools, only reading a member makes a namespace of an unknown name.
+        # Where the tools are not known, only reading a member makes a namespace of an unknown name.
         accepted = info.listed or (name in owners.names and not _is_misspelling(name, scope, ruleset))
         if name in namespaces or (info.members is not None and accepted):
             namespaces[name] = info.members or {}

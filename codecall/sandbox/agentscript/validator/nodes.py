@@ -1,6 +1,6 @@
 """What the walk does with each type of node: a handler, or only its children.
 
-`HANDLERS` has the types with something special about them, `CHILDREN` the fields of all other types that are known.
+`HANDLERS` has the types that need more than a walk over their children, `CHILDREN` all others.
 """
 
 from __future__ import annotations
