@@ -1,22 +1,30 @@
 """What is sure to be wrong with a call, found out before it is made, from what its caller may see of the tool.
 
+The literal parts of a planned call's input are compared with the tool's JSON Schema; parts that are not literal fit
+everything. Nothing of the tool runs. What the schema can be taken for depends on who answers the call:
+
 | what answers | what is certain |
 |---|---|
-| a Python function of this server, or of one mounted on it | what its parameters refuse: `signatures.py` |
-| a tool of another server (a proxy) | that a required parameter is missing: MCP has servers check that |
-| any other: OpenAPI, a transformed tool, a class of the author's | nothing |
+| a Python function, of this server or of a mounted one | what its schema refuses (*) |
+| a tool of another server: proxy, gateway, OpenAPI | what the published schema refuses, read leniently |
+| any other: a tool that is transformed by a function, a class of the author's | nothing |
 
-Finding out is bounded, for each call and for all calls of a script: what takes more steps is not certain.
+(*) Where code of the author's, or an option of pydantic's, may take more than the schema says: missing parameters only.
 
-Nor is anything certain where middleware or an extension may change the arguments on their way, answer by itself, or
-make a success of a failure. FastMCP's own middleware does nothing of the kind.
+Looking is bounded, for each call and for all calls of a script: what takes more steps is not certain. Nor is anything
+certain where middleware or an extension may change the arguments on their way, answer by itself, or make a success of a
+failure. FastMCP's own middleware does nothing of the kind.
+
+Private names of FastMCP that this file reads, since there is no public way: `_extensions` of a server, `_server` and
+`_original_name` of a mounted server's tool. Where one is gone, nothing is certain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from enum import Enum, EnumType
 from functools import lru_cache
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 from fastmcp import FastMCP
 from fastmcp.server.dependencies import without_injected_parameters
@@ -27,20 +35,28 @@ from fastmcp.server.providers.proxy import FastMCPProxy, ProxyTool
 from fastmcp.tools import FunctionTool, Tool
 from fastmcp.utilities.types import get_cached_typeadapter
 from fastmcp.utilities.versions import VersionSpec
-from pydantic_core import SchemaValidator
 
 from codecall.calls.access import AccessPolicy
-from codecall.calls.failures import MAX_READ_ERRORS, FailureTranslator, problems_from_pydantic
-from codecall.calls.partial_validation import MAX_STEPS, Steps, loosened, refusal
-from codecall.catalog.entries import CatalogEntry
+from codecall.calls.failures import FailureTranslator
 from codecall.errors import CodeCallError, ToolNotFoundError
 from codecall.ratelimit.middleware import RateLimitPlugin
 from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
-from codecall.schema.partial import JsonPath, PreflightError
-from codecall.schema.validation import MAX_FIELDS, Problem, find_missing, violation_problems
+from codecall.schema.partial import PreflightError
+from codecall.schema.validation import (
+    MAX_FIELDS,
+    Problem,
+    StepBudget,
+    Violation,
+    find_missing,
+    find_violations,
+    violation_problems,
+)
 
-MAX_STEPS_PER_SCRIPT: Final = 4 * MAX_STEPS
-"""Steps for all calls of one script, about 20 ms. Of a call for which none are left nothing is certain."""
+MAX_STEPS_PER_CALL: Final = 1_500
+"""Steps for one call, about 3 ms. Of one that takes more nothing is certain."""
+
+MAX_STEPS_PER_SCRIPT: Final = 4 * MAX_STEPS_PER_CALL
+"""Steps for all calls of one script. Of a call for which none are left nothing is certain."""
 
 MAX_SUGGESTIONS: Final = 10
 """Names of one script that lead nowhere for which names like them are looked for: 5 ms each, of 4,000 tools."""
@@ -48,64 +64,79 @@ MAX_SUGGESTIONS: Final = 10
 MAX_MOUNTS: Final = 20
 """Servers mounted in servers that are looked through for the function that answers."""
 
+MAX_NODES: Final = 5_000
+"""Nodes of the core schema of one function that are looked through; of a larger one only what is missing is certain."""
+
+InputCheck = Callable[[Mapping[str, object], dict[str, object], StepBudget], list[Violation]]
+"""What is certain of an input, by the schema of its tool."""
+
 _HOOKS: Final = ("__call__", "_dispatch_handler", "on_message", "on_request", "on_call_tool")
 """Every way in which a middleware sees a call pass."""
 
-_OWN: Final = "fastmcp.server.middleware."
+_FASTMCP_MIDDLEWARE: Final = "fastmcp.server.middleware."
 """Where FastMCP's own middleware is: it passes on what it was given, refuses it, or repeats an answer it has seen."""
 
-Judge = Callable[[Mapping[str, object], CatalogEntry, Steps], "tuple[Sequence[Problem], Sequence[JsonPath]] | None"]
-"""What is certain of an input of one tool, found in so many steps: the problems, and where in the input they are."""
+_REMOTE_TOOLS: Final = frozenset(
+    {"fastmcp.server.providers.openapi.components.OpenAPITool", "codecall.gateway.tools.components.GatewayTool"}
+)
+"""Classes, besides `ProxyTool`, of tools that another server has published with their schema. By name: neither is
+loaded where it is not used."""
 
-T = TypeVar("T")
+_CODE_FIRST: Final = frozenset({"function-before", "function-wrap", "function-plain", "generator"})
+"""Nodes of pydantic's core schema at which code, of the author or of pydantic, sees a value before it is checked, or at
+which nothing is checked yet."""
+
+_WIDENING: Final = frozenset(
+    {"custom_init", "populate_by_name", "validate_by_name", "pydantic_js_annotation_functions",
+     "pydantic_js_extra"}
+)  # fmt: skip
+"""Settings of a node with which the function takes what its JSON Schema does not say, or says what it does not take."""
 
 
 class CallPreflight:
-    """Looks at the calls of one request beforehand.
+    """Looks at the calls of one request before they are made.
 
     Args:
         server: the server the request came to.
         access: what its caller may call.
-        failures: names what is found.
+        failures: names what is wrong.
     """
 
     def __init__(self, server: FastMCP[Any], access: AccessPolicy, failures: FailureTranslator) -> None:
         self._server = server
         self._access = access
         self._failures = failures
-        self._turns = ThreadedCleaner()
-        self._judges: dict[str, Judge | None] = {}
-        self._steps = MAX_STEPS_PER_SCRIPT
+        self._checks: dict[str, InputCheck | None] = {}
+        self._steps_left = MAX_STEPS_PER_SCRIPT
         self._suggested = 0
 
-    async def preflight(self, name: str, known: Mapping[str, object]) -> PreflightError | None:
-        """See `ToolBroker.foresee`."""
+    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
+        """See `ToolBroker.preflight`."""
         usable = await self._access.find_usable(name)
         if usable is None:
             return None
         entry, tool = usable
-        if name not in self._judges:
-            self._judges[name] = await _judge_of(self._server, entry.name, entry.version, tool)
-        judge = self._judges[name]
-        if judge is None or self._steps <= 0:
+        if name not in self._checks:
+            self._checks[name] = await _find_check(self._server, entry.name, entry.version, tool)
+        check = self._checks[name]
+        if check is None or self._steps_left <= 0:
             return None
-        steps = Steps(most := min(MAX_STEPS, self._steps))
-        found = judge(known, entry, steps)
-        self._steps -= most - max(0, steps.left)
-        if found is None:
+        budget = StepBudget(steps := min(MAX_STEPS_PER_CALL, self._steps_left))
+        violations = check(arguments, entry.input_schema, budget)
+        self._steps_left -= steps - max(0, budget.left)
+        if not violations:
             return None
-        told, paths = found
-        long = sum(len(item["field"]) for item in told) > MAX_QUICK_CHARS
-        error = (
-            await self._turns.run(self._failures.from_preflight, told, entry)
-            if long
-            else self._failures.from_preflight(told, entry)
-        )
+        problems = violation_problems(violations, entry.input_schema)
+        if sum(len(item["field"]) for item in problems) > MAX_QUICK_CHARS:
+            error = await ThreadedCleaner().run(self._failures.from_preflight, problems, entry)
+        else:
+            error = self._failures.from_preflight(problems, entry)
         cleaned = cast("list[Problem]", error.details) if isinstance(error.details, list) else []
-        return PreflightError(error.code, error.message, error.hint, tuple(cleaned), tuple(paths))
+        paths = tuple(item.path for item in violations[:MAX_FIELDS])
+        return PreflightError(error.code, error.message, error.hint, tuple(cleaned), paths)
 
     async def check_reachable(self, name: str) -> PreflightError | None:
-        """See `ToolBroker.unreachable`."""
+        """See `ToolBroker.check_reachable`."""
         try:
             await self._access.admit(name, suggest=self._suggested < MAX_SUGGESTIONS)
         except CodeCallError as error:
@@ -114,56 +145,69 @@ class CallPreflight:
         return None
 
 
-async def _judge_of(
+async def _find_check(
     server: object, name: str, version: str | None, tool: object = None, depth: int = 0
-) -> Judge | None:
-    """What judges calls of a tool of `server`, which is `tool` if that is known; None where nothing is certain."""
+) -> InputCheck | None:
+    """What checks calls of a tool of `server`, which is `tool` if that is known; None where nothing is certain."""
     if depth > MAX_MOUNTS or not isinstance(server, FastMCP) or not _passes_on(cast("FastMCP[Any]", server)):
         return None
     if tool is None:
         tool = await cast("FastMCP[Any]", server).get_tool(name, VersionSpec(eq=version) if version else None)
     if not isinstance(tool, Tool) or not vars(tool).keys().isdisjoint(("run", "_run")):
         return None
-    if type(tool) is FastMCPProviderTool:
-        own_name = _hidden(tool, "_original_name")
-        below = _hidden(tool, "_server")
-        return await _judge_of(below, own_name, tool.version, depth=depth + 1) if isinstance(own_name, str) else None
-    if type(tool) is ProxyTool:
-        return _by_contract
-    return _of_function(tool, strict=bool(server.strict_input_validation)) if type(tool) is FunctionTool else None
+    kind = type(tool)
+    if kind is FastMCPProviderTool:
+        mounted, own_name = getattr(tool, "_server", None), getattr(tool, "_original_name", None)
+        if not isinstance(own_name, str):
+            return None
+        return await _find_check(mounted, own_name, tool.version, depth=depth + 1)
+    if kind is ProxyTool or f"{kind.__module__}.{kind.__qualname__}" in _REMOTE_TOOLS:
+        return find_violations
+    return function_check(tool.fn) if isinstance(tool, FunctionTool) and kind is FunctionTool else None
 
 
-def _of_function(tool: FunctionTool, *, strict: bool) -> Judge | None:
+def function_check(function: Callable[..., Any]) -> InputCheck | None:
+    """What checks calls of a Python function."""
     try:
-        validator = _validator(tool.fn, strict)
+        return find_violations if _is_described(function) else _check_missing
     except Exception:  # a signature that cannot be read, a function that cannot be remembered
         return None
 
-    def judge(
-        known: Mapping[str, object], entry: CatalogEntry, steps: Steps
-    ) -> tuple[Sequence[Problem], Sequence[JsonPath]] | None:
-        error = None if validator is None else refusal(validator, known, steps)
-        if error is None:
-            return None
-        few = error.error_count() <= MAX_READ_ERRORS
-        errors = error.errors(include_url=False, include_context=False, include_input=False) if few else []
-        return problems_from_pydantic(error, entry.input_schema), [item["loc"] for item in errors[:MAX_FIELDS]]
 
-    return judge
+def _check_missing(arguments: Mapping[str, object], schema: dict[str, object], _: StepBudget) -> list[Violation]:
+    return find_missing(arguments, schema)
 
 
 @lru_cache(maxsize=5_000)
-def _validator(function: Callable[..., Any], strict: bool) -> SchemaValidator | None:
+def _is_described(function: Callable[..., Any]) -> bool:
+    """Whether the JSON Schema of a function's parameters says all that they take."""
     # As `FunctionTool` does it: without what FastMCP puts in itself.
-    adapter = get_cached_typeadapter(without_injected_parameters(function))
-    return loosened(cast("Mapping[str, Any]", adapter.core_schema), strict=strict)
+    pending: list[object] = [get_cached_typeadapter(without_injected_parameters(function)).core_schema]
+    for _ in range(MAX_NODES):
+        if not pending:
+            return True
+        node = pending.pop()
+        if isinstance(node, dict):
+            members = cast("dict[str, object]", node)
+            alias = members.get("validation_alias", members.get("alias"))
+            if (
+                members.get("type") in _CODE_FIRST
+                or any(members.get(key) for key in _WIDENING)
+                or not isinstance(alias, (str, dict, type(None)))
+                or _takes_other_values(members.get("cls"))
+            ):
+                return False
+            pending += [item for key, item in members.items() if key != "serialization"]
+        elif isinstance(node, (list, tuple)):
+            pending += cast("list[object]", node)
+    return False
 
 
-def _by_contract(
-    known: Mapping[str, object], entry: CatalogEntry, _steps: Steps
-) -> tuple[Sequence[Problem], Sequence[JsonPath]] | None:
-    found = find_missing(known, entry.input_schema)
-    return (violation_problems(found, entry.input_schema), [item.path for item in found]) if found else None
+def _takes_other_values(kind: object) -> bool:
+    """Whether a class is an enumeration with code that finds members for values that are none."""
+    if not isinstance(kind, EnumType):
+        return False
+    return type(kind) is not EnumType or any("_missing_" in vars(base) for base in kind.__mro__ if base is not Enum)
 
 
 def _passes_on(server: FastMCP[Any]) -> bool:
@@ -171,26 +215,21 @@ def _passes_on(server: FastMCP[Any]) -> bool:
     if (
         type(server) not in (FastMCP, FastMCPProxy)
         or "call_tool" in vars(server)
-        or any(map(_may_change, server.middleware))
+        or any(map(_may_change_calls, server.middleware))
     ):
         return False
-    extensions = _hidden(server, "_extensions")
-    known = cast("Mapping[str, object]", extensions).values() if isinstance(extensions, dict) else [extensions]
+    extensions: object = getattr(server, "_extensions", None)
+    registered = cast("Mapping[str, object]", extensions).values() if isinstance(extensions, dict) else [extensions]
     return all(
         isinstance(item, ServerExtension) and type(item).intercept_tool_call is ServerExtension.intercept_tool_call
-        for item in known
+        for item in registered
     )
 
 
-def _may_change(item: Middleware) -> bool:
+def _may_change_calls(item: Middleware) -> bool:
     kind = type(item)
     if not vars(item).keys().isdisjoint(_HOOKS):
         return True
-    if kind is RateLimitPlugin or kind.__module__.startswith(_OWN):
+    if kind is RateLimitPlugin or kind.__module__.startswith(_FASTMCP_MIDDLEWARE):
         return False
     return any(getattr(kind, hook, None) is not getattr(Middleware, hook) for hook in _HOOKS)
-
-
-def _hidden(owner: object, name: str) -> object:
-    """What FastMCP has no public name for."""
-    return getattr(owner, name, None)

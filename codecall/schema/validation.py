@@ -4,7 +4,8 @@ parameters."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple, cast
 
@@ -224,13 +225,16 @@ def _object(value: object) -> JsonObject:
 RULES: Final[dict[str, str]] = {
     "missing": "a required parameter is left out that has no default, and there is no unknown one that it may be",
     "unknown": "a member that the schema does not have, where `additionalProperties` is false",
-    "type": "an object or array for text, a number, a boolean or null; a number or boolean for an object or array",
+    "type": "an object or array for text, a number, a boolean or null; a number or boolean for an object or array; "
+    "text without a digit for a number",
     "choice": "text or a number that is none of `enum`, nor is but for blanks and the case of letters",
+    "bound": "a number below `minimum` or above `maximum`, or one that these exclude",
 }
-"""What is sure to be wrong. `missing` is told of every tool, the others where the schema is the tool's own word."""
+"""What is sure to be wrong. `missing` holds for every tool, the others where the schema is the tool's own word."""
 
 MAX_STEPS: Final = 5_000
-"""Places in schemas that are looked at for one input; then nothing more is told."""
+"""Places in schemas, and choices of enumerations, that are looked at for one input; of one that takes more, nothing is
+reported."""
 
 _PLAIN: Final = frozenset(
     {"$ref", "$defs", "definitions", "$schema", "$id", "$comment", "type", "enum", "const", "properties", "required",
@@ -240,7 +244,11 @@ _PLAIN: Final = frozenset(
 )  # fmt: skip
 """Keywords that leave the meaning of the others alone. A schema with any other is not looked at."""
 
+_NOT_DIGITS: Final = frozenset({"", "nan", "inf", "infinity", "null", "none"})
+"""Texts without a digit that a lenient tool may take for a number."""
+
 _SCALARS: Final = frozenset({"string", "number", "integer", "boolean", "null"})
+_NUMBERS: Final = frozenset({"number", "integer", "null"})
 _TYPES: Final = _SCALARS | {"object", "array"}
 
 
@@ -252,7 +260,24 @@ class Violation(NamedTuple):
 
 
 class _EnoughError(Exception):
-    """`MAX_STEPS` have been taken."""
+    """The budget has no steps left."""
+
+
+class StepBudget:
+    """How much a comparison of inputs with schemas may still look at; several comparisons may share one."""
+
+    def __init__(self, steps: int = MAX_STEPS) -> None:
+        self.left = steps
+
+    def take(self, steps: int = 1) -> None:
+        """Take steps.
+
+        Raises:
+            _EnoughError: there are not as many left.
+        """
+        self.left -= steps
+        if self.left < 0:
+            raise _EnoughError
 
 
 def find_missing(known: Mapping[str, object], schema: JsonObject) -> list[Violation]:
@@ -263,10 +288,18 @@ def find_missing(known: Mapping[str, object], schema: JsonObject) -> list[Violat
     return list(_missing(known, schema, ())) if known.keys() <= cast("JsonObject", properties).keys() else []
 
 
-def find_violations(known: Mapping[str, object], schema: JsonObject) -> list[Violation]:
-    """All that is sure to be wrong with an input."""
+def find_violations(
+    known: Mapping[str, object], schema: JsonObject, budget: StepBudget | None = None
+) -> list[Violation]:
+    """All that is sure to be wrong with an input; nothing where finding out takes more steps than `budget` has.
+
+    Args:
+        known: What is known of the input.
+        schema: The JSON Schema of the tool's input.
+        budget: What it may take; `MAX_STEPS` if left out.
+    """
     try:
-        return list(_Reader(schema).read(known, schema, ()))
+        return list(_Reader(schema, budget or StepBudget()).read(known, schema, ()))
     except (_EnoughError, RecursionError):
         return []
 
@@ -280,37 +313,60 @@ def violation_problems(found: Sequence[Violation], schema: JsonObject) -> list[P
 class _Reader:
     """Compares one input with one schema."""
 
-    def __init__(self, root: JsonObject) -> None:
+    def __init__(self, root: JsonObject, budget: StepBudget) -> None:
         self._root = root
-        self._left = MAX_STEPS
+        self._budget = budget
 
     def read(self, value: object, schema: object, path: JsonPath) -> Iterator[Violation]:
         """What is wrong with `value`, which should fit `schema`."""
-        self._left -= 1
-        if self._left < 0:
-            raise _EnoughError
+        self._budget.take()
         place = self._plain(schema)
         if place is None or isinstance(value, Unknown):
             return
         branches = place.get("anyOf")
         if isinstance(branches, list):
-            every = [next(self.read(value, branch, path), None) for branch in cast("list[object]", branches)]
-            if every and None not in every:
-                yield Violation(path, "Fits none of the forms this may have")
+            yield from self._branches(value, cast("list[object]", branches), path)
             return
         if _is_wrong_type(value, place):
             yield Violation(path, "Wrong type")
-        elif _is_no_choice(value, place):
+        elif self._is_no_choice(value, place):
             yield Violation(path, "Not one of the allowed values")
+        elif (bound := _broken_bound(value, place)) is not None:
+            yield Violation(path, bound)
         elif isinstance(value, dict):
             yield from self._members(cast("dict[str, object]", value), place, path)
         elif isinstance(value, list):
             for at, item in enumerate(cast("list[object]", value)):
                 yield from self.read(item, place.get("items"), path if isinstance(value, PartialArray) else (*path, at))
 
+    def _branches(self, value: object, branches: Sequence[object], path: JsonPath) -> Iterator[Violation]:
+        """What is wrong where a value must fit one of `branches`: of the only one that is of its form, the details."""
+        failures: list[list[Violation]] = []
+        for branch in branches:
+            violations = list(self.read(value, branch, path))
+            if not violations:
+                return
+            failures.append(violations)
+        inside = [violations for violations in failures if all(item.path != path for item in violations)]
+        if len(inside) == 1:
+            yield from inside[0]
+        elif failures:
+            yield Violation(path, "Fits none of the forms this may have")
+
+    def _is_no_choice(self, value: object, place: JsonObject) -> bool:
+        choices = place.get("enum", [place["const"]] if "const" in place else None)
+        text = _folded(value)
+        if text is None or not isinstance(choices, list):
+            return False
+        self._budget.take(len(cast("list[object]", choices)))
+        allowed = {_folded(choice) for choice in cast("list[object]", choices) if choice is not None}
+        return None not in allowed and text not in allowed
+
     def _members(self, value: Mapping[str, object], place: JsonObject, path: JsonPath) -> Iterator[Violation]:
         properties = _properties(place)
         if not isinstance(value, PartialObject):
+            required = place.get("required")
+            self._budget.take(len(value) + len(cast("list[object]", required) if isinstance(required, list) else ()))
             yield from _missing(value, place, path)
         for key, member in value.items():
             if key in properties:
@@ -352,22 +408,40 @@ def _has_default(field: object) -> bool:
 
 
 def _is_wrong_type(value: object, place: JsonObject) -> bool:
-    said = place.get("type")
-    kinds = set(map(str, cast("list[object]", said))) if isinstance(said, list) else {str(said)}
-    if not kinds or not kinds <= _TYPES:
+    stated = place.get("type")
+    types = set(map(str, cast("list[object]", stated))) if isinstance(stated, list) else {str(stated)}
+    if not types or not types <= _TYPES:
         return False
     if isinstance(value, (dict, list)):
-        return kinds <= _SCALARS
-    return isinstance(value, (bool, int, float)) and kinds.isdisjoint(_SCALARS)
+        return types <= _SCALARS
+    if isinstance(value, str):
+        return types <= _NUMBERS and "format" not in place and types != {"null"} and not _may_be_number(value)
+    return isinstance(value, (bool, int, float)) and types.isdisjoint(_SCALARS)
 
 
-def _is_no_choice(value: object, place: JsonObject) -> bool:
-    choices = place.get("enum", [place["const"]] if "const" in place else None)
-    said = _folded(value)
-    if said is None or not isinstance(choices, list):
-        return False
-    allowed = {_folded(choice) for choice in cast("list[object]", choices) if choice is not None}
-    return None not in allowed and said not in allowed
+def _may_be_number(text: str) -> bool:
+    """Whether a lenient tool may read a number from a text."""
+    return any(map(str.isdigit, text)) or text.strip(" \t\r\n+-").casefold() in _NOT_DIGITS
+
+
+def _broken_bound(value: object, place: JsonObject) -> str | None:
+    """What a number is refused for."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or place.get("type") not in ("integer", "number"):
+        return None
+    for keyword, words, breaks in _BOUNDS:
+        bound = place.get(keyword)
+        if isinstance(bound, (int, float)) and not isinstance(bound, bool) and breaks(value, bound):
+            return f"Must be {words} {bound}"
+    return None
+
+
+_BOUNDS: Final[tuple[tuple[str, str, Callable[[float, float], bool]], ...]] = (
+    ("minimum", "at least", operator.lt),
+    ("maximum", "at most", operator.gt),
+    ("exclusiveMinimum", "more than", operator.le),
+    ("exclusiveMaximum", "less than", operator.ge),
+)
+"""A keyword, how a message puts it, and what breaks it."""
 
 
 def _folded(value: object) -> str | None:

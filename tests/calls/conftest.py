@@ -34,7 +34,7 @@ class ListedView:
             return None
         return CatalogEntry(tool.name, self._server.name, tool.description or "", tool.parameters, tool.output_schema)
 
-    async def reached(self, name: str) -> None:
+    async def server_tool(self, name: str) -> None:
         return None
 
     async def exists(self, name: str) -> bool:

@@ -20,6 +20,8 @@ SCHEMA: dict[str, Any] = {
         "limit": {"type": "integer", "default": 5},
         "level": {"enum": [1, 2.5, None]},
         "odd": {"type": "string", "if": {}},
+        "share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        "either": {"anyOf": [{"type": "object", "required": ["b"], "properties": {"a": {}}}, {"type": "null"}]},
     },
     "required": ["id", "limit"],
     "additionalProperties": False,
@@ -39,6 +41,14 @@ WRONG: list[tuple[str, dict[str, object], list[tuple[str, str]]]] = [
     ("missing", {"id": 1, "filter": {}}, [("filter.min", "Field required")]),
     ("choice", {"id": 1, "stage": "lost"}, [("stage", "Not one of the allowed values")]),
     ("choice", {"id": 1, "level": 3}, [("level", "Not one of the allowed values")]),
+    ("type", {"id": "five"}, [("id", "Wrong type")]),
+    (
+        "type",
+        {"id": 1, "tags": ["a", {}], "either": {"a": 1}},
+        [("tags.1", "Wrong type"), ("either.b", "Field required")],
+    ),
+    ("bound", {"id": 1, "share": 1.5}, [("share", "Must be at most 1")]),
+    ("bound", {"id": 1, "share": 0}, [("share", "Must be more than 0")]),
 ]
 """The rule, the input, the places and what is said."""
 
@@ -71,6 +81,10 @@ OPEN: list[dict[str, object]] = [
     {"id": 1, "level": "2.5"},
     {"id": 1, "level": 1},
     {"id": 1, "odd": {}},
+    {"id": " -Infinity "},
+    {"id": ""},
+    {"id": 1, "share": "1.5"},
+    {"id": 1, "share": True},
 ]
 """What some tool takes."""
 
