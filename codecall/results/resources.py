@@ -21,8 +21,9 @@ from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
 
 from codecall.identity import client_key
+from codecall.key_value import StoreError
 from codecall.results.service import URI_PREFIX, ResultService, log_store_failure
-from codecall.results.store import PAGE_CHARS, ResultMeta, ResultStoreError
+from codecall.results.store import PAGE_CHARS, ResultMeta
 
 MAX_READ_CHARS: Final = 2 * 1024 * 1024
 """Characters that are given at once. One message with them holds the event loop up for everybody."""
@@ -126,7 +127,7 @@ class _Found(NamedTuple):
 def _answering() -> Generator[None]:
     try:
         yield
-    except ResultStoreError as failure:
+    except StoreError as failure:
         log_store_failure("give a result", failure)
         message = "The store of kept results does not answer; try again later"
         raise ResourceError(message, log_level=logging.DEBUG) from None

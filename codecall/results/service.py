@@ -22,11 +22,12 @@ from codecall.catalog.inference.shapes import infer_shape
 from codecall.envelopes import JsonObject, LargeResult
 from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
 from codecall.jsonio.incremental import JsonIndex, index_json
+from codecall.key_value import StoreError
 from codecall.options import ResultsOptions
 from codecall.presets import Preset
 from codecall.quota import Quota, QuotaExceeded, Reservation
 from codecall.results.query import PartRequest, parse_part, read_part_json, usage_example
-from codecall.results.store import PAGE_GRACE_S, MemoryResults, ResultMeta, ResultStore, ResultStoreError, page_count
+from codecall.results.store import PAGE_GRACE_S, ResultMeta, ResultStore, page_count
 
 URI_PREFIX: Final = "codecall://results/"
 """What the URIs of kept results begin with; the handle follows."""
@@ -69,7 +70,7 @@ class ResultService:
     def __init__(self, options: ResultsOptions) -> None:
         self._options = options
         self._ttl_s = options.ttl_s
-        self._store = ResultStore(MemoryResults() if options.store is None else options.store, options.ttl_s)
+        self._store = ResultStore(options.store, options.ttl_s)
         self._quota = Quota()
 
     async def keep(self, owner: str, text: str, size: int) -> LargeResult:
@@ -93,7 +94,7 @@ class ResultService:
             await self._store.put(owner, handle, text, head, wrote)
         except BaseException as failure:
             self._quota.shrink(reservation, reservation.size * written // entries)
-            if not isinstance(failure, ResultStoreError):
+            if not isinstance(failure, StoreError):
                 raise
             log_store_failure("take a result", failure)
             raise LimitExceeded(
@@ -194,7 +195,7 @@ class CallerResults:
 async def _answered(handle: str, request: Awaitable[T]) -> T:
     try:
         return await request
-    except ResultStoreError as failure:
+    except StoreError as failure:
         log_store_failure("give a result", failure)
         message = "The store of kept results does not answer"
         raise ToolCallError(message, tool_name=handle, called="result", hint="Try again later.") from None
@@ -244,6 +245,6 @@ def _not_found(handle: str) -> ResultNotFoundError:
     return ResultNotFoundError(f"Result '{handle:.100}' was not found", tool_name=handle, called="result")
 
 
-def log_store_failure(what: str, failure: ResultStoreError) -> None:
+def log_store_failure(what: str, failure: StoreError) -> None:
     """Say that the store did not do `what`."""
-    logger.warning("The store of large results did not %s: %s", what, type(failure.__cause__).__name__)
+    logger.warning("The store of large results did not %s: %s", what, failure.reason)

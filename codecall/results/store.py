@@ -1,28 +1,24 @@
-"""Kept results in a key-value store: one entry for its head, and one for each page of its text.
+"""Kept results in a key-value store: one entry for what is known of a result, and one for each page of its text.
 
 The keys are made of the owner and the handle together, so that nobody finds what is somebody else's, and whoever reads
-keys learns no handle. The pages are written first and outlive the head: where there is a head, all is there. A store
-may fail, hang, or hold what somebody else has written: nothing waits for it longer than it may, and what is read is
-used only if it could have been written here.
+keys learns no handle. The pages are written first and outlive the entry that describes them: where there is one, all is
+there. A store may fail, hang, or hold what somebody else has written: nothing waits for it longer than it may, and what
+is read is used only if it could have been written here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
-from typing import Annotated, Any, Final, SupportsFloat, TypeVar
+from typing import Annotated, Any, Final, SupportsFloat, cast
 
 import msgspec
+from key_value.aio.stores.memory import MemoryStore
 
-from codecall.concurrency import with_timeout
 from codecall.jsonio.incremental import JsonIndex
-from codecall.key_value import KeyValueStore
-
-# ----------------------------------------------------------------------------------------------------
-# Kept results in a key-value store: one entry for its head, and one for each page of its text.
+from codecall.key_value import CheckedStore, KeyValueStore
 
 COLLECTION: Final = "codecall_results"
 """The collection of the store that holds them."""
@@ -30,16 +26,11 @@ COLLECTION: Final = "codecall_results"
 PAGE_CHARS: Final = 64 * 1024
 """Characters of a page."""
 
-REQUEST_TIMEOUT_S: Final = 2.0
-"""How long one request to the store may take."""
-
 PUT_TIMEOUT_S: Final = 10.0
-"""How long putting away one result may take."""
+"""Seconds that storing one result may take."""
 
 PAGE_GRACE_S: Final = 60.0
 """Seconds that pages are kept longer than their head, so that a text whose reading began can be read to its end."""
-
-T = TypeVar("T")
 
 
 class ResultMeta(msgspec.Struct, frozen=True):
@@ -56,55 +47,54 @@ class ResultMeta(msgspec.Struct, frozen=True):
         return page_count(self.chars)
 
 
-class ResultStoreError(Exception):
-    """The store could not be used; its cause says why."""
-
-
 def page_count(chars: int) -> int:
     """Pages of a text of so many characters."""
     return max(1, -(-chars // PAGE_CHARS))
 
 
 class ResultStore:
-    """Keeps texts under an owner and a handle."""
+    """Keeps texts under an owner and a handle.
 
-    def __init__(self, store: KeyValueStore, ttl_s: int) -> None:
-        """
-        Args:
-            store: where they are kept; it is neither opened nor closed here.
-            ttl_s: seconds for which.
-        """
-        self._store = store
+    Args:
+        store: where they are kept; it is neither opened nor closed here. None: in the memory of this process.
+        ttl_s: seconds for which.
+    """
+
+    def __init__(self, store: KeyValueStore | None, ttl_s: int) -> None:
+        self._store = CheckedStore(ExpiringMemoryStore() if store is None else store, COLLECTION)
         self._ttl_s = ttl_s
 
     async def put(self, owner: str, handle: str, text: str, meta: ResultMeta, on_write: Callable[[int], None]) -> None:
-        """Put a text away.
+        """Store a text.
 
         Args:
             owner: whose it is.
             handle: under which it is found.
-            text: the whole of it.
-            head: what is known of it.
-            wrote: told how many entries there may be by now, before the next is written.
+            text: the whole text.
+            meta: what is known of it.
+            on_write: called with the number of entries there may be by then, before each is written.
 
         Raises:
-            StoreFailed: it could not be put away, or only some of it.
+            StoreError: it could not be stored, or only a part of it.
         """
         key = _key(owner, handle)
-        ends = asyncio.get_running_loop().time() + PUT_TIMEOUT_S
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + PUT_TIMEOUT_S
         for number in range(meta.pages):
             on_write(number + 1)
-            page = text[number * PAGE_CHARS : (number + 1) * PAGE_CHARS]
-            await self._put(f"{key}.{number + 1}", {"text": page}, self._ttl_s + PAGE_GRACE_S, ends)
+            page = {"text": text[number * PAGE_CHARS : (number + 1) * PAGE_CHARS]}
+            timeout_s = deadline - loop.time()
+            await self._store.put(f"{key}.{number + 1}", page, self._ttl_s + PAGE_GRACE_S, timeout_s=timeout_s)
             await asyncio.sleep(0)
         on_write(meta.pages + 1)
-        await self._put(key, {"head": msgspec.json.encode(meta).decode()}, self._ttl_s, ends)
+        head = {"head": msgspec.json.encode(meta).decode()}
+        await self._store.put(key, head, self._ttl_s, timeout_s=deadline - loop.time())
 
     async def meta(self, owner: str, handle: str) -> ResultMeta | None:
         """What is known of a result; None if this owner has none of that handle.
 
         Raises:
-            StoreFailed: the store does not say.
+            StoreError: the store does not answer.
         """
         value = await self._get(_key(owner, handle))
         try:
@@ -116,96 +106,78 @@ class ResultStore:
         """The characters of its text from `start` to `end`; None if they are gone.
 
         Raises:
-            StoreFailed: the store does not say.
+            StoreError: the store does not answer.
         """
         key = _key(owner, handle)
         end = min(end, meta.chars)
         parts: list[str] = []
         for number in range(start // PAGE_CHARS, -(-end // PAGE_CHARS)):
-            begins = number * PAGE_CHARS
+            page_start = number * PAGE_CHARS
             value = await self._get(f"{key}.{number + 1}")
             page: object = value.get("text") if value else None
-            if not isinstance(page, str) or len(page) != min(PAGE_CHARS, meta.chars - begins):
+            if not isinstance(page, str) or len(page) != min(PAGE_CHARS, meta.chars - page_start):
                 return None
-            parts.append(page[max(0, start - begins) : end - begins])
+            parts.append(page[max(0, start - page_start) : end - page_start])
             await asyncio.sleep(0)
         return "".join(parts)
 
-    async def _put(self, key: str, value: dict[str, Any], ttl: float, ends: float) -> None:
-        seconds = min(REQUEST_TIMEOUT_S, ends - asyncio.get_running_loop().time())
-        await _asked(self._store.put(key, value, collection=COLLECTION, ttl=ttl), seconds)
-
     async def _get(self, key: str) -> dict[str, Any] | None:
-        value: object = await _asked(self._store.get(key, collection=COLLECTION), REQUEST_TIMEOUT_S)
-        return value if isinstance(value, dict) else None  # whatever the store promises
+        value = await self._store.get(key)
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-async def _asked(request: Coroutine[Any, Any, T], seconds: float) -> T:
-    """What the store answers."""
-    try:
-        return await with_timeout(max(0.0, seconds), request)
-    except Exception as failure:
-        raise ResultStoreError from failure
+class ExpiringMemoryStore(MemoryStore):
+    """The store in memory that comes with FastMCP, and lets go of what has expired; by itself it only does not give it
+    back any more. Its entries must have a time to live."""
 
-
-def _key(owner: str, handle: str) -> str:
-    return hashlib.blake2b(f"{owner}\x00{handle}".encode(), digest_size=32).hexdigest()
-
-
-# ----------------------------------------------------------------------------------------------------
-# A key-value store in the memory of this process, for kept results: what has expired is gone, and its memory free.
-
-
-class MemoryResults:
-    """The part of a key-value store that is used. Its entries must have a time to live.
-
-    Args:
-        clock: Seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._entries: dict[tuple[str | None, str], tuple[float, bytes]] = {}
-        self._expiring: list[tuple[float, tuple[str | None, str]]] = []
+    def __init__(self) -> None:
+        super().__init__()
+        self._expiring: list[tuple[float, str, str | None]] = []
+        self._expires: dict[tuple[str, str | None], float] = {}
         self._timer: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
-
-    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
-        """What was put under `key`; None if there is nothing any more."""
-        expires, value = self._entries.get((collection, key), (0.0, b""))
-        return msgspec.msgpack.decode(value) if expires > self._clock() else None
+        self._deletion: asyncio.Task[None] | None = None
 
     async def put(
         self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
     ) -> None:
         """Keep `value` under `key`, for `ttl` seconds."""
-        self._drop_expired()
-        expires = self._clock() + float(ttl or 0)
-        self._entries[collection, key] = expires, msgspec.msgpack.encode(value)
-        heappush(self._expiring, (expires, (collection, key)))
-        self._wake_up()
+        await self._delete_expired()
+        await super().put(key, value, collection=collection, ttl=ttl)
+        expires = asyncio.get_running_loop().time() + float(ttl or 0)
+        self._expires[key, collection] = expires
+        heappush(self._expiring, (expires, key, collection))
+        self._schedule()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._expires)
 
-    def _wake_up(self) -> None:
-        """See to it that nothing stays for much longer than it may, though nobody comes."""
+    def _schedule(self) -> None:
+        """Have the next entry deleted when it expires, though nobody comes."""
         loop = asyncio.get_running_loop()
         if self._timer is not None:
             if self._timer[0] is loop:
                 return
             self._timer[1].cancel()
+            self._timer = None
         if self._expiring:
-            seconds = max(0.0, self._expiring[0][0] - self._clock())
-            self._timer = loop, loop.call_later(seconds, self._woken)
+            self._timer = loop, loop.call_at(self._expiring[0][0], self._expire)
 
-    def _woken(self) -> None:
+    def _expire(self) -> None:
         self._timer = None
-        self._drop_expired()
-        self._wake_up()
+        self._deletion = asyncio.get_running_loop().create_task(self._delete_and_schedule())
 
-    def _drop_expired(self) -> None:
-        now = self._clock()
+    async def _delete_and_schedule(self) -> None:
+        await self._delete_expired()
+        self._schedule()
+
+    async def _delete_expired(self) -> None:
+        now = asyncio.get_running_loop().time()
         while self._expiring and self._expiring[0][0] <= now:
-            _, key = heappop(self._expiring)
-            if key in self._entries and self._entries[key][0] <= now:
-                del self._entries[key]
+            expires, key, collection = heappop(self._expiring)
+            if self._expires.get((key, collection)) == expires:
+                del self._expires[key, collection]
+                await self.delete(key, collection=collection)
+
+
+def _key(owner: str, handle: str) -> str:
+    return hashlib.blake2b(f"{owner}\x00{handle}".encode(), digest_size=32).hexdigest()

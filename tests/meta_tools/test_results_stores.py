@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 from typing import Any, SupportsFloat
@@ -18,14 +18,14 @@ from key_value.aio.stores.redis import RedisStore
 from mcp import MCPError
 from redis.asyncio import Redis
 
-from codecall import CodeCallPlugin
+from codecall import CodeCallPlugin, key_value
+from codecall.concurrency import with_timeout
 from codecall.envelopes import LargeResult
 from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
 from codecall.key_value import KeyValueStore
 from codecall.options import ResultsOptions
-from codecall.results import store as results_store
 from codecall.results.service import ENTRY_OVERHEAD, CallerResults, ResultService, parse_handle
-from codecall.results.store import COLLECTION, PAGE_CHARS, MemoryResults, page_count
+from codecall.results.store import COLLECTION, PAGE_CHARS, ExpiringMemoryStore, page_count
 from tests.redis_server import RedisServer
 
 ROWS = [{"id": number, "name": f"Zoë {number} 😀"} for number in range(5_000)]
@@ -45,7 +45,7 @@ class Own:
     """What a store is asked for is noted; it may fail, hang, or let itself not be cancelled."""
 
     def __init__(self, behaviour: str = "") -> None:
-        self.store = MemoryResults()
+        self.store = ExpiringMemoryStore()
         self.behaviour = behaviour
         self.keys: list[str] = []
         self.came = asyncio.Event()
@@ -79,14 +79,20 @@ class Own:
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """How long a store is waited for from now on, in seconds: little while it does not answer."""
-    return functools.partial(monkeypatch.setattr, results_store, "SECONDS")
+
+    def wait(seconds: float) -> None:
+        monkeypatch.setattr(
+            key_value, "with_timeout", lambda timeout_s, request: with_timeout(min(timeout_s, seconds), request)
+        )
+
+    return wait
 
 
 @pytest.fixture(params=["own", "memory", "files", "redis"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[KeyValueStore]:
     match request.param:
         case "own":
-            yield MemoryResults()
+            yield ExpiringMemoryStore()
         case "memory":
             yield MemoryStore()
         case "files":
@@ -226,7 +232,7 @@ class Lying:
     """A store that holds what somebody else has written."""
 
     def __init__(self, change: object) -> None:
-        self.store = MemoryResults()
+        self.store = ExpiringMemoryStore()
         self.change = change
 
     async def get(self, key: str, *, collection: str | None = None) -> Any:
@@ -267,23 +273,22 @@ async def test_a_store_that_lies(change: object) -> None:
 
 
 async def test_memory_is_free_once_a_result_has_expired() -> None:
-    now = [0.0]
-    store = MemoryResults(lambda: now[0])
-    for number in range(3):
-        await store.put(f"{number}", {"text": "x"}, collection=COLLECTION, ttl=10 + number)
-    assert await store.get("1", collection=COLLECTION) == {"text": "x"}
-    assert await store.get("1") is None
-    now[0] = 11.0
-    assert await store.get("1", collection=COLLECTION) is None
+    store = ExpiringMemoryStore()
+    await store.put("0", {"text": "x"}, collection=COLLECTION, ttl=0.01)
+    await store.put("1", {"text": "x"}, collection=COLLECTION, ttl=0.01)
+    await store.put("2", {"text": "x"}, collection=COLLECTION, ttl=100)
+    assert await store.get("2", collection=COLLECTION) == {"text": "x"}
+    assert await store.get("2") is None
+    await store.put("1", {"text": "z"}, collection=COLLECTION, ttl=50)
+    time.sleep(0.02)  # noqa: ASYNC251 - no timer runs meanwhile
+    assert await store.get("0", collection=COLLECTION) is None
     await store.put("3", {"text": "y"}, collection=COLLECTION, ttl=5)
-    assert len(store) == 2
-    await store.put("2", {"text": "z"}, collection=COLLECTION, ttl=50)
-    now[0] = 12.5
-    assert await store.get("2", collection=COLLECTION) == {"text": "z"}
+    assert len(store) == len(await store.keys(collection=COLLECTION)) == 3
+    assert await store.get("1", collection=COLLECTION) == {"text": "z"}
 
 
 async def test_memory_is_free_though_nobody_comes() -> None:
-    store = MemoryResults()
+    store = ExpiringMemoryStore()
     await store.put("a", {"text": "x"}, ttl=0.01)
     await store.put("b", {"text": "x"}, ttl=0.02)
     loop, gone = asyncio.get_running_loop(), asyncio.Event()
@@ -293,10 +298,11 @@ async def test_memory_is_free_though_nobody_comes() -> None:
 
     look()
     await asyncio.wait_for(gone.wait(), 10)
+    assert await store.keys() == []
 
 
 def test_memory_outlives_an_event_loop() -> None:
-    store = MemoryResults()
+    store = ExpiringMemoryStore()
     asyncio.run(store.put("a", {"text": "x"}, ttl=100))
     asyncio.run(store.put("b", {"text": "x"}, ttl=100))
     assert asyncio.run(store.get("a")) == asyncio.run(store.get("b")) == {"text": "x"}
