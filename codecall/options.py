@@ -181,8 +181,9 @@ class ShutdownOptions(Options):
     grace_s: float = Field(default=5.0, ge=0, le=3_600)
     """Seconds running scripts have to end by themselves once the server is to stop; then they end with
     EXECUTION_ABORTED. New ones are refused meanwhile."""
-    on_sigterm: bool = True
-    """Begin at SIGTERM, and let what else handles it wait until then. False: only `drain()` begins it."""
+    on_sigterm: bool = False
+    """Begin at SIGTERM, and let what else handles it wait until then. False: only `drain()` begins it. `codecall serve`
+    turns it on."""
     end_abandoned: bool = True
     """End a script whose client's connection is closed, where nobody could get its answer any more. False: it runs to
     its end."""

@@ -66,7 +66,7 @@ def test_defaults():
     assert options.resume is None
     assert options.results == ResultsOptions(enabled=True, store=None)
     assert options.progress == ProgressOptions(enabled=True, heartbeat_s=10)
-    assert options.shutdown == ShutdownOptions(on_sigterm=True)
+    assert options.shutdown == ShutdownOptions(on_sigterm=False)
     assert options.tasks is False
 
 

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
-import threading
 import traceback
-import warnings
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from typing import Final
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from codecall.cli import exit_codes as exits
+from codecall.server.shutdown import sigterm_as_interrupt
 
 SERVERS: Final = Group("Servers and tools", sort_key=1)
 SCRIPTS: Final = Group("Scripts", sort_key=2)
@@ -86,7 +84,7 @@ def run(words: Sequence[str] | None = None) -> int:
             with suppress(OSError):
                 reconfigure(errors="backslashreplace")
     try:
-        with nullcontext([]) if given[:1] == ["serve"] else _sigterm_as_ctrl_c() as terminated:
+        with nullcontext([]) if given[:1] == ["serve"] else sigterm_as_interrupt() as terminated:
             code = _ended(given)
     except OSError as failure:
         # What is left is written again at the end, which would fail again.
@@ -96,49 +94,6 @@ def run(words: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: CANNOT_WRITE: Cannot write the answer: {failure.strerror}\n")
         return exits.exit_for("CANNOT_WRITE")
     return exits.TERMINATED if terminated and code == exits.INTERRUPTED else code
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Generator[list[int]]:
-    """Within, SIGTERM ends a command as Ctrl-C does: with all that it has started. Gives the signals there were.
-
-    Also where Ctrl-C is ignored, as shells have it for what scripts start in the background.
-    """
-    seen: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield seen
-        return
-
-    def terminated(number: int, _: object) -> None:
-        seen.append(number)
-        # What was about to begin does not begin any more.
-        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-        if callable(signal.getsignal(signal.SIGINT)):
-            signal.raise_signal(signal.SIGINT)
-        else:
-            _interrupt()
-
-    before = signal.signal(signal.SIGTERM, terminated)
-    try:
-        yield seen
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt() -> None:
-    """Raise KeyboardInterrupt, on an event loop between its steps: `asyncio.run` then ends all tasks, and waits."""
-    asyncio = sys.modules.get("asyncio")
-    try:
-        loop = asyncio.get_running_loop() if asyncio is not None else None
-    except (RuntimeError, AttributeError):  # none runs; it is being imported
-        loop = None
-    if loop is None:
-        raise KeyboardInterrupt
-    loop.call_soon_threadsafe(_interrupted)
-
-
-def _interrupted() -> None:
-    raise KeyboardInterrupt
 
 
 def _ended(words: list[str]) -> int:

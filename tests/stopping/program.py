@@ -19,7 +19,7 @@ from codecall import CodeCallPlugin
 
 def create_server(grace_s: float) -> FastMCP[Any]:
     """The server."""
-    plugin = CodeCallPlugin.init(vm={"preset": "secure"}, shutdown={"grace_s": grace_s})
+    plugin = CodeCallPlugin.init(vm={"preset": "secure"}, shutdown={"grace_s": grace_s, "on_sigterm": True})
     server: FastMCP[Any] = FastMCP("stopping", transforms=[plugin])
     gates: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 

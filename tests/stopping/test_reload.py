@@ -122,7 +122,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"vm": {"timeout_ms": -1}}, "timeout_ms"),
     ({"observed_output": False}, "observed_output: cannot be changed by a reload"),
     ({"observedOutput": False, "tasks": True}, "observed_output, tasks: cannot be changed"),
-    ({"shutdown": {"on_sigterm": False}}, r"shutdown\.on_sigterm: cannot be changed"),
+    ({"shutdown": {"on_sigterm": True}}, r"shutdown\.on_sigterm: cannot be changed"),
     ({"pool": {"max_workers": 2}, "embedding": {"strategy": "embedding", "model_name": "/no/such"}}, "embedding"),
 ]
 

@@ -11,9 +11,11 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from fastmcp import Client, FastMCP
 
+from codecall import CodeCallPlugin
 from codecall.server import shutdown as sigterm_module
-from codecall.server.shutdown import ANSWERS_S, ShutdownSignals
+from codecall.server.shutdown import RESPONSE_TIME_S, ShutdownSignals
 
 
 class Handler:
@@ -76,13 +78,13 @@ async def test_the_handler_waits_for_what_is_stopped(handler: Handler):
         began = asyncio.get_running_loop().time()
         two.go_on.set()
         await wait(handler.came)
-        assert asyncio.get_running_loop().time() - began >= ANSWERS_S * 0.9
+        assert asyncio.get_running_loop().time() - began >= RESPONSE_TIME_S * 0.9
     assert now() is handler
     assert handler.seen == 1
 
 
 async def test_where_nobody_gets_an_answer_there_is_nothing_to_wait_for(handler: Handler, monkeypatch: Any):
-    monkeypatch.setattr("codecall.server.shutdown.ANSWERS_S", 3600)
+    monkeypatch.setattr("codecall.server.shutdown.RESPONSE_TIME_S", 3600)
     stop = Stop()
     stop.go_on.set()
     with ShutdownSignals().drain_first(stop):
@@ -154,7 +156,7 @@ async def test_a_stop_that_fails_holds_up_nothing(handler: Handler, caplog: pyte
 async def test_a_stop_that_hangs_and_cannot_be_cancelled_is_given_up(
     handler: Handler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr(sigterm_module, "LONGER_S", 0.05)
+    monkeypatch.setattr(sigterm_module, "EXTRA_GRACE_S", 0.05)
     go_on = asyncio.Event()
 
     async def hang() -> bool:
@@ -231,6 +233,17 @@ async def test_a_process_that_ignores_it_goes_on_to(handler: Handler, usual: Any
     signal.signal(signal.SIGTERM, usual)
     with ShutdownSignals().drain_first(Stop()):
         assert now() == usual
+
+
+async def test_a_plugin_leaves_the_signal_alone_unless_it_is_told_to_drain(handler: Handler):
+    for on_sigterm in (None, True):
+        server = FastMCP[Any]("quiet")
+        options: dict[str, Any] = {} if on_sigterm is None else {"shutdown": {"on_sigterm": on_sigterm}}
+        CodeCallPlugin.init(pool={"min_workers": 0}, **options).install(server)
+        async with Client(server) as client:
+            await client.list_tools()
+            assert (now() is handler) is (on_sigterm is None)
+    assert now() is handler
 
 
 async def test_nothing_to_stop(handler: Handler):

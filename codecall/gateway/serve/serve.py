@@ -11,14 +11,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
-import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import Any, Final
+from typing import Final, cast
 
 import anyio
 import fastmcp
@@ -32,6 +30,7 @@ from codecall.gateway.serve.stdio import Passage, speak
 from codecall.gateway.upstream.process import kill_all
 from codecall.gateway.warm_start.door import open_door, opened, possible
 from codecall.gateway.warm_start.recorder import Recording
+from codecall.server.shutdown import ServeSignals
 from codecall.telemetry.metrics import tracer
 
 logger = logging.getLogger("codecall")
@@ -60,17 +59,20 @@ def serve(
     """
     _log(log_level)
     tune_garbage_collection()
+    options = draining_at_sigterm(options)
     if (door := opened()) is not None:
         door.building()
-    with _Signals() as signals:
+    with ServeSignals(kill_all) as signals:
         if options.serve.transport == "stdio":
             anyio.run(_over_stdio, options, words, files, signals)
         else:
             anyio.run(_over_http, options, signals, insecure)
-    return signals.pass_on()
+    return signals.exit_code()
 
 
-async def _over_stdio(options: GatewayOptions, words: Sequence[str], files: Iterable[Path], signals: _Signals) -> None:
+async def _over_stdio(
+    options: GatewayOptions, words: Sequence[str], files: Iterable[Path], signals: ServeSignals
+) -> None:
     gateway = Gateway(options)
     async with gateway:
         _settled()
@@ -81,7 +83,7 @@ async def _over_stdio(options: GatewayOptions, words: Sequence[str], files: Iter
             print(_ALONE, file=sys.stderr)
         recording = Recording(gateway, words, files)
         passage = Passage(opened() or open_door({}), recording.note)
-        with signals.lead_to(passage.stop):
+        with signals.stop_with(passage.stop):
             await speak(gateway.server, passage)
         recording.write()
 
@@ -92,7 +94,7 @@ _ALONE: Final = (
 )
 
 
-async def _over_http(options: GatewayOptions, signals: _Signals, insecure: bool) -> None:
+async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: bool) -> None:
     # Starlette's, which comes with FastMCP; only HTTP needs it.
     from fastmcp.server.http import Middleware  # pyright: ignore[reportPrivateImportUsage]
 
@@ -113,7 +115,7 @@ async def _over_http(options: GatewayOptions, signals: _Signals, insecure: bool)
         async with gateway:
             _settled()
             print(f"Listening on {_url(asked, listener)}", file=sys.stderr, flush=True)
-            with signals.lead_to(lambda: None):
+            with signals.stop_with(lambda: None):
                 await gateway.server.run_http_async(
                     show_banner=False,
                     host=asked.host,
@@ -121,7 +123,7 @@ async def _over_http(options: GatewayOptions, signals: _Signals, insecure: bool)
                     sockets=[listener],
                     allowed_hosts=list(asked.allowed_hosts) or None,
                     allowed_origins=list(asked.allowed_origins) or None,
-                    middleware=[Middleware(_Begun, begun=signals.go_first)],
+                    middleware=[Middleware(_Begun, begun=signals.move_to_front)],
                     uvicorn_config={"log_config": None, "access_log": False},
                 )
 
@@ -139,65 +141,13 @@ class _Begun:
         await self._app(scope, receive, send)
 
 
-class _Signals:
-    """SIGTERM, SIGINT and SIGHUP while serving. At SIGTERM CodeCall's plugin comes before what is done here, and so do
-    HTTP servers; the others lead to it."""
-
-    def __init__(self) -> None:
-        self._received: int | None = None
-        self._before: dict[int, Any] = {}
-        self._stop: Callable[[], object] | None = None
-
-    def __enter__(self) -> _Signals:
-        for number in (signal.SIGTERM, *_LEADING_THERE):
-            if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` has it
-                self._before[number] = signal.signal(number, self._on_signal)
-        return self
-
-    def __exit__(self, *_failure: object) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
-
-    def go_first(self) -> None:
-        """Come before handlers that an HTTP server has set, but at SIGTERM."""
-        for number in _LEADING_THERE:
-            if number in self._before:
-                signal.signal(number, self._on_signal)
-
-    @contextmanager
-    def lead_to(self, stop: Callable[[], object]) -> Generator[None]:
-        """Within this a signal calls `stop`, which must end what is served; elsewhere it ends the process."""
-        self._stop = stop
-        try:
-            yield
-        finally:
-            self._stop = None
-
-    def pass_on(self) -> int:
-        """Ends the process as the signal that has been received would have done; else the exit code of success."""
-        if self._received is not None:
-            signal.signal(self._received, signal.SIG_DFL)
-            signal.raise_signal(self._received)
-        return 0
-
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        first = self._received is None
-        if first:
-            self._received = number
-        if self._stop is None or (not first and number in _LEADING_THERE):
-            kill_all()
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-            return
-        ends = signal.getsignal(signal.SIGTERM)
-        if number in _LEADING_THERE and callable(ends) and ends != self._on_signal:
-            ends(signal.SIGTERM, None)  # scripts get their grace; then it is passed on to us
-        else:
-            self._stop()
-
-
-_LEADING_THERE: Final = (signal.SIGINT, *([signal.SIGHUP] if sys.platform != "win32" else []))
-"""Signals that end what SIGTERM ends, and as it does."""
+def draining_at_sigterm(options: GatewayOptions) -> GatewayOptions:
+    """The options with `shutdown.on_sigterm` on, unless the configuration says otherwise: this process is CodeCall's."""
+    plugin = dict(options.codecall)
+    shutdown = cast("Mapping[str, object]", plugin.get("shutdown") or {})
+    if "onSigterm" not in shutdown:
+        plugin["shutdown"] = {"on_sigterm": True, **shutdown}
+    return options.model_copy(update={"codecall": plugin})
 
 
 def _own(host: str) -> bool:
