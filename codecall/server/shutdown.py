@@ -5,12 +5,12 @@
     `codecall serve`                       `ServeSignals` beneath it: then the session or the port is closed
     other commands of `codecall`           `sigterm_as_interrupt`: SIGTERM ends a command as Ctrl-C does
 
-That scripts come first matters: an HTTP server that is told to stop cuts off its event streams within half a second, and
-a process that speaks over stdio has no handler at all and is gone at once.
+That scripts come first matters: an HTTP server that is told to stop cuts off its event streams within half a second,
+and a process that speaks over stdio has no handler at all and is gone at once.
 
 Signals belong to the process and work on the main thread alone, so all plugins share one `ShutdownSignals`. What is put
-before a handler (`_Link`) calls that handler later; a second SIGTERM calls it at once. Handlers that event loops keep for
-themselves (`loop.add_signal_handler`) cannot be held up; they run beside the grace.
+before a handler (`_Link`) calls that handler later; a second SIGTERM calls it at once. Handlers that event loops keep
+for themselves (`loop.add_signal_handler`) cannot be held up; they run beside the grace.
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ SHUTDOWN_SIGNALS: Final = ShutdownSignals()
 
 
 class ServeSignals:
-    """SIGTERM, SIGINT and SIGHUP while `codecall serve` serves. At SIGTERM plugins are drained before what is done here,
-    and so do HTTP servers come first; the other signals lead to SIGTERM's handler.
+    """SIGTERM, SIGINT and SIGHUP while `codecall serve` serves. At SIGTERM plugins are drained and HTTP servers are
+    stopped before what is done here; the other signals lead to SIGTERM's handler.
 
     Args:
         kill_children: Kills at once what this process has started; called when it ends at once.

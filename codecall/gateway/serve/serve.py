@@ -142,7 +142,7 @@ class _Begun:
 
 
 def draining_at_sigterm(options: GatewayOptions) -> GatewayOptions:
-    """The options with `shutdown.on_sigterm` on, unless the configuration says otherwise: this process is CodeCall's."""
+    """The options with `shutdown.on_sigterm` on, unless the configuration has it: this process is CodeCall's own."""
     plugin = dict(options.codecall)
     shutdown = cast("Mapping[str, object]", plugin.get("shutdown") or {})
     if "onSigterm" not in shutdown:
