@@ -1,6 +1,6 @@
-"""The commands by name, and how each one ends: an exit code, and for what is expected to go wrong never a traceback.
+"""The table of commands, and how each one ends: with an exit code, and without a traceback for expected errors.
 
-A command is imported when it is called, so that `codecall --help` loads nothing but their one line.
+A command is imported when it is called, so that `codecall --help` loads nothing but its line of help.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COMMANDS: Final = (
     ("init", SETUP, "Write a configuration from what other clients have."),
     ("doctor", SETUP, "Say whether everything works here, and what to do if not."),
 )
-"""Every command: its name, which is also its module's and its function's; where `--help` lists it; what it does."""
+"""Every command: its name, which is also that of its module and function; its group in `--help`; what it does."""
 
 
 def _version() -> str:
@@ -50,8 +50,8 @@ def _epilogue() -> str:
     return "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in exits.MEANINGS.items())
 
 
-LOST: Final = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
-"""What writing an answer may fail with."""
+WRITE_ERRORS: Final = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
+"""Error numbers with which writing to stdout may fail."""
 
 app: Final = App(
     name="codecall",
@@ -67,16 +67,16 @@ for _name, _group, _help in COMMANDS:
     app.command(f"codecall.cli.commands.{_name}:{_name}", name=_name, help=_help, group=_group)
 
 
-def run(words: Sequence[str] | None = None) -> int:
+def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        words: The command line behind `codecall`; None: that of this process.
+        arguments: The command line after `codecall`; None uses that of this process.
 
     Returns:
         The exit code; see `codecall.cli.exit_codes`.
     """
-    given = sys.argv[1:] if words is None else list(words)
+    command_line = sys.argv[1:] if arguments is None else list(arguments)
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
             # A terminal that cannot show a character gets its escape instead of a traceback. (Of a file the stream asks
@@ -84,8 +84,8 @@ def run(words: Sequence[str] | None = None) -> int:
             with suppress(OSError):
                 reconfigure(errors="backslashreplace")
     try:
-        with nullcontext([]) if given[:1] == ["serve"] else sigterm_as_interrupt() as terminated:
-            code = _ended(given)
+        with nullcontext([]) if command_line[:1] == ["serve"] else sigterm_as_interrupt() as signals:
+            code = _run_command(command_line)
     except OSError as failure:
         # What is left is written again at the end, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -93,37 +93,37 @@ def run(words: Sequence[str] | None = None) -> int:
             return exits.NO_READER
         sys.stderr.write(f"error: CANNOT_WRITE: Cannot write the answer: {failure.strerror}\n")
         return exits.exit_for("CANNOT_WRITE")
-    return exits.TERMINATED if terminated and code == exits.INTERRUPTED else code
+    return exits.TERMINATED if signals and code == exits.INTERRUPTED else code
 
 
-def _ended(words: list[str]) -> int:
+def _run_command(arguments: list[str]) -> int:
     from codecall.cli.output import Output
     from codecall.errors import CodeCallError
 
-    if words[:1] != ["serve"]:
-        # FastMCP reads it when it is imported. What concerns a command, the command says itself.
+    if arguments[:1] != ["serve"]:
+        # FastMCP reads it when it is imported. What concerns a command, the command itself reports.
         os.environ.setdefault("FASTMCP_LOG_LEVEL", "ERROR")
     try:
-        result = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+        result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
-    except CycloptsError as wrong:
-        wrong.verbose = False
-        asked = " ".join(["codecall", *(wrong.command_chain or ())])
-        error = CodeCallError(str(wrong).strip(), code="USAGE", hint=f"{asked} --help shows what there is.")
+    except CycloptsError as usage_error:
+        usage_error.verbose = False
+        command = " ".join(["codecall", *(usage_error.command_chain or ())])
+        error = CodeCallError(str(usage_error).strip(), code="USAGE", hint=f"{command} --help shows what there is.")
     except CodeCallError as failure:
         error = failure
     except KeyboardInterrupt:
-        Output(as_json="--json" in words).failure(CodeCallError("Interrupted", code="INTERRUPTED"))
+        Output(as_json="--json" in arguments).failure(CodeCallError("Interrupted", code="INTERRUPTED"))
         return exits.INTERRUPTED
     except Exception as bug:
-        if isinstance(bug, OSError) and bug.errno in LOST:
+        if isinstance(bug, OSError) and bug.errno in WRITE_ERRORS:
             raise
         traceback.print_exc()
-        said = f"{type(bug).__name__}, which should not happen"
+        message = f"{type(bug).__name__}, which should not happen"
         hint = "This is a fault of CodeCall: please report it, with the traceback and the command."
-        Output(as_json="--json" in words).failure(CodeCallError(said, code="BUG", hint=hint))
+        Output(as_json="--json" in arguments).failure(CodeCallError(message, code="BUG", hint=hint))
         return exits.BUG
     else:
         return result if isinstance(result, int) else exits.OK
-    Output(as_json="--json" in words).failure(error)
+    Output(as_json="--json" in arguments).failure(error)
     return exits.exit_for(error.code)

@@ -1,4 +1,4 @@
-"""Arguments that commands share, the main ones being which servers they are about. Loads nothing heavy."""
+"""Arguments that commands share, chiefly which servers a command works on. Importing it loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -10,24 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Group, Parameter
 
 if TYPE_CHECKING:
+    from codecall.cli.output import Output
     from codecall.gateway.config.load import Configuration
-from codecall.cli.output import Output
-from codecall.gateway.config.options import GatewayOptions
-
-# ----------------------------------------------------------------------------------------------------
-# Arguments that commands share, the main ones being which servers they are about. Loads nothing heavy.
+    from codecall.gateway.config.options import GatewayOptions
 
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Answer with one JSON document, errors too.")]
-"""The option that every command has."""
+"""The option `--json`, which every command but `serve` has."""
 
 PresetName = Annotated[
     str | None,
     Parameter(name="--preset", help="locked_down, secure, balanced, experimental, or the path of a preset file."),
 ]
-"""The option of commands that look at limits."""
+"""The option `--preset`, of commands that run or check scripts or show limits."""
 
 CONFIG_FILES: Final = ("codecall.toml", "codecall.yaml", "codecall.yml", "codecall.json")
-"""Names of configurations that are found without being named, first this one."""
+"""File names of configurations that are found without being named, in this order."""
 
 _GROUP: Final = Group(
     "Which servers",
@@ -40,7 +37,7 @@ _GROUP: Final = Group(
 @Parameter(name="*", group=_GROUP)
 @dataclass(frozen=True, slots=True)
 class ServerArguments:
-    """Which servers a command is about."""
+    """The options that say which servers a command works on."""
 
     config: Annotated[
         tuple[Path, ...],
@@ -70,47 +67,59 @@ class ServerArguments:
         """Whether any servers were named on the command line."""
         return bool(self.config or self.from_ or self.server or self.openapi)
 
-    def configuration(self, words: Sequence[str] = ()) -> Configuration:
-        """What a gateway is told of them: all that were named, as one.
+    def configuration(self, servers: Sequence[str] = ()) -> Configuration:
+        """Merge all configurations that were named into one; without any, read the default configuration file.
 
         Args:
-            words: More servers: URLs and command lines.
+            servers: More servers: URLs and command lines.
 
         Raises:
-            OptionsError: a file cannot be read or is wrong; or none was named and there is none, with the code
-                NO_CONFIGURATION.
+            OptionsError: a file cannot be read or is wrong; with the code NO_CONFIGURATION, none was named and there
+                is no default file.
         """
         from codecall.gateway.config.load import merge_configurations
 
-        found = [*self._named(words)]
-        merged = merge_configurations(found) if found else _default()
+        configurations = [*self._named_configurations(servers)]
+        merged = merge_configurations(configurations) if configurations else _default_configuration()
         if not merged.options.servers:
             files = ", ".join(str(file) for file in merged.files if file.exists()) or "the command line"
             merged = merged._replace(notes=(*merged.notes, f"no servers in {files}"))
-        cache = False if self.no_cache else self.cache_dir
-        if cache is None:
+        cache_dir = False if self.no_cache else self.cache_dir
+        if cache_dir is None:
             return merged
-        return merged._replace(options=merged.options.model_copy(update={"cache_dir": cache}))
+        return merged._replace(options=merged.options.model_copy(update={"cache_dir": cache_dir}))
 
-    def _named(self, words: Sequence[str]) -> Iterator[Configuration]:
+    def _named_configurations(self, servers: Sequence[str]) -> Iterator[Configuration]:
         from codecall.gateway.config.load import parse_openapi_servers, parse_servers, read_client, read_config
 
         for path in self.config:
             yield read_config(path)
         for client in self.from_:
             yield read_client(client)
-        if self.server or words:
-            yield parse_servers([*self.server, *words])
+        if self.server or servers:
+            yield parse_servers([*self.server, *servers])
         if self.openapi:
             yield parse_openapi_servers(self.openapi)
 
 
 DEFAULT_SERVERS: Final = ServerArguments()
-"""None were named."""
+"""The arguments of a command line that names no servers."""
+
+
+def gateway_options(server_args: ServerArguments, output: Output) -> GatewayOptions:
+    """The gateway options of a command that needs servers. Notes on the configuration go to stderr.
+
+    Raises:
+        OptionsError: the configuration is wrong, or there is none.
+    """
+    configuration = server_args.configuration()
+    for note in configuration.notes:
+        output.warn(note)
+    return configuration.options
 
 
 def default_config_paths() -> list[Path]:
-    """Where a configuration is found without being named, best first."""
+    """The paths at which a configuration is looked for when none is named, best first."""
     from platformdirs import user_config_path
 
     return [
@@ -118,7 +127,7 @@ def default_config_paths() -> list[Path]:
     ]
 
 
-def _default() -> Configuration:
+def _default_configuration() -> Configuration:
     from codecall.errors import OptionsError
     from codecall.gateway.config.load import read_config
 
@@ -130,19 +139,3 @@ def _default() -> Configuration:
         code="NO_CONFIGURATION",
         hint="Write one with `codecall init`, or name servers with --config, --from or --server.",
     )
-
-
-# ----------------------------------------------------------------------------------------------------
-# The configuration of a command, and what its reader is told about it.
-
-
-def gateway_options(chosen: ServerArguments, output: Output) -> GatewayOptions:
-    """What a gateway is told, for a command that needs servers; remarks on it go to stderr.
-
-    Raises:
-        OptionsError: it is wrong, or there is none.
-    """
-    configuration = chosen.configuration()
-    for note in configuration.notes:
-        output.warn(note)
-    return configuration.options

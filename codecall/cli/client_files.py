@@ -1,4 +1,4 @@
-"""What other clients have: their files, the servers in them, and whether the gateway is one of these."""
+"""The configuration files of other MCP clients: the servers in them, and whether the gateway is one of these."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from codecall.gateway.config.options import AnyServer, GatewayOptions
 
 
 class ClientFiles(NamedTuple):
-    """One client that keeps servers on this machine; or a file that was named."""
+    """One MCP client that keeps servers on this machine, or a configuration file that was named."""
 
     client: Client | None
-    """None: a file that was named."""
+    """None for a file that was named."""
     files: tuple[Path, ...]
     configuration: Configuration | None
     """None where its files cannot be used."""
     error: str = ""
-    """Why they cannot."""
+    """Why they cannot be used."""
 
     @property
     def name(self) -> str:
-        """The client's, or the file's path."""
+        """The name of the client, or the path of the file."""
         return self.client or str(self.files[0])
 
     @property
     def servers(self) -> Mapping[str, AnyServer]:
-        """Its servers, without the gateway itself."""
+        """The servers by name, without the gateway itself."""
         return self.configuration.options.servers if self.configuration is not None else {}
 
     @property
     def has_gateway(self) -> bool:
-        """Whether the gateway is among them."""
+        """Whether the gateway is among the servers."""
         return self.configuration is not None and any(note.endswith(ITSELF_NOTE) for note in self.configuration.notes)
 
 
 def find_clients() -> Iterator[ClientFiles]:
-    """The clients of which there are files."""
+    """Read the configuration of each client that has one on this machine."""
     for client in CLIENTS:
         files = existing_client_files(client)
         if not files:
@@ -54,10 +54,10 @@ def find_clients() -> Iterator[ClientFiles]:
 
 
 def read_client_file(path: Path) -> ClientFiles:
-    """A configuration that somebody named.
+    """Read a configuration file that was named.
 
     Raises:
-        OptionsError: it cannot be read, or is wrong.
+        OptionsError: the file cannot be read, or is wrong.
     """
     return ClientFiles(None, (path,), read_config(path))
 
@@ -72,27 +72,30 @@ class MergedServers(NamedTuple):
 
 
 def merge_servers(clients: list[ClientFiles]) -> MergedServers:
-    """All of their servers but the gateway. Where two clients have different ones of the same name, the second is
-    called by its client, too."""
+    """Merge the servers of several clients, leaving out the gateway. Where two clients have different servers of the
+    same name, the name of the second gets its client's name appended."""
     servers: dict[str, AnyServer] = {}
     origins: dict[str, str] = {}
     notes: list[str] = []
-    for each in clients:
-        said = (
-            each.configuration.notes if each.configuration is not None else [f"{each.name} is left out: {each.error}"]
-        )
-        notes += [note for note in said if not note.endswith(ITSELF_NOTE)]
-        for name, server in each.servers.items():
-            if name in servers and _alike(servers[name], server):
+    for client in clients:
+        if client.configuration is None:
+            notes.append(f"{client.name} is left out: {client.error}")
+        else:
+            notes += [note for note in client.configuration.notes if not note.endswith(ITSELF_NOTE)]
+        for name, server in client.servers.items():
+            if name in servers and _same_server(servers[name], server):
                 continue
-            free = name
+            free_name = name
             if name in servers:
-                free = unique_name(f"{name[:40]}_{each.client or fit_name(each.files[0].stem)[:20]}", servers)
-                notes.append(f"{name} of {each.name} is another server than that of {origins[name]}: called {free}")
-            servers[free], origins[free] = server, each.name
+                suffix = client.client or fit_name(client.files[0].stem)[:20]
+                free_name = unique_name(f"{name[:40]}_{suffix}", servers)
+                notes.append(
+                    f"{name} of {client.name} is another server than that of {origins[name]}: called {free_name}"
+                )
+            servers[free_name], origins[free_name] = server, client.name
     return MergedServers(GatewayOptions(servers=servers), origins, tuple(dict.fromkeys(notes)))
 
 
-def _alike(one: AnyServer, other: AnyServer) -> bool:
-    """Whether two servers are one, started in whatever folder."""
+def _same_server(one: AnyServer, other: AnyServer) -> bool:
+    """Whether two servers are the same, whatever folder they are started in."""
     return type(one) is type(other) and one.model_dump(exclude={"cwd"}) == other.model_dump(exclude={"cwd"})

@@ -1,4 +1,4 @@
-"""`CodeCallClient`: the four meta-tools as methods, over MCP clients that an agent's author has already."""
+"""`CodeCallClient`: the four meta-tools as methods, over MCP clients that the author of an agent already has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 import mcp_types
 from fastmcp import Client, Context, FastMCP
@@ -21,98 +21,39 @@ from codecall.gateway.tools.filter import AccessRules, ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.errors import ServerUnavailableError
 from codecall.gateway.upstream.listing import Listing
+from codecall.options import (
+    AuditOptions,
+    DirectCalls,
+    Mode,
+    ObservedOutputOptions,
+    PoolOptions,
+    ProgressOptions,
+    ResultsOptions,
+    ResumeOptions,
+    SanitizationOptions,
+    SearchOptions,
+    ShutdownOptions,
+)
 from codecall.plugin import CodeCallPlugin
 
 if TYPE_CHECKING:
     from mcp_types import Tool
 
-    from codecall.option_types import PluginKeywords, VmOptions
-
-
-# ----------------------------------------------------------------------------------------------------
-# A server whose client somebody else has made: what it lists, and calls over that client's own session.
+    from codecall.option_types import (
+        AuditDict,
+        DirectCallsDict,
+        ObservedOutputDict,
+        PoolDict,
+        ProgressDict,
+        ResultsDict,
+        ResumeDict,
+        SanitizationDict,
+        SearchDict,
+        ShutdownDict,
+        VmOptions,
+    )
 
 T = TypeVar("T")
-
-
-class _ConnectedCall:
-    """The session of such a client, for one call."""
-
-    def __init__(self, session: ClientSession) -> None:
-        self.session = session
-
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Nobody waits for it: an agent hears of a script as a whole."""
-
-
-class ConnectedUpstream:
-    """A server behind a client that its owner keeps connected. Changes of its lists are taken with `refresh` only:
-    notifications are its owner's, and so are questions to a person.
-
-    Args:
-        name: what its tools' names begin with; empty: nothing.
-        client: connected while this is used.
-    """
-
-    def __init__(self, name: str, client: Client[Any]) -> None:
-        self.name = name
-        self._client = client
-        self._called = f"The client {name!r}" if name else "The client"
-
-    @property
-    def server_info(self) -> mcp_types.Implementation | None:
-        """What the server called itself."""
-        return self._client.session.server_info if self._client.is_connected() else None
-
-    @asynccontextmanager
-    async def use(self, context: Context | None) -> AsyncGenerator[_ConnectedCall]:  # noqa: ARG002 - all callers share it
-        """The client's session.
-
-        Raises:
-            ServerUnavailableError: the client is not connected any more.
-        """
-        if not self._client.is_connected():
-            raise ServerUnavailableError(
-                f"{self._called} is not connected any more", tool_name=self.name, hint="Open the clients anew."
-            )
-        yield _ConnectedCall(self._client.session)
-
-    async def fetch_listing(self) -> Listing:
-        """What the server lists now. A kind of things that it does not know is empty.
-
-        Raises:
-            ServerUnavailableError: it cannot be asked.
-        """
-        client = self._client
-        try:
-            return Listing(
-                tools=tuple(await client.list_tools()),
-                resources=tuple(await _if_known(client.list_resources)),
-                templates=tuple(await _if_known(client.list_resource_templates)),
-                prompts=tuple(await _if_known(client.list_prompts)),
-                server_info=self.server_info,
-                instructions=client.session.instructions,
-            )
-        except (MCPError, RuntimeError) as failure:
-            raise ServerUnavailableError(
-                f"{self._called} could not be listed: {failure}", tool_name=self.name, hint="Look at its server."
-            ) from failure
-
-    def on_changed(self, callback: Callable[[str], None]) -> None:
-        """Never called: see above."""
-
-
-async def _if_known(ask: Callable[[], Awaitable[list[T]]]) -> list[T]:
-    try:
-        return await ask()
-    except MCPError as failure:
-        if failure.error.code == mcp_types.METHOD_NOT_FOUND:
-            return []
-        raise
-
-
-# ----------------------------------------------------------------------------------------------------
-# `CodeCallClient`: the four meta-tools as methods, over MCP clients that an agent's author has already.
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
@@ -133,8 +74,27 @@ class CodeCallClient:
         clients: one client, whose tools keep their names; or several by name, and then tools are `<name>_<tool>`.
         access: which tools may be used: `AccessOptions`, or a mapping of its fields. All of them, if it is left out,
             those that may destroy something included: they are the agent's own clients.
-        vm: the limits scripts run under, as for `CodeCallPlugin.init`.
-        **options: the others of `CodeCallPlugin.init`: `top_k`, `audit`, `results` and the rest.
+        vm: the limits scripts run under: `{"preset": name or path, <limit>: value, …}`.
+        mode: which tools scripts may use: `codecall_only` (all of them), `codecall_opt_in`, or `metadata_driven`.
+        app_ids: only tools of these apps are managed; None manages all.
+        include_tools: a filter over FastMCP tools; False keeps a tool from scripts and from search.
+        direct_calls: `invoke`: a bool, names or globs of the tools that it may call, or a mapping of `DirectCalls`.
+        tool_name_separator: `_` names the tools `codecall_search` and so on; `:` names them `codecall:search`.
+        top_k: hits of a search that does not say how many, 1 to 50; 5 if left out.
+        mark_errors: sets `isError` of MCP on every envelope whose status is not `ok`.
+        embedding: how search works: `SearchOptions`, or a mapping of its fields.
+        observed_output: output shapes learned from results: a bool, or a mapping of `ObservedOutputOptions`.
+        sanitization: what is removed from error messages: `SanitizationOptions`, or a mapping of its fields.
+        pool: the worker processes: `PoolOptions`, or a mapping of its fields.
+        audit: records of what scripts did: `AuditOptions`, or a mapping of its fields.
+        resume: lets `execute` resume a run that failed: `ResumeOptions`, or a mapping of its fields; None: it cannot.
+        results: what happens to results that are too large: a bool, or a mapping of `ResultsOptions`.
+        progress: which progress is reported while a script runs: `ProgressOptions`, or a mapping of its fields.
+        shutdown: what happens to running scripts at the end: `ShutdownOptions`, or a mapping of its fields.
+        telemetry: whether spans and metrics go to OpenTelemetry, where a provider is set; True if left out.
+        tasks: whether `execute` may run as a background task of FastMCP (extra `tasks`); False if left out.
+
+    An option that is left out, or None, has the default of `codecall.options.PluginOptions`.
 
     Raises:
         OptionsError: an option or a name is wrong.
@@ -146,27 +106,65 @@ class CodeCallClient:
         *,
         access: AccessOptions | Mapping[str, object] | None = None,
         vm: VmOptions | Mapping[str, object] | None = None,
-        **options: Unpack[PluginKeywords],
+        mode: Mode | None = None,
+        app_ids: Sequence[str] | None = None,
+        include_tools: Callable[[Any], bool] | None = None,
+        direct_calls: DirectCalls | DirectCallsDict | Mapping[str, object] | Sequence[str] | bool | None = None,
+        tool_name_separator: Literal[":", "_"] = "_",
+        top_k: int | None = None,
+        mark_errors: bool | None = None,
+        embedding: SearchOptions | SearchDict | Mapping[str, object] | None = None,
+        observed_output: ObservedOutputOptions | ObservedOutputDict | Mapping[str, object] | bool | None = None,
+        sanitization: SanitizationOptions | SanitizationDict | Mapping[str, object] | None = None,
+        pool: PoolOptions | PoolDict | Mapping[str, object] | None = None,
+        audit: AuditOptions | AuditDict | Mapping[str, object] | None = None,
+        resume: ResumeOptions | ResumeDict | Mapping[str, object] | None = None,
+        results: ResultsOptions | ResultsDict | Mapping[str, object] | bool | None = None,
+        progress: ProgressOptions | ProgressDict | Mapping[str, object] | None = None,
+        shutdown: ShutdownOptions | ShutdownDict | Mapping[str, object] | None = None,
+        telemetry: bool | None = None,
+        tasks: bool | None = None,
     ) -> None:
-        named = cast("Mapping[str, Client[Any]]", {"": clients} if isinstance(clients, Client) else dict(clients))
-        if wrong := [name for name in named if not _NAME.fullmatch(name) and not isinstance(clients, Client)]:
-            raise OptionsError(f"clients: {wrong[0]!r} is no name: letters, digits, _ and -, a letter first")
-        rules = access if isinstance(access, AccessOptions) else _access(access)
-        options.setdefault("tool_name_separator", "_")
-        self._plugin = CodeCallPlugin.init(vm=vm, **options)
+        options: dict[str, object] = {
+            "mode": mode,
+            "app_ids": app_ids,
+            "include_tools": include_tools,
+            "direct_calls": direct_calls,
+            "tool_name_separator": tool_name_separator,
+            "top_k": top_k,
+            "mark_errors": mark_errors,
+            "embedding": embedding,
+            "observed_output": observed_output,
+            "sanitization": sanitization,
+            "pool": pool,
+            "audit": audit,
+            "resume": resume,
+            "results": results,
+            "progress": progress,
+            "shutdown": shutdown,
+            "telemetry": telemetry,
+            "tasks": tasks,
+        }
+        clients_by_name: dict[str, Client[Any]] = {"": clients} if isinstance(clients, Client) else dict(clients)
+        if not isinstance(clients, Client):
+            for name in clients_by_name:
+                if not _NAME.fullmatch(name):
+                    raise OptionsError(f"clients: {name!r} is no name: letters, digits, _ and -, a letter first")
+        rules = access if isinstance(access, AccessOptions) else _access_options(access)
+        self._plugin = _create_plugin(vm, options)
         self._tools: dict[str, Tool] = {tool.name: tool.to_mcp_tool() for tool in self._plugin.meta_tools}
-        names = ReservedNames([name for name in named if name], self._tools)
-        self._clients = named
+        names = ReservedNames([name for name in clients_by_name if name], self._tools)
+        self._clients = clients_by_name
         self._providers = {
             name: ServerProvider(ConnectedUpstream(name, client), access=AccessRules(rules), names=names)
-            for name, client in named.items()
+            for name, client in clients_by_name.items()
         }
         self._server: FastMCP[Any] = FastMCP("codecall")
         for name, provider in self._providers.items():
             self._server.add_provider(provider, namespace=name)
         self._plugin.install(self._server)
         self._open: AsyncExitStack | None = None
-        self._inside: Client[Any] | None = None
+        self._internal_client: Client[Any] | None = None
 
     async def __aenter__(self) -> Self:
         """Connect the clients, and read what their servers list.
@@ -180,23 +178,23 @@ class CodeCallClient:
             for client in self._clients.values():
                 await stack.enter_async_context(client)
             await self.refresh()
-            inside: Client[Any] = Client(self._server)
-            self._inside = await stack.enter_async_context(inside)
+            internal_client: Client[Any] = Client(self._server)
+            self._internal_client = await stack.enter_async_context(internal_client)
             self._open = stack.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        stack, self._open, self._inside = self._open, None, None
+        stack, self._open, self._internal_client = self._open, None, None
         if stack is not None:
             await stack.aclose()
 
     async def refresh(self) -> None:
-        """Read again what the servers list.
+        """List the servers' tools, resources and prompts anew.
 
         Raises:
-            CodeCallError: one cannot be asked; what was known of it stays.
+            CodeCallError: a server cannot be asked; its earlier listing stays in use.
         """
         failures = await asyncio.gather(
             *(provider.refresh() for provider in self._providers.values()), return_exceptions=True
@@ -219,8 +217,8 @@ class CodeCallClient:
         """Find tools, resources and prompts.
 
         Args:
-            query: what to do, in words; or several such.
-            top_k: hits at most for each.
+            query: what the tool should do, in words; or several such texts.
+            top_k: most hits for each query.
             apps: only of these clients, by name.
             tags: only with one of these tags.
             kinds: only of these kinds.
@@ -228,10 +226,10 @@ class CodeCallClient:
             min_score: hits below it are left out; 0 to 1.
 
         Returns:
-            `tools` with names and scores, and what else `codecall:search` tells.
+            `tools` with names and scores, and what else `codecall:search` answers.
         """
-        wanted = {"appIds": apps, "tags": tags, "kinds": kinds}
-        filters = {key: list(value) for key, value in wanted.items() if value is not None}
+        values = {"appIds": apps, "tags": tags, "kinds": kinds}
+        filters = {key: list(value) for key, value in values.items() if value is not None}
         return await self.call(
             "search",
             {
@@ -244,7 +242,7 @@ class CodeCallClient:
         )
 
     async def describe(self, names: Sequence[str], *, style: Literal["json", "typescript"] = "json") -> Envelope:
-        """Schemas and usage examples of tools by name, as JSON Schema or as TypeScript."""
+        """Give schemas and usage examples of tools by name, as JSON Schema or as TypeScript."""
         return await self.call("describe", {"toolNames": list(names), "format": style})
 
     async def invoke(self, tool: str, arguments: Mapping[str, Any] | None = None) -> Envelope:
@@ -267,10 +265,10 @@ class CodeCallClient:
             context: `codecallContext`; JSON data.
             allowed_tools: names or globs that it may call and read; None: all.
             dry_run: only look at it: the result is `{valid, findings, manifest}`.
-            resume_from: `runId` of a run that failed, to take it up; needs the option `resume`.
+            resume_from: `runId` of a run that failed, to resume it; needs the option `resume`.
 
         Returns:
-            How it ended. A script that fails is an answer, not an exception; `value` makes it one.
+            The envelope of the run. A script that fails gives an envelope, not an exception; its `value` raises.
         """
         return await self.call(
             "execute",
@@ -284,38 +282,38 @@ class CodeCallClient:
         )
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Envelope:
-        """Do what a model asked for.
+        """Call one of the four tools, as a model asked for it.
 
         Args:
             name: `codecall_search` or one of the other three; `codecall_` may be left out.
-            arguments: as that tool takes them; None stands for left out.
+            arguments: the arguments of that tool; those that are None are left out.
 
         Returns:
-            The answer. Wrong arguments and names give one, too, with `status` `error`: models make mistakes, and learn
-            by what they are told.
+            The envelope. Wrong arguments and names give one, too, with `status` `error`: models make mistakes, and
+            correct them by what they read.
 
         Raises:
-            OptionsError: this is not open.
+            OptionsError: this client is not open.
         """
-        if self._inside is None:
+        if self._internal_client is None:
             raise OptionsError("This CodeCallClient is not open", hint="Use it in `async with`.")
-        tool = name if name in self._tools else self._plugin_name(name)
+        tool = name if name in self._tools else self._tool_name(name)
         if tool is None:
-            return _mistake("TOOL_NOT_FOUND", f"There is no {name!r}; there are {', '.join(self._tools)}")
-        given = {key: value for key, value in arguments.items() if value is not None}
+            return _error_envelope("TOOL_NOT_FOUND", f"There is no {name!r}; there are {', '.join(self._tools)}")
+        present = {key: value for key, value in arguments.items() if value is not None}
         try:
-            answer = await self._inside.call_tool(tool, given)
+            result = await self._internal_client.call_tool(tool, present)
         except ToolError as failure:
-            return _mistake("INVALID_INPUT", str(failure))
-        return Envelope(cast("dict[str, Any]", answer.structured_content))
+            return _error_envelope("INVALID_INPUT", str(failure))
+        return Envelope(cast("dict[str, Any]", result.structured_content))
 
     def definitions(self, style: Definitions, *, description_limit: int | None = None) -> list[Any]:
         """The four tools as a model provider's interface takes them.
 
         Args:
             style: `openai`, `openai-responses`, `anthropic`, or `langchain`: tools that call by themselves.
-            description_limit: characters a description may have, such as `AZURE_DESCRIPTION_LIMIT`; what is beyond goes
-                into the system prompt: `instructions`.
+            description_limit: most characters of a description, such as `AZURE_DESCRIPTION_LIMIT`; the rest is given by
+                `instructions`, for the system prompt.
 
         Raises:
             OptionsError: there is no such style, or its library is not installed.
@@ -323,35 +321,120 @@ class CodeCallClient:
         return definitions([*self._tools.values()], style, self.call, description_limit=description_limit)
 
     def instructions(self, description_limit: int) -> str:
-        """What of the descriptions is beyond that limit, for the system prompt; empty where nothing is."""
+        """Give the parts of descriptions beyond the limit, for the system prompt; empty if there are none."""
         return instructions([*self._tools.values()], description_limit)
 
     async def answer(self, style: Definitions, call: object) -> dict[str, Any]:
-        """Do what a tool call of a model asks, and give the message that answers it.
+        """Perform a tool call of a model, and give the message that answers it.
 
         Args:
             style: `openai`, `openai-responses` or `anthropic`.
             call: the tool call, as the provider's library gives it or as a mapping.
 
         Raises:
-            OptionsError: it is no tool call of that style, or this is not open.
+            OptionsError: it is no tool call of that style, or this client is not open.
         """
         try:
             name, arguments = parse_tool_call(style, call)
         except OptionsError:
             raise
-        except ValueError as mistake:
-            return tool_reply(style, call, _mistake("INVALID_INPUT", f"The arguments are no JSON object: {mistake}"))
+        except ValueError as failure:
+            return tool_reply(
+                style, call, _error_envelope("INVALID_INPUT", f"The arguments are no JSON object: {failure}")
+            )
         return tool_reply(style, call, await self.call(name, arguments))
 
-    def _plugin_name(self, verb: str) -> str | None:
-        found = (tool for tool in self._tools if tool.removeprefix("codecall")[1:] == verb)
-        return next(found, None)
+    def _tool_name(self, verb: str) -> str | None:
+        matches = (tool for tool in self._tools if tool.removeprefix("codecall")[1:] == verb)
+        return next(matches, None)
 
 
-def _access(given: Mapping[str, object] | None) -> AccessOptions:
-    return AccessOptions(destructive=True) if given is None else AccessOptions.read(given, where="access")
+class _ConnectedCall:
+    """The session of a connected client, for one call."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self.session = session
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Do nothing: an agent gets the result of a script as a whole."""
 
 
-def _mistake(code: str, message: str) -> Envelope:
+class ConnectedUpstream:
+    """The upstream of a server whose client somebody else keeps connected.
+
+    Its lists are read again by `refresh` only: notifications and elicitations belong to the owner of the client.
+
+    Args:
+        name: the prefix of its tools' names; empty for none.
+        client: a client that is connected while this is used.
+    """
+
+    def __init__(self, name: str, client: Client[Any]) -> None:
+        self.name = name
+        self._client = client
+        self._title = f"The client {name!r}" if name else "The client"
+
+    @property
+    def server_info(self) -> mcp_types.Implementation | None:
+        """Name and version that the server reports; None while the client is not connected."""
+        return self._client.session.server_info if self._client.is_connected() else None
+
+    @asynccontextmanager
+    async def use(self, context: Context | None) -> AsyncGenerator[_ConnectedCall]:  # noqa: ARG002 - all callers share it
+        """Give the session of the client for one call.
+
+        Raises:
+            ServerUnavailableError: the client is not connected any more.
+        """
+        if not self._client.is_connected():
+            raise ServerUnavailableError(
+                f"{self._title} is not connected any more", tool_name=self.name, hint="Open the clients anew."
+            )
+        yield _ConnectedCall(self._client.session)
+
+    async def fetch_listing(self) -> Listing:
+        """List what the server has now. A kind that the server does not support is empty.
+
+        Raises:
+            ServerUnavailableError: the server cannot be asked.
+        """
+        client = self._client
+        try:
+            return Listing(
+                tools=tuple(await client.list_tools()),
+                resources=tuple(await _list_if_supported(client.list_resources)),
+                templates=tuple(await _list_if_supported(client.list_resource_templates)),
+                prompts=tuple(await _list_if_supported(client.list_prompts)),
+                server_info=self.server_info,
+                instructions=client.session.instructions,
+            )
+        except (MCPError, RuntimeError) as failure:
+            raise ServerUnavailableError(
+                f"{self._title} could not be listed: {failure}", tool_name=self.name, hint="Look at its server."
+            ) from failure
+
+    def on_changed(self, callback: Callable[[str], None]) -> None:
+        """Ignore the callback: notifications belong to the owner of the client."""
+
+
+async def _list_if_supported(request: Callable[[], Awaitable[list[T]]]) -> list[T]:
+    try:
+        return await request()
+    except MCPError as failure:
+        if failure.error.code == mcp_types.METHOD_NOT_FOUND:
+            return []
+        raise
+
+
+def _access_options(access: Mapping[str, object] | None) -> AccessOptions:
+    return AccessOptions(destructive=True) if access is None else AccessOptions.read(access, where="access")
+
+
+def _error_envelope(code: str, message: str) -> Envelope:
     return Envelope({"status": "error", "error": CodeCallError(message, code=code).as_dict()})
+
+
+def _create_plugin(vm: VmOptions | Mapping[str, object] | None, options: Mapping[str, object]) -> CodeCallPlugin:
+    """Create the plugin; an option that is None has its default."""
+    present: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    return CodeCallPlugin.init(vm=vm, **present)

@@ -10,14 +10,14 @@ from typing import Final, cast, overload
 
 from codecall.errors import CallKind, CodeCallError
 
-_MAX_SHOWN: Final = 200
-"""Most characters of an input or a value that a text shows."""
+_MAX_VALUE_CHARS: Final = 200
+"""Most characters of an input or a value that a message shows."""
 
 _MAX_LINES: Final = 50
-"""Most calls that a text shows."""
+"""Most calls that a message shows."""
 
-_MAX_BESIDE: Final = 5
-"""Most calls beside another that a text names."""
+_MAX_CONCURRENT: Final = 5
+"""Most numbers of concurrent calls that a message shows for one call."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,10 +57,10 @@ class Call:
     __hash__ = None  # pyright: ignore[reportAssignmentType] - equal to tuples, whose hashes its own could not match
 
     def __repr__(self) -> str:
-        shown = "" if self.kind == "resource" else abbreviate(self.input)
+        arguments = "" if self.kind == "resource" else abbreviate(self.input)
         raised = f" ({self.raised})" if self.raised else ""
-        ended = abbreviate(self.value) if self.outcome == "ok" else f"{self.outcome}{raised}"
-        return f"{self.name}({shown}) -> {ended}"
+        end = abbreviate(self.value) if self.outcome == "ok" else f"{self.outcome}{raised}"
+        return f"{self.name}({arguments}) -> {end}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +71,7 @@ class Calls(Sequence[Call]):
     """The calls."""
 
     def of(self, name: str) -> Calls:
-        """Those of that name, URI or glob (`users:*`)."""
+        """The calls of that name, URI or glob (`users:*`)."""
         return Calls(tuple(item for item in self.items if item.name == name or fnmatchcase(item.name, name)))
 
     @property
@@ -151,31 +151,31 @@ class Calls(Sequence[Call]):
         there are."""
         lines: list[str] = []
         for item in self.items[:_MAX_LINES]:
-            beside = [str(other.number) for other in self.items if item.overlaps(other)]
-            more = f" and {len(beside) - _MAX_BESIDE} more" if len(beside) > _MAX_BESIDE else ""
-            shown = f"  (beside {', '.join(beside[:_MAX_BESIDE])}{more})" if beside else ""
-            lines.append(f"  {item.number} {item!r}{shown}")
+            concurrent = [str(other.number) for other in self.items if item.overlaps(other)]
+            more = f" and {len(concurrent) - _MAX_CONCURRENT} more" if len(concurrent) > _MAX_CONCURRENT else ""
+            suffix = f"  (beside {', '.join(concurrent[:_MAX_CONCURRENT])}{more})" if concurrent else ""
+            lines.append(f"  {item.number} {item!r}{suffix}")
         if len(self.items) > _MAX_LINES:
             lines.append(f"  … {len(self.items) - _MAX_LINES} more")
         return lines
 
 
 def abbreviate(value: object) -> str:
-    """JSON data for a person to read, cut where it is long, which it says."""
+    """JSON data for a person to read; of long text the first characters and the number of all."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… ({len(text)} characters)"
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}… ({len(text)} characters)"
 
 
 def compare_calls(calls: Calls, expected: object) -> list[str] | None:
-    """What pytest shows when `calls == expected` is not so; None when `expected` is no list."""
+    """The lines that pytest shows when `calls == expected` is false; None when `expected` is no list."""
     if not isinstance(expected, (list, tuple, Calls)):
         return None
-    wanted = [_shown_pair(item) for item in cast("Iterable[object]", expected)]
-    made = [_shown_pair(item) for item in calls]
+    expected_lines = [_format_pair(item) for item in cast("Iterable[object]", expected)]
+    actual_lines = [_format_pair(item) for item in calls]
     lines = ["the calls are others than expected"]
-    for index in range(max(len(wanted), len(made))):
-        left = wanted[index] if index < len(wanted) else None
-        right = made[index] if index < len(made) else None
+    for index in range(max(len(expected_lines), len(actual_lines))):
+        left = expected_lines[index] if index < len(expected_lines) else None
+        right = actual_lines[index] if index < len(actual_lines) else None
         if left == right:
             lines.append(f"    {left}")
         else:
@@ -188,12 +188,12 @@ def _pair(item: Call) -> tuple[str, dict[str, object]]:
     return item.name, item.input
 
 
-def _shown_pair(item: object) -> str:
+def _format_pair(item: object) -> str:
     if isinstance(item, Call):
         return f"{item.name}({abbreviate(item.input)})"
     match item:
-        case (str() as name, given):  # pyright: ignore[reportUnknownVariableType]
-            return f"{name}({abbreviate(cast('object', given))})"
+        case (str() as name, arguments):  # pyright: ignore[reportUnknownVariableType]
+            return f"{name}({abbreviate(cast('object', arguments))})"
         case _:
             return repr(item)
 

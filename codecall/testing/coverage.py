@@ -1,16 +1,16 @@
-"""The plugin for coverage.py: scripts are reported like Python files. Not loaded but by coverage.py:
+"""The plugin for coverage.py, which reports scripts like Python files. Only coverage.py loads it:
 
     [tool.coverage.run]
     plugins = ["codecall.testing.coverage"]
 
-Which lines ran is told by the worker that ran them (`coverage_data.py`); nothing is traced here. Scripts that never ran
-are reported too where they are named, with patterns below each directory that is measured:
+Which lines ran is reported by the worker that ran them (`coverage_data.py`); nothing is traced here. Scripts that never
+ran are reported too if they are named, with patterns below each directory that is measured:
 
     [tool.coverage."codecall.testing.coverage"]
     scripts = ["scripts/*.js"]
 
-A line counts as in `sandbox/agentscript/lines.py`. `// pragma: no matches` leaves out the statement that begins on its
-line, or the block, branch or loop body that does. Branches are not measured.
+Which lines count is decided in `sandbox/agentscript/analysis/statements.py`. `// pragma: no cover` leaves out the
+statement that begins on its line, or the block, branch or loop body that does. Branches are not measured.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from codecall.sandbox.agentscript.validator.names import NamespaceInfo
 from codecall.testing.scripts.parser import ScriptFileError, parse_programs
 
 PROGRAMS_SUFFIX: Final = ".script.js"
-"""How the names of files end that hold programs (`scripts.py`)."""
+"""How the names of files end that hold programs (`scripts/parser.py`)."""
 
 _EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 _PRAGMA = re.compile(r"//\s*pragma[:\s]?\s*no\s*cover\b", re.IGNORECASE)
@@ -70,11 +70,11 @@ class AgentScripts(CoveragePlugin):
         self._patterns = patterns
 
     def file_reporter(self, filename: str) -> FileReporter:
-        """What coverage.py asks about one file."""
+        """Give the reporter of one file."""
         return ScriptReporter(filename)
 
     def find_executable_files(self, src_dir: str) -> Iterable[str]:
-        """The scripts below `src_dir` that are to be reported even when they never ran."""
+        """Find the scripts below `src_dir` that are reported even when they never ran."""
         root = Path(src_dir)
         for pattern in self._patterns:
             # A pattern starts at the project's root, as paths in its configuration do, or stands for names anywhere.
@@ -83,7 +83,7 @@ class AgentScripts(CoveragePlugin):
 
 
 class ScriptReporter(FileReporter):
-    """What coverage.py asks about one script, or one file of programs."""
+    """Answers what coverage.py asks about one script, or one file of programs."""
 
     def __init__(self, filename: str) -> None:
         super().__init__(filename)
@@ -93,13 +93,13 @@ class ScriptReporter(FileReporter):
     def lines(self) -> set[int]:
         """The lines that can run."""
         if self._lines is None:
-            found: set[int] = set()
+            lines: set[int] = set()
             for first_line, text in sources(Path(self.filename).name, self.source()):
-                lines, left_out = runnable(text)
-                found.update(first_line - 1 + line for line in lines)
-                self._excluded.update(first_line - 1 + line for line in left_out)
-            self._excluded &= found
-            self._lines = found - self._excluded
+                runnable_here, excluded = runnable(text)
+                lines.update(first_line - 1 + line for line in runnable_here)
+                self._excluded.update(first_line - 1 + line for line in excluded)
+            self._excluded &= lines
+            self._lines = lines - self._excluded
         return self._lines
 
     def excluded_lines(self) -> set[int]:
@@ -126,7 +126,7 @@ def runnable(script: str) -> tuple[frozenset[int], set[int]]:
     except InvalidScript:
         return frozenset(), set()
     marked = {number for number, line in enumerate(script.split("\n"), 1) if _PRAGMA.search(line)}
-    return runnable_lines(text, checked), _left_out(text, marked) if marked else set()
+    return runnable_lines(text, checked), _excluded_lines(text, marked) if marked else set()
 
 
 def _any_space(names: Sequence[str]) -> dict[str, NamespaceInfo]:
@@ -134,14 +134,14 @@ def _any_space(names: Sequence[str]) -> dict[str, NamespaceInfo]:
     return {name: NamespaceInfo(members={}, listed=False) for name in names}
 
 
-def _left_out(text: str, marked: set[int]) -> set[int]:
+def _excluded_lines(text: str, marked: set[int]) -> set[int]:
     """The lines of what begins on a line of `marked`."""
     statements, _ = parse(text)
     lines = LineTable(text)
-    left_out = set(marked)
+    excluded = set(marked)
     for start, end in _spans(statements, marked, lines):
-        left_out.update(range(lines.line(start), lines.line(end - 1) + 1))
-    return left_out
+        excluded.update(range(lines.line(start), lines.line(end - 1) + 1))
+    return excluded
 
 
 def _spans(statements: list[Node], marked: set[int], lines: LineTable) -> Iterator[tuple[int, int]]:
@@ -149,10 +149,10 @@ def _spans(statements: list[Node], marked: set[int], lines: LineTable) -> Iterat
     pending = list(statements)
     while pending:
         node = pending.pop()
-        here = lines.line(node.range[0] - PREFIX_LENGTH) in marked
-        if here and (node.type in _BLOCKS or node.type in _SIMPLE):
+        is_marked = lines.line(node.range[0] - PREFIX_LENGTH) in marked
+        if is_marked and (node.type in _BLOCKS or node.type in _SIMPLE):
             yield _span(node)
-        elif here and (node.type == "IfStatement" or node.type in LOOP_TYPES):
+        elif is_marked and (node.type == "IfStatement" or node.type in LOOP_TYPES):
             yield _span(node.consequent if node.type == "IfStatement" else node.body)
         pending.extend(children(node))
 

@@ -1,6 +1,6 @@
-"""Which lines of script files ran, for the coverage.py that measures this process, if one does and has our plugin.
+"""Which lines of script files ran, for a coverage.py that measures this process with our plugin.
 
-coverage.py is not loaded here: where nobody else has loaded it, nobody measures.
+This module does not load coverage.py: unless something else has loaded it, nothing is measured.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _TRACER: Final = f"{PLUGIN}.AgentScripts"
 
 
 def is_measured(path: str | os.PathLike[str]) -> bool:
-    """Whether somebody measures the script file at `path`: what coverage.py's `source`, `include` and `omit` say."""
-    measuring = _current()
-    return measuring is not None and measuring.covers(_absolute(path))
+    """Whether the script file at `path` is measured, by the settings `source`, `include` and `omit` of coverage.py."""
+    measurement = _current_measurement()
+    return measurement is not None and measurement.covers(_absolute(path))
 
 
 def add_lines(path: str | os.PathLike[str], lines: Collection[int], first_line: int = 1) -> None:
-    """Tell that `lines` of the script in the file at `path` ran, which begins at `first_line` of it.
+    """Report that `lines` ran, of a script that begins at `first_line` of the file at `path`.
 
-    Does nothing where nobody measures the file. Called in the thread that runs the tests.
+    Does nothing if the file is not measured. Called in the thread that runs the tests.
     """
-    measuring, file = _current(), _absolute(path)
-    if measuring is not None and measuring.covers(file):
-        measuring.add(file, [first_line - 1 + line for line in lines])
+    measurement, file = _current_measurement(), _absolute(path)
+    if measurement is not None and measurement.covers(file):
+        measurement.add(file, [first_line - 1 + line for line in lines])
 
 
-class _Measuring:
+class _Measurement:
     """A running coverage.py with our plugin."""
 
     def __init__(self, coverage: Coverage) -> None:
@@ -67,7 +67,7 @@ class _Measuring:
         return Path(file).is_relative_to(self._root)
 
     def add(self, file: str, lines: Sequence[int]) -> None:
-        """These lines of the file ran."""
+        """Report that these lines of the file ran."""
         if self._data is None:
             with warnings.catch_warnings():
                 # Asked for in the middle of a run it says that nothing was collected; it will ask again at the end.
@@ -82,20 +82,20 @@ class _Measuring:
         self._data.add_file_tracers({name: _TRACER})
 
 
-_measuring: _Measuring | None = None
+_measurement: _Measurement | None = None
 
 
-def _current() -> _Measuring | None:
-    global _measuring  # noqa: PLW0603 - as many as there are running: at most one
+def _current_measurement() -> _Measurement | None:
+    global _measurement  # noqa: PLW0603 - as many as there are running: at most one
     module = sys.modules.get("coverage")
     if module is None:
         return None
     running: Coverage | None = module.Coverage.current()
     if running is None or PLUGIN not in _option(running, "run:plugins"):
         return None
-    if _measuring is None or _measuring.coverage is not running:
-        _measuring = _Measuring(running)
-    return _measuring
+    if _measurement is None or _measurement.coverage is not running:
+        _measurement = _Measurement(running)
+    return _measurement
 
 
 def _option(coverage: Coverage, name: str) -> list[str]:
@@ -112,16 +112,16 @@ def _option(coverage: Coverage, name: str) -> list[str]:
 
 
 def _folder(source: str) -> Path | None:
-    """The folder that an item of `source` means: itself, or that of a package."""
+    """The folder that an item of `source` names: itself, or the folder of a package."""
     if Path(source).is_dir():
         return Path(os.path.realpath(source))
     try:
-        found = importlib.util.find_spec(source)
+        spec = importlib.util.find_spec(source)
     except (ImportError, ValueError, AttributeError):
         return None
-    if found is None or not found.submodule_search_locations:
+    if spec is None or not spec.submodule_search_locations:
         return None
-    return Path(os.path.realpath(next(iter(found.submodule_search_locations))))
+    return Path(os.path.realpath(next(iter(spec.submodule_search_locations))))
 
 
 def _matches(file: str, patterns: Sequence[str]) -> bool:

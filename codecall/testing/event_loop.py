@@ -1,7 +1,7 @@
 """The worker pools of a test session.
 
 Tests may be plain functions or coroutines of any event loop. So the workers live on an event loop of their own, in a
-thread that the session starts when the first script runs and ends with itself; every test of the session shares them.
+thread that starts with the first script and ends with the session; all tests of the session share them.
 """
 
 from __future__ import annotations
@@ -22,57 +22,12 @@ from codecall.options import PoolOptions
 from codecall.presets import Preset, resolve_preset
 from codecall.sandbox.enclave import Enclave
 
-# ----------------------------------------------------------------------------------------------------
-# Work handed from one event loop to another, each in a thread of its own.
-
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
 
 T = TypeVar("T")
 
-
-async def run_on_loop(portal: BlockingPortal, job: Callable[[], Awaitable[T]]) -> T:
-    """Do `job` on the event loop behind `portal` while this one goes on; it is cancelled with the caller.
-
-    Raises:
-        BaseException: what `job` raised.
-    """
-    started: list[Future[tuple[list[T], BaseException | None]]] = []
-    given_up = Event()
-
-    async def contained() -> tuple[list[T], BaseException | None]:
-        try:
-            return [await job()], None
-        except anyio.get_cancelled_exc_class():
-            raise
-        except BaseException as failure:  # one that is no Exception would end all that the portal does
-            return [], failure
-
-    def wait() -> tuple[list[T], BaseException | None]:
-        future = portal.start_task_soon(contained)
-        started.append(future)
-        if given_up.is_set():
-            future.cancel()
-        return future.result()
-
-    try:
-        # A limiter of its own: however many wait, none waits for a thread that another holds.
-        done, failure = await anyio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
-    except anyio.get_cancelled_exc_class():
-        given_up.set()
-        for future in started:
-            future.cancel()
-        raise
-    if failure is not None:
-        raise failure
-    return done[0]
-
-
-# ----------------------------------------------------------------------------------------------------
-# The worker pools of a test session.
-
-
 EnclaveJob = Callable[[BlockingPortal | None], Awaitable[T]]
-"""Something to do on the event loop of the workers, given the event loop of the test if that has one."""
+"""Runs on the event loop of the workers; gets the event loop of the test, or None if that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +50,7 @@ class SessionEnclaves:
 
     @property
     def portal(self) -> BlockingPortal:
-        """The event loop; it is started when it is first asked for."""
+        """The event loop of the workers; it is started when it is first used."""
         if self._portal is None:
             self._portal = self._stack.enter_context(start_blocking_portal(name="codecall-tests"))
         return self._portal
@@ -108,15 +63,15 @@ class SessionEnclaves:
         """
         base = resolve_preset(choice.preset)
         preset = base.replaced(choice.limits) if choice.limits else base
-        # What a worker is made for cannot change from script to script.
-        made = {"worker_max_runs": preset.worker_max_runs, "require_jail": preset.require_jail}
-        key = (base, *made.values())
+        # What a worker is created with cannot change from script to script.
+        fixed = {"worker_max_runs": preset.worker_max_runs, "require_jail": preset.require_jail}
+        key = (base, *fixed.values())
         if key not in self._enclaves:
-            self._enclaves[key] = Enclave(base.replaced(made), pool=PoolOptions.read({"min_workers": 0}, where="pool"))
+            self._enclaves[key] = Enclave(base.replaced(fixed), pool=PoolOptions.read({"min_workers": 0}, where="pool"))
         return self._enclaves[key], preset
 
     def run(self, job: EnclaveJob[T]) -> T:
-        """Do `job` while this thread waits; when the wait is interrupted, `job` is cancelled."""
+        """Run `job` while this thread waits; interrupting the wait cancels the job."""
         future = self.portal.start_task_soon(job, None)
         try:
             return future.result()
@@ -125,16 +80,16 @@ class SessionEnclaves:
             raise
 
     async def run_async(self, job: EnclaveJob[T]) -> T:
-        """Do `job` while the event loop of the caller goes on; it is cancelled with the caller."""
+        """Run `job` while the event loop of the caller goes on. Cancelling the caller cancels the job."""
         outcome: list[T] = []
-        trouble: Exception | None = None
-        async with BlockingPortal() as callers:
+        error: Exception | None = None
+        async with BlockingPortal() as test_loop:
             try:
-                outcome.append(await run_on_loop(self.portal, partial(job, callers)))
+                outcome.append(await run_on_loop(self.portal, partial(job, test_loop)))
             except Exception as failure:  # raised here it would arrive in a group
-                trouble = failure
-        if trouble is not None:
-            raise trouble
+                error = failure
+        if error is not None:
+            raise error
         return outcome[0]
 
     def close(self) -> None:
@@ -148,3 +103,40 @@ class SessionEnclaves:
         finally:
             self._enclaves.clear()
             self._stack.close()
+
+
+async def run_on_loop(portal: BlockingPortal, job: Callable[[], Awaitable[T]]) -> T:
+    """Run `job` on the event loop behind `portal` while this one goes on. Cancelling the caller cancels the job.
+
+    Raises:
+        BaseException: what `job` raised.
+    """
+    started: list[Future[tuple[list[T], BaseException | None]]] = []
+    cancelled = Event()
+
+    async def contained() -> tuple[list[T], BaseException | None]:
+        try:
+            return [await job()], None
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as failure:  # one that is no Exception would end all that the portal does
+            return [], failure
+
+    def wait() -> tuple[list[T], BaseException | None]:
+        future = portal.start_task_soon(contained)
+        started.append(future)
+        if cancelled.is_set():
+            future.cancel()
+        return future.result()
+
+    try:
+        # A limiter of its own: however many wait, none waits for a thread that another holds.
+        result, failure = await anyio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+    except anyio.get_cancelled_exc_class():
+        cancelled.set()
+        for future in started:
+            future.cancel()
+        raise
+    if failure is not None:
+        raise failure
+    return result[0]

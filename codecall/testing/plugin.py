@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
 import pytest
 
@@ -20,25 +20,34 @@ if TYPE_CHECKING:
     from codecall.testing.runner import Script, ScriptEnclave
     from codecall.testing.scripts.items import ScriptFile
     from codecall.testing.stubs.stubs import Stub, Stubs
-from typing import NamedTuple, NoReturn
 
-# ----------------------------------------------------------------------------------------------------
-# The pytest plugin: options, fixtures and hooks. pytest loads it by itself wherever CodeCall is installed.
+__tracebackhide__ = True  # pytest: what is wrong is in the test
 
 pytest_plugins = ["codecall.testing.recording.fixtures"]
 
-_MARKER: Final = (
+MARKER: Final = "codecall"
+"""The marker with which a test chooses its preset, limits, and what it allows."""
+
+ALLOWANCES: Final = ("allow_unused", "allow_undeclared", "allow_invalid_input", "allow_failure")
+"""Keys of the marker that allow what would fail a test."""
+
+OTHER_KEYS: Final = ("preset", "recording")
+"""Keys of the marker that are neither allowances nor limits."""
+
+_MARKER_HELP: Final = (
     "codecall(preset=None, *, allow_unused=False, allow_undeclared=False, allow_invalid_input=False, "
     "allow_failure=False, recording=None, **limits): preset and limits of the scripts this test runs, what does not "
     "fail it, and the recording that answers them"
 )
 
 _MAX_REPORTS: Final = 5
-"""Most scripts of which a failing test tells."""
+"""Most scripts that a failing test reports on."""
 
-_sandboxes = pytest.StashKey["SessionEnclaves"]()
-_stubs = pytest.StashKey["Stubs"]()
-_enclave = pytest.StashKey["ScriptEnclave"]()
+_enclaves_key = pytest.StashKey["SessionEnclaves"]()
+
+_stubs_key = pytest.StashKey["Stubs"]()
+
+_enclave_key = pytest.StashKey["ScriptEnclave"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,26 +75,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and refuse a preset that there is not."""
-    config.addinivalue_line("markers", _MARKER)
-    if (given := cast("str | None", config.getoption("codecall_preset", None))) is not None:
+    """Register the marker, and refuse an unknown preset."""
+    config.addinivalue_line("markers", _MARKER_HELP)
+    if (preset := cast("str | None", config.getoption("codecall_preset", None))) is not None:
         from codecall.errors import OptionsError
         from codecall.presets import load_preset
 
         try:
-            load_preset(given)
+            load_preset(preset)
         except OptionsError as error:
             raise pytest.UsageError(f"--codecall-preset: {str(error).removeprefix('vm.preset: ')}") from None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the workers."""
-    if (sandboxes := config.stash.get(_sandboxes, None)) is not None:
-        sandboxes.close()
+    if (enclaves := config.stash.get(_enclaves_key, None)) is not None:
+        enclaves.close()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile | None:
-    """Programs of script files are tests."""
+    """Collect the programs of script files as tests."""
     patterns: list[str] = parent.config.getini("codecall_files")
     if not any(file_path.match(pattern) for pattern in patterns):
         return None
@@ -93,31 +102,31 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile
         return None
     from codecall.testing.scripts.items import ScriptFile
 
-    made: Any = ScriptFile
-    return cast("ScriptFile", made.from_parent(parent, path=file_path))
+    script_file: Any = ScriptFile
+    return cast("ScriptFile", script_file.from_parent(parent, path=file_path))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """A test that passed fails for what is wrong with its stubs, and for a script that failed unnoticed; one that
-    failed says what its scripts did."""
+    """Fail a test that passed for what is wrong with its stubs, and for a script that failed unnoticed; to a test that
+    failed, add the reports of its scripts."""
     try:
         outcome = yield
     except pytest.skip.Exception:
         raise
     except BaseException:
-        _explain(item)
+        _add_reports(item)
         raise
-    if problems := _problems(item):
+    if reasons := _failure_reasons(item):
         from codecall.testing.report import format_reasons
 
-        _explain(item)
-        pytest.fail(format_reasons(problems), pytrace=False)
+        _add_reports(item)
+        pytest.fail(format_reasons(reasons), pytrace=False)
     return outcome
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Calls are compared line by line."""
+    """Compare calls line by line."""
     if op != "==" or "codecall.testing.calls" not in sys.modules:
         return None
     from codecall.testing.calls import Calls, compare_calls
@@ -134,8 +143,6 @@ def codecall_preset(request: pytest.FixtureRequest) -> str | None:
     From the marker, the command line, the configuration file, or `CODECALL_VM_PRESET`, in this order. May be
     parametrized: `@pytest.mark.parametrize("codecall_preset", ["secure", "balanced"])`.
     """
-    pass
-
     return marker_options(request.node).preset or configured_preset(request.config)
 
 
@@ -143,13 +150,12 @@ def codecall_preset(request: pytest.FixtureRequest) -> str | None:
 def tool_stub(request: pytest.FixtureRequest) -> Stubs:
     """Declare what scripts of this test may call: `tool_stub("users:list", returns=[…])`; `tool_stub.calls` has the
     calls they made."""
-    pass
     from codecall.testing.stubs.stubs import Stubs
 
     stubs = Stubs(lambda: session_enclaves(request.config).portal)
     for name in marker_options(request.node).allowances:
         getattr(stubs, name)()
-    request.node.stash[_stubs] = stubs
+    request.node.stash[_stubs_key] = stubs
     return stubs
 
 
@@ -175,19 +181,17 @@ def result_stub(tool_stub: Stubs) -> Callable[..., Stub]:
 def codecall_enclave(request: pytest.FixtureRequest, tool_stub: Stubs, codecall_preset: str | None) -> ScriptEnclave:
     """Run scripts: `codecall_enclave.run("return 1 + 1")`, or `await codecall_enclave.execute(…)`."""
     from codecall.errors import OptionsError
-
-    pass
     from codecall.testing.event_loop import PresetChoice
     from codecall.testing.runner import ScriptEnclave
 
     choice = PresetChoice(codecall_preset, marker_options(request.node).limits)
     try:
-        enclave = request.node.stash[_enclave] = ScriptEnclave(session_enclaves(request.config), choice, tool_stub)
+        enclave = request.node.stash[_enclave_key] = ScriptEnclave(session_enclaves(request.config), choice, tool_stub)
     except OptionsError as error:
-        wrong = str(error).replace("vm.", "")
+        message = str(error).replace("vm.", "")
     else:
         return enclave
-    return pytest.fail(f"what this test runs under is wrong: {wrong}", pytrace=False)
+    return pytest.fail(f"what this test runs under is wrong: {message}", pytrace=False)
 
 
 @pytest.fixture
@@ -205,62 +209,63 @@ def script(
 
     def read(path: str | os.PathLike[str]) -> Script:
         __tracebackhide__ = True
-        found = _found(Path(path), list(dict.fromkeys([*folders, config.rootpath])))
-        return Script(found, display_path(found, config.rootpath), codecall_enclave)
+        file = _find_script(Path(path), list(dict.fromkeys([*folders, config.rootpath])))
+        return Script(file, display_path(file, config.rootpath), codecall_enclave)
 
     return read
 
 
 def configured_preset(config: pytest.Config) -> str | None:
-    """The preset of the command line or the configuration file; a file's path is below the root."""
-    given: str | None = config.getoption("codecall_preset", None)
-    preset: str = given or config.getini("codecall_preset")
+    """The preset of the command line or the configuration file; paths in the configuration are relative to the root."""
+    command_line: str | None = config.getoption("codecall_preset", None)
+    preset: str = command_line or config.getini("codecall_preset")
     if not preset:
         return None
     path = config.rootpath / preset
-    return str(path) if given is None and path.suffix == ".toml" else preset
+    return str(path) if command_line is None and path.suffix == ".toml" else preset
 
 
 def session_enclaves(config: pytest.Config) -> SessionEnclaves:
     """The worker pools of this session."""
-    if (sandboxes := config.stash.get(_sandboxes, None)) is None:
+    if (enclaves := config.stash.get(_enclaves_key, None)) is None:
         from codecall.testing.event_loop import SessionEnclaves
 
-        sandboxes = config.stash[_sandboxes] = SessionEnclaves()
-    return sandboxes
+        enclaves = config.stash[_enclaves_key] = SessionEnclaves()
+    return enclaves
 
 
 def display_path(path: Path, root: Path) -> str:
-    """A path as messages show it: below the root where it is there."""
+    """A path as messages show it: relative to the root if it is below."""
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
 
 
-def _found(path: Path, folders: list[Path]) -> Path:
-    """The file that a test means by `path`."""
+def _find_script(path: Path, folders: list[Path]) -> Path:
+    """Find the file of a script in the folders; fail the test if there is none."""
     __tracebackhide__ = True
     for folder in folders:
         if (folder / path).is_file():
             return folder / path
     scripts = sorted({file.name for folder in folders if folder.is_dir() for file in folder.glob(f"*{path.suffix}")})
     near = difflib.get_close_matches(path.name, scripts, n=3)
-    looked = "".join(f"\n  {folder}" for folder in folders)
-    meant = f"\nDid you mean {', '.join(near)}?" if near else ""
+    searched = "".join(f"\n  {folder}" for folder in folders)
+    suggestion = f"\nDid you mean {', '.join(near)}?" if near else ""
     return pytest.fail(
-        f"there is no script {str(path)!r} in{looked}{meant}\n"
+        f"there is no script {str(path)!r} in{searched}{suggestion}\n"
         "Other folders: `codecall_scripts` in the configuration of pytest"
     )
 
 
-def _problems(item: pytest.Item) -> list[FailureReason]:
-    """What fails a test that has passed."""
-    stubs, enclave = item.stash.get(_stubs, None), item.stash.get(_enclave, None)
+def _failure_reasons(item: pytest.Item) -> list[FailureReason]:
+    """The reasons for which a test fails that has passed."""
+    stubs, enclave = item.stash.get(_stubs_key, None), item.stash.get(_enclave_key, None)
     failed = enclave.unexamined_failures() if enclave else []
-    # Of a script that failed, that it did not come to all of its calls says nothing
-    return [*failed, *(one for one in (stubs.failures() if stubs else ()) if not failed or one.kind != "unused")]
+    stub_failures = stubs.failures() if stubs else []
+    # A script that failed may not have come to all of its calls: unused stubs say nothing then.
+    return [*failed, *(reason for reason in stub_failures if not failed or reason.kind != "unused")]
 
 
 def _has_programs(path: Path) -> bool:
-    """Whether a file has programs at all: what merely has such a name is none of ours."""
+    """Whether a file has programs at all, and not merely such a name."""
     try:
         with path.open("rb") as file:
             return any(line.startswith(b"---") for line in file)
@@ -268,31 +273,16 @@ def _has_programs(path: Path) -> bool:
         return False
 
 
-def _explain(item: pytest.Item) -> None:
-    """Tell how the scripts of a failing test ended that did not end well: the last ones."""
-    enclave = item.stash.get(_enclave, None)
+def _add_reports(item: pytest.Item) -> None:
+    """Add the reports of the last failed scripts to a failing test."""
+    enclave = item.stash.get(_enclave_key, None)
     failed = [result for result in (enclave.results if enclave else ()) if not (result.success or result.reported)]
     for result in failed[-_MAX_REPORTS:]:
         item.add_report_section("call", "AgentScript", result.report())
 
 
-# ----------------------------------------------------------------------------------------------------
-# The marker `@pytest.mark.codecall`: what it says for a test, and what is refused.
-
-__tracebackhide__ = True  # pytest: what is wrong is in the marker
-
-MARKER: Final = "codecall"
-"""The marker with which a test chooses its preset, limits, and what it allows."""
-
-ALLOWANCES: Final = ("allow_unused", "allow_undeclared", "allow_invalid_input", "allow_failure")
-"""What of the marker is about what fails a test."""
-
-OTHER_KEYS: Final = ("preset", "recording")
-"""What of it is neither that nor a limit."""
-
-
 class MarkerOptions(NamedTuple):
-    """What the markers of a test say, the nearest first."""
+    """What the markers of a test set; the nearest marker goes first."""
 
     preset: str | None
     allowances: tuple[str, ...]
@@ -300,33 +290,33 @@ class MarkerOptions(NamedTuple):
 
 
 def marker_options(node: pytest.Item) -> MarkerOptions:
-    """What `@pytest.mark.codecall(...)` says for a test; the marker nearest to it decides, key by key. What is wrong
-    fails the test."""
-    said: dict[str, object] = {}
+    """Read `@pytest.mark.codecall(...)` for a test; for each key the nearest marker decides. A wrong marker fails the
+    test."""
+    options: dict[str, object] = {}
     for mark in reversed([*node.iter_markers(MARKER)]):
         if len(mark.args) > 1:
             _refuse(f" takes one preset and keywords, got {mark.args!r}")
-        said |= {**({"preset": mark.args[0]} if mark.args else {}), **mark.kwargs}
-    limits = {name: value for name, value in said.items() if name not in (*OTHER_KEYS, *ALLOWANCES)}
-    preset = said.get("preset")
+        options |= {**({"preset": mark.args[0]} if mark.args else {}), **mark.kwargs}
+    limits = {name: value for name, value in options.items() if name not in (*OTHER_KEYS, *ALLOWANCES)}
+    preset = options.get("preset")
     if not isinstance(preset, str | None):
         _refuse(f": preset is a name or a path, got {preset!r}")
     if limits:
-        _check(limits)
-    return MarkerOptions(preset, tuple(name for name in ALLOWANCES if said.get(name, False)), limits)
+        _check_limits(limits)
+    return MarkerOptions(preset, tuple(name for name in ALLOWANCES if options.get(name, False)), limits)
 
 
-def _check(limits: dict[str, object]) -> None:
-    """Refuse what is no value of a preset."""
+def _check_limits(limits: dict[str, object]) -> None:
+    """Refuse names that are no limits of a preset."""
     from codecall.presets import Preset
 
     known = (*OTHER_KEYS, *ALLOWANCES, *Preset.model_fields)
     spellings = {spelling for name, field in Preset.model_fields.items() for spelling in (name, field.alias)}
     for name in limits.keys() - spellings:
         near = difflib.get_close_matches(name, known, n=1)
-        meant = f"did you mean {near[0]}? " if near else ""
-        _refuse(f" takes no {name!r}; {meant}Known: {', '.join(known)}")
+        suggestion = f"did you mean {near[0]}? " if near else ""
+        _refuse(f" takes no {name!r}; {suggestion}Known: {', '.join(known)}")
 
 
-def _refuse(why: str) -> NoReturn:
-    pytest.fail(f"@pytest.mark.{MARKER}{why}", pytrace=False)
+def _refuse(problem: str) -> NoReturn:
+    pytest.fail(f"@pytest.mark.{MARKER}{problem}", pytrace=False)

@@ -1,4 +1,4 @@
-"""What happened in one test: the calls its scripts made, and what went wrong with them."""
+"""What fails a test and how it is reported: the calls of the test, the reasons, the wording of messages about stubs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from typing import Final, Literal, ParamSpec, TypeVar
 from codecall.errors import CallKind
 from codecall.testing.calls import Call, Calls
 
-# ----------------------------------------------------------------------------------------------------
-# What happened in one test: the calls its scripts made, and what went wrong with them.
+__tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
+
+P = ParamSpec("P")
+
+R = TypeVar("R")
 
 FailureKind = Literal["undeclared", "invalid_input", "unused", "answer", "recording", "failed"]
 """What fails a test: a call without a stub; input the schema refuses; a stub used too rarely; a stub that could not
-answer; a call that is not as recorded; a script that failed while nobody looked. The first three and the last can be
-allowed."""
+answer; a call that differs from the recording; a script that failed while the test did not look. The first three and
+the last can be allowed."""
 
 _MAX_LISTED: Final = 10
-"""Names that one line lists."""
+"""Most names that one line lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureReason:
-    """One thing that fails the test."""
+    """One reason why the test fails."""
 
     kind: FailureKind
     text: str
@@ -39,72 +42,68 @@ class FailureReason:
 
 
 class CallHistory:
-    """The calls of one test, and its problems."""
+    """The calls of one test, and what is wrong with them."""
 
     def __init__(self) -> None:
         self.allowed: set[FailureKind] = set()
-        """What does not fail the test."""
-        self._problems: list[FailureReason] = []
-        self._told = 0
+        """The kinds of failure that do not fail the test."""
+        self._reasons: list[FailureReason] = []
+        self._reported = 0
         self._calls: list[Call] = []
-        self._moments = count(1)
+        self._clock = count(1)
 
     @property
     def calls(self) -> Calls:
-        """Every call so far."""
+        """The calls so far."""
         return Calls(tuple(self._calls))
 
-    def begin(self, kind: CallKind, name: str, given: dict[str, object]) -> Call:
-        """A script calls."""
-        call = Call(len(self._calls) + 1, kind, name, given, next(self._moments))
+    def begin(self, kind: CallKind, name: str, arguments: dict[str, object]) -> Call:
+        """Record that a call starts."""
+        call = Call(len(self._calls) + 1, kind, name, arguments, next(self._clock))
         self._calls.append(call)
         return call
 
     def end(self, call: Call, outcome: str) -> None:
-        """It has its answer."""
+        """Record that a call has ended."""
         call.outcome = outcome
-        call.ended = next(self._moments)
+        call.ended = next(self._clock)
 
     def note(self, kind: FailureKind, text: str, advice: str = "", *, cause: BaseException | None = None) -> None:
-        """Something went wrong: what, and what to do about it."""
-        self._problems.append(FailureReason(kind, text, advice, cause))
+        """Record a reason for which the test fails, and what to do about it."""
+        self._reasons.append(FailureReason(kind, text, advice, cause))
 
     def failures(self) -> list[FailureReason]:
-        """What fails the test so far."""
-        return [problem for problem in self._problems if problem.kind not in self.allowed]
+        """The reasons so far that are not allowed."""
+        return [reason for reason in self._reasons if reason.kind not in self.allowed]
 
     def new_failures(self) -> list[FailureReason]:
-        """Those of `failures` that were not asked for before."""
-        told, self._told = self._told, len(self._problems)
-        return [problem for problem in self._problems[told:] if problem.kind not in self.allowed]
+        """The reasons of `failures` that this method has not returned before."""
+        first, self._reported = self._reported, len(self._reasons)
+        return [reason for reason in self._reasons[first:] if reason.kind not in self.allowed]
 
 
-def format_reasons(problems: Sequence[FailureReason]) -> str:
-    """Problems for a person to read; the same advice is given once."""
+def format_reasons(reasons: Sequence[FailureReason]) -> str:
+    """Reasons for a person to read; advice that repeats is given once."""
     lines: list[str] = []
-    for problem, following in zip(problems, [*problems[1:], None], strict=False):
-        lines.append(problem.text)
-        if problem.advice and (following is None or following.advice != problem.advice):
-            lines.append(problem.advice)
+    for reason, following in zip(reasons, [*reasons[1:], None], strict=False):
+        lines.append(reason.text)
+        if reason.advice and (following is None or following.advice != reason.advice):
+            lines.append(reason.advice)
     return "\n".join(lines)
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Names in one line; it says how many more there are."""
+    """Names in one line, and how many more there are."""
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return f"{', '.join(names[:_MAX_LISTED])}{more}"
 
 
-# ----------------------------------------------------------------------------------------------------
-# What failing tests say about stubs: how to declare what is missing, and how to allow what is wrong.
-
-
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The words for one kind of place. `{kind}`, `{name}` and `{code}` are filled in."""
+    """The wording of messages about stubs of one kind of place. `{kind}`, `{name}` and `{code}` are filled in."""
 
     stub: str
-    """A stub, as it is written."""
+    """How a stub is written."""
     declare: str
     """How to declare what a script called."""
     more: str
@@ -143,16 +142,7 @@ IN_FILES: Final = Wording(
 )
 """Stubs declared in the comments of a script file."""
 
-
-# ----------------------------------------------------------------------------------------------------
-# Keyword arguments that a function of a test does not take: refused, with what was meant.
-
-__tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-_ANSWERS: Final[Mapping[str, str]] = {
+_OTHER_NAMES: Final[Mapping[str, str]] = {
     "return_value": "returns",
     "return_values": "side_effect",
     "value": "returns",
@@ -167,33 +157,33 @@ _ANSWERS: Final[Mapping[str, str]] = {
     "input": "when",
     "args": "when",
 }
-"""What other libraries call what a stub takes."""
+"""Names of arguments in other libraries, and the argument of a stub that does the same."""
 
 
 def refuse_unknown(
-    function: str, given: Iterable[str], known: Sequence[str], meant: Mapping[str, str] | None = None
+    function: str, names: Iterable[str], known: Sequence[str], replacements: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse names that `function` does not take.
+    """Refuse keyword arguments that a function does not take.
 
     Args:
-        function: What messages call it.
-        given: The names it was given.
-        known: Those it takes.
-        meant: What to write instead of a name that is not near to any.
+        function: The name of the function in messages.
+        names: The keywords that were given.
+        known: The keywords that the function takes.
+        replacements: What to write instead of a keyword, if it is not a misspelling of a known one.
 
     Raises:
-        TypeError: the first that is unknown; the message says what was meant.
+        TypeError: a keyword is unknown; the message suggests another.
     """
-    for name in given:
+    for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            instead = (meant or {}).get(name) or (near[0] if near else "")
-            asked = f"; did you mean {instead}?" if instead else "."
-            raise TypeError(f"{function} has no argument {name!r}{asked} It takes {', '.join(known)}")
+            replacement = (replacements or {}).get(name) or (near[0] if near else "")
+            suggestion = f"; did you mean {replacement}?" if replacement else "."
+            raise TypeError(f"{function} has no argument {name!r}{suggestion} It takes {', '.join(known)}")
 
 
 def suggest_arguments(function: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a method that declares stubs say what was meant by an argument that it does not take."""
+    """Decorate a method that declares stubs: its error for an unknown argument suggests the right one."""
 
     def decorate(method: Callable[P, R]) -> Callable[P, R]:
         _, first, *rest = inspect.signature(method).parameters
@@ -202,7 +192,7 @@ def suggest_arguments(function: str) -> Callable[[Callable[P, R]], Callable[P, R
         def checked(*args: P.args, **named: P.kwargs) -> R:
             if len(args) > 2:
                 raise TypeError(f"{function} takes a {first} and keywords: {function}({args[1]!r}, returns=…)")
-            refuse_unknown(function, named, [first, *rest], _ANSWERS)
+            refuse_unknown(function, named, [first, *rest], _OTHER_NAMES)
             return method(*args, **named)
 
         return checked

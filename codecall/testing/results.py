@@ -1,4 +1,4 @@
-"""How a script under test ended: an `ExecutionResult` that compares easily, and tells why when it failed."""
+"""The result of a script under test: an `ExecutionResult` that is easy to compare, and reports why a script failed."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ from codecall.errors import DEFAULT_HINTS, NOT_FOUND, CodeCallError, IllegalAcce
 from codecall.testing.calls import Calls, abbreviate
 
 _MAX_LINE: Final = 160
-"""Characters shown of a script's line."""
+"""Most characters of a script's line that a report shows."""
 
 _MEMBER = re.compile(r"([A-Za-z_$][\w$]*)\.([A-Za-z_$][\w$]*)")
 
-_SOUGHT: Final = frozenset(error.code for error in NOT_FOUND.values())
+_NOT_FOUND_CODES: Final = frozenset(error.code for error in NOT_FOUND.values())
 
 _MAX_LOGS: Final = 20
-"""Lines of the console that a report shows."""
+"""Most console lines that a report shows."""
 
 
 class ScriptResult:
     """How a script ended.
 
-    `value` is for scripts that ended well: asked of one that failed, it fails the test and tells how the script ended.
-    A test that asks a script that failed for none of `value`, `status`, `success`, `error`, `code`, `execution`,
-    `envelope()` and `raise_for_status()` fails, too.
+    `value` is for scripts that ended well: read from one that failed, it fails the test with a report of the script.
+    If a script fails, a test also fails that reads none of `value`, `status`, `success`, `error`, `code`, `execution`,
+    `envelope()` and `raise_for_status()`.
 
     Args:
-        execution: What the enclave gave.
-        name: What the script is called in messages.
-        source: Its text.
+        execution: The result of the enclave.
+        name: The name of the script in messages.
+        source: The text of the script.
         calls: The calls it made.
     """
 
     def __init__(self, execution: ExecutionResult, *, name: str, source: str, calls: Calls) -> None:
         self._execution = execution
-        self._seen = False
+        self._examined = False
         self.name = name
-        """What the script is called."""
+        """The name of the script."""
         self.source = source
-        """Its text."""
+        """The text of the script."""
         self.calls = calls
         """The calls it made to stubs."""
         self.reported = False
-        """Whether `report` has been asked for: a failing test tells of every script once."""
+        """Whether `report` was called: a failing test reports every script once."""
 
     @property
     def execution(self) -> ExecutionResult:
         """The result as the enclave gave it."""
-        self._seen = True
+        self._examined = True
         return self._execution
 
     @property
     def overlooked(self) -> bool:
-        """Whether the script failed and nobody has asked how it ended."""
-        return self._execution.error is not None and not self._seen
+        """Whether the script failed and the test has not looked at how it ended."""
+        return self._execution.error is not None and not self._examined
 
     @property
     def lines(self) -> Sequence[int]:
-        """The lines that ran, where that is measured."""
+        """The lines that ran, if coverage is measured."""
         return self._execution.lines
 
     @property
@@ -132,13 +132,13 @@ class ScriptResult:
 
 
 def error_location(error: CodeCallError) -> Location | None:
-    """Where in the script an error happened, if it says so."""
+    """Where in the script an error happened; None if that is not known."""
     location: object = getattr(error, "location", None)
     return cast("Location", location) if isinstance(location, tuple) else None
 
 
 def report_lines(result: ExecutionResult, name: str, source: str, calls: Calls) -> list[str]:
-    """How a script ended, line by line, for a person."""
+    """Report how a script ended, line by line."""
     error = result.error
     if error is None:
         return [f"{name} ended ok with {abbreviate(result.value)}", *outcome_lines(result, calls)]
@@ -153,7 +153,7 @@ def report_lines(result: ExecutionResult, name: str, source: str, calls: Calls) 
 
 
 def outcome_lines(result: ExecutionResult, calls: Calls) -> list[str]:
-    """What else there is to say about a run: details and hint of its error, warnings, console, calls."""
+    """Report the rest of a run: details and hint of its error, warnings, console, calls."""
     lines: list[str] = []
     if isinstance(result.error, ToolCallError) and result.error.details is not None:
         lines.append(f"  details: {abbreviate(result.error.details)}")
@@ -170,13 +170,13 @@ def outcome_lines(result: ExecutionResult, calls: Calls) -> list[str]:
 
 
 def _hint(error: CodeCallError) -> str:
-    """What to do about it; without what is of use on a server only, where a script finds tools."""
+    """The hint of an error, without advice that helps on a server only, where a script can search for tools."""
     hint = error.hint or ""
-    return hint.removeprefix(DEFAULT_HINTS[error.code]).strip() if error.code in _SOUGHT else hint
+    return hint.removeprefix(DEFAULT_HINTS[error.code]).strip() if error.code in _NOT_FOUND_CODES else hint
 
 
 def namespace_lines(error: CodeCallError, source: str) -> list[str]:
-    """What else an unknown name may be that has a member: in a test there are the namespaces of its stubs only."""
+    """Suggest that an unknown name with a member is a namespace: a test has only the namespaces of its stubs."""
     location = error_location(error)
     if location is None or not isinstance(error, IllegalAccess) or error.kind != "DisallowedGlobal":
         return []
@@ -184,8 +184,8 @@ def namespace_lines(error: CodeCallError, source: str) -> list[str]:
     member = _MEMBER.match(line, location.column - 1)
     if member is None:
         return []
-    name, of_it = member.groups()
-    return [f"  if {name} is a namespace of tools, declare one of them, such as {name}:{of_it}"]
+    name, tool = member.groups()
+    return [f"  if {name} is a namespace of tools, declare one of them, such as {name}:{tool}"]
 
 
 def _line_of(source: str, number: int) -> list[str]:
@@ -204,9 +204,9 @@ def place_lines(location: Location | None, name: str, source: str) -> list[str]:
         return [place]
     text = lines[0]
     start = max(0, location.column - 1 - _MAX_LINE // 2)
-    shown = ("…" if start else "") + text[start : start + _MAX_LINE] + ("…" if text[start + _MAX_LINE :] else "")
+    excerpt = ("…" if start else "") + text[start : start + _MAX_LINE] + ("…" if text[start + _MAX_LINE :] else "")
     start -= bool(start)
     # Tabs stay tabs, so that the mark stands below what it is about
-    before = "".join("\t" if character == "\t" else " " for character in shown[: location.column - 1 - start])
+    before = "".join("\t" if character == "\t" else " " for character in excerpt[: location.column - 1 - start])
     number = f"  {location.line} | "
-    return [place, f"{number}{shown}", f"{' ' * (len(number) - 2)}| {before}^"]
+    return [place, f"{number}{excerpt}", f"{' ' * (len(number) - 2)}| {before}^"]

@@ -33,11 +33,11 @@ class ScriptOrigin:
     """Where a script comes from."""
 
     name: str = "<script>"
-    """What messages call it."""
+    """The name of the script in messages."""
     path: Path | None = None
-    """Its file."""
+    """The file of the script, if it has one."""
     first_line: int = 1
-    """The line of the file with which it begins."""
+    """The line of the file at which the script begins, from 1."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -57,14 +57,14 @@ class RunOptions(TypedDict, total=False):
 
 _OPTIONS: Final = tuple(RunOptions.__annotations__)
 
-_UNSEEN: Final = (
+_UNEXAMINED_ADVICE: Final = (
     "  Look at `result.code` if this is expected, or at `result.value` if it is not\n"
     "  Or allow it: tool_stub.allow_failure(), or @pytest.mark.codecall(allow_failure=True)"
 )
 
 
-def _meant(options: RunOptions) -> dict[str, str]:
-    """Where what is no option belongs: limits to `config`, else what the script reads to `context`."""
+def _replacements(options: RunOptions) -> dict[str, str]:
+    """What to write instead of an unknown option: limits go into `config`, all else into `context`."""
     places = {name: "config" if name in Preset.model_fields else "context" for name in options}
     plain = dict[str, object](options)
     near = {name for name in plain if get_close_matches(name, _OPTIONS, n=1)}
@@ -75,21 +75,21 @@ class ScriptEnclave:
     """Runs scripts against the stubs of a test. The fixture `codecall_enclave` is one.
 
     Args:
-        sandboxes: The workers of the session.
-        choice: The limits.
-        stubs: What answers calls.
+        enclaves: The worker pools of the session.
+        choice: The limits that the test asks for.
+        stubs: The stubs that answer calls.
 
     Raises:
         OptionsError: unknown preset, unknown limit, or a value of the wrong type or out of range.
     """
 
-    def __init__(self, sandboxes: SessionEnclaves, choice: PresetChoice, stubs: Stubs) -> None:
-        self._sandboxes = sandboxes
-        self._enclave, self._preset = sandboxes.enclave(choice)
+    def __init__(self, enclaves: SessionEnclaves, choice: PresetChoice, stubs: Stubs) -> None:
+        self._enclaves = enclaves
+        self._enclave, self._preset = enclaves.enclave(choice)
         self._stubs = stubs
         self.results: list[ScriptResult] = []
-        """How the scripts of the test ended so far."""
-        self._given: list[ScriptResult] = []
+        """The results of the scripts of the test so far."""
+        self._returned: list[ScriptResult] = []
 
     @property
     def preset(self) -> Preset:
@@ -108,51 +108,53 @@ class ScriptEnclave:
             OptionsError: `config` is wrong.
             TypeError: `context` is not JSON data; an option is unknown.
         """
-        return self._judged(self.attempt(script, origin=origin, **options))
+        return self._check_calls(self.attempt(script, origin=origin, **options))
 
     async def execute(
         self, script: str, *, origin: ScriptOrigin | None = None, **options: Unpack[RunOptions]
     ) -> ScriptResult:
-        """What `run` does, for tests that are coroutines: their event loop goes on meanwhile.
+        """Do what `run` does, for tests that are coroutines: their event loop goes on.
 
         Callables of the test that are coroutine functions run in the event loop of the test.
         """
         job, origin = self._job(script, origin, options)
-        return self._judged(self._noted(await self._sandboxes.run_async(job), origin))
+        return self._check_calls(self._add_result(await self._enclaves.run_async(job), origin))
 
     def attempt(
         self, script: str, *, origin: ScriptOrigin | None = None, **options: Unpack[RunOptions]
     ) -> ScriptResult:
-        """What `run` does, without failing the test for what the script called."""
+        """Do what `run` does, without failing the test for what the script called."""
         job, origin = self._job(script, origin, options)
-        return self._noted(self._sandboxes.run(job), origin)
+        return self._add_result(self._enclaves.run(job), origin)
 
     def unexamined_failures(self) -> list[FailureReason]:
-        """What fails the test: scripts that failed and were given to it, and it did not ask how they ended."""
+        """Reasons to fail the test: failed scripts whose results it got and did not look at."""
         if "failed" in self._stubs.history.allowed:
             return []
         return [
             FailureReason(
-                "failed", f"{result.name} failed, and the test did not look at its result\n{result.report()}", _UNSEEN
+                "failed",
+                f"{result.name} failed, and the test did not look at its result\n{result.report()}",
+                _UNEXAMINED_ADVICE,
             )
-            for result in self._given
+            for result in self._returned
             if result.overlooked
         ]
 
     def run_in_loop(self, function: Callable[..., Awaitable[T]], *args: object) -> T:
         """Await `function(*args)` on the event loop of the workers, and wait for it."""
-        return self._sandboxes.portal.call(function, *args)
+        return self._enclaves.portal.call(function, *args)
 
     def _job(
         self, script: str, origin: ScriptOrigin | None, options: RunOptions
     ) -> tuple[EnclaveJob[ScriptResult], ScriptOrigin]:
-        """What is to be done on the event loop of the workers.
+        """Create the job that runs the script on the event loop of the workers.
 
         Raises:
             OptionsError: `config` is wrong.
             TypeError: an option is unknown.
         """
-        refuse_unknown("run", options, _OPTIONS, _meant(options))
+        refuse_unknown("run", options, _OPTIONS, _replacements(options))
         config = options.get("config")
         try:
             preset = self._preset.replaced(config) if config else self._preset
@@ -162,13 +164,13 @@ class ScriptEnclave:
         stubs = self._stubs
         covered = origin.path is not None and coverage_data.is_measured(origin.path)
 
-        async def job(callers: BlockingPortal | None) -> ScriptResult:
+        async def job(test_loop: BlockingPortal | None) -> ScriptResult:
             stub_broker = StubBroker(
                 stubs,
                 origin.name,
                 options.get("allowed_tools"),
                 preset.tool_call_timeout_ms,
-                callers=callers,
+                test_loop=test_loop,
                 handler=options.get("tool_handler"),
             )
             broker = options.get("broker") or stub_broker
@@ -184,21 +186,21 @@ class ScriptEnclave:
 
         return job, origin
 
-    def _noted(self, result: ScriptResult, origin: ScriptOrigin) -> ScriptResult:
+    def _add_result(self, result: ScriptResult, origin: ScriptOrigin) -> ScriptResult:
         self.results.append(result)
         if origin.path is not None and result.lines:
             coverage_data.add_lines(origin.path, result.lines, origin.first_line)
         return result
 
-    def _judged(self, result: ScriptResult) -> ScriptResult:
-        """The result, unless the test has failed by what the script called."""
-        problems = self._stubs.history.new_failures()
-        cause = next((problem.cause for problem in problems if problem.cause is not None), None)
+    def _check_calls(self, result: ScriptResult) -> ScriptResult:
+        """Return the result; fail the test if the script called what it should not."""
+        reasons = self._stubs.history.new_failures()
+        cause = next((reason.cause for reason in reasons if reason.cause is not None), None)
         if cause is not None:
             raise cause
-        if problems:
-            pytest.fail(f"{format_reasons(problems)}\n\n{result.report()}")
-        self._given.append(result)
+        if reasons:
+            pytest.fail(f"{format_reasons(reasons)}\n\n{result.report()}")
+        self._returned.append(result)
         return result
 
 
@@ -207,15 +209,15 @@ class Script:
 
     Args:
         path: The file.
-        name: What messages call it.
-        enclave: What runs it.
+        name: The name of the script in messages.
+        enclave: The enclave that runs it.
     """
 
     def __init__(self, path: Path, name: str, enclave: ScriptEnclave) -> None:
         self.path = path
         """The file."""
         self.name = name
-        """What messages call it: its path below the root of the tests."""
+        """The name in messages: the path below the root of the tests."""
         self.source = path.read_bytes().decode("utf-8")
         """Its text."""
         self._enclave = enclave

@@ -1,4 +1,4 @@
-"""Pages that show one run of a script: what it called and when, what it said, what it used, and how it ended."""
+"""Traces of runs and the pages that show them: what a script called and when, its console, its limits, its end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""From the fields of a run's events to its trace. Records are read from files: nothing in them is believed to be of the
-type it should be, and what is not is as if it were missing."""
+"""The data of a trace, and how it is built from the fields of a run's events. Times are milliseconds since the run
+started; lines and columns count from 1."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-# ----------------------------------------------------------------------------------------------------
-# One run as data: what a page shows of it. Times are milliseconds since the run began, lines and columns from 1.
-
 
 @dataclass(frozen=True, slots=True)
 class TraceValue:
-    """JSON data, or what is known of it where the record has none."""
+    """JSON data, or its size alone if the record does not have the data."""
 
     data: object = None
-    """Without credentials, and within bounds: what is missing has a mark that says so."""
+    """The data with credentials masked, within bounds; a mark stands for what was cut."""
     known: bool = False
     """Whether there is `data`."""
     chars: int | None = None
-    """Characters of all of it as JSON."""
+    """Characters of the whole value as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +32,16 @@ class TraceCall:
     name: str
     start_ms: float | None = None
     end_ms: float | None = None
-    """None of a call that was given up."""
+    """None for a call that was given up."""
     outcome: str = "ok"
     """`ok`, `error`, `unfinished` or `not_started`."""
     code: str | None = None
-    """Of the error."""
+    """The code of the error."""
     line: int | None = None
-    """Where in the script it was made."""
+    """The line of the script that made the call, from 1."""
     column: int | None = None
     reused: bool = False
-    """Answered from the record of an earlier run."""
+    """Whether the result was taken from an earlier run."""
     input: TraceValue = TraceValue()
     result: TraceValue = TraceValue()
 
@@ -55,18 +52,18 @@ class ConsoleLine:
 
     text: str
     at_ms: float | None = None
-    """When the server heard of it; it was said between the call before and then."""
+    """When the server received it; the script wrote it between the call before and then."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitUsage:
-    """What a run used, and how much of it was allowed."""
+    """What a run used of one limit."""
 
     name: str
     unit: str
-    """`ms`, `bytes`, or nothing for what is counted."""
+    """`ms`, `bytes`, or empty for a count."""
     used: float | None
-    """None where nobody measured it."""
+    """None if it was not measured."""
     allowed: float | None
 
 
@@ -76,10 +73,10 @@ class TraceError:
 
     code: str
     message: str | None = None
-    """None where the record has no texts."""
+    """None if the record has no texts."""
     hint: str | None = None
     name: str | None = None
-    """What it concerns: the name of the thrown error, or of the tool."""
+    """What the error concerns: the name of the thrown error, or of the tool."""
     line: int | None = None
     column: int | None = None
 
@@ -90,23 +87,23 @@ class Trace:
 
     run_id: str
     when: float | None = None
-    """When it began, in Unix time; None where the record has no beginning."""
+    """Unix time at which it started; None if the record has no start of the run."""
     caller: str = ""
-    """A hash."""
+    """A hash of the caller's identity."""
     preset: str | None = None
     status: str = "unfinished"
     """As in the envelope, or `cancelled`; `unfinished` while it runs, and where the record ends before the run."""
     script: str | None = None
-    """Without credentials; None where the record has only its hash."""
+    """The text with credentials masked; None if the record has only its hash."""
     script_sha256: str | None = None
     script_chars: int | None = None
     duration_ms: float | None = None
     queue_ms: float | None = None
-    """How long it waited for a worker, from its beginning."""
+    """How long it waited for a worker, from its start."""
     validation_ms: float | None = None
-    """How long the script was checked after that."""
+    """How long validating the script took after that."""
     calls: tuple[TraceCall, ...] = ()
-    """By number."""
+    """The calls by number."""
     console: tuple[ConsoleLine, ...] = ()
     result: TraceValue = TraceValue()
     result_kept: bool = False
@@ -117,11 +114,8 @@ class Trace:
     dry_run: bool = False
     resumed_from: str | None = None
     notes: tuple[str, ...] = ()
-    """What there is no record of, and why."""
+    """What the record does not have, and why."""
 
-
-# ----------------------------------------------------------------------------------------------------
-# From the fields of a run's events to its trace. Records are read from files: nothing in them is believed to be of the
 
 Fields = Mapping[str, object]
 _NONE: Final[Fields] = {}
@@ -146,7 +140,7 @@ NO_TIMES: Final = "The record does not say when calls began: it was written by a
 
 @dataclass(slots=True)
 class TraceBuilder:
-    """What is known of one run, in the fields of its events."""
+    """Collects the fields of the events of one run."""
 
     run_id: str
     caller: str = ""
@@ -157,65 +151,68 @@ class TraceBuilder:
     notes: list[str] = field(default_factory=list[str])
 
 
-def build_trace(parts: TraceBuilder) -> Trace:
-    """The trace of a run."""
-    start, end = parts.start or _NONE, parts.end or _NONE
-    calls = sorted((_call(fields) for fields in parts.calls), key=lambda call: call.number)
+def build_trace(builder: TraceBuilder) -> Trace:
+    """Build the trace of a run from the fields of its events.
+
+    Records are read from files: a field of another type than it should have counts as missing.
+    """
+    start, end = builder.start or _NONE, builder.end or _NONE
+    calls = sorted((_call(fields) for fields in builder.calls), key=lambda call: call.number)
     return Trace(
-        run_id=parts.run_id,
-        when=parts.when,
-        caller=parts.caller,
+        run_id=builder.run_id,
+        when=builder.when,
+        caller=builder.caller,
         preset=_text(start, "preset"),
         status=_text(end, "status") or "unfinished",
         script=_text(start, "script"),
         script_sha256=_text(start, "script_sha256"),
-        script_chars=_whole(start, "script_chars"),
+        script_chars=_integer(start, "script_chars"),
         duration_ms=_number(end, "duration_ms"),
         queue_ms=_number(end, "queue_ms"),
         validation_ms=_number(end, "validation_ms"),
         calls=tuple(calls),
         console=tuple(_console(end.get("console"))),
-        result=_value(end, "result", _whole(end, "returned_bytes")),
+        result=_value(end, "result", _integer(end, "returned_bytes")),
         result_kept=end.get("result_bytes") is not None,
-        error=_problem(end),
+        error=_error(end),
         warnings=tuple(item for item in _items(end.get("warnings")) if isinstance(item, str)),
         limits=_limits(end),
         dry_run=start.get("dry_run") is True,
         resumed_from=_text(start, "resumed_from"),
-        notes=(*_missing(parts, calls), *parts.notes),
+        notes=(*_missing_notes(builder, calls), *builder.notes),
     )
 
 
-def _missing(parts: TraceBuilder, calls: Sequence[TraceCall]) -> Iterable[str]:
-    if parts.start is None:
+def _missing_notes(builder: TraceBuilder, calls: Sequence[TraceCall]) -> Iterable[str]:
+    if builder.start is None:
         yield NO_START
-    elif "script" not in parts.start:
+    elif "script" not in builder.start:
         yield NO_SCRIPT
-    if parts.end is None:
+    if builder.end is None:
         yield NO_END
-    if calls and not any("input" in fields for fields in parts.calls):
+    if calls and not any("input" in fields for fields in builder.calls):
         yield NO_INPUTS
-    if parts.end is not None and parts.end.get("status") != "cancelled" and "console" not in parts.end:
+    if builder.end is not None and builder.end.get("status") != "cancelled" and "console" not in builder.end:
         yield NO_RESULTS
-    if any("start_ms" not in fields for fields in parts.calls):
+    if any("start_ms" not in fields for fields in builder.calls):
         yield NO_TIMES
 
 
 def _call(fields: Fields) -> TraceCall:
-    start_ms, took_ms = _number(fields, "start_ms"), _number(fields, "duration_ms")
+    start_ms, duration_ms = _number(fields, "start_ms"), _number(fields, "duration_ms")
     return TraceCall(
-        number=_whole(fields, "number") or 0,
+        number=_integer(fields, "number") or 0,
         called=_text(fields, "called") or "tool",
         name=_text(fields, "name") or "",
         start_ms=start_ms,
-        end_ms=start_ms + took_ms if start_ms is not None and took_ms is not None else None,
+        end_ms=start_ms + duration_ms if start_ms is not None and duration_ms is not None else None,
         outcome=_text(fields, "outcome") or "unfinished",
         code=_text(fields, "code"),
-        line=_whole(fields, "line"),
-        column=_whole(fields, "column"),
+        line=_integer(fields, "line"),
+        column=_integer(fields, "column"),
         reused=fields.get("reused") is True,
-        input=_value(fields, "input", _whole(fields, "input_chars")),
-        result=_value(fields, "result", _whole(fields, "result_chars")),
+        input=_value(fields, "input", _integer(fields, "input_chars")),
+        result=_value(fields, "result", _integer(fields, "result_chars")),
     )
 
 
@@ -223,18 +220,18 @@ def _value(fields: Fields, name: str, chars: int | None) -> TraceValue:
     if name not in fields:
         return TraceValue(chars=chars)
     data = fields[name]
-    mark = _mark(data)
-    if mark is not None:
-        return TraceValue(chars=mark if chars is None else chars)
+    truncated = _truncated_chars(data)
+    if truncated is not None:
+        return TraceValue(chars=truncated if chars is None else chars)
     return TraceValue(data, known=True, chars=chars)
 
 
-def _mark(data: object) -> int | None:
-    """How many characters there were, of a value that only has a mark for it."""
+def _truncated_chars(data: object) -> int | None:
+    """The characters of a value for which only the mark `__truncated` stands; None for other values."""
     if not isinstance(data, Mapping) or list(cast("Fields", data)) != ["__truncated"]:
         return None
-    told = cast("Fields", data)["__truncated"]
-    return _whole(cast("Fields", told), "characters") if isinstance(told, Mapping) else None
+    mark = cast("Fields", data)["__truncated"]
+    return _integer(cast("Fields", mark), "characters") if isinstance(mark, Mapping) else None
 
 
 def _console(lines: object) -> Iterable[ConsoleLine]:
@@ -242,15 +239,15 @@ def _console(lines: object) -> Iterable[ConsoleLine]:
         match line:
             case [int() | float() as at_ms, str() as text] if math.isfinite(at_ms):
                 yield ConsoleLine(text, float(at_ms))
-            case {"__truncated": {"items": int() as left_out}}:
-                yield ConsoleLine(f"…[{left_out} more lines are not in the record]")
+            case {"__truncated": {"items": int() as omitted}}:
+                yield ConsoleLine(f"…[{omitted} more lines are not in the record]")
             case _:
                 pass
 
 
-def _problem(end: Fields) -> TraceError | None:
-    told = end.get("error")
-    error = cast("Fields", told) if isinstance(told, Mapping) else _NONE
+def _error(end: Fields) -> TraceError | None:
+    value = end.get("error")
+    error = cast("Fields", value) if isinstance(value, Mapping) else _NONE
     code = _text(error, "code") or _text(end, "code")
     if code is None:
         return None
@@ -262,17 +259,17 @@ def _problem(end: Fields) -> TraceError | None:
         _text(error, "message"),
         _text(error, "hint"),
         subject,
-        _whole(end, "line"),
-        _whole(end, "column"),
+        _integer(end, "line"),
+        _integer(end, "column"),
     )
 
 
 def _limits(end: Fields) -> tuple[LimitUsage, ...]:
-    told = [LimitUsage(name, unit, _number(end, used), _number(end, most)) for name, unit, used, most in _LIMITS]
+    limits = [LimitUsage(name, unit, _number(end, used), _number(end, most)) for name, unit, used, most in _LIMITS]
     memory_mb = _number(end, "max_memory_mb")
     if memory_mb is not None:
-        told.append(LimitUsage("Memory", "bytes", None, memory_mb * 1024 * 1024))
-    return tuple(limit for limit in told if limit.used is not None or limit.allowed is not None)
+        limits.append(LimitUsage("Memory", "bytes", None, memory_mb * 1024 * 1024))
+    return tuple(limit for limit in limits if limit.used is not None or limit.allowed is not None)
 
 
 def _items(value: object) -> Sequence[object]:
@@ -285,13 +282,13 @@ def _text(fields: Fields, name: str) -> str | None:
 
 
 def _number(fields: Fields, name: str) -> float | None:
-    """A number from 0 to 2^53."""
+    """A field that is a number from 0 to 2^53; None for any other."""
     value = fields.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2**53:
         return None
     return float(value)
 
 
-def _whole(fields: Fields, name: str) -> int | None:
+def _integer(fields: Fields, name: str) -> int | None:
     number = _number(fields, name)
     return None if number is None else int(number)

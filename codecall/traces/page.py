@@ -28,20 +28,20 @@ from codecall.traces.escape import (
 from codecall.traces.model import LimitUsage, Trace
 
 MAX_TEXTS: Final = 500_000
-"""Characters of the console on a page."""
+"""Most characters of the console on a page."""
 
 MAX_LINES: Final = 5_000
-"""Lines of the console on a page."""
+"""Most console lines on a page."""
 
 MAX_WARNINGS: Final = 100
 MAX_WARNING: Final = 2_000
-"""Characters of one."""
+"""Most characters of one warning."""
 
 _GOOD: Final = ("ok",)
 
 
 def render(trace: Trace) -> str:
-    """The page of a run. Takes some milliseconds, and a second or two where there is very much on it."""
+    """Render the page of a run. Takes some milliseconds, a second or two if there is very much on it."""
     return "".join(_page(trace))
 
 
@@ -60,28 +60,28 @@ def _page(trace: Trace) -> Iterator[str]:
     yield f"<style>{style}</style></head><body>"
     yield from _head(trace)
     yield "<main>"
-    yield from _failed(trace)
+    yield from _error(trace)
     yield from _notes(trace)
-    whole = axis_length_ms(trace)
+    axis_ms = axis_length_ms(trace)
     listed = listed_calls(trace.calls)
     lines = script_lines(trace)
-    room = ValueBudget()
+    budget = ValueBudget()
     if trace.calls or trace.queue_ms or trace.duration_ms:
         yield from _section("timeline", "Timeline", chart(trace, {call.number for call in listed}))
     yield from _section("script", "Script", script_list(trace, lines, listed))
-    # Before the calls: when room is short, they are what can be many.
-    outcome = list(_result(trace, room))
+    # Before the calls: when the budget is short, they are what can be many.
+    outcome = list(_result(trace, budget))
     buttons = '<button type="button" data-fold="open" hidden>Open all</button>'
     buttons += '<button type="button" data-fold="" hidden>Close all</button>'
-    calls = call_list(trace, listed, len(lines), whole, room)
+    calls = call_list(trace, listed, len(lines), axis_ms, budget)
     yield from _section("calls", "Calls", calls, buttons if listed else "")
     yield from _section("console", "Console", _console(trace))
     if outcome:
         yield from _section("result", "Result", iter(outcome))
     if trace.limits:
         yield from _section("limits", "Limits", _limits(trace.limits))
-    if room.left_out:
-        yield f'<p class="cut">{room.left_out:,} values are cut or left out on this page; each says so.</p>'
+    if budget.truncated:
+        yield f'<p class="cut">{budget.truncated:,} values are cut or left out on this page; each says so.</p>'
     yield "</main><footer><p>Written by CodeCall. This page asks for nothing over the network.</p></footer>"
     yield f"<script>{script}</script></body></html>\n"
 
@@ -117,7 +117,7 @@ def _head(trace: Trace) -> Iterator[str]:
     yield "</dl></header>"
 
 
-def _failed(trace: Trace) -> Iterator[str]:
+def _error(trace: Trace) -> Iterator[str]:
     error = trace.error
     if error is None:
         return
@@ -147,26 +147,26 @@ def _console(trace: Trace) -> Iterator[str]:
     if not trace.console:
         yield '<p class="quiet">Nothing.</p>'
         return
-    left, told = MAX_TEXTS, 0
+    remaining, lines = MAX_TEXTS, 0
     yield '<ol class="console">'
     for line in trace.console[:MAX_LINES]:
-        if len(line.text) > left:
+        if len(line.text) > remaining:
             break
-        left -= len(line.text)
-        told += 1
+        remaining -= len(line.text)
+        lines += 1
         at = "" if line.at_ms is None else format_duration(line.at_ms)
         yield f'<li><span class="at">{at}</span><span class="said">{escape_html(line.text)}</span></li>'
     yield "</ol>"
-    if told < len(trace.console):
-        yield f'<p class="cut">{len(trace.console) - told:,} more lines are not on this page.</p>'
+    if lines < len(trace.console):
+        yield f'<p class="cut">{len(trace.console) - lines:,} more lines are not on this page.</p>'
 
 
-def _result(trace: Trace, room: ValueBudget) -> Iterator[str]:
+def _result(trace: Trace, budget: ValueBudget) -> Iterator[str]:
     if trace.error is not None or trace.status != "ok":
         return
     if trace.result_kept:
         yield '<p class="quiet">Too large for the answer; it was kept for later.</p>'
-    yield room.render(trace.result)
+    yield budget.render(trace.result)
 
 
 def _limits(limits: tuple[LimitUsage, ...]) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""Sees runs as they happen, and makes traces of them with all that they called and said."""
+"""Where traces come from: a recorder that observes runs as they happen, and an assembler of the events of an audit log.
+And the audit sink that writes a page for each run."""
 
 from __future__ import annotations
 
@@ -24,135 +25,134 @@ from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 from codecall.traces.model import Trace, TraceBuilder, build_trace
 from codecall.traces.page import render
 
-# ----------------------------------------------------------------------------------------------------
-# Sees runs as they happen, and makes traces of them with all that they called and said.
-
 MAX_STORED: Final = 64 * 1024 * 1024
-"""Characters of inputs and values that one run may have kept; of what comes then only the size is known."""
+"""Most characters of inputs and results that are stored for one run; of later ones only the size is known."""
 
-MAX_SHOWN: Final = 4_000_000
-"""Characters of inputs and values that go through masking for one trace, in the order of the calls."""
+MAX_MASKED: Final = 4_000_000
+"""Most characters of inputs and results that are masked for one trace, in the order of the calls."""
 
 MASKING_SECONDS: Final = 20.0
-"""How long masking may take for one trace; of what is left then only the size is told."""
+"""Most seconds that masking may take for one trace; of what is left then only the size is shown."""
 
-VALUE: Final = ValueBounds(read=1_000_000, nodes=5_000, chars=100_000, text=32_000)
-"""Of each value."""
+VALUE_BOUNDS: Final = ValueBounds(read=1_000_000, nodes=5_000, chars=100_000, text=32_000)
+"""Bounds of each value."""
 
 
 @dataclass(slots=True)
 class _RecordedCall:
-    """One call, and what went in and out of it, as JSON text."""
+    """One call with its input and its result as JSON text; None for what was not stored."""
 
-    made: CallRecord
-    text: str | None
-    value: str | None = None
+    record: CallRecord
+    input_json: str | None
+    result_json: str | None = None
 
 
 class _RunRecorder(RunObserver):
-    """Takes notes of one run; a `RunObserver`."""
+    """Records one run."""
 
     def __init__(self, run: RunDetails) -> None:
         self.run = run
         self.when = time.time()
-        self._began = time.perf_counter()
+        self._start = time.perf_counter()
         self._calls: list[_RecordedCall] = []
         self._console: list[tuple[float, str]] = []
-        self._held = 0
-        self._ending: Fields = {}
+        self._stored_chars = 0
+        self._end_fields: Fields = {}
         self._result: ExecutionResult | None = None
 
     def on_queued(self) -> None:
         """See `RunObserver`."""
-        self.when, self._began = time.time(), time.perf_counter()
+        self.when, self._start = time.time(), time.perf_counter()
 
     def on_started(self) -> None:
         """See `RunObserver`."""
-        self._ending["queue_ms"] = self._since()
+        self._end_fields["queue_ms"] = self._elapsed_ms()
 
     def on_validated(self, validation_ms: float) -> None:
         """See `RunObserver`."""
-        self._ending["validation_ms"] = validation_ms
+        self._end_fields["validation_ms"] = validation_ms
 
     def on_console(self, lines: Sequence[str]) -> None:
         """See `RunObserver`."""
-        at_ms = self._since()
+        at_ms = self._elapsed_ms()
         self._console.extend((at_ms, line) for line in lines)
 
     def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd:
         """See `RunObserver`."""
-        heard = _RecordedCall(record, self._room(input_json))
-        self._calls.append(heard)
+        call = _RecordedCall(record, self._store(input_json))
+        self._calls.append(call)
 
-        def end(value: str | None) -> None:
-            heard.value = self._room(value)
+        def on_end(result_json: str | None) -> None:
+            call.result_json = self._store(result_json)
 
-        return end
+        return on_end
 
     def on_finished(self, result: ExecutionResult) -> None:
         """See `RunObserver`."""
-        self._end(result.status)
+        self._finish(result.status)
         self._result = result
 
     def on_cancelled(self) -> None:
         """See `RunObserver`."""
-        self._end("cancelled")
+        self._finish("cancelled")
 
     def trace(self) -> Trace:
-        """What is known by now. Masks all of it: not for the event loop."""
+        """Build the trace of what is known so far. Masks all of it, so it must not be called on the event loop."""
         calls, console, result = list(self._calls), list(self._console), self._result
         masker = Masker()
-        left = MAX_SHOWN
-        ends = time.monotonic() + MASKING_SECONDS
-        left_out = 0
+        remaining = MAX_MASKED
+        deadline = time.monotonic() + MASKING_SECONDS
+        omitted = 0
 
-        def told(text: str | None, chars: int) -> object:
-            nonlocal left, left_out
-            if text is None or len(text) > left or time.monotonic() > ends:
-                left_out += 1
+        def masked(text: str | None, chars: int) -> object:
+            nonlocal remaining, omitted
+            if text is None or len(text) > remaining or time.monotonic() > deadline:
+                omitted += 1
                 return {"__truncated": {"characters": chars}}
-            left -= len(text)
-            return redact_json(text, VALUE, masker)
+            remaining -= len(text)
+            return redact_json(text, VALUE_BOUNDS, masker)
 
-        parts = TraceBuilder(self.run.run_id, self.run.caller, self.when)
+        builder = TraceBuilder(self.run.run_id, self.run.caller, self.when)
         # In the order in which things became known: a token in an answer is known in the inputs after it.
-        for heard in calls:
-            fields = call_fields(heard.made, self._began, full_uri=True)
-            fields["input"] = told(heard.text, heard.made.input_chars)
-            if heard.made.outcome == "ok":
-                fields["result"] = told(heard.value, heard.made.result_chars)
-            parts.calls.append(fields)
-        parts.start = start_fields(self.run, redact_script(self.run.script, masker))
-        if "status" in self._ending:
+        for call in calls:
+            fields = call_fields(call.record, self._start, full_uri=True)
+            fields["input"] = masked(call.input_json, call.record.input_chars)
+            if call.record.outcome == "ok":
+                fields["result"] = masked(call.result_json, call.record.result_chars)
+            builder.calls.append(fields)
+        builder.start = start_fields(self.run, redact_script(self.run.script, masker))
+        if "status" in self._end_fields:
             lines = [(at_ms, redact_script(line, masker)) for at_ms, line in console]
-            parts.end = dict(self._ending)
+            builder.end = dict(self._end_fields)
             if result is not None:
-                values = end_fields(result, self.run.preset, (), lambda data: redact_value(data, VALUE, masker))
-                parts.end = parts.end | values
-            parts.end = parts.end | {"console": lines}
-        if left_out:
-            parts.notes.append(f"Of {left_out:,} inputs and results only the size is here: together they are too much.")
-        return build_trace(parts)
+                values = end_fields(result, self.run.preset, (), lambda data: redact_value(data, VALUE_BOUNDS, masker))
+                builder.end = builder.end | values
+            builder.end = builder.end | {"console": lines}
+        if omitted:
+            builder.notes.append(
+                f"Of {omitted:,} inputs and results only the size is here: together they are too much."
+            )
+        return build_trace(builder)
 
-    def _end(self, status: str) -> None:
-        self._ending |= {"status": status, "duration_ms": self._since()}
+    def _finish(self, status: str) -> None:
+        self._end_fields |= {"status": status, "duration_ms": self._elapsed_ms()}
 
-    def _since(self) -> float:
-        return (time.perf_counter() - self._began) * 1000
+    def _elapsed_ms(self) -> float:
+        return (time.perf_counter() - self._start) * 1000
 
-    def _room(self, text: str | None) -> str | None:
-        """`text`, if there is room for it."""
-        if text is None or self._held + len(text) > MAX_STORED:
+    def _store(self, text: str | None) -> str | None:
+        """Return `text` if it still fits into `MAX_STORED`, else None."""
+        if text is None or self._stored_chars + len(text) > MAX_STORED:
             return None
-        self._held += len(text)
+        self._stored_chars += len(text)
         return text
 
 
 class TraceRecorder:
-    """Keeps what the latest runs called and said, for traces of them; an entry of `watchers` of the option `audit`.
+    """Records the latest runs, so that there are traces of them; an entry of `watchers` of the option `audit`.
 
     Args:
-        keep: runs that are kept.
+        keep: how many runs are kept.
     """
 
     def __init__(self, keep: int = 1) -> None:
@@ -160,33 +160,30 @@ class TraceRecorder:
         self._lock = threading.Lock()
 
     def __call__(self, run: RunDetails) -> RunObserver:
-        """What watches that run."""
-        notes = _RunRecorder(run)
+        """Return the observer that records the run."""
+        recorder = _RunRecorder(run)
         with self._lock:
-            self._runs.append(notes)
-        return notes
+            self._runs.append(recorder)
+        return recorder
 
     def trace(self, run_id: str | None = None) -> Trace | None:
-        """The trace of a run, credentials masked; of one that is under way, as far as it has come.
+        """Build the trace of a run, with credentials masked; of a run in progress, what is known so far.
 
         Masking takes up to some seconds where there is much: call it in a thread.
 
         Args:
-            run_id: of the run; None: the latest.
+            run_id: the id of the run; None stands for the latest.
 
         Returns:
-            None where there is no such run, or none any more.
+            The trace, or None if the run was not recorded or is not kept any more.
         """
         with self._lock:
-            found = [notes for notes in self._runs if run_id in (None, notes.run.run_id)]
-        return found[-1].trace() if found else None
+            matches = [recorder for recorder in self._runs if run_id in (None, recorder.run.run_id)]
+        return matches[-1].trace() if matches else None
 
-
-# ----------------------------------------------------------------------------------------------------
-# From the record of many runs, as `JsonLinesSink` writes it, to their traces.
 
 MAX_OPEN: Final = 10_000
-"""Runs that may be under way at the same time; the oldest is told as unfinished when there are more."""
+"""Most runs in progress at the same time; with more, the oldest becomes an unfinished trace."""
 
 _START: Final = "codecall.execute.start"
 _CALL: Final = "codecall.execute.tool_call"
@@ -195,10 +192,10 @@ _LOST: Final = "codecall.audit.lost"
 
 
 class TraceAssembler:
-    """Runs whose events come one after the other.
+    """Builds traces from the events of runs, which come one after the other.
 
     Args:
-        max_open: runs that may be under way at the same time.
+        max_open: most runs in progress at the same time.
     """
 
     def __init__(self, max_open: int = MAX_OPEN) -> None:
@@ -206,55 +203,55 @@ class TraceAssembler:
         self._open: dict[str, TraceBuilder] = {}
 
     def add(self, event: Mapping[str, object]) -> list[Trace]:
-        """Take in an event, as `AuditEvent.as_dict` gives it.
+        """Add an event, in the form of `AuditEvent.as_dict`.
 
         Returns:
-            The runs that are told now: one that has ended, or one that is given up for want of room.
+            The traces that are complete now: of a run that has ended, or of the oldest one if too many are open.
         """
         name = event.get("event")
         if name == _LOST:
-            for parts in self._open.values():
-                parts.notes.append(f"While it ran, {_count(event)} events of all runs did not get into the record.")
+            for builder in self._open.values():
+                builder.notes.append(f"While it ran, {_count(event)} events of all runs did not get into the record.")
             return []
         run_id = event.get("run_id")
         if name not in (_START, _CALL, _END) or not isinstance(run_id, str):
             return []
-        told: list[Trace] = []
+        traces: list[Trace] = []
         if name == _START and run_id in self._open:
-            told.append(build_trace(self._open.pop(run_id)))  # a background task whose first server was killed
+            traces.append(build_trace(self._open.pop(run_id)))  # a background task whose first server was killed
         if run_id not in self._open:
             if len(self._open) >= self._max_open:
-                told.append(build_trace(self._open.pop(next(iter(self._open)))))
+                traces.append(build_trace(self._open.pop(next(iter(self._open)))))
             caller = event.get("caller")
             self._open[run_id] = TraceBuilder(run_id, caller if isinstance(caller, str) else "")
-        parts = self._open[run_id]
+        builder = self._open[run_id]
         if name == _START:
-            parts.start, parts.when = event, _when(event)
+            builder.start, builder.when = event, _when(event)
         elif name == _CALL:
-            parts.calls.append(event)
+            builder.calls.append(event)
         else:
-            parts.end = event
-            told.append(build_trace(self._open.pop(run_id)))
-        return told
+            builder.end = event
+            traces.append(build_trace(self._open.pop(run_id)))
+        return traces
 
     def unfinished(self) -> list[Trace]:
-        """Those of which no end has come; they are forgotten."""
-        told = [build_trace(parts) for parts in self._open.values()]
+        """Return the traces of runs whose end has not come, and forget these runs."""
+        traces = [build_trace(builder) for builder in self._open.values()]
         self._open.clear()
-        return told
+        return traces
 
 
 def traces_of(lines: Iterable[str], skipped: list[int] | None = None) -> Iterator[Trace]:
-    """The runs of a record, in the order in which they ended; those without an end come last.
+    """Build the traces of the runs in an audit log, in the order in which they ended; those without an end come last.
 
     Args:
-        lines: JSON, an event each; a file that is open.
-        skipped: gets the numbers, from 1, of lines that are no events, such as one that a killed process left torn.
+        lines: the lines of the log, each a JSON object; an open file will do.
+        skipped: receives the numbers, from 1, of lines that are no events, such as one that a killed process left torn.
 
     Raises:
         ValueError: a line is no event, and there is no `skipped`.
     """
-    runs = TraceAssembler()
+    assembler = TraceAssembler()
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -267,8 +264,8 @@ def traces_of(lines: Iterable[str], skipped: list[int] | None = None) -> Iterato
                 raise ValueError(f"line {number} is no event of a record of runs")
             skipped.append(number)
             continue
-        yield from runs.add(cast("dict[str, object]", event))
-    yield from runs.unfinished()
+        yield from assembler.add(cast("dict[str, object]", event))
+    yield from assembler.unfinished()
 
 
 def _count(event: Mapping[str, object]) -> str:
@@ -277,32 +274,29 @@ def _count(event: Mapping[str, object]) -> str:
 
 
 def _when(event: Mapping[str, object]) -> float | None:
-    told = event.get("time")
+    timestamp = event.get("time")
     try:
-        return datetime.fromisoformat(told).timestamp() if isinstance(told, str) else None
+        return datetime.fromisoformat(timestamp).timestamp() if isinstance(timestamp, str) else None
     except (ValueError, OverflowError, OSError):
         return None
 
 
-# ----------------------------------------------------------------------------------------------------
-# A page for every run: a sink of the record.
-
 MAX_OPEN_PAGES: Final = 1_000
-"""Runs that are under way at the same time; with more, the oldest gets its page as it is."""
+"""Most runs in progress at the same time; with more, the oldest gets its page as it is."""
 
-_PAGE: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[\w-]{1,80}\.html")
-_ODD: Final = re.compile(r"[^\w-]", re.ASCII)
+_PAGE_NAME: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[\w-]{1,80}\.html")
+_UNSAFE_IN_FILE_NAME: Final = re.compile(r"[^\w-]", re.ASCII)
 
 
 class TraceSink:
-    """Writes a page for each run into a folder, `20261122T093000.125Z-run_….html`; the oldest go.
+    """Writes a page for each run into a folder, `20261122T093000.125Z-run_….html`, and removes the oldest pages.
 
-    With `include_arguments` and `include_results` of the record's options the pages show scripts and values. They are
-    made in the record's own thread, some milliseconds each, and can be read by their owner alone.
+    With the audit options `include_arguments` and `include_results` the pages show scripts and values. Pages are made
+    in the thread of the audit log, some milliseconds each, and only their owner can read them.
 
     Args:
-        directory: where; it must exist.
-        keep: pages that stay.
+        directory: the folder; it must exist.
+        keep: how many pages are kept, 1 or more.
 
     Raises:
         OptionsError: `keep` is less than 1, or the folder does not exist.
@@ -319,23 +313,24 @@ class TraceSink:
         self._lock = threading.Lock()
 
     def __call__(self, event: AuditEvent) -> None:
-        """Take note of it; at the end of a run, write its page.
+        """Add an event; at the end of a run, write its page.
 
         Raises:
-            OSError: it cannot be written, or an old one cannot be removed.
+            OSError: a page cannot be written, or an old one cannot be removed.
         """
         with self._lock:
             for trace in self._runs.add(event.as_dict()):
-                write_private_file(self._folder / _name(trace, event.time), render(trace))
-                self._clear()
+                write_private_file(self._folder / _page_name(trace, event.time), render(trace))
+                self._remove_old_pages()
 
-    def _clear(self) -> None:
-        names = sorted(entry.name for entry in os.scandir(self._folder) if _PAGE.fullmatch(entry.name))
+    def _remove_old_pages(self) -> None:
+        names = sorted(entry.name for entry in os.scandir(self._folder) if _PAGE_NAME.fullmatch(entry.name))
         for name in names[: -self._keep]:
             (self._folder / name).unlink(missing_ok=True)
 
 
-def _name(trace: Trace, ended: float) -> str:
-    """The name of a page: they sort by the beginning of their runs."""
-    when = datetime.fromtimestamp(ended if trace.when is None else trace.when, UTC)
-    return f"{when:%Y%m%dT%H%M%S}.{when.microsecond // 1000:03}Z-{_ODD.sub('_', trace.run_id)[:80] or 'run'}.html"
+def _page_name(trace: Trace, end_time: float) -> str:
+    """The file name of a page. Names sort by the start of their runs."""
+    when = datetime.fromtimestamp(end_time if trace.when is None else trace.when, UTC)
+    run = _UNSAFE_IN_FILE_NAME.sub("_", trace.run_id)[:80] or "run"
+    return f"{when:%Y%m%dT%H%M%S}.{when.microsecond // 1000:03}Z-{run}.html"

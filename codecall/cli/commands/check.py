@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias, cast
 
 from cyclopts import Parameter
 
@@ -14,37 +15,30 @@ from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, PresetName, ServerAr
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from codecall.cli.output import Output, ProgressLine
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeAlias
-
-from codecall.sandbox.enclave import Enclave
-
-# ----------------------------------------------------------------------------------------------------
-# `codecall check`: what is wrong with scripts, without running them.
 
 JsonObject = dict[str, Any]
 
-SUFFIXES: Final = frozenset({".js", ".mjs", ".ts"})
-"""What in a folder is a script."""
+DryRun: TypeAlias = Callable[[str], Awaitable[JsonObject]]
+"""Runs a script dry and gives the envelope."""
 
-TESTS: Final = ".script.js"
-"""Files of several scripts with what they should give: pytest runs those."""
+SUFFIXES: Final = frozenset({".js", ".mjs", ".ts"})
+"""Suffixes of the files in a folder that are scripts."""
+
+TESTS_SUFFIX: Final = ".script.js"
+"""Suffix of files that hold several scripts with their expected outcomes; pytest runs those."""
 
 STDIN: Final = "-"
 
 
 class ScriptSource(NamedTuple):
-    """One script to look at."""
+    """One script to check."""
 
     name: str
     text: str | None
-    """None of a file that cannot be read."""
+    """None if the file cannot be read."""
     failure: str = ""
-    """Why it cannot."""
+    """Why the file cannot be read."""
 
 
 async def check(
@@ -54,7 +48,7 @@ async def check(
     /,
     *,
     preset: PresetName = None,
-    chosen: ServerArguments = DEFAULT_SERVERS,
+    server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
     """Say what is wrong with scripts, without running them.
@@ -65,71 +59,71 @@ async def check(
     from codecall.cli.output import Output
 
     output = Output(as_json=as_json)
-    found, left_out = find_scripts(scripts)
-    checked: list[JsonObject] = []
-    with output.progress("checking") as working:
-        async for script, verdict in _verdicts(found, preset, chosen, working):
-            checked.append({"path": script.name, **verdict})
+    sources, skipped_tests = find_scripts(scripts)
+    verdicts: list[JsonObject] = []
+    with output.progress("checking") as progress:
+        async for script, verdict in _check_all(sources, preset, server_args, progress):
+            verdicts.append({"path": script.name, **verdict})
             if not as_json:
-                with working.paused():
-                    _show(output, script, verdict)
-    bad = [item for item in checked if not item["valid"]]
+                with progress.paused():
+                    _print_findings(output, script, verdict)
+    invalid = [verdict for verdict in verdicts if not verdict["valid"]]
     if as_json:
-        output.document({"valid": not bad, "files": checked, "leftOut": left_out})
+        output.document({"valid": not invalid, "files": verdicts, "leftOut": skipped_tests})
     else:
-        _sum_up(output, checked, left_out)
-    return exits.FAILED if bad else exits.OK
+        _print_summary(output, verdicts, skipped_tests)
+    return exits.FAILED if invalid else exits.OK
 
 
-def find_scripts(words: Sequence[str]) -> tuple[list[ScriptSource], list[str]]:
-    """The scripts that files, folders and globs stand for, each once; and files in folders that are left out.
+def find_scripts(patterns: Sequence[str]) -> tuple[list[ScriptSource], list[str]]:
+    """Find the scripts that files, folders and globs stand for, each once; and the files of tests that are left out.
 
     Raises:
-        CodeCallError: a word stands for nothing.
+        CodeCallError: a pattern matches nothing, or there is no script.
     """
     names: dict[str, None] = {}
-    left_out: list[str] = []
-    for word in words:
-        refuse_option(word)
-        path = Path(word)
-        if word == STDIN or path.is_file():
-            names[word] = None
+    skipped_tests: list[str] = []
+    for pattern in patterns:
+        refuse_option(pattern)
+        path = Path(pattern)
+        if pattern == STDIN or path.is_file():
+            names[pattern] = None
         elif path.is_dir():
-            inside = [file for file in _walk(path) if file.suffix in SUFFIXES]
-            left_out += [str(file) for file in inside if file.name.endswith(TESTS)]
-            names.update(dict.fromkeys(str(file) for file in inside if not file.name.endswith(TESTS)))
+            files = [file for file in _walk(path) if file.suffix in SUFFIXES]
+            skipped_tests += [str(file) for file in files if file.name.endswith(TESTS_SUFFIX)]
+            names.update(dict.fromkeys(str(file) for file in files if not file.name.endswith(TESTS_SUFFIX)))
         else:
-            matching = sorted(str(file) for file in _glob(word) if file.is_file())
+            matching = sorted(str(file) for file in _glob(pattern) if file.is_file())
             if not matching:
                 raise CodeCallError(
-                    f"There is no file, folder or match of {word!r}",
+                    f"There is no file, folder or match of {pattern!r}",
                     code="CANNOT_READ",
                     hint="Name files, folders, or globs such as 'scripts/**/*.js'; - reads standard input.",
                 )
             names.update(dict.fromkeys(matching))
     if not names:
         raise CodeCallError(
-            f"There is no script in {', '.join(words)}",
+            f"There is no script in {', '.join(patterns)}",
             code="CANNOT_READ",
             hint=f"In folders, files that end in {', '.join(sorted(SUFFIXES))} are looked for; not in hidden ones, and "
-            f"not {TESTS}, which pytest runs.",
+            f"not {TESTS_SUFFIX}, which pytest runs.",
         )
-    return [read_script(name) for name in names], left_out
+    return [read_script(name) for name in names], skipped_tests
 
 
-def refuse_option(word: str) -> None:
-    """Nothing that begins like an option is taken for a file.
+def refuse_option(argument: str) -> None:
+    """Refuse an argument that begins like an option, so that it is not taken for a file.
 
     Raises:
-        CodeCallError: it does.
+        CodeCallError: it begins like an option.
     """
-    if word.startswith("-") and word != STDIN:
-        hint = f"--help shows what there is; a file of that name is ./{word}"
-        raise CodeCallError(f"Unknown option: {word}", code="USAGE", hint=hint)
+    if argument.startswith("-") and argument != STDIN:
+        hint = f"--help shows what there is; a file of that name is ./{argument}"
+        raise CodeCallError(f"Unknown option: {argument}", code="USAGE", hint=hint)
 
 
 def read_script(name: str) -> ScriptSource:
-    """The script in that file, or from standard input."""
+    """Read the script in a file, or from standard input if the name is `-`."""
     try:
         data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
         return ScriptSource("<stdin>" if name == STDIN else name, data.decode("utf-8-sig"))
@@ -140,7 +134,7 @@ def read_script(name: str) -> ScriptSource:
 
 
 def _walk(folder: Path) -> Iterable[Path]:
-    """Files below a folder in order; nothing hidden, and no installed packages."""
+    """List the files below a folder in order, without hidden files and installed packages."""
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or path.name == "node_modules":
             continue
@@ -150,92 +144,85 @@ def _walk(folder: Path) -> Iterable[Path]:
             yield path
 
 
-def _glob(word: str) -> Iterable[Path]:
-    path = Path(word)
+def _glob(pattern: str) -> Iterable[Path]:
+    path = Path(pattern)
     try:
         return Path(path.anchor).glob(str(path.relative_to(path.anchor)))
     except (ValueError, NotImplementedError):
         return ()
 
 
-async def _verdicts(
-    scripts: Sequence[ScriptSource], preset: str | None, chosen: ServerArguments, working: ProgressLine
+async def _check_all(
+    scripts: Sequence[ScriptSource], preset: str | None, server_args: ServerArguments, progress: ProgressLine
 ) -> AsyncGenerator[tuple[ScriptSource, JsonObject]]:
-    """Each script with `{valid, findings, manifest}`."""
-    pass
-
-    async with checker(preset, chosen) as look:
+    """Check each script: yields it with its verdict, `{valid, findings, manifest}`."""
+    async with _checker(preset, server_args) as dry_run:
         for number, script in enumerate(scripts):
-            working.update(number, len(scripts), script.name)
+            progress.update(number, len(scripts), script.name)
             if script.text is None:
-                yield script, _failed({"code": "CANNOT_READ", "message": script.failure})
+                yield script, _invalid({"code": "CANNOT_READ", "message": script.failure})
                 continue
-            envelope = await look(script.text)
+            envelope = await dry_run(script.text)
             error = cast("JsonObject | None", envelope.get("error"))
-            yield script, _failed(error) if error is not None else cast("JsonObject", envelope["result"])
+            yield script, _invalid(error) if error is not None else cast("JsonObject", envelope["result"])
 
 
-def _failed(error: Mapping[str, object]) -> JsonObject:
-    """The verdict on a script that could not even be looked at."""
+def _invalid(error: Mapping[str, object]) -> JsonObject:
+    """The verdict on a script that could not be checked."""
     return {"valid": False, "findings": [dict(error)]}
 
 
-def _show(output: Output, script: ScriptSource, verdict: JsonObject) -> None:
-    from codecall.cli.render import render_finding
-
-    for found in verdict["findings"]:
-        output.out.print(render_finding(script.name, script.text or "", found), soft_wrap=True)
-
-
-def _sum_up(output: Output, checked: Sequence[JsonObject], left_out: Sequence[str]) -> None:
-    from codecall.cli.output import count_of
-
-    findings = sum(len(item["findings"]) for item in checked)
-    bad = sum(not item["valid"] for item in checked)
-    scripts = count_of(len(checked), "script")
-    if left_out:
-        output.note(f"{len(left_out)} files of tests (*{TESTS}) left out: pytest runs those")
-    if bad:
-        output.note(f"{scripts} checked, {bad} with {count_of(findings, 'finding')}", "bold red")
-    elif output.err.is_terminal:
-        output.note(f"{scripts} checked, nothing found", "green")
-
-
-# ----------------------------------------------------------------------------------------------------
-# Looking at scripts without running them: alone, or against the tools of servers.
-
-Look: TypeAlias = Callable[[str], Awaitable[JsonObject]]
-"""Gives the envelope of a dry run of a script."""
-
-
-def checker(preset: str | None, chosen: ServerArguments) -> AbstractAsyncContextManager[Look]:
-    """What looks at scripts: against the tools of `chosen` where servers are named, else at the language alone."""
-    return _among(preset, chosen) if chosen.any_named else _alone(preset)
+def _checker(preset: str | None, server_args: ServerArguments) -> AbstractAsyncContextManager[DryRun]:
+    """Give what runs scripts dry: against the tools of servers if any are named, else against the language alone."""
+    return _check_with_servers(preset, server_args) if server_args.any_named else _check_language(preset)
 
 
 @asynccontextmanager
-async def _alone(preset: str | None) -> AsyncGenerator[Look]:
+async def _check_language(preset: str | None) -> AsyncGenerator[DryRun]:
+    from codecall.sandbox.enclave import Enclave
+
     async with Enclave(preset, pool={"min_workers": 0, "max_workers": 1}) as enclave:
 
-        async def look(script: str) -> JsonObject:
+        async def dry_run(script: str) -> JsonObject:
             # With tools of which no names are known: whatever is called could be there.
-            result = await enclave.execute(script, tool_handler=_never, dry_run=True)
+            result = await enclave.execute(script, tool_handler=_never_called, dry_run=True)
             return result.envelope()
 
-        yield look
+        yield dry_run
 
 
-def _never(name: str, _: JsonObject) -> object:
+def _never_called(name: str, _: JsonObject) -> object:
     raise AssertionError(f"a dry run called {name}")
 
 
 @asynccontextmanager
-async def _among(preset: str | None, chosen: ServerArguments) -> AsyncGenerator[Look]:
+async def _check_with_servers(preset: str | None, server_args: ServerArguments) -> AsyncGenerator[DryRun]:
     from codecall.cli.gateway import open_gateway, with_preset
 
-    async with open_gateway(with_preset(chosen.configuration().options, preset)) as gateway:
+    async with open_gateway(with_preset(server_args.configuration().options, preset)) as gateway:
 
-        async def look(script: str) -> JsonObject:
+        async def dry_run(script: str) -> JsonObject:
             return await gateway.call("execute", {"script": script, "dryRun": True})
 
-        yield look
+        yield dry_run
+
+
+def _print_findings(output: Output, script: ScriptSource, verdict: JsonObject) -> None:
+    from codecall.cli.render import render_finding
+
+    for finding in verdict["findings"]:
+        output.out.print(render_finding(script.name, script.text or "", finding), soft_wrap=True)
+
+
+def _print_summary(output: Output, verdicts: Sequence[JsonObject], skipped_tests: Sequence[str]) -> None:
+    from codecall.cli.output import count_of
+
+    findings = sum(len(verdict["findings"]) for verdict in verdicts)
+    invalid = sum(not verdict["valid"] for verdict in verdicts)
+    scripts = count_of(len(verdicts), "script")
+    if skipped_tests:
+        output.note(f"{len(skipped_tests)} files of tests (*{TESTS_SUFFIX}) left out: pytest runs those")
+    if invalid:
+        output.note(f"{scripts} checked, {invalid} with {count_of(findings, 'finding')}", "bold red")
+    elif output.err.is_terminal:
+        output.note(f"{scripts} checked, nothing found", "green")

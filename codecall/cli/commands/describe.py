@@ -20,10 +20,10 @@ async def describe(
     /,
     *,
     typescript: Annotated[bool, Parameter(negative="", help="Declarations in place of schemas.")] = False,
-    chosen: ServerArguments = DEFAULT_SERVERS,
+    server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
-    """Show what tools take and give, with examples. The answer is the one that a model gets of codecall_describe."""
+    """Show what tools take and give, with examples. The answer is the one that a model gets from codecall_describe."""
     from codecall.cli.arguments import gateway_options
     from codecall.cli.gateway import open_gateway
     from codecall.cli.output import Output
@@ -31,23 +31,23 @@ async def describe(
     output = Output(as_json=as_json)
     arguments = {"toolNames": list(dict.fromkeys(names)), "format": "typescript" if typescript else "json"}
     with output.progress("asking servers"):
-        async with open_gateway(gateway_options(chosen, output)) as gateway:
-            found = await gateway.call("describe", arguments)
+        async with open_gateway(gateway_options(server_args, output)) as gateway:
+            result = await gateway.call("describe", arguments)
     if as_json:
-        output.document(found)
+        output.document(result)
     else:
-        for number, tool in enumerate(found["tools"]):
+        for number, tool in enumerate(result["tools"]):
             if number:
                 output.text("")
-            _show(output, tool)
-        for name in found["notFound"]:
-            near = found.get("suggestions", {}).get(name)
-            meant = f"; did you mean {' or '.join(near)}?" if near else ""
-            output.note(f"there is no {name}{meant}", "bold red")
-    return exits.FAILED if found["notFound"] else exits.OK
+            _print_tool(output, tool)
+        for name in result["notFound"]:
+            near = result.get("suggestions", {}).get(name)
+            suggestion = f"; did you mean {' or '.join(near)}?" if near else ""
+            output.note(f"there is no {name}{suggestion}", "bold red")
+    return exits.FAILED if result["notFound"] else exits.OK
 
 
-def _show(output: Output, tool: JsonObject) -> None:
+def _print_tool(output: Output, tool: JsonObject) -> None:
     from codecall.cli.output import escape_unprintable
 
     kind = f" ({tool['kind']})" if "kind" in tool else ""
@@ -61,7 +61,7 @@ def _show(output: Output, tool: JsonObject) -> None:
             output.line(f"{title}:", "bold")
             output.document(tool[key])
     annotations: JsonObject = tool.get("annotations") or {}
-    hints = [name for name, said in annotations.items() if said is True]
+    hints = [name for name, value in annotations.items() if value is True]
     if hints:
         output.line(f"hints: {', '.join(hints)}", "dim")
     for example in tool.get("usageExamples", ()):

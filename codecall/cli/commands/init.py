@@ -47,63 +47,65 @@ def init(
     from codecall.gateway.config.codecall_toml import write_toml
 
     output = Output(as_json=as_json)
-    found = _found(from_, config)
-    all_of_them = merge_servers(found)
-    if not all_of_them.options.servers:
-        raise _nothing(found)
-    text = write_toml(all_of_them.options)
+    clients = _select_clients(from_, config)
+    merged = merge_servers(clients)
+    if not merged.options.servers:
+        raise _nothing_found(clients)
+    configuration = write_toml(merged.options)
     path = output_file.expanduser().absolute()
     if path.exists() and not (force or dry_run):
         raise CodeCallError(
             f"{path} exists already", code="EXISTS_ALREADY", hint="--force writes over it; --output names another file."
         )
     if not as_json:
-        _show_found(output, found, all_of_them)
+        _print_servers(output, clients, merged)
     if dry_run:
         if not as_json:
-            output.text(text.text)
-    elif yes or _agreed(output, path):
-        _write(path, text.text)
+            output.text(configuration.text)
+    elif yes or _confirm(output, path):
+        _write(path, configuration.text)
     else:
         output.note("nothing was written")
         return exits.FAILED
-    variables = _variables(path, text.text)
-    snippets = _snippets(found if from_ or not config else _found((), ()), path, variables)
-    notes = [*all_of_them.notes, *text.notes]
+    variables = _variables(path, configuration.text)
+    snippets = _snippets(clients if from_ or not config else _select_clients((), ()), path, variables)
+    notes = [*merged.notes, *configuration.notes]
     if as_json:
-        output.document(_told(path, text, all_of_them, snippets, notes, dry_run=dry_run))
+        output.document(_document(path, configuration, merged, snippets, notes, dry_run=dry_run))
     else:
-        _show_next(output, path, snippets, notes, variables, dry_run=dry_run)
+        _print_next_steps(output, path, snippets, notes, variables, dry_run=dry_run)
     return exits.OK
 
 
-def _found(names: tuple[str, ...], files: tuple[Path, ...]) -> list[ClientFiles]:
-    """What was named; all clients, where nothing was."""
+def _select_clients(names: tuple[str, ...], files: tuple[Path, ...]) -> list[ClientFiles]:
+    """The clients and files that were named; all clients if nothing was."""
     from codecall.cli.client_files import find_clients, read_client_file
     from codecall.gateway.config.mcp_clients import parse_client
 
-    wanted = [parse_client(name) for name in names]
-    clients = [each for each in find_clients() if each.client in wanted] if names or files else [*find_clients()]
+    selected = [parse_client(name) for name in names]
+    clients = (
+        [client for client in find_clients() if client.client in selected] if names or files else [*find_clients()]
+    )
     return [*clients, *(read_client_file(file.expanduser().absolute()) for file in files)]
 
 
-def _nothing(found: list[ClientFiles]) -> CodeCallError:
+def _nothing_found(clients: list[ClientFiles]) -> CodeCallError:
     from codecall.gateway.config.mcp_clients import CLIENTS, client_files
 
-    if found:
-        troubles = "; ".join(f"{each.name}: {each.error or 'no servers but the gateway'}" for each in found)
-        return CodeCallError(f"There are no servers to take over. {troubles}", code="NOTHING_FOUND")
-    looked = ", ".join(str(place.path) for client in CLIENTS for place in client_files(client))
+    if clients:
+        reasons = "; ".join(f"{client.name}: {client.error or 'no servers but the gateway'}" for client in clients)
+        return CodeCallError(f"There are no servers to take over. {reasons}", code="NOTHING_FOUND")
+    paths = ", ".join(str(place.path) for client in CLIENTS for place in client_files(client))
     return CodeCallError(
         "No other client keeps servers here",
         code="NOTHING_FOUND",
-        hint=f"Looked for {looked}. Write {CONFIG_FILES[0]} yourself (docs/guide/gateway-configuration.md), "
+        hint=f"Looked for {paths}. Write {CONFIG_FILES[0]} yourself (docs/guide/gateway-configuration.md), "
         "or name servers with --server.",
     )
 
 
-def _agreed(output: Output, path: Path) -> bool:
-    """Whether the person at the terminal wants it written."""
+def _confirm(output: Output, path: Path) -> bool:
+    """Ask the person at the terminal whether to write the file."""
     if output.as_json or not (sys.stdin.isatty() and output.err.is_terminal):
         raise CodeCallError(
             "There is nobody to ask whether to write it", code="USAGE", hint="Say --yes, or --dry-run to see it first."
@@ -114,7 +116,7 @@ def _agreed(output: Output, path: Path) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    """For its owner alone: it may say where internal servers are."""
+    """Write a file that only its owner can read: it may say where internal servers are."""
     import os
     import tempfile
 
@@ -142,38 +144,45 @@ def _variables(path: Path, text: str) -> list[str]:
     return sorted({name for server in servers for name in required_variables(server)})
 
 
-def _snippets(found: list[ClientFiles], path: Path, variables: list[str]) -> list[Snippet]:
-    """For the clients that there are."""
+def _snippets(clients: list[ClientFiles], path: Path, variables: list[str]) -> list[Snippet]:
+    """What to paste into the configuration of each client."""
     from codecall.gateway.config.mcp_clients import build_snippet
 
     program = _program()
     arguments = ["serve", "--config", str(path)]
     return [
-        build_snippet(each.client, arguments, program=program, variables=variables)
-        for each in found
-        if each.client is not None
+        build_snippet(client.client, arguments, program=program, variables=variables)
+        for client in clients
+        if client.client is not None
     ]
 
 
 def _program() -> str:
-    """The command by its path: clients with windows do not look where a shell does."""
+    """The path of the `codecall` command: clients with windows do not look where a shell does."""
     import shutil
 
-    here = Path(sys.executable).parent
-    return shutil.which("codecall", path=str(here)) or shutil.which("codecall") or "codecall"
+    scripts = Path(sys.executable).parent
+    return shutil.which("codecall", path=str(scripts)) or shutil.which("codecall") or "codecall"
 
 
-def _told(
-    path: Path, text: TomlDocument, of: MergedServers, snippets: list[Snippet], notes: list[str], *, dry_run: bool
+def _document(
+    path: Path,
+    configuration: TomlDocument,
+    merged: MergedServers,
+    snippets: list[Snippet],
+    notes: list[str],
+    *,
+    dry_run: bool,
 ) -> JsonObject:
     from codecall.gateway.config.names import describe_server
 
     servers = [
-        {"name": name, "from": of.origins[name], "what": describe_server(server)}
-        for name, server in of.options.servers.items()
+        {"name": name, "from": merged.origins[name], "what": describe_server(server)}
+        for name, server in merged.options.servers.items()
     ]
     clients = [
-        {"client": each.client, "path": str(each.path), "text": each.text, "command": each.command} for each in snippets
+        {"client": snippet.client, "path": str(snippet.path), "text": snippet.text, "command": snippet.command}
+        for snippet in snippets
     ]
     body: JsonObject = {
         "path": str(path),
@@ -182,23 +191,24 @@ def _told(
         "clients": clients,
         "notes": notes,
     }
-    return {**body, "text": text.text} if dry_run else body
+    return {**body, "text": configuration.text} if dry_run else body
 
 
-def _show_found(output: Output, found: list[ClientFiles], of: MergedServers) -> None:
+def _print_servers(output: Output, clients: list[ClientFiles], merged: MergedServers) -> None:
     from codecall.gateway.config.mcp_clients import TITLES
     from codecall.gateway.config.names import describe_server
 
     if not output.err.is_terminal:
         return
-    for each in found:
-        output.note(f"{TITLES[each.client] if each.client else 'Named'}: {', '.join(map(str, each.files))}", "bold")
-        for name, server in of.options.servers.items():
-            if of.origins[name] == each.name:
+    for client in clients:
+        title = TITLES[client.client] if client.client else "Named"
+        output.note(f"{title}: {', '.join(map(str, client.files))}", "bold")
+        for name, server in merged.options.servers.items():
+            if merged.origins[name] == client.name:
                 output.note(f"  {name}: {describe_server(server)}", "")
 
 
-def _show_next(
+def _print_next_steps(
     output: Output, path: Path, snippets: list[Snippet], notes: list[str], variables: list[str], *, dry_run: bool
 ) -> None:
     from codecall.gateway.config.mcp_clients import TITLES
@@ -208,12 +218,12 @@ def _show_next(
     if dry_run:
         return
     output.note(f"wrote {path}; codecall doctor tries it", "green")
-    for each in snippets:
-        output.line(f"{TITLES[each.client]}, {each.path}:", "bold")
-        output.text(each.text)
-        if each.command is not None:
+    for snippet in snippets:
+        output.line(f"{TITLES[snippet.client]}, {snippet.path}:", "bold")
+        output.text(snippet.text)
+        if snippet.command is not None:
             output.line("or run:", "bold")
-            output.text(each.command)
+            output.text(snippet.command)
     if snippets and variables:
         output.note(f"In place of … write the value; Claude Code must be started with it: {', '.join(variables)}")
     output.note("Take the servers out there that are behind the gateway now, or models see them twice.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -42,7 +43,7 @@ TABLES: Mapping[str, Mapping[str, Row]] = {
     "typescript": TYPESCRIPT,
     "types": TYPE_PLACES,
 }
-"""The tables of the policy by the names under which they are printed."""
+"""The tables of the policy, by the names under which they are printed."""
 
 SWITCHES: Mapping[Verdict, str] = {
     "loops": "allow_loops",
@@ -50,7 +51,7 @@ SWITCHES: Mapping[Verdict, str] = {
     "console": "allow_console",
     "clock": "allow_clock",
 }
-"""Verdicts that a preset decides, and its field."""
+"""The field of the preset that decides each verdict."""
 
 
 class Rule(NamedTuple):
@@ -79,92 +80,81 @@ def policy(
     output = Output(as_json=as_json)
     limits = resolve_preset(preset)
     language = Rules.from_limits(limits)
-    found = [rule for rule in rules(language) if not words or _is_about(rule, words)]
+    matches = [rule for rule in rules(language) if not words or _matches(rule, words)]
     if as_json:
-        named = preset or _named_by(PRESET_ENVIRONMENT_VARIABLE)
         output.document(
             {
-                "preset": named,
-                "rules": [_told(rule, language) for rule in found],
+                "preset": preset or os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure",
+                "rules": [_document(rule, language) for rule in matches],
                 **({} if words else {"limits": limits.model_dump()}),
             }
         )
     elif output.rich:
-        _print(output, found, language, None if words else limits)
+        _print_tables(output, matches, language, None if words else limits)
     else:
-        for rule in found:
+        for rule in matches:
             verdict = "allowed" if rule.allowed else "refused"
             output.row([verdict, rule.table, rule.row.name, rule.row.reason, rule.row.instead])
         if not words:
             for field, value in limits.model_dump().items():
                 output.row(["limit", field, plain_value(value)])
-    if not found:
+    if not matches:
         output.note(f"No rule is about {' or '.join(words)}; what has no rule is refused", "yellow")
-    return exits.OK if found else exits.FAILED
+    return exits.OK if matches else exits.FAILED
 
 
 def rules(language: Rules) -> Iterator[Rule]:
-    """Every row of the policy, with what becomes of it under these switches."""
+    """Every row of the policy, and whether it is allowed under the rules of a preset."""
     for table, rows in TABLES.items():
         for row in rows.values():
             yield Rule(table, row, language.permit(row.verdict))
 
 
-def _is_about(rule: Rule, words: tuple[str, ...]) -> bool:
+def _matches(rule: Rule, words: tuple[str, ...]) -> bool:
     return any(word.casefold() in rule.row.name.casefold() for word in words)
 
 
-def _named_by(variable: str) -> str:
-    import os
-
-    return os.environ.get(variable) or "secure"
-
-
-def _told(rule: Rule, language: Rules) -> JsonObject:
+def _document(rule: Rule, language: Rules) -> JsonObject:
     row = rule.row
-    told: JsonObject = {"table": rule.table, "name": row.name, "allowed": rule.allowed}
+    document: JsonObject = {"table": rule.table, "name": row.name, "allowed": rule.allowed}
     if row.verdict in SWITCHES:
-        told["decidedBy"] = SWITCHES[row.verdict]
+        document["decidedBy"] = SWITCHES[row.verdict]
     if not rule.allowed:
-        told |= {"kind": row.kind, "reason": row.reason, "instead": row.instead}
+        document |= {"kind": row.kind, "reason": row.reason, "instead": row.instead}
     elif rule.table == "globals" and (members := allowed_members(row.name, language)):
-        told["members"] = sorted(members)
-    return told
+        document["members"] = sorted(members)
+    return document
 
 
-def _print(output: Output, found: list[Rule], language: Rules, limits: Preset | None) -> None:
+def _print_tables(output: Output, matches: list[Rule], language: Rules, limits: Preset | None) -> None:
     from rich.text import Text
 
     from codecall.cli.commands.presets import display_value, field_descriptions
     from codecall.cli.output import Column
 
     for table in TABLES:
-        here = [rule for rule in found if rule.table == table]
-        if not here:
+        table_rules = [rule for rule in matches if rule.table == table]
+        if not table_rules:
             continue
         output.show(Text(f"\n{table}", style="bold underline"))
-        allowed = list(dict.fromkeys(rule.row.name for rule in here if rule.allowed))
+        allowed = list(dict.fromkeys(rule.row.name for rule in table_rules if rule.allowed))
         if allowed:
-            output.show(
-                Text.assemble(("allowed ", "bold green"), ", ".join(map(_with_members(language, table), allowed)))
-            )
-        refused = [rule.row for rule in here if not rule.allowed]
+            names = ", ".join(_name_with_members(name, language, table) for name in allowed)
+            output.show(Text.assemble(("allowed ", "bold green"), names))
+        refused = [rule.row for rule in table_rules if not rule.allowed]
         columns = [Column("refused", "bold red"), Column("why", "dim"), Column("instead")]
         if refused:
-            output.table(columns, dict.fromkeys((_named(row), row.reason, row.instead) for row in refused))
+            output.table(columns, dict.fromkeys((_label(row), row.reason, row.instead) for row in refused))
     if limits is not None:
-        said = field_descriptions()
-        rows = ([field, display_value(value), said[field]] for field, value in limits.model_dump().items())
+        descriptions = field_descriptions()
+        rows = ([field, display_value(value), descriptions[field]] for field, value in limits.model_dump().items())
         output.table([Column("limit", "bold"), Column("value", right=True), Column("of", "dim")], rows, "Limits")
 
 
-def _named(row: Row) -> str:
+def _label(row: Row) -> str:
     return f"{row.name} ({SWITCHES[row.verdict]})" if row.verdict in SWITCHES else row.name
 
 
-def _with_members(language: Rules, table: str):
-    def named(name: str) -> str:
-        members = allowed_members(name, language) if table == "globals" else None
-        return f"{name} ({', '.join(sorted(members))})" if members else name
-
-    return named
+def _name_with_members(name: str, language: Rules, table: str) -> str:
+    members = allowed_members(name, language) if table == "globals" else None
+    return f"{name} ({', '.join(sorted(members))})" if members else name

@@ -10,10 +10,6 @@ from typing import Annotated, cast
 from cyclopts import Parameter
 
 from codecall.cli.arguments import AsJson
-from codecall.presets import Preset
-
-# ----------------------------------------------------------------------------------------------------
-# `codecall presets`: limits and language of presets, side by side.
 
 
 def presets(
@@ -24,56 +20,55 @@ def presets(
     as_json: AsJson = False,
 ) -> None:
     """Compare presets: every limit, and which parts of the language they allow; those that ship, or those named."""
-    pass
     from codecall.cli.output import Column, Output
     from codecall.presets import PRESET_NAMES, Preset, load_preset
 
     output = Output(as_json=as_json)
-    chosen = {name: load_preset(name) for name in names or PRESET_NAMES}
-    values = {field: [getattr(preset, field) for preset in chosen.values()] for field in Preset.model_fields}
+    selected = {name: load_preset(name) for name in names or PRESET_NAMES}
+    values = {field: [getattr(preset, field) for preset in selected.values()] for field in Preset.model_fields}
     differ = [field for field, row in values.items() if any(value != row[0] for value in row)]
     if as_json:
-        output.document({"presets": {name: preset.model_dump() for name, preset in chosen.items()}, "differ": differ})
+        output.document({"presets": {name: preset.model_dump() for name, preset in selected.items()}, "differ": differ})
         return
-    said = field_descriptions()
+    descriptions = field_descriptions()
     if not output.rich:
         for field in values if not differing else differ:
             output.row([field, *map(plain_value, values[field])])
         return
-    columns = [Column("field", "bold"), *(Column(name, right=True) for name in chosen), Column("limits", "dim")]
-    rows = ([field, *map(display_value, values[field]), said[field]] for field in differ)
+    columns = [Column("field", "bold"), *(Column(name, right=True) for name in selected), Column("limits", "dim")]
+    rows = ([field, *map(display_value, values[field]), descriptions[field]] for field in differ)
     output.table(columns, rows, "What differs")
     same = [field for field in values if field not in differ]
     if same and not differing:
         columns = [Column("field", "bold"), Column("in all", right=True), Column("limits", "dim")]
         output.table(
-            columns, ([field, display_value(values[field][0]), said[field]] for field in same), "What is the same"
+            columns,
+            ([field, display_value(values[field][0]), descriptions[field]] for field in same),
+            "What is the same",
         )
 
 
-# ----------------------------------------------------------------------------------------------------
-# The fields of presets as commands print them: values, and what each limits.
-
-
 def field_descriptions() -> dict[str, str]:
-    """What each field of a preset limits: the first sentence of its definition, so that this is written once."""
+    """What each field of a preset limits: the first sentence of its docstring, so that this is written once."""
+    from codecall.presets import Preset
+
     try:
         source = inspect.getsource(Preset)
     except OSError:  # an installation without sources
         return dict.fromkeys(Preset.model_fields, "")
     body = cast("ast.ClassDef", ast.parse(source).body[0]).body
-    told: dict[str, str] = {}
-    for field, said in pairwise(body):
-        match field, said:
+    descriptions: dict[str, str] = {}
+    for statement, following in pairwise(body):
+        match statement, following:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
-                told[name] = " ".join(text.split()).partition(". ")[0].rstrip(".")
+                descriptions[name] = " ".join(text.split()).partition(". ")[0].rstrip(".")
             case _:
                 pass
-    return told
+    return descriptions
 
 
 def display_value(value: object) -> str:
-    """A value of a preset as a person reads it."""
+    """Format a value of a preset for a person to read."""
     match value:
         case bool():
             return "yes" if value else "no"
@@ -84,5 +79,5 @@ def display_value(value: object) -> str:
 
 
 def plain_value(value: object) -> str:
-    """The same for a program."""
+    """Format a value of a preset for a program to read."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from codecall.gateway.upstream.listing import Listing
 
 JsonObject = dict[str, Any]
-What = Literal["added", "removed", "changed"]
+ChangeKind = Literal["added", "removed", "changed"]
 
 KINDS: Final = ("tools", "resources", "templates", "prompts")
-"""The lists of a server."""
+"""The kinds of things that a server lists."""
 
-SIGNS: Final[dict[What, tuple[str, str]]] = {
+SIGNS: Final[dict[ChangeKind, tuple[str, str]]] = {
     "added": ("+", "green"),
     "removed": ("-", "red"),
     "changed": ("~", "yellow"),
 }
-"""How a change is shown."""
+"""Sign and style of each kind of change on a terminal."""
 
 
 class ListingChange(NamedTuple):
-    """Something that a server lists otherwise than before."""
+    """One difference between two listings of a server."""
 
-    what: What
+    what: ChangeKind
     kind: str
-    """Of `KINDS`, in the singular."""
+    """One of `KINDS`, in the singular."""
     name: str
 
 
@@ -40,7 +40,7 @@ async def refresh(
     names: Annotated[tuple[str, ...], Parameter(help="Only these servers, by name.")] = (),
     /,
     *,
-    chosen: ServerArguments = DEFAULT_SERVERS,
+    server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
     """List the servers' tools anew into the cache, and say what has changed. Starts the servers."""
@@ -50,33 +50,33 @@ async def refresh(
     from codecall.gateway.gateway import Gateway
 
     output = Output(as_json=as_json)
-    gateway = Gateway(select_servers(gateway_options(chosen, output), names))
-    told: list[JsonObject] = []
+    gateway = Gateway(select_servers(gateway_options(server_args, output), names))
+    documents: list[JsonObject] = []
     failed = False
-    with output.progress("servers") as working:
+    with output.progress("servers") as progress:
         async with gateway:
             before = {name: (provider.is_listed, provider.listing) for name, provider in gateway.providers.items()}
-            servers = await list_servers(gateway, working, refresh_all=True)
+            servers = await list_servers(gateway, progress, refresh_all=True)
     for server in servers:
-        known, old = before[server.name]
-        body: JsonObject = {"name": server.name, "tools": len(server.listing.tools), "known": known}
-        changes = list(listing_changes(old, server.listing)) if server.failure is None else []
+        was_listed, old_listing = before[server.name]
+        body: JsonObject = {"name": server.name, "tools": len(server.listing.tools), "known": was_listed}
+        changes = list(listing_changes(old_listing, server.listing)) if server.failure is None else []
         body["changes"] = [change._asdict() for change in changes]
         if server.failure is not None:
             failed = True
             body["error"] = server.failure.as_dict()
-        told.append(body)
+        documents.append(body)
         if not as_json and server.failure is None:
-            said = "unchanged" if known and not changes else count_of(len(server.listing.tools), "tool")
-            output.row([server.name, said]) if not output.rich else output.line(f"{server.name}: {said}", "bold")
-            for change in changes if known else ():
+            summary = "unchanged" if was_listed and not changes else count_of(len(server.listing.tools), "tool")
+            output.row([server.name, summary]) if not output.rich else output.line(f"{server.name}: {summary}", "bold")
+            for change in changes if was_listed else ():
                 sign, style = SIGNS[change.what]
                 if output.rich:
                     output.line(f"  {sign} {change.kind} {change.name}", style)
                 else:
                     output.row([server.name, change.what, change.kind, change.name])
     if as_json:
-        output.document({"servers": told})
+        output.document({"servers": documents})
     for server in servers:
         if server.failure is not None and not as_json:
             output.failure(server.failure)
@@ -84,15 +84,17 @@ async def refresh(
 
 
 def listing_changes(old: Listing, new: Listing) -> Iterable[ListingChange]:
-    """What `new` has otherwise than `old`."""
+    """Compare two listings of a server: what `new` adds to `old`, leaves out, or changes."""
     from codecall.gateway.tools.filter import component_id
 
     for kind in KINDS:
-        was = {component_id(item): item for item in getattr(old, kind)}
-        now = {component_id(item): item for item in getattr(new, kind)}
+        old_items = {component_id(item): item for item in getattr(old, kind)}
+        new_items = {component_id(item): item for item in getattr(new, kind)}
         singular = kind.removesuffix("s")
-        yield from (ListingChange("added", singular, name) for name in now if name not in was)
-        yield from (ListingChange("removed", singular, name) for name in was if name not in now)
+        yield from (ListingChange("added", singular, name) for name in new_items if name not in old_items)
+        yield from (ListingChange("removed", singular, name) for name in old_items if name not in new_items)
         yield from (
-            ListingChange("changed", singular, name) for name, item in now.items() if name in was and was[name] != item
+            ListingChange("changed", singular, name)
+            for name, item in new_items.items()
+            if name in old_items and old_items[name] != item
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -14,16 +15,11 @@ from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
     from codecall.cli.gateway import GatewaySession
-    from codecall.cli.output import Output
+    from codecall.cli.output import Output, ProgressLine
     from codecall.gateway.config.options import GatewayOptions
     from codecall.traces.model import Trace
-from collections.abc import Sequence
+    from codecall.traces.records import TraceRecorder
 
-from codecall.cli.gateway import ClientCallbacks
-from codecall.cli.output import ProgressLine
-
-# ----------------------------------------------------------------------------------------------------
-# `codecall run`: one script over the servers' tools; its result as JSON on stdout, and nothing else.
 
 JsonObject = dict[str, Any]
 
@@ -39,7 +35,7 @@ async def run(
     ] = None,
     dry_run: Annotated[bool, Parameter(negative="", help="Run nothing: say what is wrong and what it calls.")] = False,
     trace: Annotated[Path | None, Parameter(help="Write the run as a page to this file, for a browser.")] = None,
-    chosen: ServerArguments = DEFAULT_SERVERS,
+    server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
     """Run a script over the servers' tools.
@@ -48,10 +44,8 @@ async def run(
     to stderr.
     """
     from codecall.cli.commands.check import read_script, refuse_option
-    from codecall.cli.gateway import open_gateway, with_preset
-
-    pass
     from codecall.cli.commands.trace import call_rows
+    from codecall.cli.gateway import open_gateway, with_preset
     from codecall.cli.output import Output
     from codecall.traces.records import TraceRecorder
 
@@ -67,70 +61,71 @@ async def run(
         arguments["context"] = parse_context(context)
     if dry_run:
         arguments["dryRun"] = True
-    options = with_preset(_options(chosen, output), preset, timeout_s)
+    options = with_preset(_options(server_args, output), preset, timeout_s)
     recorder = TraceRecorder()
-    with output.progress("starting") as working:
-        live = LiveConsole(working)
-        async with open_gateway(options, callbacks=live, observers=(recorder,), workers=True) as gateway:
-            envelope = await gateway.call("execute", arguments, live)
-            whole = await _whole(gateway, envelope)
-        live.print_rest(envelope.get("logs", ()))
-    seen = await _trace(recorder, envelope.get("runId"))
-    calls = call_rows(seen) if seen is not None else []
-    untraced = await _write(seen, trace) if trace is not None and seen is not None else None
+    with output.progress("starting") as progress:
+        console = LiveConsole(progress)
+        async with open_gateway(options, callbacks=console, observers=(recorder,), workers=True) as gateway:
+            envelope = await gateway.call("execute", arguments, console)
+            large_result = await _read_large_result(gateway, envelope)
+        console.print_rest(envelope.get("logs", ()))
+    run_trace = await _recorded_trace(recorder, envelope.get("runId"))
+    calls = call_rows(run_trace) if run_trace is not None else []
+    page_error = await _write_page(run_trace, trace) if trace is not None and run_trace is not None else None
     if as_json:
         body = {key: value for key, value in envelope.items() if key != "largeResult"}
-        body |= {"result": json.loads(whole)} if whole else {}
-        body |= {"trace": str(trace) if untraced is None else untraced.as_dict()} if trace is not None else {}
+        body |= {"result": json.loads(large_result)} if large_result else {}
+        body |= {"trace": str(trace) if page_error is None else page_error.as_dict()} if trace is not None else {}
         output.document({**body, "timeline": calls})
     else:
-        _show(output, source.name, source.text, envelope, whole, dry_run=dry_run)
+        _print_result(output, source.name, source.text, envelope, large_result, dry_run=dry_run)
         if calls and output.err.is_terminal:
             from codecall.cli.render import timeline
 
-            duration_ms = (seen.duration_ms if seen is not None else None) or 0.0
+            duration_ms = (run_trace.duration_ms if run_trace is not None else None) or 0.0
             output.err.print(timeline(calls, duration_ms, output.err.width), soft_wrap=True)
-        if trace is not None and untraced is None:
+        if trace is not None and page_error is None:
             output.note(f"trace: {trace}")
-        elif untraced is not None:
-            output.failure(untraced)
+        elif page_error is not None:
+            output.failure(page_error)
     if "error" in envelope:
         return exits.exit_for(envelope["error"]["code"])
     if dry_run and not envelope["result"]["valid"]:
         return exits.FAILED
-    return exits.exit_for(untraced.code if untraced is not None else None)
+    return exits.exit_for(page_error.code if page_error is not None else None)
 
 
-def parse_context(word: str) -> JsonObject:
-    """The object that `--context` gives.
+def parse_context(argument: str) -> JsonObject:
+    """Read the object that `--context` gives: JSON text, or `@` and the path of a JSON file.
 
     Raises:
-        CodeCallError: it gives none.
+        CodeCallError: the file cannot be read, the text is not JSON, or the JSON is no object.
     """
-    named = f" of {word[1:]}" if word.startswith("@") else ""
+    path = argument[1:] if argument.startswith("@") else ""
+    place = f" of {path}" if path else ""
     try:
-        text = Path(word[1:]).read_text(encoding="utf-8-sig") if named else word
+        text = Path(path).read_text(encoding="utf-8-sig") if argument.startswith("@") else argument
         value: object = json.loads(text)
     except OSError as failure:
-        raise CodeCallError(f"--context: cannot read {word[1:]}: {failure.strerror}", code="CANNOT_READ") from None
+        raise CodeCallError(f"--context: cannot read {path}: {failure.strerror}", code="CANNOT_READ") from None
     except (ValueError, RecursionError) as failure:
         raise CodeCallError(
-            f"--context: the text{named} is not JSON: {failure}",
+            f"--context: the text{place} is not JSON: {failure}",
             code="USAGE",
             hint="""Write an object, such as --context '{"user": "ann"}', or --context @file.json.""",
         ) from None
     if not isinstance(value, dict):
-        raise CodeCallError(f"--context: the JSON{named} must be an object", code="USAGE")
+        raise CodeCallError(f"--context: the JSON{place} must be an object", code="USAGE")
     return cast("JsonObject", value)
 
 
-def _options(chosen: ServerArguments, output: Output) -> GatewayOptions:
-    """The servers; none, where none are configured: many a script can be tried without tools."""
+def _options(server_args: ServerArguments, output: Output) -> GatewayOptions:
+    """The options of the gateway. Without a configuration there are no servers: some scripts need no tools."""
     from codecall.cli.arguments import gateway_options
     from codecall.gateway.config.options import GatewayOptions
 
     try:
-        return gateway_options(chosen, output)
+        return gateway_options(server_args, output)
     except CodeCallError as failure:
         if failure.code != "NO_CONFIGURATION":
             raise
@@ -138,84 +133,81 @@ def _options(chosen: ServerArguments, output: Output) -> GatewayOptions:
         return GatewayOptions()
 
 
-async def _whole(gateway: GatewaySession, envelope: JsonObject) -> str | None:
-    """The JSON text of a result that was too large for its envelope."""
-    kept = cast("JsonObject | None", envelope.get("largeResult"))
-    if kept is None:
+async def _read_large_result(gateway: GatewaySession, envelope: JsonObject) -> str | None:
+    """Read the JSON text of a result that was too large for its envelope, page by page."""
+    large_result = cast("JsonObject | None", envelope.get("largeResult"))
+    if large_result is None:
         return None
-    pages = range(1, int(kept["pages"]) + 1)
-    return "".join([await gateway.read(f"{kept['uri']}/pages/{page}") for page in pages])
+    pages = range(1, int(large_result["pages"]) + 1)
+    return "".join([await gateway.read(f"{large_result['uri']}/pages/{page}") for page in pages])
 
 
-async def _trace(recorder: Any, run_id: str | None) -> Trace | None:
+async def _recorded_trace(recorder: TraceRecorder, run_id: str | None) -> Trace | None:
     import anyio.to_thread
 
     return await anyio.to_thread.run_sync(recorder.trace, run_id)
 
 
-async def _write(seen: Trace, path: Path) -> CodeCallError | None:
-    """Write the page; why it could not be. The script has run, so its result is told all the same."""
+async def _write_page(trace: Trace, path: Path) -> CodeCallError | None:
+    """Write the page of a trace. Returns an error instead of raising it, since the result is printed all the same."""
     import anyio.to_thread
 
     from codecall.cli.render import write_trace_page
 
     try:
-        await anyio.to_thread.run_sync(write_trace_page, seen, path)
+        await anyio.to_thread.run_sync(write_trace_page, trace, path)
     except CodeCallError as failure:
         return failure
     return None
 
 
-def _show(output: Output, name: str, script: str, envelope: JsonObject, whole: str | None, *, dry_run: bool) -> None:
+def _print_result(
+    output: Output, name: str, script: str, envelope: JsonObject, large_result: str | None, *, dry_run: bool
+) -> None:
+    from codecall.cli.output import escape_json
+    from codecall.cli.render import render_finding
+
     for warning in envelope.get("warnings", ()):
         output.note(f"warning: {warning}", "yellow")
-    failed = [envelope["error"]] if "error" in envelope else []
-    if dry_run and not failed:
-        failed = envelope["result"]["findings"]
-    for found in failed:
-        from codecall.cli.render import render_finding
-
-        output.err.print(render_finding(name, script, found), soft_wrap=True)
+    findings = [envelope["error"]] if "error" in envelope else []
+    if dry_run and not findings:
+        findings = envelope["result"]["findings"]
+    for finding in findings:
+        output.err.print(render_finding(name, script, finding), soft_wrap=True)
     if "error" in envelope:
         return
-    if whole is not None:
-        from codecall.cli.output import escape_json
-
-        output.text(escape_json(whole))
+    if large_result is not None:
+        output.text(escape_json(large_result))
     else:
         output.document(envelope["result"])
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a run says while it lasts, on stderr: its console, the logs of servers, and how far it is.
-
-
-class LiveConsole(ClientCallbacks):
-    """Shows it.
+class LiveConsole:
+    """Prints on stderr what a run reports while it lasts; a `ClientCallbacks`.
 
     Args:
-        working: Where.
+        progress: The progress line of the command.
     """
 
-    def __init__(self, working: ProgressLine) -> None:
-        self._working = working
-        self._lines = 0
+    def __init__(self, progress: ProgressLine) -> None:
+        self._progress = progress
+        self._printed = 0
 
     def on_console(self, line: str) -> None:
-        """See `Ear.said`."""
-        self._lines += 1
-        self._working.print_line(line, "")
+        """Print a console line of the script."""
+        self._printed += 1
+        self._progress.print_line(line, "")
 
     def on_log(self, level: str, server: str, text: str) -> None:
-        """See `Ear.logged`. What is less than a warning is the server's own business."""
+        """Print a log message of a server from warnings on; lesser ones are the server's own business."""
         if level not in ("debug", "info", "notice"):
-            self._working.print_line(f"{server or 'server'}: {level}: {text}", "yellow")
+            self._progress.print_line(f"{server or 'server'}: {level}: {text}", "yellow")
 
     def on_progress(self, message: str) -> None:
-        """See `Ear.progressed`."""
-        self._working.update(0, None, message)
+        """Show a progress message of the run."""
+        self._progress.update(0, None, message)
 
     def print_rest(self, lines: Sequence[str]) -> None:
-        """What of the script's lines came with its answer only."""
-        for line in lines[self._lines :]:
-            self._working.print_line(line, "")
+        """Print those of the script's console lines that came with its result only."""
+        for line in lines[self._printed :]:
+            self._progress.print_line(line, "")

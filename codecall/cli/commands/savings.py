@@ -21,17 +21,17 @@ ESTIMATE: Final = (
     "Estimated: name, description and input schema of each tool as JSON, at four characters a token. Tokenizers differ "
     "by some 20 %. What a model then searches for and describes comes on top, as it needs it."
 )
-"""How the numbers are made."""
+"""How the numbers are computed, for the reader."""
 
-_UNKNOWN: Final = ("not listed", "", "")
-"""In place of the numbers of a server that could not be listed."""
+_NOT_LISTED: Final = ("not listed", "", "")
+"""Cells for a server that could not be listed."""
 
 
 async def savings(
     names: Annotated[tuple[str, ...], Parameter(help="Only these servers, by name.")] = (),
     /,
     *,
-    chosen: ServerArguments = DEFAULT_SERVERS,
+    server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
     """Count the tokens of listing all tools against those of CodeCall, for this configuration.
@@ -44,26 +44,26 @@ async def savings(
     from codecall.gateway.gateway import Gateway
 
     output = Output(as_json=as_json)
-    options = select_servers(gateway_options(chosen, output), names)
+    options = select_servers(gateway_options(server_args, output), names)
     gateway = Gateway(options)
-    with output.progress("servers") as working:
+    with output.progress("servers") as progress:
         async with gateway:
-            servers = await list_servers(gateway, working)
+            servers = await list_servers(gateway, progress)
             exposure = gateway.exposure
-    told = count_tokens(servers, _own(gateway), options.expose.context_tokens)
-    told["exposure"] = {"mode": exposure.mode, "why": exposure.reason}
+    document = count_tokens(servers, _meta_tools(gateway), options.expose.context_tokens)
+    document["exposure"] = {"mode": exposure.mode, "why": exposure.reason}
     if as_json:
-        output.document(told)
+        output.document(document)
     else:
-        _show(output, told)
+        _print_table(output, document)
     for server in servers:
         if server.failure is not None and not as_json:
             output.failure(server.failure)
     return exits.UNAVAILABLE if any(server.failure for server in servers) else exits.OK
 
 
-def _own(gateway: Gateway) -> list[Any]:
-    """CodeCall's own tools."""
+def _meta_tools(gateway: Gateway) -> list[Any]:
+    """The meta-tools of the gateway."""
     from codecall.plugin import CodeCallPlugin
 
     return [
@@ -74,23 +74,23 @@ def _own(gateway: Gateway) -> list[Any]:
     ]
 
 
-def count_tokens(servers: Sequence[ServerInventory], own: Sequence[Any], context_tokens: int) -> JsonObject:
-    """What all of it costs; the shares are of the context.
+def count_tokens(servers: Sequence[ServerInventory], meta_tools: Sequence[Any], context_tokens: int) -> JsonObject:
+    """Count what listing all tools costs a model, and what the meta-tools cost; shares are of the context.
 
     Args:
-        servers: With their tools.
-        own: CodeCall's tools.
-        context_tokens: The size of a model's context.
+        servers: The servers with their tools.
+        meta_tools: The tools that CodeCall lists instead.
+        context_tokens: The size of a model's context, in tokens.
     """
     from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
     def cost(amount: int, count: int) -> JsonObject:
         return {"tools": count, "tokens": amount, "share": round(amount / context_tokens, 4)}
 
-    everything = sum(server.tokens for server in servers)
-    mine = estimate_tokens(estimate_characters(own))
-    told: JsonObject = {"estimate": ESTIMATE, "contextTokens": context_tokens}
-    told["servers"] = [
+    total = sum(server.tokens for server in servers)
+    meta_cost = estimate_tokens(estimate_characters(meta_tools))
+    document: JsonObject = {"estimate": ESTIMATE, "contextTokens": context_tokens}
+    document["servers"] = [
         {
             "name": server.name,
             **cost(server.tokens, len(server.tools)),
@@ -98,31 +98,31 @@ def count_tokens(servers: Sequence[ServerInventory], own: Sequence[Any], context
         }
         for server in servers
     ]
-    told["listingAll"] = cost(everything, sum(len(server.tools) for server in servers))
-    told["codecall"] = cost(mine, len(own))
-    told["saved"] = {
-        "tokens": everything - mine,
-        "percent": round(100 * (everything - mine) / everything, 1) if everything else 0.0,
+    document["listingAll"] = cost(total, sum(len(server.tools) for server in servers))
+    document["codecall"] = cost(meta_cost, len(meta_tools))
+    document["saved"] = {
+        "tokens": total - meta_cost,
+        "percent": round(100 * (total - meta_cost) / total, 1) if total else 0.0,
     }
-    return told
+    return document
 
 
-def _show(output: Output, told: JsonObject) -> None:
+def _print_table(output: Output, document: JsonObject) -> None:
     from codecall.cli.output import Column
 
-    rows = [(item["name"], item) for item in (*told["servers"],)]
-    rows += [("listing all of them", told["listingAll"]), ("with CodeCall", told["codecall"])]
+    rows = [(item["name"], item) for item in (*document["servers"],)]
+    rows += [("listing all of them", document["listingAll"]), ("with CodeCall", document["codecall"])]
     if not output.rich:
         for name, item in rows:
             cells = [str(item["tools"]), str(item["tokens"]), f"{item['share']:.4f}"]
-            output.row([name, *(_UNKNOWN if _unknown(item) else cells)])
-        output.row(["saved", "", str(told["saved"]["tokens"]), f"{told['saved']['percent'] / 100:.4f}"])
+            output.row([name, *(_NOT_LISTED if _not_listed(item) else cells)])
+        output.row(["saved", "", str(document["saved"]["tokens"]), f"{document['saved']['percent'] / 100:.4f}"])
         return
     columns = [
         Column("", "bold"),
         Column("tools", right=True),
         Column("tokens", "yellow", right=True),
-        Column(f"of {told['contextTokens']:,}", right=True),
+        Column(f"of {document['contextTokens']:,}", right=True),
     ]
     output.table(
         columns,
@@ -130,15 +130,15 @@ def _show(output: Output, told: JsonObject) -> None:
             [
                 name,
                 *(
-                    _UNKNOWN
-                    if _unknown(item)
+                    _NOT_LISTED
+                    if _not_listed(item)
                     else (f"{item['tools']:,}", f"{item['tokens']:,}", f"{item['share']:.2%}")
                 ),
             ]
             for name, item in rows
         ),
     )
-    saved = told["saved"]
+    saved = document["saved"]
     if saved["tokens"] > 0:
         output.line(
             f"A model reads {saved['tokens']:,} tokens less in each turn: {saved['percent']:.0f} % of what all "
@@ -150,14 +150,14 @@ def _show(output: Output, told: JsonObject) -> None:
             f"Listing these tools themselves costs {-saved['tokens']:,} tokens less than CodeCall's own in each turn.",
             "bold yellow",
         )
-    output.line(f"With this configuration clients list {_listed(told)}: {told['exposure']['why']}.")
-    output.note(told["estimate"])
+    output.line(f"With this configuration clients list {_exposed(document)}: {document['exposure']['why']}.")
+    output.note(document["estimate"])
 
 
-def _unknown(item: JsonObject) -> bool:
-    """Whether a server could not be listed, and was not earlier."""
+def _not_listed(item: JsonObject) -> bool:
+    """Whether a server could not be listed, and no earlier listing is cached."""
     return "error" in item and not item["tools"]
 
 
-def _listed(told: JsonObject) -> str:
-    return "the tools themselves" if told["exposure"]["mode"] == "tools" else "CodeCall's tools"
+def _exposed(document: JsonObject) -> str:
+    return "the tools themselves" if document["exposure"]["mode"] == "tools" else "CodeCall's tools"

@@ -31,10 +31,10 @@ async def search(
         Literal["brief", "full", "typescript"],
         Parameter(help="How much to show of each; brief, if left out. full adds the schemas."),
     ] = "brief",
-    chosen: ServerArguments = DEFAULT_SERVERS,
+    server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
-    """Find tools by what they do. The answer is the one that a model gets of codecall_search."""
+    """Find tools by what they do. The answer is the one that a model gets from codecall_search."""
     from codecall.cli.arguments import gateway_options
     from codecall.cli.gateway import open_gateway
     from codecall.cli.output import Output
@@ -46,19 +46,19 @@ async def search(
     if app or kind:
         arguments["filter"] = {**({"appIds": list(app)} if app else {}), **({"kinds": list(kind)} if kind else {})}
     with output.progress("asking servers"):
-        async with open_gateway(gateway_options(chosen, output)) as gateway:
-            found = await gateway.call("search", arguments)
+        async with open_gateway(gateway_options(server_args, output)) as gateway:
+            result = await gateway.call("search", arguments)
     if as_json:
-        output.document(found)
+        output.document(result)
     else:
-        _show(output, found, overview=not any(query.strip() for query in queries))
-    return exits.OK if found["tools"] else exits.FAILED
+        _print_hits(output, result, overview=not any(query.strip() for query in queries))
+    return exits.OK if result["tools"] else exits.FAILED
 
 
-def _show(output: Output, found: JsonObject, *, overview: bool) -> None:
+def _print_hits(output: Output, result: JsonObject, *, overview: bool) -> None:
     from codecall.cli.output import Column, escape_unprintable
 
-    hits: list[JsonObject] = found["tools"]
+    hits: list[JsonObject] = result["tools"]
     if any("typescript" in hit for hit in hits):
         for hit in hits:
             output.text(escape_unprintable(hit["typescript"]))
@@ -72,9 +72,9 @@ def _show(output: Output, found: JsonObject, *, overview: bool) -> None:
                 output.row([hit["name"]]) if not output.rich else output.line(hit["name"], "bold")
                 output.document({key: hit.get(key) for key in ("inputSchema", "outputSchema", "annotations")})
     if output.rich and (overview or not hits):
-        for app in found.get("apps", ()):
+        for app in result.get("apps", ()):
             output.line(f"{app['appId']}: {', '.join(app['central'])}", "dim")
-    if found.get("suggestions") and not overview:
-        output.note(f"try instead: {', '.join(found['suggestions'])}")
-    for warning in found.get("warnings", ()):
+    if result.get("suggestions") and not overview:
+        output.note(f"try instead: {', '.join(result['suggestions'])}")
+    for warning in result.get("warnings", ()):
         output.note(warning, "yellow")

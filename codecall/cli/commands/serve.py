@@ -22,7 +22,7 @@ Globs = tuple[str, ...]
 
 def serve(
     *servers: Annotated[str, Parameter(help="More servers: URLs, and command lines in quotes.")],
-    chosen: ServerArguments = ServerArguments(),  # noqa: B008 - frozen
+    server_args: ServerArguments = ServerArguments(),  # noqa: B008 - frozen
     transport: Annotated[
         Literal["stdio", "http"] | None,
         Parameter(group=_REACHED, help="stdio unless the configuration says otherwise."),
@@ -65,7 +65,7 @@ def serve(
 
     words = sys.argv[2:]
     try:
-        configuration = chosen.configuration(servers)
+        configuration = server_args.configuration(servers)
         for note in configuration.notes:
             print(note, file=sys.stderr)
         options = add_access_rules(
@@ -78,7 +78,7 @@ def serve(
             print(f"warning: {said}: not used over stdio; --transport http listens there", file=sys.stderr)
         files = [
             *configuration.files,
-            *([] if chosen.any_named or servers else default_config_paths()),
+            *([] if server_args.any_named or servers else default_config_paths()),
             *_preset_files(options),
         ]
 

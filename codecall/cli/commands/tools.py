@@ -22,7 +22,7 @@ async def tools(
     /,
     *,
     all_: Annotated[bool, Parameter(name=("--all", "-a"), negative="", help="Hidden tools as well, and why.")] = False,
-    chosen: ServerArguments = DEFAULT_SERVERS,
+    server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
     """Show the servers and their tools, with what the definition of each costs a model in tokens.
@@ -35,60 +35,60 @@ async def tools(
     from codecall.gateway.gateway import Gateway
 
     output = Output(as_json=as_json)
-    gateway = Gateway(select_servers(gateway_options(chosen, output), names))
-    with output.progress("servers") as working:
+    gateway = Gateway(select_servers(gateway_options(server_args, output), names))
+    with output.progress("servers") as progress:
         async with gateway:
-            servers = await list_servers(gateway, working)
+            servers = await list_servers(gateway, progress)
     if as_json:
-        output.document({"servers": [_told(server, all_) for server in servers], "tokens": _sum(servers)})
+        output.document({"servers": [_document(server, all_) for server in servers], "tokens": _total_tokens(servers)})
     elif output.rich:
-        _print(output, servers, all_)
+        _print_tree(output, servers, all_)
     else:
         for server in servers:
-            _lines(output, server, all_)
+            _print_rows(output, server, all_)
     for server in servers:
         if server.failure is not None and not as_json:
             output.failure(server.failure)
     return exits.UNAVAILABLE if any(server.failure for server in servers) else exits.OK
 
 
-def _sum(servers: Sequence[ServerInventory]) -> int:
+def _total_tokens(servers: Sequence[ServerInventory]) -> int:
     return sum(server.tokens for server in servers)
 
 
-def _told(server: ServerInventory, everything: bool) -> JsonObject:
+def _document(server: ServerInventory, with_hidden: bool) -> JsonObject:
     from codecall.cli.gateway import token_cost
 
-    told: JsonObject = {"name": server.name, "server": server.version, "tokens": server.tokens}
-    told["tools"] = [
+    document: JsonObject = {"name": server.name, "server": server.version, "tokens": server.tokens}
+    document["tools"] = [
         {"name": tool.name, "tokens": token_cost(tool), "description": tool.description or ""} for tool in server.tools
     ]
     hidden = [item for item in server.hidden if item.kind == "tool"]
-    told["hidden"] = (
-        [{"name": item.name, "code": item.code, "why": item.reason} for item in hidden] if everything else len(hidden)
+    document["hidden"] = (
+        [{"name": item.name, "code": item.code, "why": item.reason} for item in hidden] if with_hidden else len(hidden)
     )
     if server.failure is not None:
-        told["error"] = server.failure.as_dict()
-    return told
+        document["error"] = server.failure.as_dict()
+    return document
 
 
-def _lines(output: Output, server: ServerInventory, everything: bool) -> None:
+def _print_rows(output: Output, server: ServerInventory, with_hidden: bool) -> None:
     from codecall.cli.gateway import token_cost
 
     for tool in server.tools:
         output.row([f"{server.name}_{tool.name}", str(token_cost(tool)), first_line(tool.description)])
-    if everything:
+    if with_hidden:
         for item in server.hidden:
             if item.kind == "tool":
                 output.row([f"{server.name}_{item.name}", "hidden", item.reason])
 
 
 def first_line(text: str | None) -> str:
-    """What a description begins with."""
+    """The first line of a description."""
     return (text or "").strip().partition("\n")[0].strip()
 
 
-def _print(output: Output, servers: Sequence[ServerInventory], everything: bool) -> None:
+def _print_tree(output: Output, servers: Sequence[ServerInventory], with_hidden: bool) -> None:
     from rich.text import Text
     from rich.tree import Tree
 
@@ -99,7 +99,7 @@ def _print(output: Output, servers: Sequence[ServerInventory], everything: bool)
     tree = Tree(
         Text(
             f"{count_of(len(servers), 'server')}, {count_of(count, 'tool')}, "
-            f"about {_sum(servers):,} tokens to list all",
+            f"about {_total_tokens(servers):,} tokens to list all",
             style="bold",
         ),
         guide_style="dim",
@@ -125,7 +125,7 @@ def _print(output: Output, servers: Sequence[ServerInventory], everything: bool)
             )
             branch.add(line)
         hidden = [item for item in server.hidden if item.kind == "tool"]
-        if everything:
+        if with_hidden:
             for item in hidden:
                 branch.add(Text.assemble((item.name, "strike dim"), (f"  hidden: {item.reason}", "dim red")))
         elif hidden:

@@ -40,7 +40,7 @@ def trace(
     if skipped:
         output.note(f"{records}: {len(skipped)} lines are no events, the first is line {skipped[0]}", "yellow")
     if run is not None:
-        traces = [each for each in traces if each.run_id == run]
+        traces = [run_trace for run_trace in traces if run_trace.run_id == run]
     if not traces:
         what = f"no run {run}" if run is not None else "no runs"
         raise CodeCallError(f"There is {what} in {records}", code="NOT_FOUND")
@@ -50,14 +50,17 @@ def trace(
         write_trace_page(traces[-1], page)
     if as_json:
         output.document(
-            {"runs": [run_document(each) for each in traces], **({"page": str(page)} if page is not None else {})}
+            {
+                "runs": [run_document(run_trace) for run_trace in traces],
+                **({"page": str(page)} if page is not None else {}),
+            }
         )
     elif page is not None:
         output.note(f"{page}: run {traces[-1].run_id}")
     elif run is not None and output.rich:
-        _draw(output, traces[-1])
+        _print_timeline(output, traces[-1])
     else:
-        _list(output, traces)
+        _print_list(output, traces)
 
 
 def _read(records: Path) -> tuple[list[Trace], list[int]]:
@@ -71,7 +74,7 @@ def _read(records: Path) -> tuple[list[Trace], list[int]]:
         raise CodeCallError(f"Cannot read {records}: {failure.strerror}", code="CANNOT_READ") from None
 
 
-def call_rows(seen: Trace) -> list[JsonObject]:
+def call_rows(run_trace: Trace) -> list[JsonObject]:
     """Its calls as `timeline` takes them, and `--json` shows them."""
     return [
         {
@@ -87,23 +90,23 @@ def call_rows(seen: Trace) -> list[JsonObject]:
             **({"line": call.line} if call.line else {}),
             **({"reused": True} if call.reused else {}),
         }
-        for call in seen.calls
+        for call in run_trace.calls
     ]
 
 
-def run_document(seen: Trace) -> JsonObject:
+def run_document(run_trace: Trace) -> JsonObject:
     """A run as `--json` shows it."""
     body: JsonObject = {
-        "runId": seen.run_id,
-        "when": _when(seen),
-        "caller": seen.caller,
-        "preset": seen.preset,
-        "status": seen.status,
-        "durationMs": _rounded(seen.duration_ms),
-        "timeline": call_rows(seen),
+        "runId": run_trace.run_id,
+        "when": _when(run_trace),
+        "caller": run_trace.caller,
+        "preset": run_trace.preset,
+        "status": run_trace.status,
+        "durationMs": _rounded(run_trace.duration_ms),
+        "timeline": call_rows(run_trace),
     }
-    if seen.error is not None:
-        body["error"] = {"code": seen.error.code, "message": seen.error.message, "hint": seen.error.hint}
+    if run_trace.error is not None:
+        body["error"] = {"code": run_trace.error.code, "message": run_trace.error.message, "hint": run_trace.error.hint}
     return body
 
 
@@ -111,11 +114,11 @@ def _rounded(duration_ms: float | None) -> float | None:
     return None if duration_ms is None else round(duration_ms, 3)
 
 
-def _when(seen: Trace) -> str | None:
-    return None if seen.when is None else datetime.fromtimestamp(seen.when, UTC).isoformat(timespec="seconds")
+def _when(run_trace: Trace) -> str | None:
+    return None if run_trace.when is None else datetime.fromtimestamp(run_trace.when, UTC).isoformat(timespec="seconds")
 
 
-def _list(output: Output, traces: list[Trace]) -> None:
+def _print_list(output: Output, traces: list[Trace]) -> None:
     from codecall.cli.output import Column, format_duration
 
     columns = [
@@ -127,22 +130,22 @@ def _list(output: Output, traces: list[Trace]) -> None:
     ]
     rows = [
         [
-            _when(each) or "",
-            each.run_id,
-            each.status if each.error is None else f"{each.status} {each.error.code}",
-            "" if each.duration_ms is None else format_duration(each.duration_ms),
-            str(len(each.calls)),
+            _when(run_trace) or "",
+            run_trace.run_id,
+            run_trace.status if run_trace.error is None else f"{run_trace.status} {run_trace.error.code}",
+            "" if run_trace.duration_ms is None else format_duration(run_trace.duration_ms),
+            str(len(run_trace.calls)),
         ]
-        for each in traces
+        for run_trace in traces
     ]
     output.table(columns, rows)
 
 
-def _draw(output: Output, seen: Trace) -> None:
+def _print_timeline(output: Output, run_trace: Trace) -> None:
     from codecall.cli.render import timeline
 
-    _list(output, [seen])
-    if seen.calls:
-        output.show(timeline(call_rows(seen), seen.duration_ms or 0.0, output.out.width))
-    if seen.error is not None and seen.error.message:
-        output.line(f"{seen.error.code}: {seen.error.message}", "red")
+    _print_list(output, [run_trace])
+    if run_trace.calls:
+        output.show(timeline(call_rows(run_trace), run_trace.duration_ms or 0.0, output.out.width))
+    if run_trace.error is not None and run_trace.error.message:
+        output.line(f"{run_trace.error.code}: {run_trace.error.message}", "red")

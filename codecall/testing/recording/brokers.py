@@ -1,4 +1,5 @@
-"""Brokers that record what another answers, and that answer from a recording."""
+"""Brokers that record what another broker answers, and that answer from a recording; and how a script differs from its
+recording, in words and diffs for a person."""
 
 from __future__ import annotations
 
@@ -16,21 +17,18 @@ from codecall.schema.partial import PreflightError
 from codecall.testing.calls import abbreviate
 from codecall.testing.recording.cassette import JsonObject, RecordedCall, Replay, RequestKind
 
-# ----------------------------------------------------------------------------------------------------
-# Brokers that record what another answers, and that answer from a recording.
-
 T = TypeVar("T")
 
 NOT_RECORDED = "NOT_RECORDED"
-"""The code with which a call fails that the recording does not have. The test fails whatever the script makes of it."""
+"""The code with which a call fails that is not in the recording. The test fails even if the script catches it."""
 
 
 class RecordingBroker:
-    """Passes everything on to `inner`, and keeps what it answers.
+    """Passes everything on to `inner`, and records what it answers.
 
     Args:
-        inner: Performs the calls.
-        entries: Where they go, in the order in which they began.
+        inner: The broker that performs the calls.
+        entries: Receives the calls, in the order in which they started.
     """
 
     def __init__(self, inner: ToolBroker, entries: list[RecordedCall]) -> None:
@@ -43,51 +41,53 @@ class RecordingBroker:
 
     async def call(self, name: str, arguments: JsonObject, *, max_bytes: int | None = None) -> str:
         """See `ToolBroker.call`."""
-        return await self._text("tool", name, arguments, self._inner.call(name, arguments, max_bytes=max_bytes))
+        return await self._record_call("tool", name, arguments, self._inner.call(name, arguments, max_bytes=max_bytes))
 
     async def read(self, uri: str, *, max_bytes: int | None = None) -> str:
         """See `ToolBroker.read`."""
-        return await self._text("resource", uri, {}, self._inner.read(uri, max_bytes=max_bytes))
+        return await self._record_call("resource", uri, {}, self._inner.read(uri, max_bytes=max_bytes))
 
     async def prompt(self, name: str, arguments: JsonObject, *, max_bytes: int | None = None) -> str:
         """See `ToolBroker.prompt`."""
-        return await self._text("prompt", name, arguments, self._inner.prompt(name, arguments, max_bytes=max_bytes))
+        return await self._record_call(
+            "prompt", name, arguments, self._inner.prompt(name, arguments, max_bytes=max_bytes)
+        )
 
     async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
-        """Nothing: a call is recorded as it ends, not as it would. See `ToolBroker.foresee`."""
+        """Check nothing: a call is recorded as it ends, not as it would. See `ToolBroker.foresee`."""
 
     async def check_reachable(self, name: str) -> PreflightError | None:
-        """Nothing: that is no part of a recording. See `ToolBroker.unreachable`."""
+        """Check nothing: that is no part of a recording. See `ToolBroker.unreachable`."""
 
     async def describe(self, name: str) -> JsonObject | None:
         """See `ToolBroker.describe`."""
-        return await self._looked_up("getTool", name, {}, self._inner.describe(name))
+        return await self._record_lookup("getTool", name, {}, self._inner.describe(name))
 
     async def namespace(self, path: str) -> JsonObject:
         """See `ToolBroker.space`."""
-        return await self._looked_up("space", path, {}, self._inner.namespace(path))
+        return await self._record_lookup("space", path, {}, self._inner.namespace(path))
 
     async def member(self, path: str, member: str) -> JsonObject:
         """See `ToolBroker.member`."""
-        return await self._looked_up("member", path, {"member": member}, self._inner.member(path, member))
+        return await self._record_lookup("member", path, {"member": member}, self._inner.member(path, member))
 
-    async def _text(self, kind: RequestKind, name: str, given: JsonObject, answer: Awaitable[str]) -> str:
-        # What the script gave may be changed by whoever answers.
-        entry = RecordedCall(kind, name, cast("JsonObject", json.loads(json.dumps(given))), ended=False)
+    async def _record_call(self, kind: RequestKind, name: str, arguments: JsonObject, response: Awaitable[str]) -> str:
+        # A copy: the broker that answers may change the arguments.
+        entry = RecordedCall(kind, name, cast("JsonObject", json.loads(json.dumps(arguments))), ended=False)
         self._entries.append(entry)
         try:
-            text = await answer
+            text = await response
         except ToolCallError as error:
-            entry.error, entry.ended = _failure(error), True
+            entry.error, entry.ended = _error_document(error), True
             raise
         entry.value, entry.ended = msgspec.json.decode(text), True
         return text
 
-    async def _looked_up(self, kind: RequestKind, name: str, given: JsonObject, answer: Awaitable[T]) -> T:
-        value = await answer
-        known = RecordedCall(kind, name, given, value)
-        if all(entry.key() != known.key() for entry in self._entries):
-            self._entries.append(known)
+    async def _record_lookup(self, kind: RequestKind, name: str, arguments: JsonObject, response: Awaitable[T]) -> T:
+        value = await response
+        lookup = RecordedCall(kind, name, arguments, value)
+        if all(entry.key() != lookup.key() for entry in self._entries):
+            self._entries.append(lookup)
         return value
 
 
@@ -96,16 +96,16 @@ class ReplayBroker:
 
     Args:
         replay: The recording.
-        surplus: Told of each call and lookup that the recording does not have.
+        on_unrecorded: Receives each call and lookup that is not in the recording.
     """
 
-    def __init__(self, replay: Replay, surplus: Callable[[RecordedCall], None]) -> None:
+    def __init__(self, replay: Replay, on_unrecorded: Callable[[RecordedCall], None]) -> None:
         self._replay = replay
-        self._surplus = surplus
+        self._on_unrecorded = on_unrecorded
         self._lookups: dict[str, RecordedCall] = {}
 
     async def prepare(self) -> None:
-        """Nothing to read ahead."""
+        """Do nothing: there is nothing to read ahead."""
 
     async def call(self, name: str, arguments: JsonObject, *, max_bytes: int | None = None) -> str:  # noqa: ARG002
         """The recorded value as JSON text. See `ToolBroker.call`."""
@@ -120,76 +120,73 @@ class ReplayBroker:
         return self._answer("prompt", name, arguments)
 
     async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
-        """Nothing: a call ends as it was recorded. See `ToolBroker.foresee`."""
+        """Check nothing: a call ends as it was recorded. See `ToolBroker.foresee`."""
 
     async def check_reachable(self, name: str) -> PreflightError | None:
-        """Nothing: that is no part of a recording. See `ToolBroker.unreachable`."""
+        """Check nothing: that is no part of a recording. See `ToolBroker.unreachable`."""
 
     async def describe(self, name: str) -> JsonObject | None:
-        """What was recorded of `getTool`. See `ToolBroker.describe`."""
+        """The recorded answer of `getTool`. See `ToolBroker.describe`."""
         entry = self._lookup(RecordedCall("getTool", name))
         return None if entry is None else cast("JsonObject | None", entry.value)
 
     async def namespace(self, path: str) -> JsonObject:
-        """What was recorded of a namespace. See `ToolBroker.space`."""
+        """The recorded answer for a namespace. See `ToolBroker.space`."""
         entry = self._lookup(RecordedCall("space", path))
         return {"near": []} if entry is None else cast("JsonObject", entry.value)
 
     async def member(self, path: str, member: str) -> JsonObject:
-        """What was recorded of a member. See `ToolBroker.member`."""
+        """The recorded answer for a member. See `ToolBroker.member`."""
         entry = self._lookup(RecordedCall("member", path, {"member": member}))
         return {"missing": f"{path}.{member}"} if entry is None else cast("JsonObject", entry.value)
 
-    def _lookup(self, made: RecordedCall) -> RecordedCall | None:
-        """The same each time it is looked up: several scripts of a test may ask."""
-        key = made.key()
+    def _lookup(self, request: RecordedCall) -> RecordedCall | None:
+        """Give the same answer for each lookup of a name: several scripts of a test may make it."""
+        key = request.key()
         if key not in self._lookups:
-            found = self._replay.take(made)
-            if found is None:
-                self._surplus(made)
+            recorded = self._replay.take(request)
+            if recorded is None:
+                self._on_unrecorded(request)
                 return None
-            self._lookups[key] = found
+            self._lookups[key] = recorded
         return self._lookups[key]
 
-    def _answer(self, kind: Literal["tool", "resource", "prompt"], name: str, given: JsonObject) -> str:
+    def _answer(self, kind: Literal["tool", "resource", "prompt"], name: str, arguments: JsonObject) -> str:
         if is_meta_tool(name):
             raise SelfReferenceError(name.strip())
-        made = RecordedCall(kind, name, given)
-        found = self._replay.take(made)
-        if found is None:
-            self._surplus(made)
+        request = RecordedCall(kind, name, arguments)
+        recorded = self._replay.take(request)
+        if recorded is None:
+            self._on_unrecorded(request)
             message = f"{kind.capitalize()} '{name}' was not called like this when the recording was made"
             raise ToolCallError(message, tool_name=name, called=kind, code=NOT_RECORDED)
-        if found.error is not None:
-            raise _error(found.error, kind, name)
-        return msgspec.json.encode(found.value).decode()
+        if recorded.error is not None:
+            raise _tool_call_error(recorded.error, kind, name)
+        return msgspec.json.encode(recorded.value).decode()
 
 
-def _failure(error: ToolCallError) -> JsonObject:
-    told = {
+def _error_document(error: ToolCallError) -> JsonObject:
+    document = {
         "code": error.code,
         "message": error.message,
         "details": error.details,
         "hint": error.hint,
         "retryAfterMs": error.retry_after_ms,
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in document.items() if value is not None}
 
 
-def _error(told: JsonObject, kind: CallKind, name: str) -> ToolCallError:
+def _tool_call_error(document: JsonObject, kind: CallKind, name: str) -> ToolCallError:
     return ToolCallError(
-        str(told["message"]),
+        str(document["message"]),
         tool_name=name,
         called=kind,
-        code=str(told["code"]),
-        details=told.get("details"),
-        hint=cast("str | None", told.get("hint")),
-        retry_after_ms=cast("int | None", told.get("retryAfterMs")),
+        code=str(document["code"]),
+        details=document.get("details"),
+        hint=cast("str | None", document.get("hint")),
+        retry_after_ms=cast("int | None", document.get("retryAfterMs")),
     )
 
-
-# ----------------------------------------------------------------------------------------------------
-# How a script differs from its recording, in words and diffs for a person.
 
 _MAX_LISTED: Final = 10
 """Most calls that one list shows."""
@@ -201,34 +198,37 @@ _MAX_DIFF: Final = 60
 """Most lines of one diff."""
 
 
-def describe_unrecorded(made: RecordedCall, replay: Replay, *, ordered: bool) -> str:
-    """What to say of a call that was made and was not recorded, or is not due."""
-    left, used = ([entry for entry in entries if _alike(entry, made)] for entries in (replay.unused, replay.used))
-    due = replay.next_call() if ordered and made.is_call else None
-    lines = [f"made:     {describe_call(made)}"]
+def describe_unrecorded(request: RecordedCall, replay: Replay, *, ordered: bool) -> str:
+    """Describe a call that the script made and that is not in the recording, or is not due."""
+    unused = [entry for entry in replay.unused if _same_name(entry, request)]
+    used = [entry for entry in replay.used if _same_name(entry, request)]
+    due = replay.next_call() if ordered and request.is_call else None
+    lines = [f"made:     {describe_call(request)}"]
     if due is not None:
-        lines += [f"recorded: {describe_call(due)}, which is due", *_diff(due, made)]
-    elif left:
-        nearest = max(left[:_MAX_COMPARED], key=lambda entry: _likeness(entry, made))
-        lines += [f"recorded: {describe_call(nearest)}, not made so far", *_diff(nearest, made)]
-        lines += titled_list("Others recorded and not made so far:", [entry for entry in left if entry is not nearest])
-    elif any(entry.key() == made.key() for entry in used):
-        count = sum(entry.key() == made.key() for entry in used)
+        lines += [f"recorded: {describe_call(due)}, which is due", *_diff(due, request)]
+    elif unused:
+        nearest = max(unused[:_MAX_COMPARED], key=lambda entry: _similarity(entry, request))
+        lines += [f"recorded: {describe_call(nearest)}, not made so far", *_diff(nearest, request)]
+        lines += titled_list(
+            "Others recorded and not made so far:", [entry for entry in unused if entry is not nearest]
+        )
+    elif any(entry.key() == request.key() for entry in used):
+        count = sum(entry.key() == request.key() for entry in used)
         lines.append(f"recorded: {'once' if count == 1 else f'{count} times'}, and made as often before")
     elif used:
         lines += ["recorded: no such call that has not been made", *titled_list("Made before:", used)]
     else:
-        lines.append(f"recorded: nothing of that name{_names(made, replay)}")
+        lines.append(f"recorded: nothing of that name{_similar_names(request, replay)}")
     return "\n".join(lines)
 
 
 def describe_unused(entries: Sequence[RecordedCall]) -> str:
-    """What to say of what was recorded and is no longer asked for."""
+    """Describe what was recorded and is no longer requested."""
     return "\n".join(titled_list("Recorded, but the test no longer asks for:", entries))
 
 
 def titled_list(title: str, entries: Sequence[RecordedCall]) -> list[str]:
-    """A titled list of calls; nothing for none."""
+    """A titled list of calls; no lines for an empty list."""
     if not entries:
         return []
     lines = [title, *(f"  {describe_call(entry)}" for entry in entries[:_MAX_LISTED])]
@@ -237,7 +237,7 @@ def titled_list(title: str, entries: Sequence[RecordedCall]) -> list[str]:
 
 
 def describe_call(entry: RecordedCall) -> str:
-    """A call in one line."""
+    """Describe a call in one line."""
     match entry.kind:
         case "tool":
             return f"{entry.name}({abbreviate(entry.input)})"
@@ -253,15 +253,15 @@ def describe_call(entry: RecordedCall) -> str:
             return f"the member {entry.name}.{entry.input.get('member')}"
 
 
-def _alike(entry: RecordedCall, made: RecordedCall) -> bool:
-    return (entry.kind, entry.name) == (made.kind, made.name)
+def _same_name(entry: RecordedCall, request: RecordedCall) -> bool:
+    return (entry.kind, entry.name) == (request.kind, request.name)
 
 
-def _diff(recorded: RecordedCall, made: RecordedCall) -> list[str]:
-    """What changes from the recorded input to the one made."""
-    if not made.is_call:
+def _diff(recorded: RecordedCall, request: RecordedCall) -> list[str]:
+    """The differences between the recorded input and that of the request."""
+    if not request.is_call:
         return []
-    before, after = _lines(recorded), _lines(made)
+    before, after = _lines(recorded), _lines(request)
     lines = list(difflib.unified_diff(before, after, "recorded", "made", lineterm="", n=2))
     more = len(lines) - _MAX_DIFF
     return [f"  {line}" for line in [*lines[:_MAX_DIFF], *([f"… {more} more lines"] if more > 0 else [])]]
@@ -272,16 +272,13 @@ def _lines(entry: RecordedCall) -> list[str]:
     return [f"{entry.kind} {entry.name}", *text.split("\n")]
 
 
-def _likeness(entry: RecordedCall, made: RecordedCall) -> float:
-    """How alike two inputs are: keys with the same value count, then keys."""
-    return sum(1.0 if entry.input[key] == made.input[key] else 0.5 for key in _common(entry.input, made.input))
+def _similarity(entry: RecordedCall, request: RecordedCall) -> float:
+    """How similar two inputs are: 1 for each key with the same value, 0.5 for each other common key."""
+    common = entry.input.keys() & request.input.keys()
+    return sum(1.0 if entry.input[key] == request.input[key] else 0.5 for key in common)
 
 
-def _common(left: JsonObject, right: JsonObject) -> set[str]:
-    return left.keys() & right.keys()
-
-
-def _names(made: RecordedCall, replay: Replay) -> str:
-    names = {entry.name for entry in (*replay.unused, *replay.used) if entry.kind == made.kind}
-    near = difflib.get_close_matches(made.name, names, n=3)
+def _similar_names(request: RecordedCall, replay: Replay) -> str:
+    names = {entry.name for entry in (*replay.unused, *replay.used) if entry.kind == request.kind}
+    near = difflib.get_close_matches(request.name, names, n=3)
     return f"; there is {', '.join(near)}" if near else ""

@@ -1,4 +1,4 @@
-"""Recordings: the calls of a script and what they were answered, as a file that people review and tests replay.
+"""Recordings: the calls of a script with their answers, as a file that people review and tests replay.
 
     {
       "codecall": "recording",
@@ -36,16 +36,16 @@ from codecall.redaction.masking import Masker, unnumbered
 JsonObject = dict[str, object]
 
 RequestKind = Literal["tool", "resource", "prompt", "getTool", "space", "member"]
-"""What was asked for: a call, or a lookup (`getTool`, a namespace, a member of one)."""
+"""The kind of request: a call, or a lookup (`getTool`, a namespace, a member of one)."""
 
 VERSION: Final = 1
-"""Of the format. A reader refuses others."""
+"""Version of the format. Files of other versions are refused."""
 
 _CALLS: Final = ("tool", "resource", "prompt")
 _WIDTH: Final = 120
 """Longest line of a file that holds more than one plain value, in characters."""
 _ENTRY: Final = 4
-"""How far entries are indented; what is around them is never written in one line."""
+"""Indentation of entries; what is around them is never written in one line."""
 
 
 class RecordingFileError(ValueError):
@@ -60,13 +60,13 @@ class RecordedCall:
     name: str
     """The tool's or the prompt's name, the resource's URI, or the namespace."""
     input: JsonObject = field(default_factory=dict[str, object])
-    """What the script gave; of a member `{"member": name}`."""
+    """The input of the script; for a member `{"member": name}`."""
     value: object = None
-    """What the script got, as JSON data."""
+    """The result, as JSON data."""
     error: JsonObject | None = None
-    """How it failed instead: `code`, `message`, and where there are some `details`, `hint`, `retryAfterMs`."""
+    """The error of a call that failed: `code`, `message`, and perhaps `details`, `hint`, `retryAfterMs`."""
     masked: list[str] = field(default_factory=list[str])
-    """Where credentials were, in `input`, `value` and `error`."""
+    """Paths of the credentials that were masked, in `input`, `value` and `error`."""
     ended: bool = True
     """Whether there was an answer."""
 
@@ -76,68 +76,72 @@ class RecordedCall:
         return self.kind in _CALLS
 
     def key(self) -> str:
-        """What tells it from others: the same for the same request."""
+        """Identifies the request: the same for the same kind, name and input."""
         return json.dumps([self.kind, self.name, self.input], sort_keys=True)
 
     def as_dict(self) -> JsonObject:
-        """As it stands in the file."""
+        """The entry as it stands in the file."""
         match self.kind:
             case "space":
-                told: JsonObject = {"namespace": self.name}
+                document: JsonObject = {"namespace": self.name}
             case "member":
-                told = {"namespace": self.name, **self.input}
+                document = {"namespace": self.name, **self.input}
             case "tool" | "prompt":
-                told = {self.kind: self.name, "input": self.input}
+                document = {self.kind: self.name, "input": self.input}
             case "resource" | "getTool":
-                told = {self.kind: self.name}
-        told.update({"value": self.value} if self.error is None else {"error": self.error})
-        return told | {"masked": self.masked} if self.masked else told
+                document = {self.kind: self.name}
+        document.update({"value": self.value} if self.error is None else {"error": self.error})
+        return document | {"masked": self.masked} if self.masked else document
 
     @classmethod
-    def from_mapping(cls, told: Mapping[str, object]) -> RecordedCall:
-        """The entry that `as_dict` wrote.
+    def from_mapping(cls, document: Mapping[str, object]) -> RecordedCall:
+        """Read an entry that `as_dict` wrote.
 
         Raises:
-            ValueError: it did not.
+            ValueError: it is malformed.
         """
-        if "namespace" in told:
-            member = told.get("member")
-            kind, name = ("space", told["namespace"]) if member is None else ("member", told["namespace"])
-            given: object = {} if member is None else {"member": member}
+        if "namespace" in document:
+            member = document.get("member")
+            kind, name = ("space", document["namespace"]) if member is None else ("member", document["namespace"])
+            arguments: object = {} if member is None else {"member": member}
         else:
-            kinds = [kind for kind in get_args(RequestKind) if kind in told]
+            kinds = [kind for kind in get_args(RequestKind) if kind in document]
             if len(kinds) != 1:
                 raise ValueError("an entry is of a tool, a resource, a prompt, getTool, or a namespace")
-            kind, name, given = kinds[0], told[kinds[0]], told.get("input", {})
-        if not isinstance(name, str) or not isinstance(given, dict) or ("value" in told) == ("error" in told):
+            kind, name, arguments = kinds[0], document[kinds[0]], document.get("input", {})
+        if (
+            not isinstance(name, str)
+            or not isinstance(arguments, dict)
+            or ("value" in document) == ("error" in document)
+        ):
             raise ValueError(f"{kind} {name!r}: a name, an object as input, and either a value or an error are needed")
-        error = told.get("error")
-        if "error" in told and not (isinstance(error, dict) and {"code", "message"} <= error.keys()):
+        error = document.get("error")
+        if "error" in document and not (isinstance(error, dict) and {"code", "message"} <= error.keys()):
             raise ValueError(f"{kind} {name!r}: an error has a code and a message")
-        masked = cast("list[str]", told.get("masked", []))
+        masked = cast("list[str]", document.get("masked", []))
         return cls(
             cast("RequestKind", kind),
             name,
-            cast("JsonObject", given),
-            told.get("value"),
+            cast("JsonObject", arguments),
+            document.get("value"),
             cast("JsonObject | None", error),
             masked,
         )
 
 
 def read_recording(path: str | os.PathLike[str]) -> list[RecordedCall]:
-    """The entries of the file at `path`.
+    """Read the entries of a recording.
 
     Raises:
-        RecordingFileError: it is not a recording of this version.
-        OSError: it cannot be read.
+        RecordingFileError: the file is no recording of this version.
+        OSError: the file cannot be read.
     """
     name = os.fspath(path)
     try:
-        told: object = json.loads(Path(path).read_text(encoding="utf-8"))
+        content: object = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as failure:
         raise RecordingFileError(f"{name}: not JSON: {failure}") from None
-    document = cast("JsonObject", told) if isinstance(told, dict) else {}
+    document = cast("JsonObject", content) if isinstance(content, dict) else {}
     if document.get("codecall") != "recording":
         raise RecordingFileError(f'{name}: not a recording: `"codecall": "recording"` is missing')
     if document.get("version") != VERSION:
@@ -158,11 +162,11 @@ def read_recording(path: str | os.PathLike[str]) -> list[RecordedCall]:
 def format_recording(
     entries: Iterable[RecordedCall], earlier: Sequence[RecordedCall] = (), names: Sequence[str] = ()
 ) -> str:
-    """The file that holds `entries`, without their credentials.
+    """Format a recording as the text of its file, with credentials masked.
 
     Args:
-        entries: What was recorded; what got no answer is left out.
-        earlier: An earlier recording: what is the same keeps its place.
+        entries: The recorded calls; those without an answer are left out.
+        earlier: An earlier recording: calls that are the same keep their places.
         names: Names, or globs, of further values to mask.
     """
     ended = [entry for entry in entries if entry.ended]
@@ -184,24 +188,27 @@ def format_recording(
 def _masked(entry: RecordedCall, masker: Masker) -> RecordedCall:
     places = list(entry.masked)
     name = cast("str", masker.mask(entry.name, entry.kind, places))
-    given = cast("JsonObject", masker.mask(entry.input, "input", places))
+    arguments = cast("JsonObject", masker.mask(entry.input, "input", places))
     value = masker.mask(entry.value, "value", places)
     error = cast("JsonObject | None", masker.mask(entry.error, "error", places))
-    return RecordedCall(entry.kind, name, given, value, error, places)
+    return RecordedCall(entry.kind, name, arguments, value, error, places)
 
 
 def _in_order(entries: list[RecordedCall], earlier: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """`entries`, of which those that `earlier` has too stand in its order: concurrent calls come in any."""
+    """Sort those entries that `earlier` has too into its order: concurrent calls come in any order."""
     places: dict[str, deque[int]] = defaultdict(deque)
     for place, entry in enumerate(earlier):
         places[entry.key()].append(place)
-    known = [places[key].popleft() if places[key := entry.key()] else None for entry in entries]
-    ordered = iter(sorted((place, index) for index, place in enumerate(known) if place is not None))
-    return [entry if place is None else entries[next(ordered)[1]] for entry, place in zip(entries, known, strict=True)]
+    earlier_places = [places[key].popleft() if places[key := entry.key()] else None for entry in entries]
+    ordered = iter(sorted((place, index) for index, place in enumerate(earlier_places) if place is not None))
+    return [
+        entry if place is None else entries[next(ordered)[1]]
+        for entry, place in zip(entries, earlier_places, strict=True)
+    ]
 
 
 def format_json(value: object, indent: int = 0) -> str:
-    """JSON text: what fits into a line stands in one."""
+    """Format a value as JSON in which everything that fits into a line stands in one."""
     plain = json.dumps(value, ensure_ascii=False)
     if (indent >= _ENTRY and len(plain) + indent <= _WIDTH) or not isinstance(value, (dict, list)) or not value:
         return plain
@@ -218,10 +225,10 @@ def format_json(value: object, indent: int = 0) -> str:
 
 
 class Replay:
-    """Finds the answers to the calls of a script in a recording, each of which is given once.
+    """Finds the answers to the calls of a script in a recording; each answer is used once.
 
-    A call is answered by the first recorded one of the same kind, name and input that has not been used. What is masked
-    in a recording fits every credential.
+    A call is answered by the first unused recorded call of the same kind, name and input. A masked credential in the
+    recording matches every credential.
 
     Args:
         entries: The recording.
@@ -232,37 +239,41 @@ class Replay:
     def __init__(self, entries: Sequence[RecordedCall], *, names: Sequence[str] = (), ordered: bool = False) -> None:
         self._names = names
         self._ordered = ordered
-        self._left = [(entry.key(), unnumbered(entry.key()), entry) for entry in entries]
+        self._unused = [(entry.key(), unnumbered(entry.key()), entry) for entry in entries]
         self._used: list[RecordedCall] = []
 
-    def take(self, made: RecordedCall) -> RecordedCall | None:
-        """The recorded answer to `made`; None when there is none, or another call is due."""
-        key = made.key()
-        found = next((index for index, (exactly, _, _) in enumerate(self._left) if exactly == key), None)
-        if found is None:
-            key = self._without_credentials(made)
-            found = next((index for index, (_, roughly, _) in enumerate(self._left) if roughly == key), None)
-        if found is None or (made.is_call and self._ordered and self._left[found][2] is not self.next_call()):
+    def take(self, request: RecordedCall) -> RecordedCall | None:
+        """Use the recorded answer to a request; None if there is none, or another call is due."""
+        key = request.key()
+        position = next((index for index, (exact, _, _) in enumerate(self._unused) if exact == key), None)
+        if position is None:
+            key = self._without_credentials(request)
+            position = next((index for index, (_, masked, _) in enumerate(self._unused) if masked == key), None)
+        if position is None or (
+            request.is_call and self._ordered and self._unused[position][2] is not self.next_call()
+        ):
             return None
-        entry = self._left.pop(found)[2]
+        entry = self._unused.pop(position)[2]
         self._used.append(entry)
         return entry
 
-    def _without_credentials(self, made: RecordedCall) -> str:
+    def _without_credentials(self, request: RecordedCall) -> str:
         masker = Masker(self._names)
-        name = cast("str", masker.mask(made.name, "", []))
-        return unnumbered(RecordedCall(made.kind, name, cast("JsonObject", masker.mask(made.input, "", []))).key())
+        name = cast("str", masker.mask(request.name, "", []))
+        return unnumbered(
+            RecordedCall(request.kind, name, cast("JsonObject", masker.mask(request.input, "", []))).key()
+        )
 
     def next_call(self) -> RecordedCall | None:
-        """The first recorded call that has not been made."""
-        return next((entry for _, _, entry in self._left if entry.is_call), None)
+        """The first recorded call that has not been used."""
+        return next((entry for _, _, entry in self._unused if entry.is_call), None)
 
     @property
     def unused(self) -> list[RecordedCall]:
-        """What was recorded and has not been asked for, in the order of the recording."""
-        return [entry for _, _, entry in self._left]
+        """The entries that have not been used, in the order of the recording."""
+        return [entry for _, _, entry in self._unused]
 
     @property
     def used(self) -> list[RecordedCall]:
-        """What has been asked for, in the order in which it was."""
+        """The entries that have been used, in the order of their use."""
         return list(self._used)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _MARKER: Final = "codecall"
 
-_tape = pytest.StashKey["Tape"]()
-_written = pytest.StashKey[dict[Path, "WrittenRecording"]]()
+_tape_key = pytest.StashKey["Tape"]()
+_recordings_key = pytest.StashKey[dict[Path, "WrittenRecording"]]()
 
 
 @dataclass(slots=True)
@@ -33,13 +33,13 @@ class Tape:
     path: Path
     """The file."""
     name: str
-    """What messages call it: its path below the root."""
+    """The name in messages: the path below the root."""
     recording: bool
     """Whether the test records; else it replays."""
     entries: list[RecordedCall] = field(default_factory=list["RecordedCall"])
-    """What was recorded so far."""
+    """The calls recorded so far."""
     replay: Replay | None = None
-    """What is replayed."""
+    """The recording that is replayed; None while recording."""
     names: Sequence[str] = ()
     """Names of further values to mask."""
     ordered: bool = False
@@ -47,12 +47,12 @@ class Tape:
 
 
 class WrittenRecording(NamedTuple):
-    """A recording that this session has made."""
+    """A recording that this session has written."""
 
-    said: str
-    """What is told of it at the end."""
+    summary: str
+    """The line about it at the end of the session."""
     test: str
-    """Which test made it."""
+    """The test that made it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -89,46 +89,48 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`@pytest.mark.codecall(recording="…")` uses the fixture."""
     for item in items:
-        if isinstance(item, pytest.Function) and _marked(item) is not None:
+        if isinstance(item, pytest.Function) and _marked_path(item) is not None:
             item.fixturenames.append("codecall_marked_recording")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """A test that passed is recorded, or fails for what it no longer asks for."""
+    """Write the recording of a test that passed; fail it for recorded calls that it no longer makes."""
     outcome = yield
-    tape = item.stash.get(_tape, None)
+    tape = item.stash.get(_tape_key, None)
     if tape is None:
         return outcome
     if tape.recording:
-        _write(tape, item)
+        _write_recording(tape, item)
     elif tape.replay is not None and tape.replay.unused:
         from codecall.testing.recording.brokers import describe_unused
 
-        pytest.fail(f"{tape.name} is stale\n{describe_unused(tape.replay.unused)}\n{_again(item)}", pytrace=False)
+        pytest.fail(
+            f"{tape.name} is stale\n{describe_unused(tape.replay.unused)}\n{_record_command(item)}", pytrace=False
+        )
     return outcome
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what was recorded."""
-    if (written := config.stash.get(_written, None)) is not None:
+    """Print which recordings were written."""
+    if (recordings := config.stash.get(_recordings_key, None)) is not None:
         terminalreporter.section("recordings")
-        for made in written.values():
-            terminalreporter.line(made.said)
+        for recording in recordings.values():
+            terminalreporter.line(recording.summary)
 
 
 @pytest.fixture
 def codecall_server(request: pytest.FixtureRequest) -> object:
     """The server that recordings are made with: whatever `fastmcp.Client` takes. From the configuration; override this
     fixture to make one. Asked for only while recording."""
-    named: str = request.config.getini("codecall_server")
-    if not named:
+    name: str = request.config.getini("codecall_server")
+    if not name:
         pytest.fail(
             "--codecall-record: which server? Name it in the configuration of pytest, `codecall_server`, as "
             "package.module:name or a URL; or define a fixture `codecall_server`",
             pytrace=False,
         )
-    return _server(named, request.config.rootpath, "codecall_server")
+    return _load_server(name, request.config.rootpath, "codecall_server")
 
 
 @pytest.fixture
@@ -146,7 +148,7 @@ def recording(
         ordered: Let calls be made only in the order of the recording. By default each is answered whenever it is made.
         mask: Names, or globs, of further values to mask.
     """
-    opened: list[Callable[[], object]] = []
+    close_callbacks: list[Callable[[], object]] = []
 
     def use(
         path: str | os.PathLike[str], *, server: object = None, ordered: bool = False, mask: Sequence[str] = ()
@@ -155,66 +157,66 @@ def recording(
         if tool_stub.upstream is not None:
             pytest.fail("a test has one recording, or one `tool_stub.behind`")
         file = request.path.parent / path
-        shown = file.relative_to(request.config.rootpath).as_posix() if _below(file, request.config.rootpath) else file
+        name = file.relative_to(request.config.rootpath).as_posix() if _below(file, request.config.rootpath) else file
         names = (*mask, *request.config.getini("codecall_mask"))
         records = bool(request.config.getoption("codecall_record"))
-        tape = Tape(file, str(shown), records, names=names, ordered=ordered)
-        request.node.stash[_tape] = tape
+        tape = Tape(file, str(name), records, names=names, ordered=ordered)
+        request.node.stash[_tape_key] = tape
         if records:
             from codecall.testing.recording.brokers import RecordingBroker
             from codecall.testing.recording.live import LiveBroker
 
             target = request.getfixturevalue("codecall_server") if server is None else server
             if isinstance(server, str):
-                target = _server(server, request.config.rootpath, "recording(server=…)")
+                target = _load_server(server, request.config.rootpath, "recording(server=…)")
             live = LiveBroker(target, codecall_enclave.preset, partial(tool_stub.history.note, "recording"))
-            opened.append(lambda: codecall_enclave.run_in_loop(live.close))
+            close_callbacks.append(lambda: codecall_enclave.run_in_loop(live.close))
             tool_stub.upstream = RecordingBroker(live, tape.entries)
         else:
-            tool_stub.upstream = _replaying(tape, tool_stub, request.node)
+            tool_stub.upstream = _replay_broker(tape, tool_stub, request.node)
         return tape
 
     yield use
-    for close in opened:
+    for close in close_callbacks:
         close()
 
 
 @pytest.fixture
 def codecall_marked_recording(request: pytest.FixtureRequest, recording: Callable[..., Tape]) -> Tape:
     """The recording that the marker of this test names."""
-    path = _marked(request.node)
+    path = _marked_path(request.node)
     if not isinstance(path, (str, os.PathLike)):
         pytest.fail(f"@pytest.mark.{_MARKER}: recording is a path, got {path!r}", pytrace=False)
     return recording(path)
 
 
-def _replaying(tape: Tape, tool_stub: Stubs, item: pytest.Item) -> Any:
-    """A broker that answers from the recording."""
+def _replay_broker(tape: Tape, tool_stub: Stubs, item: pytest.Item) -> Any:
+    """Create a broker that answers from the recording; fail the test if the recording cannot be read."""
     __tracebackhide__ = True
     from codecall.testing.recording.brokers import ReplayBroker, describe_unrecorded
     from codecall.testing.recording.cassette import RecordingFileError, Replay, read_recording
 
     entries: list[RecordedCall] = []
-    wrong = ""
+    problem = ""
     try:
         entries = read_recording(tape.path)
     except FileNotFoundError:
-        wrong = f"there is no recording {tape.name}\n{_again(item, 'Make it')}"
+        problem = f"there is no recording {tape.name}\n{_record_command(item, 'Make it')}"
     except RecordingFileError as failure:
-        wrong = f"{failure}\n{_again(item)}"
-    if wrong:  # told here, where nothing else is being handled of which pytest would tell
-        pytest.fail(wrong, pytrace=False)
+        problem = f"{failure}\n{_record_command(item)}"
+    if problem:  # here, outside of the handler: pytest would report the handled exception as well
+        pytest.fail(problem, pytrace=False)
     replay = tape.replay = Replay(entries, names=tape.names, ordered=tape.ordered)
 
-    def note(made: RecordedCall) -> None:
-        text = describe_unrecorded(made, replay, ordered=tape.ordered)
-        tool_stub.history.note("recording", f"{tape.name} does not have this call\n{text}", _again(item))
+    def on_unrecorded(request: RecordedCall) -> None:
+        text = describe_unrecorded(request, replay, ordered=tape.ordered)
+        tool_stub.history.note("recording", f"{tape.name} does not have this call\n{text}", _record_command(item))
 
-    return ReplayBroker(replay, note)
+    return ReplayBroker(replay, on_unrecorded)
 
 
-def _write(tape: Tape, item: pytest.Item) -> None:
-    """Write what a test recorded.
+def _write_recording(tape: Tape, item: pytest.Item) -> None:
+    """Write the recording of a test.
 
     Two tests may share a file if they make the same calls.
     """
@@ -226,8 +228,8 @@ def _write(tape: Tape, item: pytest.Item) -> None:
     except (OSError, RecordingFileError):
         earlier, before = [], None
     text = format_recording(tape.entries, () if tape.ordered else earlier, tape.names)
-    written = item.config.stash.setdefault(_written, {})
-    if (other := written.get(tape.path)) is not None:
+    recordings = item.config.stash.setdefault(_recordings_key, {})
+    if (other := recordings.get(tape.path)) is not None:
         if before != text:
             pytest.fail(
                 f"{tape.name} was recorded by {other.test} with other calls: give each test a file of its own",
@@ -238,17 +240,19 @@ def _write(tape: Tape, item: pytest.Item) -> None:
     tape.path.write_text(text, encoding="utf-8", newline="\n")
     calls = sum(entry.is_call for entry in tape.entries if entry.ended)
     masked = text.count('"masked": [')
-    how = "as it was" if text == before else "changed: review it" if before is not None else "new: review it"
+    change = "as it was" if text == before else "changed: review it" if before is not None else "new: review it"
     hidden = f", credentials masked in {masked}" if masked else ""
-    written[tape.path] = WrittenRecording(f"{tape.name}: {calls} call{'s' * (calls != 1)}{hidden}; {how}", item.nodeid)
+    recordings[tape.path] = WrittenRecording(
+        f"{tape.name}: {calls} call{'s' * (calls != 1)}{hidden}; {change}", item.nodeid
+    )
 
 
-def _again(item: pytest.Item, what: str = "Make it anew") -> str:
-    return f"  {what}: pytest --codecall-record {item.nodeid}"
+def _record_command(item: pytest.Item, action: str = "Make it anew") -> str:
+    return f"  {action}: pytest --codecall-record {item.nodeid}"
 
 
-def _marked(item: pytest.Item) -> object:
-    """The recording that the nearest marker names that names one."""
+def _marked_path(item: pytest.Item) -> object:
+    """The `recording` of the nearest marker that has one."""
     return next((mark.kwargs["recording"] for mark in item.iter_markers(_MARKER) if "recording" in mark.kwargs), None)
 
 
@@ -256,13 +260,13 @@ def _below(path: Path, root: Path) -> bool:
     return path.resolve().is_relative_to(root.resolve())
 
 
-def _server(named: str, root: Path, where: str) -> object:
-    """The server that a text names; `where` is where it stands."""
+def _load_server(name: str, root: Path, place: str) -> object:
+    """Load the server that a text names; `place` says where the text stands, for messages."""
     __tracebackhide__ = True
     from codecall.testing.servers import ServerNameError, load_server
 
     try:
-        return load_server(named, root)
+        return load_server(name, root)
     except ServerNameError as failure:
-        why = str(failure)
-    return pytest.fail(f"{where}: {why}", pytrace=False)
+        problem = str(failure)
+    return pytest.fail(f"{place}: {problem}", pytrace=False)

@@ -1,4 +1,4 @@
-"""A live server as scripts see it: CodeCall's own broker, in a request to that server."""
+"""A live server as scripts see it: CodeCall's own broker, within a request to that server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from codecall.schema.partial import PreflightError
 T = TypeVar("T")
 
 _REQUEST: Final = "codecall:record"
-"""The prompt that a client asks for; the middleware answers, and no server knows it."""
+"""Name of the prompt that holds the request open; the middleware answers it, and no server has it."""
 
 
 class LiveServerError(RuntimeError):
@@ -45,13 +45,13 @@ class LiveBroker:
         target: What `fastmcp.Client` takes: a FastMCP server, a URL, a transport, the configuration of MCP servers, the
             path of a script. A server in this process keeps its own CodeCall plugin, if it has one.
         preset: Limits of one call.
-        failed: Told, once, why the server cannot be opened.
+        on_failure: Receives, once, why the server cannot be opened.
     """
 
-    def __init__(self, target: object, preset: Preset, failed: Callable[[str], None] | None = None) -> None:
+    def __init__(self, target: object, preset: Preset, on_failure: Callable[[str], None] | None = None) -> None:
         self._target = target
         self._preset = preset
-        self._failed = failed or _nobody
+        self._on_failure = on_failure
         self._serving: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[tuple[Broker, contextvars.Context]] | None = None
         self._stop = asyncio.Event()
@@ -99,16 +99,16 @@ class LiveBroker:
         return await self._within(lambda broker: broker.member(path, member))
 
     async def _within(self, work: Callable[[Broker], Awaitable[T]]) -> T:
-        """What `work` gives, done within the request."""
+        """Run `work` within the request, and return its result."""
         if self._opened is None:
             self._opened = asyncio.get_running_loop().create_future()
             self._serving = asyncio.create_task(self._serve(self._opened))
         broker, context = await asyncio.shield(self._opened)
 
-        async def done() -> T:
+        async def run() -> T:
             return await work(broker)
 
-        return await asyncio.create_task(done(), context=context.copy())
+        return await asyncio.create_task(run(), context=context.copy())
 
     async def _serve(self, opened: asyncio.Future[tuple[Broker, contextvars.Context]]) -> None:
         """Hold a request to the server open until told to stop."""
@@ -122,15 +122,15 @@ class LiveBroker:
             else:
                 await self._stop.wait()
 
-        holder = _Holder(hold)
+        middleware = _HoldRequest(hold)
         try:
             async with _server(self._target) as server:
-                server.middleware.append(holder)
+                server.middleware.append(middleware)
                 try:
                     async with Client(server) as client:
                         await client.get_prompt(_REQUEST)
                 finally:
-                    server.middleware.remove(holder)
+                    server.middleware.remove(middleware)
         except Exception as failure:
             if opened.done():
                 raise
@@ -142,21 +142,18 @@ class LiveBroker:
 
     def _fail(self, opened: asyncio.Future[tuple[Broker, contextvars.Context]], failure: Exception) -> None:
         opened.set_exception(failure)
-        self._failed(str(failure))
+        if self._on_failure is not None:
+            self._on_failure(str(failure))
 
 
-def _nobody(failure: str) -> None:
-    """Nobody wants to know."""
-
-
-class _Holder(Middleware):
-    """Answers one request itself, however long that takes."""
+class _HoldRequest(Middleware):
+    """Answers one request itself, after any time, and passes on all others."""
 
     def __init__(self, hold: Callable[[Context], Awaitable[None]]) -> None:
         self._hold = hold
 
     async def on_get_prompt(self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]) -> Any:
-        """Hold the request that is ours; every other goes on."""
+        """Hold the request for `_REQUEST`; pass on every other."""
         if context.message.name != _REQUEST or context.fastmcp_context is None:
             return await call_next(context)
         await self._hold(context.fastmcp_context)
@@ -165,7 +162,7 @@ class _Holder(Middleware):
 
 @asynccontextmanager
 async def _server(target: object) -> AsyncGenerator[FastMCP[Any]]:
-    """The server itself if it is in this process; else one that passes everything on, over one connection."""
+    """Give the server itself if it is in this process, else a proxy of it over one connection."""
     if isinstance(target, FastMCP):
         yield target
         return
@@ -175,7 +172,7 @@ async def _server(target: object) -> AsyncGenerator[FastMCP[Any]]:
 
 
 async def _broker(context: Context, preset: Preset) -> Broker:
-    """The broker that `codecall:execute` would use for this request.
+    """Create the broker that `codecall:execute` would use for this request.
 
     Raises:
         LiveServerError: the server shows CodeCall's tools instead of its own.
@@ -190,8 +187,8 @@ async def _broker(context: Context, preset: Preset) -> Broker:
                 "the server to record shows CodeCall's tools instead of its own: record against the server without "
                 "CodeCall, or give the FastMCP object itself"
             )
-        reach = VisibilityPolicy(options)
-        view = CatalogView(server, server.list_tools, reach, CatalogCaches(reach).for_server(server))
+        policy = VisibilityPolicy(options)
+        view = CatalogView(server, server.list_tools, policy, CatalogCaches(policy).for_server(server))
     else:
         view = plugin.view(context)
     return Broker(

@@ -1,4 +1,4 @@
-"""Programs of script files as tests: `pytest users.script.js` runs each, without any Python."""
+"""Collects the programs of script files as tests: `pytest users.script.js` runs each, without any Python."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _ALLOWED: Final[dict[FailureKind, set[str]]] = {
     "undeclared": {error.code for error in NOT_FOUND.values()},
     "invalid_input": {"INVALID_INPUT"},
 }
-"""Which problems are none where a program says that it ends with one of these codes."""
+"""Kinds of failure that are allowed if a program states that it ends with one of these codes."""
 
 
 class ProgramFailed(Exception):  # noqa: N818 - named for what happened
-    """A program did not end as it says. The message is the whole report."""
+    """A program did not end as it states. The message is the whole report."""
 
 
 class ScriptFile(pytest.File):
-    """A script file; its programs are its tests."""
+    """A script file, which collects its programs as tests."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One item a program."""
+        """Yield one item for each program."""
         name = display_path(self.path, self.config.rootpath)
         try:
             programs = read_programs(self.path)
@@ -46,8 +46,7 @@ class ScriptFile(pytest.File):
             raise self.CollectError(f"{name}:{error.line}: {error.problem}") from None
         item: Any = ScriptItem
         for program in programs:
-            named = replace(program, path=name)
-            yield cast("ScriptItem", item.from_parent(self, name=program.title, program=named))
+            yield cast("ScriptItem", item.from_parent(self, name=program.title, program=replace(program, path=name)))
 
 
 class ScriptItem(pytest.Item):
@@ -63,7 +62,7 @@ class ScriptItem(pytest.Item):
         """The program it runs."""
 
     def runtest(self) -> None:
-        """Run the program and compare its end with what it says.
+        """Run the program and compare its end with what it states.
 
         Raises:
             ProgramFailed: it ended otherwise, or something is wrong with its stubs.
@@ -73,37 +72,37 @@ class ScriptItem(pytest.Item):
             raise ProgramFailed(report)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The report alone: a traceback would be one of this module."""
+        """Show the report alone: a traceback would only show this module."""
         if isinstance(excinfo.value, (ProgramFailed, OptionsError)):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
-        """Where the program stands."""
+        """The file and line of the program."""
         return self.path, self.program.line - 1, self.name
 
 
 def run_program(program: Program, path: Path, config: pytest.Config) -> str | None:
-    """Run `program` of the file at `path`: why its test fails, for a person to read; None when it does not."""
-    sandboxes = session_enclaves(config)
-    stubs = Stubs(lambda: sandboxes.portal, IN_FILES)
+    """Run a program of the file at `path`. Returns a report of why its test fails, or None if it does not."""
+    enclaves = session_enclaves(config)
+    stubs = Stubs(lambda: enclaves.portal, IN_FILES)
     _declare(stubs, program)
-    enclave = ScriptEnclave(sandboxes, PresetChoice(program.preset or configured_preset(config)), stubs)
+    enclave = ScriptEnclave(enclaves, PresetChoice(program.preset or configured_preset(config)), stubs)
     origin = ScriptOrigin(program.path, path, program.line + 1)
     result = enclave.attempt(program.source, origin=origin, context=program.context, allowed_tools=program.allowed)
-    wrong = mismatch(program, result.execution)
+    difference = mismatch(program, result.execution)
     if isinstance(program.outcome, Refusal):
-        wrong = findings_mismatch(program, _findings(program.source, enclave.preset)) or wrong
-    # Of a program that ended otherwise, that it did not come to all of its calls says nothing.
-    problems = [problem for problem in stubs.failures() if wrong is None or problem.kind != "unused"]
-    if wrong is None and not problems:
+        difference = findings_mismatch(program, _findings(program.source, enclave.preset)) or difference
+    # A program that ended otherwise may not have come to all of its calls: unused stubs say nothing then.
+    reasons = [reason for reason in stubs.failures() if difference is None or reason.kind != "unused"]
+    if difference is None and not reasons:
         return None
-    lines = [wrong] if wrong else [f"{program.path}:{program.line}: {program.title}"]
-    if problems:
-        lines += [f"  {line}" for line in format_reasons(problems).split("\n")]
+    lines = [difference] if difference else [f"{program.path}:{program.line}: {program.title}"]
+    if reasons:
+        lines += [f"  {line}" for line in format_reasons(reasons).split("\n")]
     location = error_location(result.error) if result.error else None
     if result.error is not None and location is not None:
-        # As a line of the file: that of the program means nothing to an editor
+        # As a line of the file: a line of the program means nothing to an editor
         place = Location(program.line + location.line, location.column)
         lines += place_lines(place, program.path, "\n" * program.line + program.source)
         lines += namespace_lines(result.error, program.source)
@@ -112,17 +111,17 @@ def run_program(program: Program, path: Path, config: pytest.Config) -> str | No
 
 
 def _declare(stubs: Stubs, program: Program) -> None:
-    """Declare what `program` says answers its calls."""
+    """Declare the stubs of a program."""
 
     def key(stub: ProgramStub) -> tuple[object, ...]:
         return stub.kind, stub.name, repr(stub.when), stub.optional
 
-    often = Counter(map(key, program.stubs))
+    counts = Counter(map(key, program.stubs))
     declare = {"tool": stubs, "resource": stubs.resource, "prompt": stubs.prompt, "result": stubs.result}
     for stub in program.stubs:
         answer = {"returns": stub.value} if stub.failure is None else {"raises": stub.failure}
         settings: dict[str, Any] = {**answer, "optional": stub.optional}
-        if often[key(stub)] > 1:
+        if counts[key(stub)] > 1:
             settings["times"] = 1
         if stub.kind != "resource":
             settings["when"] = stub.when
@@ -132,7 +131,7 @@ def _declare(stubs: Stubs, program: Program) -> None:
 
 
 def _findings(source: str, preset: Preset) -> list[Finding]:
-    """Everything the guard has against a script; the worker tells the first only."""
+    """Every finding of the guard in a script; the worker reports the first only."""
     from codecall.sandbox.agentscript.checked import InvalidScript
     from codecall.sandbox.agentscript.policy import Rules
     from codecall.sandbox.agentscript.validate import validate_script

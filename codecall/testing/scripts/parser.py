@@ -14,7 +14,7 @@ and how it ends:
     //@ hint: text         on a line of its own, first: a note for readers
     //@ context: JSON      on a line of its own, first: the object that is its `codecallContext`
     //@ allowed: a, b:*    on a line of its own, first: the names and globs that it may call
-    //@ tool: name JSON    on a line of its own, first: answers calls of that tool; see `stub_lines.py` for all forms
+    //@ tool: name JSON    on a line of its own, first: answers calls of that tool; see `parse_stub` for all forms
     //! KIND message       at the end of a line: the finding expected on that line. KIND is a kind of the policy
                            (`DisallowedLoop` …) or a code (`SYNTAX_ERROR` …); its message begins with `message`
     //! ^ KIND message     on a line of its own: one more finding on the line above
@@ -46,99 +46,29 @@ from codecall.sandbox.agentscript.policy import FindingKind
 from codecall.testing.scripts.programs import ExpectedFinding, Failure, Program, ProgramStub, Refusal, Value
 from codecall.testing.stubs.answers import CODES
 
-# ----------------------------------------------------------------------------------------------------
-# Stubs in the comments of a script file: what answers the calls of a program.
+_NAME_AND_ANSWER = re.compile(r"(\S+)\s+(\S.*)", re.DOTALL)
 
-_LINE = re.compile(r"(\S+)\s+(\S.*)", re.DOTALL)
 _FAILURE = re.compile(r"!(\S*)\s*(.*)", re.DOTALL)
+
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+
 _ARROW: Final = "->"
 
-
-def parse_stub(kind: CallKind, text: str, line: int, *, optional: bool) -> ProgramStub:
-    """The stub that `text` declares: what follows `//@ tool:`.
-
-    Raises:
-        ValueError: it is malformed.
-    """
-    parts = _LINE.fullmatch(text)
-    if parts is None:
-        raise ValueError(f"`//@ {kind}:` is followed by a name and what it answers, such as `users:list []`")
-    name, said = parts.groups()
-    when: dict[str, object] | None = None
-    if not said.startswith("!"):
-        value, rest = _first_value(kind, said)
-        if rest.startswith(_ARROW):
-            if not isinstance(value, dict) or kind == "resource":
-                raise ValueError(f"`//@ {kind}:` before `->` stands the input, a JSON object; resources have none")
-            when = cast("dict[str, object]", value)
-            said = rest.removeprefix(_ARROW).strip()
-        elif rest:
-            raise ValueError(f"`//@ {kind}:` after the JSON stands nothing more: {rest!r}")
-    if said.startswith("!"):
-        return ProgramStub(kind, name, line, when, None, _failure(kind, said), optional)
-    return ProgramStub(kind, name, line, when, _only_value(kind, said), None, optional)
-
-
-def parse_json(text: str) -> object:
-    """`text` as JSON.
-
-    Raises:
-        ValueError: it is not.
-    """
-    try:
-        return cast("object", json.loads(text, parse_constant=_no_json))
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _failure(kind: CallKind, said: str) -> str | dict[str, object]:
-    parts = _FAILURE.fullmatch(said)
-    code, message = parts.groups() if parts else ("", "")
-    if not code and message:
-        return message
-    if code in CODES and not message:
-        return code
-    if _CODE.fullmatch(code) and message:
-        return {"code": code, "message": message}
-    raise ValueError(
-        f"`//@ {kind}:` after `!` stands one of {', '.join(CODES)}, or a code of the tool's own and a text, or a "
-        f"blank and a text; not {said!r}"
-    )
-
-
-def _first_value(kind: CallKind, text: str) -> tuple[object, str]:
-    """The JSON that `text` begins with, and the rest."""
-    try:
-        value, end = json.JSONDecoder(parse_constant=_no_json).raw_decode(text)
-    except (ValueError, RecursionError) as failure:
-        raise ValueError(f"`//@ {kind}:` has no JSON after the name: {failure}") from None
-    return cast("object", value), text[end:].strip()
-
-
-def _only_value(kind: CallKind, text: str) -> object:
-    try:
-        return parse_json(text)
-    except ValueError as failure:
-        raise ValueError(f"`//@ {kind}:` has no JSON after `->`: {failure}") from None
-
-
-def _no_json(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
-
-
-# ----------------------------------------------------------------------------------------------------
-# Files of programs that state how they end: `*.script.js`.
-
 _LABELS: Final = frozenset((*get_args(FindingKind), *get_args(FindingCode)))
+
 _SETTINGS: Final = ("preset", "hint", "context", "allowed")
+
 _STUBS: Final = ("tool", "resource", "prompt", "result")
+
 _KNOWN: Final = ", ".join([*(f"`{name}:`" for name in _SETTINGS), *(f"`{name}:` or `{name}?:`" for name in _STUBS)])
 
 # Lines end as the guard counts them
 _LINE_END = re.compile(r"\r\n|\n|\r")
+
 _SEPARATOR = re.compile(r"---(?:\s+(.*?))?\s*")
+
 _DIRECTIVE = re.compile(r"//([=~@!])(.*)", re.DOTALL)
+
 _SETTING = re.compile(r"([a-z]+)(\??):\s*(\S.*)", re.DOTALL)
 
 
@@ -148,19 +78,19 @@ class ScriptFileError(ValueError):
     def __init__(self, path: str, line: int, problem: str) -> None:
         super().__init__(f"{path}:{line}: {problem}")
         self.path = path
-        """The file, as it was named."""
+        """The path of the file as it was given."""
         self.line = line
-        """From 1."""
+        """The line of the problem, from 1."""
         self.problem = problem
         """What is wrong there."""
 
 
 def read_programs(path: str | os.PathLike[str]) -> list[Program]:
-    """The programs of the file at `path`, which is UTF-8.
+    """Read the programs of a file in UTF-8.
 
     Raises:
         ScriptFileError: the file is malformed.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     name = os.fspath(path)
     try:
@@ -172,22 +102,22 @@ def read_programs(path: str | os.PathLike[str]) -> list[Program]:
 
 
 def parse_programs(text: str, path: str = "<programs>") -> list[Program]:
-    """The programs in `text`, the content of a script file; `path` is what messages call it.
+    """Parse the programs in the text of a script file; `path` is its name in messages.
 
     Raises:
         ScriptFileError: `text` is malformed: it has no program, two of the same title, text before the first program,
             or a program whose comments contradict each other, are misplaced or not readable.
     """
     programs: list[Program] = []
-    lines_of: dict[str, int] = {}
+    lines_by_title: dict[str, int] = {}
     head = _ProgramParser(path, 0)
     for number, title, source in _sections(text, path):
         if title is None:
             head.head(source)
             continue
-        if title in lines_of:
-            raise ScriptFileError(path, number, f"the title {title!r} is taken by line {lines_of[title]}")
-        lines_of[title] = number
+        if title in lines_by_title:
+            raise ScriptFileError(path, number, f"the title {title!r} is taken by line {lines_by_title[title]}")
+        lines_by_title[title] = number
         programs.append(_ProgramParser(path, number).program(title, source, head))
     if not programs:
         raise ScriptFileError(path, 1, "no program: a line `--- title` starts one")
@@ -195,7 +125,7 @@ def parse_programs(text: str, path: str = "<programs>") -> list[Program]:
 
 
 def _sections(text: str, path: str) -> Iterator[tuple[int, str | None, str]]:
-    """Line, title and text of each program; what stands above the first comes first, without a title."""
+    """Yield line, title and text of each program; before them what stands above the first, without a title."""
     starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
     ends = [*(end.start() for end in _LINE_END.finditer(text)), len(text)]
     current: tuple[int, str, int] | None = None
@@ -213,31 +143,31 @@ def _sections(text: str, path: str) -> Iterator[tuple[int, str | None, str]]:
 
 
 class _ProgramParser:
-    """Reads the comments of one program."""
+    """Parses the comments of one program, or those above the first program."""
 
     def __init__(self, path: str, number: int) -> None:
         self.path = path
         self.number = number
-        """Of the separator, in the file."""
+        """The line of the separator in the file, from 1; 0 above the first program."""
         self.settings: dict[str, str] = {}
         self.stubs: list[ProgramStub] = []
         self.context: dict[str, object] | None = None
         self.findings: list[ExpectedFinding] = []
         self.end: Value | Failure | None = None
-        self.began = False
-        """Whether anything but settings has been read."""
-        self.above = 0
+        self.body_started = False
+        """Whether a line that is no setting has been parsed."""
+        self.line_above = 0
         """The last line that is not a `//! ^`."""
 
     def head(self, source: str) -> None:
-        """Read what stands above the first program."""
+        """Parse what stands above the first program."""
         for number, line in enumerate(_LINE_END.split(source), 1):
             directive = _DIRECTIVE.match(line)
             if directive is not None and directive[1] == "@":
                 self.setting(number, self.text_of(number, "@", directive[2]))
 
     def program(self, title: str, source: str, head: _ProgramParser) -> Program:
-        """The program `source`, with what `head` says for all."""
+        """Parse one program; `head` has what holds for all programs of the file."""
         source = source.rstrip(" \t\r\n")
         if not source:
             self.fail(0, "the program is empty")
@@ -283,9 +213,9 @@ class _ProgramParser:
                 code, _, words = text.partition(" ")
                 self.end = Failure(code, words.strip())
             case "!" if text.startswith("^ "):
-                if not self.above:
+                if not self.line_above:
                     self.fail(number, "`//! ^` has no line above")
-                self.finding(number, self.above, text.removeprefix("^ ").strip())
+                self.finding(number, self.line_above, text.removeprefix("^ ").strip())
                 return
             case "!":
                 self.finding(number, number, text)
@@ -293,8 +223,8 @@ class _ProgramParser:
                 _, mark, rest = line.rpartition("//! ")
                 if mark:
                     self.finding(number, number, rest.strip())
-        self.began = True
-        self.above = number
+        self.body_started = True
+        self.line_above = number
 
     def text_of(self, number: int, sign: str, rest: str) -> str:
         """What follows a sign: set off by a blank, so that what is meant as an ordinary comment is noticed."""
@@ -307,26 +237,26 @@ class _ProgramParser:
         known = (*_SETTINGS, *_STUBS)
         if setting is None or setting[1] not in known or (setting[2] and setting[1] not in _STUBS):
             self.fail(number, f"`//@` takes {_KNOWN} and a text, not {text!r}")
-        name, optional, said = setting.groups()
-        if self.began:
+        name, optional, value = setting.groups()
+        if self.body_started:
             self.fail(number, "`//@` comes first")
         if name in _STUBS:
             try:
-                stub = parse_stub(name, said, self.number + number, optional=bool(optional))
+                stub = parse_stub(name, value, self.number + number, optional=bool(optional))
             except ValueError as failure:
                 self.fail(number, str(failure))
             self.stubs.append(stub)
             return
         if name in self.settings:
             self.fail(number, f"`//@ {name}` is given twice")
-        if name == "preset" and said not in PRESET_NAMES:
-            self.fail(number, f"unknown preset {said!r}; known: {', '.join(PRESET_NAMES)}")
+        if name == "preset" and value not in PRESET_NAMES:
+            self.fail(number, f"unknown preset {value!r}; known: {', '.join(PRESET_NAMES)}")
         if name == "context":
-            context = self.json(number, "@ context:", said)
+            context = self.json(number, "@ context:", value)
             if not isinstance(context, dict):
                 self.fail(number, "`//@ context:` is followed by a JSON object")
             self.context = cast("dict[str, object]", context)
-        self.settings[name] = said
+        self.settings[name] = value
 
     def finding(self, number: int, place: int, text: str) -> None:
         label, _, message = text.partition(" ")
@@ -339,3 +269,76 @@ class _ProgramParser:
             return parse_json(text)
         except ValueError as failure:
             self.fail(number, f"`//{sign}` is followed by JSON: {failure}")
+
+
+def parse_stub(kind: CallKind, text: str, line: int, *, optional: bool) -> ProgramStub:
+    """Parse what follows `//@ tool:`, one of `NAME VALUE`, `NAME INPUT -> VALUE`, `NAME !CODE`, `NAME !CODE message`
+    and `NAME ! message`.
+
+    Raises:
+        ValueError: the text is malformed.
+    """
+    parts = _NAME_AND_ANSWER.fullmatch(text)
+    if parts is None:
+        raise ValueError(f"`//@ {kind}:` is followed by a name and what it answers, such as `users:list []`")
+    name, answer = parts.groups()
+    when: dict[str, object] | None = None
+    if not answer.startswith("!"):
+        value, rest = _first_value(kind, answer)
+        if rest.startswith(_ARROW):
+            if not isinstance(value, dict) or kind == "resource":
+                raise ValueError(f"`//@ {kind}:` before `->` stands the input, a JSON object; resources have none")
+            when = cast("dict[str, object]", value)
+            answer = rest.removeprefix(_ARROW).strip()
+        elif rest:
+            raise ValueError(f"`//@ {kind}:` after the JSON stands nothing more: {rest!r}")
+    if answer.startswith("!"):
+        return ProgramStub(kind, name, line, when, None, _failure(kind, answer), optional)
+    return ProgramStub(kind, name, line, when, _only_value(kind, answer), None, optional)
+
+
+def parse_json(text: str) -> object:
+    """Parse JSON text.
+
+    Raises:
+        ValueError: the text is not JSON.
+    """
+    try:
+        return cast("object", json.loads(text, parse_constant=_refuse_constant))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _failure(kind: CallKind, text: str) -> str | dict[str, object]:
+    parts = _FAILURE.fullmatch(text)
+    code, message = parts.groups() if parts else ("", "")
+    if not code and message:
+        return message
+    if code in CODES and not message:
+        return code
+    if _CODE.fullmatch(code) and message:
+        return {"code": code, "message": message}
+    raise ValueError(
+        f"`//@ {kind}:` after `!` stands one of {', '.join(CODES)}, or a code of the tool's own and a text, or a "
+        f"blank and a text; not {text!r}"
+    )
+
+
+def _first_value(kind: CallKind, text: str) -> tuple[object, str]:
+    """Parse the JSON that `text` begins with; returns the value and the rest."""
+    try:
+        value, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text)
+    except (ValueError, RecursionError) as failure:
+        raise ValueError(f"`//@ {kind}:` has no JSON after the name: {failure}") from None
+    return cast("object", value), text[end:].strip()
+
+
+def _only_value(kind: CallKind, text: str) -> object:
+    try:
+        return parse_json(text)
+    except ValueError as failure:
+        raise ValueError(f"`//@ {kind}:` has no JSON after `->`: {failure}") from None
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,4 +1,4 @@
-"""Programs that state how they end, and the comparison with how they did."""
+"""Programs that state how they end, and the comparison with how they ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import CallKind, IllegalAccess, ScriptRefused
 from codecall.sandbox.agentscript.checked import Finding
 
-_MAX_SHOWN: Final = 500
+_MAX_VALUE_CHARS: Final = 500
 """Most characters of a value that a mismatch shows."""
 
 
@@ -27,7 +27,7 @@ class ExpectedFinding:
     """What its message begins with; empty fits all."""
 
     def describe(self, above: int) -> str:
-        """For a person: its line in a file with `above` lines above the program, and the rest."""
+        """Describe the finding, with its line in a file that has `above` lines above the program."""
         return f"line {above + self.line}: {self.label} {self.text}".rstrip()
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Refusal:
     """At least one, by line."""
 
     def describe(self, above: int) -> str:
-        """For a person; with the lines of a file in which `above` lines are above the program."""
+        """Describe the findings, with their lines in a file that has `above` lines above the program."""
         return "refused; " + "; ".join(finding.describe(above) for finding in self.findings)
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Value:
     """JSON data."""
 
     def __str__(self) -> str:
-        return f"ok with {_shown(self.value)}"
+        return f"ok with {_abbreviate(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ class Failure:
 
 
 Outcome: TypeAlias = Refusal | Value | Failure
-"""How a program says that it ends."""
+"""How a program states that it ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramStub:
-    """What answers a call of a program."""
+    """A stub that answers calls of a program."""
 
     kind: CallKind
     """`tool`, `resource`, `prompt` or `result`."""
@@ -88,11 +88,11 @@ class ProgramStub:
     line: int
     """Where it is declared in the file, from 1."""
     when: dict[str, object] | None = None
-    """What of the input it answers; None: all."""
+    """Keys and values that the input must have; None answers all calls."""
     value: object = None
-    """JSON data: what it gives."""
+    """The value it gives, as JSON data."""
     failure: str | dict[str, object] | None = None
-    """What it fails with instead: one of CodeCall's codes, a text, or `{"code", "message"}`."""
+    """How it fails instead: one of CodeCall's codes, a text, or `{"code", "message"}`."""
     optional: bool = False
     """Whether it may go unused."""
 
@@ -110,7 +110,7 @@ class Program:
     source: str
     """The text to run: everything between two separators but the blank lines at its end."""
     outcome: Outcome | None
-    """How it says that it ends; None: `ok`, with any value."""
+    """How it states that it ends; None stands for `ok`, with any value."""
     preset: str | None = None
     """The preset it asks for."""
     hint: str | None = None
@@ -118,34 +118,33 @@ class Program:
     context: dict[str, object] | None = None
     """Its `codecallContext`."""
     allowed: tuple[str, ...] | None = None
-    """Names and globs that it may call; None: all."""
+    """Names and globs that it may call; None allows all."""
     stubs: tuple[ProgramStub, ...] = ()
-    """What answers its calls, those declared for the whole file last."""
+    """The stubs that answer its calls; those declared for the whole file come last."""
 
 
 def mismatch(program: Program, result: ExecutionResult) -> str | None:
-    """How `result` differs from what `program` states, in words for a person; None when it does not. Lines are those of
-    the file.
+    """Describe how a result differs from what the program states; None if it does not. Lines are those of the file.
 
-    Of a refusal the result tells the first finding; `findings_mismatch` compares all of them.
+    The result of a refused script has the first finding only; `findings_mismatch` compares all of them.
     """
     if _fits(program.outcome, result):
         return None
     error = result.error
     if error is None:
-        ended = f"ok with {_shown(result.value)}"
+        actual = f"ok with {_abbreviate(result.value)}"
     else:
         location = error.location if isinstance(error, ScriptRefused) else None
         place = f"line {program.line + location.line}: " if location else ""
         kind = f"{error.kind} " if isinstance(error, IllegalAccess) else ""
-        ended = f"{result.status}; {place}{error.code} {kind}{error.message}"
+        actual = f"{result.status}; {place}{error.code} {kind}{error.message}"
     outcome = program.outcome
     expected = outcome.describe(program.line) if isinstance(outcome, Refusal) else outcome or "ok"
-    return _report(program, [f"expected: {expected}", f"ended:    {ended}"])
+    return _report(program, [f"expected: {expected}", f"ended:    {actual}"])
 
 
 def findings_mismatch(program: Program, findings: Sequence[Finding]) -> str | None:
-    """How the guard's `findings` differ from those `program` states: missing or unexpected ones; None when they do not.
+    """Describe how findings of the guard differ from those that the program states; None if they do not.
 
     A program that states no refusal must have none.
     """
@@ -154,11 +153,11 @@ def findings_mismatch(program: Program, findings: Sequence[Finding]) -> str | No
     expected = program.outcome.findings if isinstance(program.outcome, Refusal) else ()
     # The longest texts choose first: a short one fits more
     for item in sorted(expected, key=lambda item: -len(item.text)):
-        found = next((finding for finding in unexpected if _is(item, finding)), None)
-        if found is None:
+        match = next((finding for finding in unexpected if _fits_finding(item, finding)), None)
+        if match is None:
             missing.append(item)
         else:
-            unexpected.remove(found)
+            unexpected.remove(match)
     above = program.line
     lines = [f"missing:    {item.describe(above)}" for item in sorted(missing, key=lambda item: item.line)]
     lines += [f"unexpected: line {above + item.line}: {item.kind or item.code} {item.message}" for item in unexpected]
@@ -169,7 +168,7 @@ def _report(program: Program, lines: list[str]) -> str:
     return "\n".join([f"{program.path}:{program.line}: {program.title}", *(f"  {line}" for line in lines)])
 
 
-def _is(expected: ExpectedFinding, finding: Finding) -> bool:
+def _fits_finding(expected: ExpectedFinding, finding: Finding) -> bool:
     return (
         finding.line == expected.line
         and expected.label in (finding.kind, finding.code)
@@ -183,7 +182,7 @@ def _fits(outcome: Outcome | None, result: ExecutionResult) -> bool:
         case None:
             return error is None
         case Value(value):
-            return error is None and _same(value, result.value)
+            return error is None and _same_json(value, result.value)
         case Failure(code, text):
             return error is not None and error.code == code and text in error.message
         case Refusal(findings):
@@ -196,19 +195,19 @@ def _fits(outcome: Outcome | None, result: ExecutionResult) -> bool:
             )
 
 
-def _same(expected: object, value: object) -> bool:
-    """Whether two JSON values are the same: `true` is not 1, the order of keys does not count."""
+def _same_json(expected: object, value: object) -> bool:
+    """Whether two JSON values are equal; `true` is not 1, and the order of keys does not matter."""
     if isinstance(expected, dict) and isinstance(value, dict):
         left, right = cast("dict[str, object]", expected), cast("dict[str, object]", value)
-        return left.keys() == right.keys() and all(_same(item, right[key]) for key, item in left.items())
+        return left.keys() == right.keys() and all(_same_json(item, right[key]) for key, item in left.items())
     if isinstance(expected, list) and isinstance(value, list):
-        mine, other = cast("list[object]", expected), cast("list[object]", value)
-        return len(mine) == len(other) and all(map(_same, mine, other))
+        left_items, right_items = cast("list[object]", expected), cast("list[object]", value)
+        return len(left_items) == len(right_items) and all(map(_same_json, left_items, right_items))
     return isinstance(expected, bool) == isinstance(value, bool) and expected == value
 
 
-def _shown(value: object) -> str:
+def _abbreviate(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, default=repr)
-    if len(text) <= _MAX_SHOWN:
+    if len(text) <= _MAX_VALUE_CHARS:
         return text
-    return f"{text[:_MAX_SHOWN]}… ({len(text)} characters)"
+    return f"{text[:_MAX_VALUE_CHARS]}… ({len(text)} characters)"

@@ -1,4 +1,4 @@
-"""What a stub answers: a value, a failure, or what a callable or a sequence gives."""
+"""One stub, which calls it answers and how: with a value, a failure, or what a callable or a sequence gives."""
 
 from __future__ import annotations
 
@@ -34,9 +34,6 @@ from codecall.testing.calls import Call, Calls, abbreviate
 from codecall.testing.event_loop import run_on_loop
 from codecall.testing.report import IN_TESTS, Wording
 
-# ----------------------------------------------------------------------------------------------------
-# The failures a stub can have by name: CodeCall's own codes of failed calls, and what each says.
-
 CODES: Final[dict[str, tuple[type[ToolCallError], str]]] = {
     "TOOL_EXECUTION_ERROR": (ToolCallError, "{0} failed"),
     "TOOL_NOT_FOUND": (ToolNotFoundError, "{0} was not found"),
@@ -50,11 +47,8 @@ CODES: Final[dict[str, tuple[type[ToolCallError], str]]] = {
     "TASK_STARTED": (TaskStartedError, "{0} started a background task instead of answering"),
     "RATE_LIMIT": (RateLimitedError, "{0} is called too often"),
 }
-"""By code: the error a call ends with, and its message, with what was called filled in."""
+"""The failures that a stub can have by name: CodeCall's codes of failed calls, with the error and its message."""
 
-
-# ----------------------------------------------------------------------------------------------------
-# What a stub answers: a value, a failure, or what a callable or a sequence gives.
 
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
 
@@ -65,19 +59,19 @@ SideEffect = Callable[[Any], Any] | Iterable[Any]
 """A callable that gets the input, sync or async; or the answers in turn, an exception among them being raised."""
 
 Answer = Callable[[object, BlockingPortal | None], Awaitable[object]]
-"""Answers one call: given its input, and the event loop of the test if that has one, it gives JSON data or raises."""
+"""Answers one call: gets the input, and the event loop of the test or None, and returns JSON data or raises."""
 
 _CODE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
 
-_MAX_SAID: Final = 200
-"""Most characters that a report shows of an exception."""
+_MAX_EXCEPTION_CHARS: Final = 200
+"""Most characters of an exception that a report shows."""
 
-_BETWEEN = ("codecall", "anyio", "asyncio", "concurrent", "threading")
-"""Modules between a test and its own callable, which its traceback leaves out."""
+_INTERNAL_PACKAGES = ("codecall", "anyio", "asyncio", "concurrent", "threading")
+"""Packages between a test and its own callable, whose frames are left out of tracebacks."""
 
 
 class TestFailed(Exception):  # noqa: N818 - named for what happened
-    """A callable of the test failed as a test fails, by an assertion or `pytest.fail`: not the failure of a tool. The
+    """A callable of the test failed as a test fails, by an assertion or `pytest.fail`, and not as a tool fails. The
     cause is what it raised."""
 
     __test__ = False
@@ -88,92 +82,94 @@ class AnswersExhausted(Exception):  # noqa: N818 - named for what happened
 
 
 def label(kind: CallKind, name: str) -> str:
-    """What was called, as messages name it."""
+    """The name of what was called, for messages."""
     return f"{kind.capitalize()} '{name}'"
 
 
-def json_data(value: object, what: str) -> object:
-    """`value` as the JSON data a script would get; models, dataclasses and dates as FastMCP writes them.
+def json_data(value: object, title: str) -> object:
+    """Convert a value to the JSON data that a script would get; models, dataclasses and dates as FastMCP writes them.
 
     Raises:
-        TypeError: it has no JSON form.
+        TypeError: the value has no JSON form.
     """
     try:
         return cast("object", to_jsonable_python(value, by_alias=True, inf_nan_mode="null"))
     except (PydanticSerializationError, ValueError, RecursionError) as failure:
-        raise TypeError(f"{what}: JSON data is needed: {failure}") from None
+        raise TypeError(f"{title}: JSON data is needed: {failure}") from None
 
 
 def answer_with_value(value: object) -> Answer:
-    """The same JSON data every time."""
+    """Answer with the same JSON data every time."""
 
-    async def answer(_given: object, _callers: BlockingPortal | None) -> object:
+    async def answer(_arguments: object, _test_loop: BlockingPortal | None) -> object:
         return value
 
     return answer
 
 
 def answer_with_failure(kind: CallKind, name: str, failure: StubFailure) -> Answer:
-    """The same failure every time.
+    """Answer with the same failure every time.
 
     Raises:
-        TypeError, ValueError: `failure` is none.
+        TypeError: `failure` is of the wrong type.
+        ValueError: `failure` is malformed.
     """
-    make = failure_of(kind, name, failure)
+    create = failure_factory(kind, name, failure)
 
-    async def answer(_given: object, _callers: BlockingPortal | None) -> object:
-        raise make()
+    async def answer(_arguments: object, _test_loop: BlockingPortal | None) -> object:
+        raise create()
 
     return answer
 
 
 def answer_from_side_effect(kind: CallKind, name: str, effect: SideEffect) -> tuple[Answer, int | None]:
-    """What `effect` gives; and how many answers it has, if that is known.
+    """Answer with what `effect` gives. Returns the answer, and how many of them there are if that is known.
 
     Raises:
         TypeError: `effect` is neither callable nor iterable.
         ValueError: it is an empty list.
     """
     if callable(effect):
-        return _calling(kind, name, effect), None
-    given = cast("object", effect)
-    if isinstance(given, (str, bytes, dict)) or not isinstance(given, Iterable):
-        got = type(cast("object", given)).__name__
+        return _answer_from_callable(kind, name, effect), None
+    sequence = cast("object", effect)
+    if isinstance(sequence, (str, bytes, dict)) or not isinstance(sequence, Iterable):
+        got = type(cast("object", sequence)).__name__
         raise TypeError(f"side_effect: a callable or a list of answers is needed, got {got}")
-    items = cast("Iterable[object]", given)
+    items = cast("Iterable[object]", sequence)
     count = len(items) if isinstance(items, Sized) else None
     if count == 0:
         raise ValueError("side_effect: the list of answers is empty")
-    return _in_turn(kind, name, iter(items)), count
+    return _answer_in_turn(kind, name, iter(items)), count
 
 
 def as_value(kind: CallKind, name: str, value: object) -> object:
-    """What a script gets for `value`. A prompt given as text is one message of the user."""
+    """Convert the value of a stub to what a script gets. A prompt given as text becomes one message of the user."""
     if kind == "prompt" and isinstance(value, str):
         return {"description": None, "messages": [{"role": "user", "content": value}]}
     return json_data(value, label(kind, name))
 
 
-def failure_of(kind: CallKind, name: str, failure: StubFailure) -> Callable[[], BaseException]:
-    """What makes the exception that `failure` means.
+def failure_factory(kind: CallKind, name: str, failure: StubFailure) -> Callable[[], BaseException]:
+    """Create a factory of the exception that `failure` stands for.
 
     Raises:
-        TypeError, ValueError: `failure` is none.
+        TypeError: `failure` is of the wrong type.
+        ValueError: `failure` is malformed.
     """
-    named = label(kind, name)
+    title = label(kind, name)
     if _is_exception(failure):
         return lambda: failure if isinstance(failure, BaseException) else failure()
     if isinstance(failure, Mapping):
-        own = {key: failure[key] for key in ("code", "message") if isinstance(failure.get(key), str)}
+        texts = {key: failure[key] for key in ("code", "message") if isinstance(failure.get(key), str)}
         unknown = failure.keys() - {"code", "message", "details", "retryAfterMs"}
-        if len(own) != 2 or unknown:
+        if len(texts) != 2 or unknown:
             raise ValueError("raises: a mapping has `code` and `message`, and may have `details` and `retryAfterMs`")
-        kind_of_error = CODES.get(str(own["code"]), (ToolCallError, ""))[0]
-        return lambda: kind_of_error(
-            str(own["message"]),
+        error_type = CODES.get(str(texts["code"]), (ToolCallError, ""))[0]
+        return lambda: error_type(
+            str(texts["message"]),
             tool_name=name,
             called=kind,
-            code=str(own["code"]),
+            code=str(texts["code"]),
             details=failure.get("details"),
             retry_after_ms=cast("int | None", failure.get("retryAfterMs")),
         )
@@ -181,7 +177,7 @@ def failure_of(kind: CallKind, name: str, failure: StubFailure) -> Callable[[], 
         raise TypeError(f"raises: a code, a text, an exception or a mapping is needed, got {type(failure).__name__}")
     if failure in CODES:
         error, text = CODES[failure]
-        return lambda: error(text.format(named), tool_name=name, called=kind)
+        return lambda: error(text.format(title), tool_name=name, called=kind)
     if _CODE.fullmatch(failure):
         raise ValueError(
             f"raises: {failure!r} is no code of CodeCall's; it has {', '.join(CODES)}. "
@@ -190,8 +186,8 @@ def failure_of(kind: CallKind, name: str, failure: StubFailure) -> Callable[[], 
     return lambda: ToolCallError(failure, tool_name=name, called=kind)
 
 
-def _in_turn(kind: CallKind, name: str, answers: Iterator[object]) -> Answer:
-    async def answer(_given: object, _callers: BlockingPortal | None) -> object:
+def _answer_in_turn(kind: CallKind, name: str, answers: Iterator[object]) -> Answer:
+    async def answer(_arguments: object, _test_loop: BlockingPortal | None) -> object:
         try:
             item = next(answers)
         except StopIteration:
@@ -203,15 +199,15 @@ def _in_turn(kind: CallKind, name: str, answers: Iterator[object]) -> Answer:
     return answer
 
 
-def _calling(kind: CallKind, name: str, effect: Callable[[Any], Any]) -> Answer:
-    async def answer(given: object, callers: BlockingPortal | None) -> object:
+def _answer_from_callable(kind: CallKind, name: str, effect: Callable[[Any], Any]) -> Answer:
+    async def answer(arguments: object, test_loop: BlockingPortal | None) -> object:
         try:
             if inspect.iscoroutinefunction(effect):
-                value: object = await _awaited(effect(given), callers)
+                value: object = await _await_in_test(effect(arguments), test_loop)
             else:
-                value = await anyio.to_thread.run_sync(effect, given, abandon_on_cancel=True)
+                value = await anyio.to_thread.run_sync(effect, arguments, abandon_on_cancel=True)
                 if inspect.isawaitable(value):
-                    value = await _awaited(value, callers)
+                    value = await _await_in_test(value, test_loop)
         except (AssertionError, pytest.fail.Exception, pytest.skip.Exception) as failure:
             raise TestFailed from without_internal_frames(failure)
         return as_value(kind, name, value)
@@ -220,44 +216,40 @@ def _calling(kind: CallKind, name: str, effect: Callable[[Any], Any]) -> Answer:
 
 
 def without_internal_frames(failure: BaseException) -> BaseException:
-    """`failure` with the part of its traceback that is in the test's own code."""
+    """Cut the traceback of `failure` to the part in the test's own code."""
     trace = failure.__traceback__
-    while trace is not None and str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+    while trace is not None and str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] in _INTERNAL_PACKAGES:
         trace = trace.tb_next
     return failure.with_traceback(trace)
 
 
 def describe_raised(failure: Exception) -> str | None:
-    """What a function of the test raised, and where in its file; None where there is no function of the test."""
-    between, place, file = True, "", ""
+    """Describe what a function of the test raised, and where in its file; None if there is no such function."""
+    internal, place, file = True, "", ""
     for frame, line in traceback.walk_tb(failure.__traceback__):
-        between = between and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN
-        if not between and file in ("", frame.f_code.co_filename):
+        internal = internal and str(frame.f_globals.get("__name__")).partition(".")[0] in _INTERNAL_PACKAGES
+        if not internal and file in ("", frame.f_code.co_filename):
             file = frame.f_code.co_filename
             place = f"{Path(file).name}:{line}"
-    said = f"{type(failure).__name__}: {failure}"
-    shown = said if len(said) <= _MAX_SAID else f"{said[:_MAX_SAID]}…"
-    return f"{shown} at {place}" if place else None
+    text = f"{type(failure).__name__}: {failure}"
+    excerpt = text if len(text) <= _MAX_EXCEPTION_CHARS else f"{text[:_MAX_EXCEPTION_CHARS]}…"
+    return f"{excerpt} at {place}" if place else None
 
 
 def _is_exception(item: object) -> TypeGuard[BaseException | type[BaseException]]:
     return isinstance(item, BaseException) or (isinstance(item, type) and issubclass(item, BaseException))
 
 
-async def _awaited(value: Awaitable[object], callers: BlockingPortal | None) -> object:
-    """The end of `value`, awaited in the event loop of the test if there is one: what the test shares with it (events,
-    locks, clients) belongs to that loop."""
-    if callers is None:
+async def _await_in_test(value: Awaitable[object], test_loop: BlockingPortal | None) -> object:
+    """Await a value in the event loop of the test if there is one: what the test shares with it (events, locks,
+    clients) belongs to that loop."""
+    if test_loop is None:
         return await value
 
     async def finish() -> object:
         return await value
 
-    return await run_on_loop(callers, finish)
-
-
-# ----------------------------------------------------------------------------------------------------
-# One stub: what it stands for, which calls it answers, and whether it was used as often as it says.
+    return await run_on_loop(test_loop, finish)
 
 
 StubCondition = dict[str, Any] | Callable[[dict[str, Any]], object]
@@ -273,23 +265,23 @@ class Stub:
     name: str
     """Its name or URI; for a resource perhaps a glob."""
     answer: Answer
-    """What answers its calls."""
+    """Gives the answer to each call."""
     fixed: tuple[object] | None = None
-    """The value of each answer, if it is always the same."""
+    """The value of each answer in a tuple, if it is always the same."""
     delay_ms: float = 0
     """Milliseconds before each answer."""
     when: StubCondition | None = None
-    """Which calls it answers; None: all of its name."""
+    """Which calls it answers; None answers all of its name."""
     times: int | None = None
-    """How many calls it answers; None: any number, at least one."""
+    """How many calls it answers; None stands for any number, at least one."""
     optional: bool = False
     """Whether fewer calls are fine, none included."""
     check_output: bool = True
     """Whether its answers must fit the tool's output schema."""
     wording: Wording = IN_TESTS
-    """The words of the place where it was declared."""
+    """The wording of messages for where it was declared."""
     place: str = ""
-    """That place: file and line."""
+    """File and line where it was declared."""
     answered: list[Call] = field(default_factory=list[Call])
     """The calls it answered, as they came."""
 
@@ -302,7 +294,7 @@ class Stub:
         """Fail unless it answered exactly one call, with that input: `({"limit": 5})` or `(limit=5)`.
 
         Raises:
-            AssertionError: it answered none, several, or another.
+            AssertionError: it answered no call, several, or one with another input.
         """
         self.calls.assert_called_once_with(arguments, **named)
 
@@ -310,7 +302,7 @@ class Stub:
         """Whether it is a stub of that name at all, whatever the input."""
         return self.kind == kind and (self.name == name or (kind == "resource" and fnmatchcase(name, self.name)))
 
-    def takes(self, given: dict[str, Any]) -> bool:
+    def takes(self, arguments: dict[str, Any]) -> bool:
         """Whether it answers calls with that input.
 
         Raises:
@@ -319,8 +311,8 @@ class Stub:
         if self.when is None:
             return True
         if callable(self.when):
-            return bool(self.when(given))
-        return all(key in given and _equal(value, given[key]) for key, value in self.when.items())
+            return bool(self.when(arguments))
+        return all(key in arguments and _equal(value, arguments[key]) for key, value in self.when.items())
 
     @property
     def spent(self) -> bool:
@@ -328,11 +320,11 @@ class Stub:
         return self.times is not None and len(self.answered) >= self.times
 
     def shortfall(self) -> str | None:
-        """How it was used too rarely, in words; None when it was not."""
-        made = len(self.answered)
-        if self.optional or (made > 0 and (self.times is None or made >= self.times)):
+        """Describe how it was used too rarely; None if it was used enough."""
+        count = len(self.answered)
+        if self.optional or (count > 0 and (self.times is None or count >= self.times)):
             return None
-        used = f"called {made} of {self.times} times" if made else "never called"
+        used = f"called {count} of {self.times} times" if count else "never called"
         return f"{self!r} was {used} (declared at {self.place})"
 
     def __repr__(self) -> str:
@@ -345,15 +337,15 @@ class Stub:
 
 
 def caller_place() -> str:
-    """Where the code stands that uses this package: file and line."""
+    """File and line of the code that uses this package."""
     frame = inspect.currentframe()
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("codecall.testing"):
         frame = frame.f_back
     return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
-def _equal(expected: object, given: object) -> bool:
+def _equal(expected: object, actual: object) -> bool:
     """Python's equality, with which `unittest.mock.ANY` works; but True is not 1."""
-    if isinstance(expected, (bool, int, float)) and isinstance(expected, bool) != isinstance(given, bool):
+    if isinstance(expected, (bool, int, float)) and isinstance(expected, bool) != isinstance(actual, bool):
         return False
-    return expected == given
+    return expected == actual

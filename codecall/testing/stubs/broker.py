@@ -1,4 +1,4 @@
-"""The broker of a test: stubs answer the calls of a script, and every call is recorded."""
+"""The broker of a test: stubs answer the calls of a script, stored results included, and every call is recorded."""
 
 from __future__ import annotations
 
@@ -41,31 +41,28 @@ from codecall.testing.stubs.answers import (
 from codecall.testing.stubs.schemas import join_problems
 from codecall.testing.stubs.stubs import Stubs
 
-# ----------------------------------------------------------------------------------------------------
-# The broker of a test: stubs answer the calls of a script, and every call is recorded.
-
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
 
-_CALLED: Final[dict[CallKind, str]] = {
+_CALL_VERBS: Final[dict[CallKind, str]] = {
     "tool": "called the tool",
     "resource": "read the resource",
     "prompt": "asked for the prompt",
     "result": "asked for the result",
 }
 
-_ALIKE: Final = 0.8
-"""Names less alike than this, 0 to 1, are not suggested: `users:list` and `orders:list` are 0.76."""
+_MIN_SIMILARITY: Final = 0.8
+"""Least similarity of suggested names, 0 to 1: `users:list` and `orders:list` have 0.76."""
 
 
 class StubBroker(CallbackBroker):
     """Answers the calls of one script with the stubs of a test.
 
     Args:
-        stubs: What answers; they get to know every call and every problem.
-        script: What messages call the script.
-        allowed: Names, URIs or globs that may be asked for; None allows all.
-        timeout_ms: Milliseconds one call may take.
-        callers: The event loop of the test, if it has one: what a callable of the test awaits runs there.
+        stubs: The stubs of the test; their history records every call and every failure.
+        script: The name of the script in messages.
+        allowed: Names, URIs or globs that may be called; None allows all.
+        timeout_ms: Milliseconds that one call may take.
+        test_loop: The event loop of the test, if it has one: what a callable of the test awaits runs there.
         handler: Answers calls of tools that have no stub. Without it such a call fails the test.
     """
 
@@ -76,79 +73,81 @@ class StubBroker(CallbackBroker):
         allowed: Sequence[str] | None,
         timeout_ms: int,
         *,
-        callers: BlockingPortal | None = None,
+        test_loop: BlockingPortal | None = None,
         handler: ToolHandler | None = None,
     ) -> None:
         super().__init__(_unused_handler, stubs.tool_descriptions(), allowed, SanitizationOptions())
         self._stubs = stubs
         self._script = script
         self._timeout_ms = timeout_ms
-        self._callers = callers
-        self._otherwise = handler
+        self._test_loop = test_loop
+        self._handler = handler
         self._wording = stubs.wording
         self.calls: list[Call] = []
-        """The calls of this script, as they began."""
+        """The calls of this script, in the order of their start."""
 
     async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         """The stub's value as JSON text. See `ToolBroker.call`."""
-        return await self._recorded("tool", name, arguments, max_bytes)
+        return await self._record("tool", name, arguments, max_bytes)
 
     async def read(self, uri: str, *, max_bytes: int | None = None) -> str:
         """The stub's value as JSON text. See `ToolBroker.read`."""
-        return await self._recorded("resource", uri, {}, max_bytes)
+        return await self._record("resource", uri, {}, max_bytes)
 
     async def prompt(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         """The stub's value as JSON text. See `ToolBroker.prompt`."""
-        return await self._recorded("prompt", name, arguments, max_bytes)
+        return await self._record("prompt", name, arguments, max_bytes)
 
     async def result(self, handle: str, part: dict[str, object], *, max_bytes: int | None = None) -> str:
-        """The stub's value as JSON text, whatever part of it is asked for."""
-        return await self._recorded("result", handle, part, max_bytes)
+        """The stub's value as JSON text, whatever part of it is requested."""
+        return await self._record("result", handle, part, max_bytes)
 
     async def prepare(self) -> None:
-        """Let what is behind the stubs get ready. See `ToolBroker.prepare`."""
+        """Prepare the upstream broker. See `ToolBroker.prepare`."""
         if self._stubs.upstream is not None:
             await self._stubs.upstream.prepare()
 
     async def describe(self, name: str) -> dict[str, object] | None:
-        """What `getTool` gives: of a stub, else of what is behind. See `ToolBroker.describe`."""
+        """The result of `getTool`: of a stub, else of the upstream broker. See `ToolBroker.describe`."""
         described = await super().describe(name)
-        behind = self._stubs.upstream
-        return await behind.describe(name) if described is None and behind is not None else described
+        upstream = self._stubs.upstream
+        return await upstream.describe(name) if described is None and upstream is not None else described
 
     async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
-        """What a schema is sure to refuse, which fails the test as the call would. See `ToolBroker.foresee`."""
-        mistake = await super().preflight(name, arguments)
-        behind = self._stubs.upstream
-        if mistake is None:
-            return None if behind is None else await behind.preflight(name, arguments)
-        self._refused(f"{self._script} calls the tool {name!r} with what its input schema refuses: {mistake.message}")
-        return mistake
+        """Find what a schema is sure to refuse; it fails the test as the call would. See `ToolBroker.foresee`."""
+        error = await super().preflight(name, arguments)
+        upstream = self._stubs.upstream
+        if error is None:
+            return None if upstream is None else await upstream.preflight(name, arguments)
+        self._note_invalid_input(
+            f"{self._script} calls the tool {name!r} with what its input schema refuses: {error.message}"
+        )
+        return error
 
     async def check_reachable(self, name: str) -> PreflightError | None:
-        """Why nobody would answer a call. See `ToolBroker.unreachable`."""
-        behind = self._stubs.upstream
-        mistake = await super().check_reachable(name)
-        return mistake if mistake is None or behind is None else await behind.check_reachable(name)
+        """Say why nothing would answer a call. See `ToolBroker.unreachable`."""
+        upstream = self._stubs.upstream
+        error = await super().check_reachable(name)
+        return error if error is None or upstream is None else await upstream.check_reachable(name)
 
     async def namespace(self, path: str) -> dict[str, object]:
-        """The namespaces of stubs, and of what is behind them. See `ToolBroker.space`."""
-        space = await super().namespace(path)
+        """The namespaces of stubs, and of the upstream broker. See `ToolBroker.space`."""
+        namespace = await super().namespace(path)
         if self._stubs.upstream is None:
-            return space
+            return namespace
         other = await self._stubs.upstream.namespace(path)
-        members = [cast("dict[str, object]", item["members"]) for item in (other, space) if "members" in item]
+        members = [cast("dict[str, object]", item["members"]) for item in (other, namespace) if "members" in item]
         return (
             {**other, "members": {name: tool for item in members for name, tool in item.items()}} if members else other
         )
 
     async def member(self, path: str, member: str) -> dict[str, object]:
-        """What is in one: of a stub, else of what is behind. See `ToolBroker.member`."""
-        found = await super().member(path, member)
-        behind = self._stubs.upstream
-        return await behind.member(path, member) if "missing" in found and behind is not None else found
+        """A member of a namespace: of a stub, else of the upstream broker. See `ToolBroker.member`."""
+        result = await super().member(path, member)
+        upstream = self._stubs.upstream
+        return await upstream.member(path, member) if "missing" in result and upstream is not None else result
 
-    async def _recorded(self, kind: CallKind, name: str, arguments: dict[str, object], max_bytes: int | None) -> str:
+    async def _record(self, kind: CallKind, name: str, arguments: dict[str, object], max_bytes: int | None) -> str:
         call = self._stubs.history.begin(kind, name, copy.deepcopy(arguments))
         self.calls.append(call)
         try:
@@ -165,24 +164,24 @@ class StubBroker(CallbackBroker):
         return text
 
     async def _respond(self, call: Call, max_bytes: int | None, name: str, arguments: dict[str, Any]) -> object:
-        """The value of one call, within its time.
+        """Answer one call within its time limit.
 
         Raises:
-            ToolCallError: how the call fails.
-            Exception: what a callable of the test raised, as a tool's own failure.
+            ToolCallError: the call fails.
+            Exception: a callable of the test raised it, as a tool's own failure.
         """
-        given: object = name if call.kind == "resource" else arguments
+        argument: object = name if call.kind == "resource" else arguments
         try:
             with anyio.move_on_after(self._timeout_ms / 1000) as limit:
                 self._check_input(call)
-                stub = self._chosen(call)
+                stub = self._choose_stub(call)
                 if stub is None:
                     if self._stubs.upstream is not None:
-                        limit.deadline = math.inf  # who is behind keeps the time, and knows how a call ended
-                    return await self._unstubbed(call, arguments, max_bytes)
+                        limit.deadline = math.inf  # the upstream broker keeps the time, and knows how a call ended
+                    return await self._answer_without_stub(call, arguments, max_bytes)
                 stub.answered.append(call)
                 await anyio.sleep(stub.delay_ms / 1000)
-                value = await stub.answer(given, self._callers)
+                value = await stub.answer(argument, self._test_loop)
                 self._check_output(stub, call, value)
                 return value
         except TestFailed as failure:
@@ -201,63 +200,63 @@ class StubBroker(CallbackBroker):
             f"{label(call.kind, name)} did not answer within {self._timeout_ms}ms", tool_name=name, called=call.kind
         )
 
-    def _chosen(self, call: Call) -> Stub | None:
-        """The stub that answers, or None where something else does.
+    def _choose_stub(self, call: Call) -> Stub | None:
+        """Choose the stub that answers; None if something else does.
 
         Raises:
-            ToolCallError: there is neither.
-            TestFailed: a callable of the test failed that tells which calls a stub answers.
+            ToolCallError: nothing answers the call.
+            TestFailed: a callable of the test failed that says which calls a stub answers.
         """
         try:
-            stub, named = self._stubs.choose(call.kind, call.name, call.input)
+            stub, same_name = self._stubs.choose(call.kind, call.name, call.input)
         except Exception as failure:
             raise TestFailed from without_internal_frames(failure)
         if stub is not None or (self._stubs.upstream is not None and call.kind != "result"):
             return stub
-        if self._otherwise is not None and call.kind == "tool":
+        if self._handler is not None and call.kind == "tool":
             return None
-        spent = bool(named) and all(stub.spent for stub in named)
-        raise self._undeclared(call, self._why(call, named), self._more(named) if spent else None)
+        spent = bool(same_name) and all(stub.spent for stub in same_name)
+        raise self._undeclared(call, self._reason(call, same_name), self._advice(same_name) if spent else None)
 
-    async def _unstubbed(self, call: Call, arguments: dict[str, Any], max_bytes: int | None) -> object:
-        behind = self._stubs.upstream
-        if behind is None or (self._otherwise is not None and call.kind == "tool"):
+    async def _answer_without_stub(self, call: Call, arguments: dict[str, Any], max_bytes: int | None) -> object:
+        upstream = self._stubs.upstream
+        if upstream is None or (self._handler is not None and call.kind == "tool"):
             answer, _ = answer_from_side_effect(
-                call.kind, call.name, partial(cast("ToolHandler", self._otherwise), call.name)
+                call.kind, call.name, partial(cast("ToolHandler", self._handler), call.name)
             )
-            return await answer(arguments, self._callers)
+            return await answer(arguments, self._test_loop)
         match call.kind:
             case "tool":
-                text = await behind.call(call.name, arguments, max_bytes=max_bytes)
+                text = await upstream.call(call.name, arguments, max_bytes=max_bytes)
             case "resource":
-                text = await behind.read(call.name, max_bytes=max_bytes)
-            case "prompt" | "result":  # of results nothing is behind
-                text = await behind.prompt(call.name, arguments, max_bytes=max_bytes)
+                text = await upstream.read(call.name, max_bytes=max_bytes)
+            case "prompt" | "result":  # results are not called upstream
+                text = await upstream.prompt(call.name, arguments, max_bytes=max_bytes)
         return cast("object", msgspec.json.decode(text))
 
-    def _why(self, call: Call, named: Sequence[Stub]) -> str:
-        if not named:
+    def _reason(self, call: Call, same_name: Sequence[Stub]) -> str:
+        if not same_name:
             known = list(dict.fromkeys(stub.name for stub in self._stubs.stubs if stub.kind == call.kind))
-            near = difflib.get_close_matches(call.name, known, cutoff=_ALIKE)
+            near = difflib.get_close_matches(call.name, known, cutoff=_MIN_SIMILARITY)
             if near:
                 return f"which has no stub; did it mean {near[0]}?"
             return f"which has no stub; there are stubs of {join_names(known)}" if known else "which has no stub"
-        if all(stub.spent for stub in named):
-            total = sum(len(stub.answered) for stub in named)
+        if all(stub.spent for stub in same_name):
+            total = sum(len(stub.answered) for stub in same_name)
             return f"which is declared for {total} call{'s' * (total > 1)}; this is one more"
-        return f"and no stub of that name takes this input or has an answer left: {'; '.join(map(repr, named))}"
+        return f"and no stub of that name takes this input or has an answer left: {'; '.join(map(repr, same_name))}"
 
-    def _more(self, named: Sequence[Stub]) -> str:
-        """What to do where all stubs of that name are used up."""
-        made = sum(len(stub.answered) for stub in named)
-        return f"Expect more: {self._wording.more.replace('{times}', str(made + 1))}"
+    def _advice(self, same_name: Sequence[Stub]) -> str:
+        """What to do if all stubs of that name are used up."""
+        count = sum(len(stub.answered) for stub in same_name)
+        return f"Expect more: {self._wording.more.replace('{times}', str(count + 1))}"
 
-    def _undeclared(self, call: Call, why: str, advice: str | None = None) -> ToolCallError:
+    def _undeclared(self, call: Call, reason: str, advice: str | None = None) -> ToolCallError:
         error = NOT_FOUND[call.kind]
-        shown = "" if call.kind == "resource" else f" with {abbreviate(call.input)}"
+        arguments = "" if call.kind == "resource" else f" with {abbreviate(call.input)}"
         self._stubs.history.note(
             "undeclared",
-            f"{self._script} {_CALLED[call.kind]} {call.name!r}{shown}, {why}",
+            f"{self._script} {_CALL_VERBS[call.kind]} {call.name!r}{arguments}, {reason}",
             f"  {advice or f'Declare it: {self._wording.declare}'}\n  Or allow it: {self._wording.undeclared}".format(
                 kind=call.kind, name=call.name, code=error.code
             ),
@@ -268,7 +267,7 @@ class StubBroker(CallbackBroker):
         problems = self._stubs.declared.input_problems(call.name, call.input) if call.kind == "tool" else []
         if not problems:
             return
-        self._refused(
+        self._note_invalid_input(
             f"{self._script} called the tool {call.name!r} with {abbreviate(call.input)}, "
             "which its input schema refuses: "
             f"{join_problems(problems)}"
@@ -278,9 +277,9 @@ class StubBroker(CallbackBroker):
             invalid_input_message(call.name, problems, schema), tool_name=call.name, details=problems
         )
 
-    def _refused(self, said: str) -> None:
+    def _note_invalid_input(self, text: str) -> None:
         advice = f"  Mend the script; or, where the refusal is what is tested: {self._wording.invalid_input}"
-        self._stubs.history.note("invalid_input", said, advice)
+        self._stubs.history.note("invalid_input", text, advice)
 
     def _check_output(self, stub: Stub, call: Call, value: object) -> None:
         if call.kind != "tool" or stub.fixed is not None or not stub.check_output:
@@ -296,26 +295,22 @@ class StubBroker(CallbackBroker):
 
 
 def _unused_handler(_name: str, _arguments: dict[str, Any]) -> object:
-    """What a broker of handlers has to have; here each call has an answer of its own."""
+    """The handler that the base class asks for; it is never called, since each call has its own answer."""
     return None
 
 
-# ----------------------------------------------------------------------------------------------------
-# Kept results of a test: stubs give them.
-
-
 class StubbedResults:
-    """Kept results of a test: stubs give them, and none is kept. A `sandbox.services.ResultStorage`.
+    """A `ResultStorage` whose results come from stubs; it stores none.
 
     Args:
-        broker: Has the stubs.
+        broker: The broker with the stubs.
     """
 
     def __init__(self, broker: StubBroker) -> None:
         self._broker = broker
 
     async def keep(self, text: str, size: int) -> LargeResult:
-        """Enclaves of tests keep nothing, so that scripts end with OUTPUT_LIMIT."""
+        """Refuse to store a result: in tests such scripts end with OUTPUT_LIMIT."""
         del text
         raise LimitExceeded(f"The result of {size} bytes is not kept", code="OUTPUT_LIMIT")
 

@@ -1,4 +1,4 @@
-"""`tool_stub`: the stubs of one test, and what is declared of its tools.
+"""`tool_stub`: the stubs of one test, and the tools that it declares.
 
 Strict by default. A call for which there is no stub, input that the declared schema refuses, and a stub that is not
 used each fail the test; the message says how to allow it.
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
 
 
-class _Nothing:
+class _Missing:
     def __repr__(self) -> str:
         return "nothing"
 
 
-_NOTHING: Final = _Nothing()
+_MISSING: Final = _Missing()
 
 
 class Stubs:
@@ -49,29 +49,29 @@ class Stubs:
     and otherwise the one declared first that may still answer.
 
     Args:
-        portal: Gives the event loop on which a server is asked for its tools.
-        wording: The words of messages.
+        portal: Gives the event loop on which a server lists its tools.
+        wording: The wording of messages.
     """
 
     def __init__(self, portal: Callable[[], BlockingPortal], wording: Wording = IN_TESTS) -> None:
         self._portal = portal
         self.wording = wording
-        """The words of messages."""
+        """The wording of messages."""
         self.stubs: list[Stub] = []
-        """As they were declared."""
+        """The stubs in the order of their declaration."""
         self.declared = DeclaredTools()
-        """What is known of tools."""
+        """The declared tools."""
         self.history = CallHistory()
-        """What happened."""
+        """The calls so far, and what is wrong with them."""
         self.upstream: ToolBroker | None = None
-        """What answers calls that have no stub; None: such a call fails the test."""
+        """The broker that answers calls without a stub; None lets such a call fail the test."""
 
     @suggest_arguments("tool_stub")
     def __call__(
         self,
         name: str,
         *,
-        returns: object = _NOTHING,
+        returns: object = _MISSING,
         raises: StubFailure | None = None,
         side_effect: SideEffect | None = None,
         delay_ms: float = 0,
@@ -123,7 +123,7 @@ class Stubs:
         self,
         uri: str,
         *,
-        returns: object = _NOTHING,
+        returns: object = _MISSING,
         raises: StubFailure | None = None,
         side_effect: SideEffect | None = None,
         delay_ms: float = 0,
@@ -142,7 +142,7 @@ class Stubs:
         self,
         name: str,
         *,
-        returns: object = _NOTHING,
+        returns: object = _MISSING,
         raises: StubFailure | None = None,
         side_effect: SideEffect | None = None,
         delay_ms: float = 0,
@@ -163,7 +163,7 @@ class Stubs:
         self,
         handle: str,
         *,
-        returns: object = _NOTHING,
+        returns: object = _MISSING,
         raises: StubFailure | None = None,
         side_effect: SideEffect | None = None,
         delay_ms: float = 0,
@@ -189,7 +189,7 @@ class Stubs:
         """
         for tool in tools:
             self.declared.add(DeclaredTool.from_mapping(tool))
-        self._check(self.stubs)
+        self._check_answers(self.stubs)
 
     def from_server(self, server: FastMCP[Any]) -> None:
         """Declare all tools of a FastMCP server, as its scripts would see them; see `declare`.
@@ -205,7 +205,7 @@ class Stubs:
         for stub in self.stubs:
             if stub.kind == "tool":
                 self.declared.require(stub.name)
-        self._check(self.stubs)
+        self._check_answers(self.stubs)
 
     def allow_unused(self) -> None:
         """Let stubs be unused in this test; `optional=True` does so for one stub."""
@@ -229,19 +229,19 @@ class Stubs:
         return self.history.calls
 
     def failures(self) -> list[FailureReason]:
-        """What fails the test, now that it has ended: unused stubs come last."""
-        missed = [(stub, said) for stub in self.stubs if (said := stub.shortfall()) is not None]
-        unused = [FailureReason("unused", said, self._advice(stub)) for stub, said in missed]
+        """The reasons for which the test fails, now that it has ended; unused stubs come last."""
+        shortfalls = [(stub, text) for stub in self.stubs if (text := stub.shortfall()) is not None]
+        unused = [FailureReason("unused", text, self._advice(stub)) for stub, text in shortfalls]
         return [*self.history.failures(), *(unused if "unused" not in self.history.allowed else ())]
 
-    def choose(self, kind: CallKind, name: str, given: dict[str, Any]) -> tuple[Stub | None, list[Stub]]:
-        """The stub that answers such a call, if there is one, and all of that name."""
-        named = [stub for stub in self.stubs if stub.stands_for(kind, name)]
-        fitting = [stub for stub in named if not stub.spent and stub.takes(given)]
-        return min(fitting, key=lambda stub: (stub.when is None, stub.optional), default=None), named
+    def choose(self, kind: CallKind, name: str, arguments: dict[str, Any]) -> tuple[Stub | None, list[Stub]]:
+        """Choose the stub that answers a call, if there is one; also returns all stubs of that name."""
+        same_name = [stub for stub in self.stubs if stub.stands_for(kind, name)]
+        fitting = [stub for stub in same_name if not stub.spent and stub.takes(arguments)]
+        return min(fitting, key=lambda stub: (stub.when is None, stub.optional), default=None), same_name
 
     def tool_descriptions(self) -> list[dict[str, object]]:
-        """What `getTool` sees: every tool that has a stub or was declared."""
+        """The results of `getTool`, for every tool that has a stub or was declared."""
         names = dict.fromkeys([*(stub.name for stub in self.stubs if stub.kind == "tool"), *self.declared.names])
         return [self.declared.describe(name) for name in names]
 
@@ -255,38 +255,38 @@ class Stubs:
         **settings: Any,
     ) -> Stub:
         returns, raises, effect = answers
-        what = f"{kind}_stub({name!r})"
-        if (returns is not _NOTHING) + (raises is not None) + (effect is not None) > 1:
-            raise TypeError(f"{what}: give one of returns, raises and side_effect")
+        title = f"{kind}_stub({name!r})"
+        if (returns is not _MISSING) + (raises is not None) + (effect is not None) > 1:
+            raise TypeError(f"{title}: give one of returns, raises and side_effect")
         if times is not None and times < 1:
-            raise ValueError(f"{what}: times is 1 or more, got {times}")
+            raise ValueError(f"{title}: times is 1 or more, got {times}")
         if not (settings.get("when") is None or isinstance(settings["when"], dict) or callable(settings["when"])):
-            raise TypeError(f"{what}: when is a dictionary or a callable, got {settings['when']!r}")
-        known: int | None = None
+            raise TypeError(f"{title}: when is a dictionary or a callable, got {settings['when']!r}")
+        answer_count: int | None = None
         fixed: tuple[object] | None = None
         if effect is not None:
-            answer, known = answer_from_side_effect(kind, name, effect)
+            answer, answer_count = answer_from_side_effect(kind, name, effect)
         elif raises is not None:
             answer = answer_with_failure(kind, name, raises)
         else:
-            fixed = (as_value(kind, name, None if returns is _NOTHING else returns),)
+            fixed = (as_value(kind, name, None if returns is _MISSING else returns),)
             answer = answer_with_value(fixed[0])
         stub = Stub(
             kind=kind,
             name=name,
             answer=answer,
             fixed=fixed,
-            times=known if times is None else times,
+            times=answer_count if times is None else times,
             wording=self.wording,
             place=caller_place(),
             **settings,
         )
-        self._check([stub])
+        self._check_answers([stub])
         self.stubs.append(stub)
         return stub
 
-    def _check(self, stubs: Sequence[Stub]) -> None:
-        """Refuse stubs whose answer their tool could not give."""
+    def _check_answers(self, stubs: Sequence[Stub]) -> None:
+        """Refuse stubs whose answer does not fit the output schema of their tool."""
         for stub in stubs:
             if stub.kind != "tool" or stub.fixed is None or not stub.check_output:
                 continue
@@ -297,9 +297,9 @@ class Stubs:
                 )
 
     def _advice(self, stub: Stub) -> str:
-        """What became of the calls instead, and how to allow it."""
-        made = list(dict.fromkeys(self.calls.names))
-        lines = [f"  The scripts called: {join_names(made) or 'nothing'}"]
+        """Which calls there were instead, and how to allow that the stub is unused."""
+        names = list(dict.fromkeys(self.calls.names))
+        lines = [f"  The scripts called: {join_names(names) or 'nothing'}"]
         others = [other for other in self.stubs if other is not stub and other.stands_for(stub.kind, stub.name)]
         if not stub.answered and any(other.answered for other in others):
             lines.append(f"  Another stub of that name answered: {self.wording.several}")
