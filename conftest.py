@@ -1,4 +1,4 @@
-"""What concerns a run of the tests as a whole: what it costs beside the tests themselves."""
+"""Settings of a whole test run, chiefly what it costs besides the tests themselves."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tests.fork_servers import ForkServers
     from tests.loaded_python import LoadedPython
 
-BETWEEN_S = 5.0
-"""Processor time between two collections of all garbage, which each look at some hundred thousand objects."""
+COLLECT_EVERY_S = 5.0
+"""Seconds of processor time between two full garbage collections, which each look at some hundred thousand objects."""
 
-COLLECTED = pytest.StashKey[float]()
-"""Processor time at the last of them."""
+LAST_COLLECTION_KEY = pytest.StashKey[float]()
+"""Processor time at the last full collection."""
 
-YOUNG = 5_000
-"""New objects after which Python looks for garbage among them; otherwise 700, some thirty thousand times a run."""
+GENERATION_0_THRESHOLD = 5_000
+"""New objects after which Python collects garbage among them; by default 700, some thirty thousand times a run."""
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -32,16 +32,16 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure() -> None:
-    """Look for no garbage while tests are collected: what that makes is kept to the end."""
+    """Collect no garbage while tests are collected: those objects live to the end."""
     gc.disable()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """From now on look only at what tests make, not at half a million objects again and again."""
+    """From now on collect only among objects of tests, not among half a million others again and again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG, *gc.get_threshold()[1:])
+    gc.set_threshold(GENERATION_0_THRESHOLD, *gc.get_threshold()[1:])
     gc.enable()
     _check_schemas_once()
 
@@ -63,13 +63,13 @@ def _check_schemas_once() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
-    """Behind each file, forget its servers: FastMCP remembers thousands of functions, and so what they belong to. What
-    is left then is left for good, and looking through it again and again took a sixth of the whole run."""
+    """After each file, forget its servers: FastMCP caches thousands of functions, and so what they belong to. What is
+    left then stays for good, and looking through it again and again took a sixth of the whole run."""
     yield
-    last = item.session.stash.get(COLLECTED, 0.0)
-    if nextitem is not None and (nextitem.path == item.path or time.process_time() - last < BETWEEN_S):
+    last = item.session.stash.get(LAST_COLLECTION_KEY, 0.0)
+    if nextitem is not None and (nextitem.path == item.path or time.process_time() - last < COLLECT_EVERY_S):
         return
-    item.session.stash[COLLECTED] = time.process_time()
+    item.session.stash[LAST_COLLECTION_KEY] = time.process_time()
     if "fastmcp.server.dependencies" in sys.modules:
         from fastmcp.server.dependencies import without_injected_parameters
         from fastmcp.utilities.types import get_cached_typeadapter
@@ -105,7 +105,7 @@ def loaded_python() -> Iterator[LoadedPython]:
 
 @pytest.fixture
 def shared_fork_server(fork_servers: ForkServers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enclaves that the test makes have their workers from a fork server of all such tests, instead of one each."""
-    from codecall.sandbox.host import spawner as maker
+    """Enclaves of the test get their workers from a fork server shared by all such tests, instead of one each."""
+    from codecall.sandbox.host import spawner
 
-    monkeypatch.setattr(maker, "ForkServer", fork_servers)
+    monkeypatch.setattr(spawner, "ForkServer", fork_servers)

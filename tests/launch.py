@@ -1,5 +1,5 @@
-"""In the place of a program that a loaded Python runs (`tests/loaded_python.py`): hands on what it was started with and
-each signal it gets, and ends as the program does. It starts often and loads as little as it can."""
+"""The launcher of a program that a loaded Python runs (`tests/loaded_python.py`): it hands on its command line, its
+files and each signal it gets, and ends as the program does. It starts often and loads as little as it can."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import sys
 from collections.abc import Mapping
 
 MAX_REQUEST = 1 << 18
-"""Bytes of what is handed on."""
+"""Most bytes of a request."""
 
-HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+FORWARDED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def load_time_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What counts when Python and its modules are loaded, and so cannot be handed on."""
+    """The variables that matter when Python and its modules are loaded, and so cannot be handed on."""
     prefixes = ("PYTHON", "FASTMCP_", "OTEL_", "COV")
     handed_on = {"FASTMCP_LOG_LEVEL", "PYTHONPATH", "PYTHONUTF8", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
     return {name: value for name, value in environment.items() if name.startswith(prefixes) and name not in handed_on}
 
 
 def main(address: str, python: str, environment: dict[str, str]) -> None:
-    """Have what stands in the command line run by who listens at `address`, which `environment` was loaded in; if that
-    cannot do it, by `python`."""
+    """Have the command line run by the process that listens at `address`, which was loaded with `environment`; by
+    `python` if that process cannot do it."""
     command = sys.argv[1:]
     fits = command and (not command[0].startswith("-") or command[0] in ("-m", "-c") or command[:2] == ["-u", "-c"])
     if not fits or load_time_environment(os.environ) != environment:
@@ -42,18 +42,18 @@ def main(address: str, python: str, environment: dict[str, str]) -> None:
     pid = int(line.recv(100))
     for descriptor in inherited[3:]:
         os.close(descriptor)
-    for number in HANDED_ON:
+    for number in FORWARDED_SIGNALS:
         signal.signal(number, lambda number, _: os.kill(pid, number))
     status = int(line.recv(100) or -signal.SIGKILL)
     if status < 0:
-        if -status in HANDED_ON:
+        if -status in FORWARDED_SIGNALS:
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status)
 
 
 def is_inherited(number: int) -> bool:
-    """Whether that is an open file from who started this process."""
+    """Whether the descriptor is an open file inherited from the parent process."""
     try:
         return os.get_inheritable(number)
     except OSError:

@@ -71,10 +71,10 @@ class LoadedPython:
     def run(
         self, program: Path, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        """What `python program.py arguments` says. A DeprecationWarning for the program itself is an error.
+        """Run `python program.py arguments`. A DeprecationWarning in the program itself is an error.
 
         Raises:
-            subprocess.TimeoutExpired: it still runs after `timeout` seconds.
+            subprocess.TimeoutExpired: the program still runs after `timeout` seconds.
         """
         return subprocess.run(
             [self.executable, str(program), *arguments],
@@ -87,40 +87,43 @@ class LoadedPython:
         )
 
     def close(self) -> None:
-        """End it, and programs that still run."""
+        """End the loaded Python, and programs that still run."""
         self._process.terminate()
         self._process.wait(20)
         self._folder.cleanup()
 
 
 def serve() -> None:
-    """Load, then fork whenever asked, and say how each program ended. One whose launcher is gone is killed."""
+    """Load the modules, then fork for each request and report how its program ended.
+
+    A program whose launcher has gone is killed.
+    """
     for name in LOADED:
         __import__(name)
     gc.collect()
     gc.freeze()  # none of the programs needs to look through all this for garbage
     running: dict[int, socket.socket] = {}
-    ended, wakes = os.pipe()
-    for end in (ended, wakes):
+    child_exits, wakeup = os.pipe()
+    for end in (child_exits, wakeup):
         os.set_blocking(end, False)
-    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     listening = socket.socket(fileno=0)
     with selectors.DefaultSelector() as selector:
         selector.register(listening, selectors.EVENT_READ)
-        selector.register(ended, selectors.EVENT_READ)
+        selector.register(child_exits, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
                 if key.fileobj is listening:
                     line, _ = listening.accept()
-                    request, descriptors = received(line)
+                    request, descriptors = receive_request(line)
                     if (child := os.fork()) == 0:
                         signal.set_wakeup_fd(-1)
                         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                         selector.close()
                         for open_here in (listening, line, *running.values()):
                             open_here.detach()
-                        become(request, descriptors)
+                        run_program(request, descriptors)
                     for descriptor in descriptors:
                         os.close(descriptor)
                     line.sendall(b"%d" % child)
@@ -130,17 +133,17 @@ def serve() -> None:
                     selector.unregister(key.fileobj)
                     os.kill(key.data, signal.SIGKILL)
                 else:
-                    os.read(ended, 4096)
-                    while (found := waited())[0]:
-                        line = running.pop(found[0])
+                    os.read(child_exits, 4096)
+                    while (exited := reap_child())[0]:
+                        line = running.pop(exited[0])
                         if line in {other.fileobj for other in selector.get_map().values()}:
                             selector.unregister(line)
-                            line.sendall(b"%d" % found[1])
+                            line.sendall(b"%d" % exited[1])
                         line.close()
 
 
-def received(line: socket.socket) -> tuple[dict[str, object], list[int]]:
-    """What to run, and the descriptors it is to have."""
+def receive_request(line: socket.socket) -> tuple[dict[str, object], list[int]]:
+    """Receive what to run, and the descriptors it gets."""
     size = array.array("i").itemsize
     record, ancillary, _, _ = line.recvmsg(MAX_REQUEST, socket.CMSG_SPACE(100 * size))
     descriptors = array.array("i")
@@ -149,8 +152,8 @@ def received(line: socket.socket) -> tuple[dict[str, object], list[int]]:
     return json.loads(record), list(descriptors)
 
 
-def waited() -> tuple[int, int]:
-    """A process that has ended, and how; 0 if there is none."""
+def reap_child() -> tuple[int, int]:
+    """Reap a child that has ended: its process id and exit code; 0 and 0 if there is none."""
     try:
         pid, status = os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -158,21 +161,21 @@ def waited() -> tuple[int, int]:
     return pid, os.waitstatus_to_exitcode(status) if pid else 0
 
 
-def become(request: dict[str, object], descriptors: list[int]) -> None:
-    """Run the program in this process, and end it."""
+def run_program(request: dict[str, object], descriptors: list[int]) -> None:
+    """Run the program in this process, and end the process."""
     numbers: list[int] = request["descriptors"]  # type: ignore[assignment]
-    beyond = max(numbers) + 1
-    high = [os.dup2(descriptor, beyond + 100 + at) for at, descriptor in enumerate(descriptors)]
-    os.closerange(0, beyond + 100)
+    first_free = max(numbers) + 1
+    high = [os.dup2(descriptor, first_free + 100 + at) for at, descriptor in enumerate(descriptors)]
+    os.closerange(0, first_free + 100)
     for number, descriptor in zip(numbers, high, strict=True):
         os.dup2(descriptor, number)
         os.close(descriptor)
     command: list[str] = request["command"]  # type: ignore[assignment]
-    at_once = command[0] == "-u" or "PYTHONUNBUFFERED" in request["env"]  # type: ignore[operator]
+    unbuffered = command[0] == "-u" or "PYTHONUNBUFFERED" in request["env"]  # type: ignore[operator]
     command = command[command[0] == "-u" :]
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
-        # Those that are there know of files what is not so for what is open now.
-        lines = number == 2 or (number == 1 and at_once)
+        # The streams that exist describe other files than those that are open now.
+        lines = number == 2 or (number == 1 and unbuffered)
         stream = open(number, mode, 1 if lines else -1, encoding="utf-8", closefd=False)  # noqa: SIM115
         setattr(sys, name, stream)
     os.environ.clear()
@@ -202,22 +205,22 @@ def become(request: dict[str, object], descriptors: list[int]) -> None:
             sys.argv[:] = command
             sys.path.insert(0, str(Path(command[0]).parent))
             runpy.run_path(command[0], run_name="__main__")
-    except SystemExit as ending:
-        leave(ending.code)
+    except SystemExit as system_exit:
+        exit_process(system_exit.code)
     except Exception:
         traceback.print_exc()
-        leave(1)
-    leave(0)
+        exit_process(1)
+    exit_process(0)
 
 
-def leave(code: object) -> None:
-    """End this process as `sys.exit` does, without taking apart, module by module, what was only loaded here."""
+def exit_process(code: object) -> None:
+    """End this process as `sys.exit` does, without unloading, module by module, what was only loaded here."""
     if code is not None and not isinstance(code, int):
         print(code, file=sys.stderr)
         code = 1
     threading._shutdown()
     atexit._run_exitfuncs()
-    gc.collect()  # tells of what the program has left open
+    gc.collect()  # warns about what the program has left open
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code or 0)

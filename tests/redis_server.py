@@ -18,7 +18,7 @@ MISSING = (
 
 
 def redis_program() -> str:
-    """The program; where there is none, the test fails."""
+    """The path of the program; the test fails if there is none."""
     program = os.environ.get("REDIS_SERVER") or shutil.which("redis-server")
     if program is None:
         pytest.fail(MISSING, pytrace=False)
@@ -26,10 +26,10 @@ def redis_program() -> str:
 
 
 class RedisServer:
-    """One server, which keeps its address when it is stopped and started again; what it knew is then gone.
+    """One server, which keeps its address when it is stopped and started again, but not its data.
 
     Args:
-        folder: where it runs.
+        folder: the working folder of the server.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,15 +56,15 @@ class RedisServer:
         options += ["--unixsocket", str(self.socket), "--dir", str(self._folder)]
         self._process = subprocess.Popen([redis_program(), *options], stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
-        said: list[str] = []
+        output: list[str] = []
         for line in self._process.stdout:
-            said.append(line)
+            output.append(line)
             if "Ready to accept connections" in line or "ready to accept connections" in line:
                 return
-        raise AssertionError("redis-server did not start:\n" + "".join(said))
+        raise AssertionError("redis-server did not start:\n" + "".join(output))
 
     def stop(self) -> None:
-        """End it, and wait until it has ended. Does nothing when it does not run."""
+        """Kill it, and wait until it has ended. Does nothing if it does not run."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
             self._process.kill()
@@ -72,11 +72,11 @@ class RedisServer:
             self._process = None
 
     def freeze(self) -> None:
-        """Have it hang: connections are taken, nothing is answered."""
+        """Stop the process: it accepts connections and answers nothing."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Have it go on."""
+        """Continue the process."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""How often others had a turn of the event loop while something was done."""
+"""Counts how often other tasks had a turn of the event loop while something was done."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 
 class LoopTurns:
-    """Counts them."""
+    """Counts turns of the event loop."""
 
     count = 0
 
     async def take(self) -> None:
-        """Take every turn there is."""
+        """Take every turn that the loop gives."""
         while True:
             await asyncio.sleep(0)
             self.count += 1
@@ -21,7 +21,7 @@ class LoopTurns:
 
 @contextmanager
 def count_loop_turns() -> Iterator[LoopTurns]:
-    """Within this somebody else takes every turn there is."""
+    """Within this context another task takes every turn of the loop, and counts them."""
     turns = LoopTurns()
     task = asyncio.create_task(turns.take())
     try:

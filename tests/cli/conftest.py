@@ -17,7 +17,7 @@ from codecall.cli.app import run
 LISTED = Path(__file__).parent.parent / "gateway" / "servers" / "listed.py"
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     """How a command ended."""
 
     code: int
@@ -56,7 +56,7 @@ class CommandLine:
         self.folder = folder
         self._monkeypatch = monkeypatch
 
-    def __call__(self, *words: str, stdin: str = "", terminal: bool = False) -> Ran:
+    def __call__(self, *words: str, stdin: str = "", terminal: bool = False) -> CommandResult:
         out, err = (Terminal(), Terminal()) if terminal else (io.StringIO(), io.StringIO())
         given = (TerminalInput if terminal else io.TextIOWrapper)(io.BytesIO(stdin.encode()), encoding="utf-8")
         with self._monkeypatch.context() as patch:
@@ -64,7 +64,7 @@ class CommandLine:
             patch.setattr(sys, "stderr", err)
             patch.setattr(sys, "stdin", given)
             code = run(list(words))
-        return Ran(code, out.getvalue(), err.getvalue())
+        return CommandResult(code, out.getvalue(), err.getvalue())
 
     def write(self, name: str, text: str) -> Path:
         """A file in its folder."""
@@ -89,7 +89,7 @@ def _tool(name: str) -> dict[str, Any]:
     return {"name": name, "description": f"Do {name.replace('_', ' ')}.\nAnd more.", "inputSchema": schema}
 
 
-Cli = Callable[..., Ran]
+Cli = Callable[..., CommandResult]
 
 
 @pytest.fixture

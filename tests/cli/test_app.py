@@ -26,19 +26,19 @@ CALL = {"number": 1, "startMs": 0, "durationMs": 1, "outcome": "error"}
 
 
 def test_help_lists_every_command_and_the_exit_codes(cli: CommandLine):
-    ran = cli("--help")
-    assert ran.code == 0
-    assert [name for name, _, _ in app.COMMANDS if f" {name} " not in ran.out] == []
-    assert "130 Ctrl-C" in ran.out
-    assert ran.err == ""
+    result = cli("--help")
+    assert result.code == 0
+    assert [name for name, _, _ in app.COMMANDS if f" {name} " not in result.out] == []
+    assert "130 Ctrl-C" in result.out
+    assert result.err == ""
 
 
 @pytest.mark.parametrize("name", [name for name, _, _ in app.COMMANDS])
 def test_every_command_has_help_and_json(cli: CommandLine, name: str):
-    ran = cli(name, "--help")
-    assert ran.code == 0
-    assert f"codecall {name}" in ran.out
-    assert name == "serve" or "--json" in ran.out
+    result = cli(name, "--help")
+    assert result.code == 0
+    assert f"codecall {name}" in result.out
+    assert name == "serve" or "--json" in result.out
 
 
 @pytest.mark.parametrize("name", [name for name, _, _ in app.COMMANDS])
@@ -52,7 +52,7 @@ def test_the_documentation_has_every_exit_code():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("nonsense",), "nonsense"),
         (("check",), "scripts"),
@@ -61,23 +61,23 @@ def test_the_documentation_has_every_exit_code():
         (("run", "a.js", "--timeout", "soon"), "soon"),
     ],
 )
-def test_wrong_words_are_usage_errors(cli: CommandLine, words: tuple[str, ...], said: str):
-    ran = cli(*words)
-    assert (ran.code, ran.out) == (exits.USAGE, "")
-    assert ran.err.startswith("error: USAGE: ")
-    assert said.lower() in ran.err.lower()
-    assert "--help" in ran.err
-    told = cli(*words, "--json")
-    assert told.code == exits.USAGE
-    assert told.json["error"]["code"] == "USAGE"
-    assert set(told.json["error"]) == {"code", "message", "hint"}
+def test_wrong_words_are_usage_errors(cli: CommandLine, words: tuple[str, ...], message: str):
+    result = cli(*words)
+    assert (result.code, result.out) == (exits.USAGE, "")
+    assert result.err.startswith("error: USAGE: ")
+    assert message.lower() in result.err.lower()
+    assert "--help" in result.err
+    document = cli(*words, "--json")
+    assert document.code == exits.USAGE
+    assert document.json["error"]["code"] == "USAGE"
+    assert set(document.json["error"]) == {"code", "message", "hint"}
 
 
 def test_a_missing_configuration_says_what_to_do(cli: CommandLine):
-    ran = cli("tools", "--json")
-    assert ran.code == exits.USAGE
-    assert ran.json["error"]["code"] == "NO_CONFIGURATION"
-    assert "codecall init" in ran.json["error"]["hint"]
+    result = cli("tools", "--json")
+    assert result.code == exits.USAGE
+    assert result.json["error"]["code"] == "NO_CONFIGURATION"
+    assert "codecall init" in result.json["error"]["hint"]
 
 
 def test_exit_codes_follow_the_error():
@@ -93,9 +93,9 @@ def test_ctrl_c_ends_a_command_with_130(cli: CommandLine, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr("codecall.presets.load_preset", interrupted)
-    ran = cli("presets")
-    assert ran.code == exits.INTERRUPTED
-    assert ran.err == "error: INTERRUPTED: Interrupted\n"
+    result = cli("presets")
+    assert result.code == exits.INTERRUPTED
+    assert result.err == "error: INTERRUPTED: Interrupted\n"
 
 
 def test_a_fault_of_our_own_shows_its_traceback(cli: CommandLine, monkeypatch: pytest.MonkeyPatch):
@@ -103,10 +103,10 @@ def test_a_fault_of_our_own_shows_its_traceback(cli: CommandLine, monkeypatch: p
         raise ZeroDivisionError
 
     monkeypatch.setattr("codecall.presets.load_preset", broken)
-    ran = cli("presets")
-    assert ran.code == exits.BUG
-    assert "Traceback" in ran.err
-    assert "error: BUG: ZeroDivisionError" in ran.err
+    result = cli("presets")
+    assert result.code == exits.BUG
+    assert "Traceback" in result.err
+    assert "error: BUG: ZeroDivisionError" in result.err
 
 
 def test_what_others_wrote_cannot_drive_the_terminal():
@@ -119,8 +119,8 @@ def test_what_others_wrote_cannot_drive_the_terminal():
     output.failure(CodeCallError("[bold]\x1b]0;x\x07", hint=":smile: [/]"))
     assert "[bold]\\u{1B}]0;x\\u{7}" in err.getvalue()
     assert ":smile: [/]" in err.getvalue()
-    seen = render_finding("a.js\x1b", "", {"code": "E\x1b[0m", "message": "m\x1b", "hint": "h\x1b"}).plain
-    assert "\x1b" not in seen + timeline([{**CALL, "name": "n\x1b", "code": "c\x1b"}], 1, 80).plain
+    shown_text = render_finding("a.js\x1b", "", {"code": "E\x1b[0m", "message": "m\x1b", "hint": "h\x1b"}).plain
+    assert "\x1b" not in shown_text + timeline([{**CALL, "name": "n\x1b", "code": "c\x1b"}], 1, 80).plain
 
 
 def test_no_color_is_respected(cli: CommandLine, monkeypatch: pytest.MonkeyPatch):
@@ -133,25 +133,25 @@ def test_no_color_is_respected(cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 
 def test_a_real_process_answers_a_pipe_and_survives_its_reader(loaded_python: LoadedPython, tmp_path: Path):
     command = [loaded_python.executable, "-m", "codecall.cli"]
-    ran = subprocess.run(
+    result = subprocess.run(
         [*command, "presets", "--differing"], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False
     )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("timeout_ms\t2000\t3500\t5000\t10000\n")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("timeout_ms\t2000\t3500\t5000\t10000\n")
     reader, writer = os.pipe()
     os.close(reader)
-    gone = subprocess.run([*command, "policy"], stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    broken_pipe = subprocess.run([*command, "policy"], stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
     os.close(writer)
-    assert (gone.returncode, gone.stderr) == (exits.NO_READER, b"")
+    assert (broken_pipe.returncode, broken_pipe.stderr) == (exits.NO_READER, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 def test_a_full_disk_is_an_error(loaded_python: LoadedPython):
     with Path("/dev/full").open("wb") as full:
         command = [loaded_python.executable, "-m", "codecall.cli", "policy"]
-        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    assert ran.returncode == exits.USAGE
-    assert ran.stderr == "error: CANNOT_WRITE: Cannot write the answer: No space left on device\n"
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert result.returncode == exits.USAGE
+    assert result.stderr == "error: CANNOT_WRITE: Cannot write the answer: No space left on device\n"
 
 
 def test_serve_without_words(cli: CommandLine, loaded_python: LoadedPython):
@@ -211,5 +211,5 @@ def test_standard_output_may_be_a_file_that_something_else_has_taken(tmp_path: P
         "; sys.stdout.flush()"
     )
     with (tmp_path / "said").open("wb") as output:
-        ran = subprocess.run([sys.executable, "-c", code], stdout=output, stderr=subprocess.PIPE, check=False)
-    assert (ran.returncode, ran.stderr) == (0, b"")
+        result = subprocess.run([sys.executable, "-c", code], stdout=output, stderr=subprocess.PIPE, check=False)
+    assert (result.returncode, result.stderr) == (0, b"")

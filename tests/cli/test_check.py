@@ -13,31 +13,31 @@ from tests.cli.conftest import CommandLine
 
 def test_a_good_script_is_said_nothing_about(cli: CommandLine):
     cli.write("good.js", "const a = await git.status({ repo: 1 }); return await callTool('any thing', { a });")
-    ran = cli("check", "good.js")
-    assert (ran.code, ran.out, ran.err) == (exits.OK, "", "")
+    result = cli("check", "good.js")
+    assert (result.code, result.out, result.err) == (exits.OK, "", "")
 
 
 def test_findings_have_a_place_a_picture_and_a_hint(cli: CommandLine):
     cli.write("bad.js", "const x = 1;\n\treturn eval('日本') + process.env;\n")
-    ran = cli("check", "bad.js")
-    assert ran.code == exits.FAILED
-    assert ran.out.splitlines()[:4] == [
+    result = cli("check", "bad.js")
+    assert result.code == exits.FAILED
+    assert result.out.splitlines()[:4] == [
         "bad.js:2:9: VALIDATION_ERROR Identifier 'eval' is not allowed in AgentScript",
         "    2 │  return eval('日本') + process.env;",
         "      │         ^",
         "  hint: Write the code itself; what depends on data goes into functions, objects and `switch`.",
     ]
     # The mark counts cells: each of the two characters takes two.
-    assert ran.out.splitlines()[6] == f"      │ {' ' * 23}^"
-    assert ran.err == "1 script checked, 1 with 2 findings\n"
+    assert result.out.splitlines()[6] == f"      │ {' ' * 23}^"
+    assert result.err == "1 script checked, 1 with 2 findings\n"
 
 
 def test_json_has_every_finding_and_the_manifest(cli: CommandLine):
     cli.write("a.js", "return await callTool('x', {})")
     cli.write("b.ts", "let a: number = ;")
-    ran = cli("check", "a.js", "b.ts", "--json")
-    assert ran.code == exits.FAILED
-    told = ran.json
+    result = cli("check", "a.js", "b.ts", "--json")
+    assert result.code == exits.FAILED
+    told = result.json
     assert set(told) == {"valid", "files", "leftOut"}
     assert [(item["path"], item["valid"]) for item in told["files"]] == [("a.js", True), ("b.ts", False)]
     assert told["files"][0]["manifest"]["tools"][0]["name"] == "x"
@@ -63,16 +63,16 @@ def test_the_preset_decides(cli: CommandLine):
 
 
 def test_standard_input_is_a_script(cli: CommandLine):
-    ran = cli("check", "-", stdin="return eval(1)")
-    assert ran.code == exits.FAILED
-    assert ran.out.startswith("<stdin>:1:8: VALIDATION_ERROR")
+    result = cli("check", "-", stdin="return eval(1)")
+    assert result.code == exits.FAILED
+    assert result.out.startswith("<stdin>:1:8: VALIDATION_ERROR")
 
 
 def test_what_cannot_be_read_is_a_finding_and_hides_no_other(cli: CommandLine):
     (cli.folder / "a.js").write_bytes(b"\xff\xfe")
     cli.write("b.js", "return 1")
     told = cli("check", "a.js", "b.js", "--json").json
-    assert [(item["valid"], [found["code"] for found in item["findings"]]) for item in told["files"]] == [
+    assert [(item["valid"], [matches["code"] for matches in item["findings"]]) for item in told["files"]] == [
         (False, ["CANNOT_READ"]),
         (True, []),
     ]
@@ -81,9 +81,9 @@ def test_what_cannot_be_read_is_a_finding_and_hides_no_other(cli: CommandLine):
 @pytest.mark.parametrize("word", ["none.js", "*.js", "empty"])
 def test_a_word_that_stands_for_nothing_is_an_error(cli: CommandLine, word: str):
     (cli.folder / "empty").mkdir()
-    ran = cli("check", word, "--json")
-    assert ran.code == exits.USAGE
-    assert ran.json["error"]["code"] == "CANNOT_READ"
+    result = cli("check", word, "--json")
+    assert result.code == exits.USAGE
+    assert result.json["error"]["code"] == "CANNOT_READ"
 
 
 def test_named_servers_are_checked_against(cli: CommandLine):
@@ -92,16 +92,16 @@ def test_named_servers_are_checked_against(cli: CommandLine):
     cli.write("bad.js", "return await callTool('shop_list_order', {})")
     told = cli("check", "good.js", "bad.js", "--config", "codecall.toml", "--json").json
     assert [item["valid"] for item in told["files"]] == [True, False]
-    (found,) = told["files"][1]["findings"]
-    assert found["code"] == "TOOL_NOT_FOUND"
-    assert "shop_list_orders" in found["hint"]
+    (matches,) = told["files"][1]["findings"]
+    assert matches["code"] == "TOOL_NOT_FOUND"
+    assert "shop_list_orders" in matches["hint"]
 
 
 def test_pictures_of_long_lines_and_of_no_lines():
     line = f"{'a' * 200}!{'b' * 200}"
-    seen = source_excerpt(line, 1, 201).plain.splitlines()
-    assert seen[0] == f"    1 │ …{'a' * 60}!{'b' * 59}…"
-    assert seen[1].index("^") == seen[0].index("!")
+    shown_text = source_excerpt(line, 1, 201).plain.splitlines()
+    assert shown_text[0] == f"    1 │ …{'a' * 60}!{'b' * 59}…"
+    assert shown_text[1].index("^") == shown_text[0].index("!")
     assert source_excerpt(line, 2, 1).plain == ""
     assert source_excerpt("\n \n", 2, 1).plain == ""
     assert source_excerpt("\x1b[2J!", 1, 5).plain.splitlines() == ["    1 │ \\u{1B}[2J!", "      │ " + " " * 9 + "^"]

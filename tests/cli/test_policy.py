@@ -14,10 +14,10 @@ from tests.cli.conftest import CommandLine
 
 def test_every_row_of_the_policy_is_printed(cli: CommandLine):
     assert sum(map(len, TABLES.values())) == len(all_rows())
-    told = cli("policy", "--json").json
-    assert (len(told["rules"]), told["preset"]) == (len(all_rows()), "secure")
-    assert told["limits"] == load_preset("secure").model_dump()
-    rules = {(rule["table"], rule["name"]): rule for rule in told["rules"]}
+    document = cli("policy", "--json").json
+    assert (len(document["rules"]), document["preset"]) == (len(all_rows()), "secure")
+    assert document["limits"] == load_preset("secure").model_dump()
+    rules = {(rule["table"], rule["name"]): rule for rule in document["rules"]}
     assert rules["globals", "eval"].keys() == {"table", "name", "allowed", "kind", "reason", "instead"}
     assert rules["syntax", "while"]["decidedBy"] == "allow_loops"
     assert "now" in rules["globals", "Date"]["members"]
@@ -33,8 +33,8 @@ def test_the_preset_decides_what_is_allowed(cli: CommandLine):
 
 
 def test_in_a_pipe_a_rule_is_a_line(cli: CommandLine):
-    ran = cli("policy", "eval")
-    assert [row[:3] for row in ran.rows] == [["allowed", "globals", "EvalError"], ["refused", "globals", "eval"]]
+    result = cli("policy", "eval")
+    assert [row[:3] for row in result.rows] == [["allowed", "globals", "EvalError"], ["refused", "globals", "eval"]]
     assert ["limit", "allow_loops", "false"] in cli("policy").rows
     nothing = cli("policy", "nosuchthing")
     assert (nothing.code, nothing.out) == (exits.FAILED, "")
@@ -42,40 +42,40 @@ def test_in_a_pipe_a_rule_is_a_line(cli: CommandLine):
 
 
 def test_on_a_terminal_it_is_tables(cli: CommandLine):
-    ran = cli("policy", terminal=True)
-    assert ran.code == 0
-    for said in ("globals", "It makes code of strings", "while (allow_loops)", "Limits", "max_tool_calls"):
-        assert said in ran.out
+    result = cli("policy", terminal=True)
+    assert result.code == 0
+    for text in ("globals", "It makes code of strings", "while (allow_loops)", "Limits", "max_tool_calls"):
+        assert text in result.out
 
 
 def test_every_field_of_a_preset_says_what_it_limits():
-    said = field_descriptions()
-    assert list(said) == list(Preset.model_fields)
-    assert all(said.values())
+    text = field_descriptions()
+    assert list(text) == list(Preset.model_fields)
+    assert all(text.values())
 
 
 def test_presets_side_by_side(cli: CommandLine):
-    told = cli("presets", "--json").json
-    assert tuple(told["presets"]) == PRESET_NAMES
-    assert told["presets"]["balanced"] == load_preset("balanced").model_dump()
-    assert "timeout_ms" in told["differ"]
-    assert "reference_min_bytes" not in told["differ"]
+    document = cli("presets", "--json").json
+    assert tuple(document["presets"]) == PRESET_NAMES
+    assert document["presets"]["balanced"] == load_preset("balanced").model_dump()
+    assert "timeout_ms" in document["differ"]
+    assert "reference_min_bytes" not in document["differ"]
     assert ["reference_min_bytes", *["1024"] * 4] in cli("presets").rows
     assert "reference_min_bytes" not in cli("presets", "--differing").out
 
 
 def test_presets_of_ones_own(cli: CommandLine):
     path = cli.write("own.toml", (presets_folder() / "secure.toml").read_text().replace("= 3500", "= 1234"))
-    told = cli("presets", "secure", str(path), "--json").json
-    assert told["differ"] == ["timeout_ms"]
-    ran = cli("presets", "secure", "nosuch")
-    assert (ran.code, ran.out) == (exits.USAGE, "")
-    assert "unknown preset 'nosuch'" in ran.err
+    document = cli("presets", "secure", str(path), "--json").json
+    assert document["differ"] == ["timeout_ms"]
+    result = cli("presets", "secure", "nosuch")
+    assert (result.code, result.out) == (exits.USAGE, "")
+    assert "unknown preset 'nosuch'" in result.err
 
 
 @pytest.mark.parametrize("words", [("presets",), ("presets", "secure")])
 def test_presets_on_a_terminal(cli: CommandLine, words: tuple[str, ...]):
-    ran = cli(*words, terminal=True)
-    assert ran.code == 0
-    assert "timeout_ms" in ran.out
-    assert "3,500" in ran.out
+    result = cli(*words, terminal=True)
+    assert result.code == 0
+    assert "timeout_ms" in result.out
+    assert "3,500" in result.out

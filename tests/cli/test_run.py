@@ -8,7 +8,7 @@ import pytest
 
 from codecall.cli import exit_codes as exits
 from codecall.cli.render import timeline
-from tests.cli.conftest import CommandLine, Ran
+from tests.cli.conftest import CommandLine, CommandResult
 
 SCRIPT = """
 console.log('hello \\x1b[2J', codecallContext.who);
@@ -25,56 +25,60 @@ def shop(cli: CommandLine) -> CommandLine:
 
 
 def test_the_result_is_all_there_is_on_stdout(shop: CommandLine):
-    ran = shop("run", "a.js", "--context", '{"who": "ann"}')
-    assert (ran.code, ran.out) == (exits.OK, '["a","b"]\n')
-    assert ran.err == "hello \\u{1B}[2J ann\n"
+    result = shop("run", "a.js", "--context", '{"who": "ann"}')
+    assert (result.code, result.out) == (exits.OK, '["a","b"]\n')
+    assert result.err == "hello \\u{1B}[2J ann\n"
 
 
 def test_on_a_terminal_there_is_a_timeline(shop: CommandLine):
     shop.write("who.json", '{"who": "bob"}')
-    ran = shop("run", "a.js", "--context", "@who.json", terminal=True)
-    assert ran.code == exits.OK
-    assert ran.err.count("shop_list") >= 2
-    assert "█" in ran.err or "▏" in ran.err
-    assert "shop_list" not in ran.out
+    result = shop("run", "a.js", "--context", "@who.json", terminal=True)
+    assert result.code == exits.OK
+    assert result.err.count("shop_list") >= 2
+    assert "█" in result.err or "▏" in result.err
+    assert "shop_list" not in result.out
 
 
 def test_json_is_the_envelope_with_a_timeline(shop: CommandLine):
-    told = shop("run", "a.js", "--context", "{}", "--json").json
-    assert (told["status"], told["result"], told["logs"]) == ("ok", ["a", "b"], ["hello \x1b[2J undefined"])
-    assert [(call["number"], call["name"], call["outcome"], call["line"]) for call in told["timeline"]] == [
+    document = shop("run", "a.js", "--context", "{}", "--json").json
+    assert (document["status"], document["result"], document["logs"]) == ("ok", ["a", "b"], ["hello \x1b[2J undefined"])
+    assert [(call["number"], call["name"], call["outcome"], call["line"]) for call in document["timeline"]] == [
         (1, "shop_list", "ok", 3),
         (2, "shop_list", "ok", 3),
     ]
-    assert all(call["durationMs"] >= 0 for call in told["timeline"])
+    assert all(call["durationMs"] >= 0 for call in document["timeline"])
 
 
 def test_a_failure_is_a_picture_and_exit_code_1(shop: CommandLine):
     shop.write("b.js", "const a = await shop.list({});\nreturn a.missing.name;\n")
-    ran = shop("run", "b.js")
-    assert (ran.code, ran.out) == (exits.FAILED, "")
-    lines = ran.err.splitlines()
+    result = shop("run", "b.js")
+    assert (result.code, result.out) == (exits.FAILED, "")
+    lines = result.err.splitlines()
     assert lines[0].startswith("b.js:2:")
     assert lines[0].partition(": ")[2].startswith("EXECUTION_ERROR")
     assert lines[1] == "    2 │ return a.missing.name;"
     assert any(line.startswith("  hint: ") for line in lines)
-    told = shop("run", "b.js", "--json")
-    assert (told.code, told.json["error"]["code"], told.json["calls"][0]["outcome"]) == (1, "EXECUTION_ERROR", "ok")
+    document = shop("run", "b.js", "--json")
+    assert (document.code, document.json["error"]["code"], document.json["calls"][0]["outcome"]) == (
+        1,
+        "EXECUTION_ERROR",
+        "ok",
+    )
 
 
 def test_a_server_that_is_down_is_exit_code_3(shop: CommandLine):
     assert shop("tools").code == exits.OK
     (shop.folder / "shop.json").unlink()
-    ran = shop("run", "a.js", "--context", "{}")
-    assert (ran.code, ran.out) == (exits.UNAVAILABLE, "")
-    assert "a.js:3:" in ran.err
-    assert "SERVER_UNAVAILABLE Server 'shop' is not available" in ran.err
+    result = shop("run", "a.js", "--context", "{}")
+    assert (result.code, result.out) == (exits.UNAVAILABLE, "")
+    assert "a.js:3:" in result.err
+    assert "SERVER_UNAVAILABLE Server 'shop' is not available" in result.err
 
 
 def test_a_dry_run_runs_nothing(shop: CommandLine):
-    ran = shop("run", "a.js", "--dry-run")
-    assert ran.code == exits.OK
-    assert json.loads(ran.out)["manifest"]["tools"][0]["name"] == "shop_list"
+    result = shop("run", "a.js", "--dry-run")
+    assert result.code == exits.OK
+    assert json.loads(result.out)["manifest"]["tools"][0]["name"] == "shop_list"
     shop.write("b.js", "return await callTool('shop_lost', {})")
     wrong = shop("run", "b.js", "--dry-run")
     assert wrong.code == exits.FAILED
@@ -87,34 +91,34 @@ def test_limits_of_the_command_line(cli: CommandLine):
     assert without(cli("run", "a.js", "--preset", "balanced")).out == "3\n"
     assert without(cli("run", "a.js")).code == exits.FAILED
     cli.write("b.js", "let n = 0; for (let i = 0; i < 1e9; i++) { n += 1 } return n")
-    told = cli("run", "b.js", "--preset", "experimental", "--timeout", "0.001", "--json").json
-    assert told["error"]["code"] in ("TIMEOUT", "ITERATION_LIMIT")
+    document = cli("run", "b.js", "--preset", "experimental", "--timeout", "0.001", "--json").json
+    assert document["error"]["code"] in ("TIMEOUT", "ITERATION_LIMIT")
 
 
-def without(ran: Ran) -> Ran:
+def without(result: CommandResult) -> CommandResult:
     """A run where no servers are configured."""
-    assert "no servers are configured" in ran.err
-    return ran
+    assert "no servers are configured" in result.err
+    return result
 
 
 def test_standard_input_and_a_script_without_servers(cli: CommandLine):
-    ran = without(cli("run", "-", stdin="return { a: codecallContext }"))
-    assert ran.out == '{"a":{}}\n'
+    result = without(cli("run", "-", stdin="return { a: codecallContext }"))
+    assert result.out == '{"a":{}}\n'
 
 
 def test_a_large_result_is_whole(cli: CommandLine):
     cli.write("b.js", "return Array.from({ length: 9000 }, (_, i) => 'é'.repeat(60) + i)")
-    told = cli("run", "b.js", "--json").json
-    assert "largeResult" not in told
-    assert (len(told["result"]), told["result"][-1]) == (9000, "é" * 60 + "8999")
+    document = cli("run", "b.js", "--json").json
+    assert "largeResult" not in document
+    assert (len(document["result"]), document["result"][-1]) == (9000, "é" * 60 + "8999")
     piped = cli("run", "b.js")
-    assert json.loads(piped.out) == told["result"]
+    assert json.loads(piped.out) == document["result"]
 
 
 def test_a_trace_is_written(shop: CommandLine):
-    ran = shop("run", "a.js", "--context", "{}", "--trace", "out.html")
-    assert ran.code == exits.OK
-    assert ran.err.endswith("trace: out.html\n")
+    result = shop("run", "a.js", "--context", "{}", "--trace", "out.html")
+    assert result.code == exits.OK
+    assert result.err.endswith("trace: out.html\n")
     assert "shop_list" in (shop.folder / "out.html").read_text()
     wrong = shop("run", "a.js", "--trace", "no/such/folder.html", "--json")
     assert (wrong.code, wrong.json["error"]["code"]) == (exits.USAGE, "CANNOT_WRITE")
@@ -134,8 +138,8 @@ def test_a_trace_is_written(shop: CommandLine):
     ],
 )
 def test_wrong_arguments(shop: CommandLine, words: tuple[str, ...], code: str):
-    ran = shop("run", *words, "--json")
-    assert (ran.code, ran.json["error"]["code"]) == (exits.USAGE, code)
+    result = shop("run", *words, "--json")
+    assert (result.code, result.json["error"]["code"]) == (exits.USAGE, code)
 
 
 def call(number: int, start: float, duration: float | None, outcome: str = "ok", **more: object) -> dict[str, object]:

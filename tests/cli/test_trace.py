@@ -31,8 +31,8 @@ async def records(tmp_path: Path, shared_fork_server: None) -> Path:
 
 
 def test_runs_of_a_record(cli: CommandLine, records: Path):
-    told = cli("trace", str(records), "--json").json
-    first, second = told["runs"]
+    document = cli("trace", str(records), "--json").json
+    first, second = document["runs"]
     assert (first["status"], second["status"], second["error"]["code"]) == ("ok", "runtime_error", "EXECUTION_ERROR")
     assert [call["name"] for call in first["timeline"]] == ["shop_list"]
     rows = cli("trace", str(records)).rows

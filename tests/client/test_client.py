@@ -77,8 +77,8 @@ async def test_a_script_joins_the_data_of_two_clients():
 
 async def test_tools_are_found_described_and_called():
     async with both() as codecall:
-        found = await codecall.search(["orders of a customer", "delete a customer"], top_k=2)
-        assert {"shop_orders", "crm_forget"} <= {tool["name"] for tool in found["tools"]}
+        matches = await codecall.search(["orders of a customer", "delete a customer"], top_k=2)
+        assert {"shop_orders", "crm_forget"} <= {tool["name"] for tool in matches["tools"]}
         only = await codecall.search("customer", apps=["shop"])
         assert {tool["name"] for tool in only["tools"]} == {"shop_orders"}
         described = await codecall.describe(["shop_orders"], style="typescript")
@@ -241,5 +241,5 @@ async def test_langchain_tools_call_by_themselves():
         tools = {tool.name: tool for tool in codecall.definitions("langchain")}
         answer = await tools["codecall_execute"].ainvoke({"script": "return callTool('orders', { customer: 2 });"})
         assert answer.value == [20, 40]
-        found = await tools["codecall_search"].ainvoke({"query": "orders"})
-        assert found["tools"][0]["name"] == "orders"
+        matches = await tools["codecall_search"].ainvoke({"query": "orders"})
+        assert matches["tools"][0]["name"] == "orders"

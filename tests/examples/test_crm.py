@@ -82,14 +82,14 @@ async def test_says_which_tools_change_something(crm: Crm) -> None:
 
 @pytest.mark.parametrize("table", COUNTS)
 async def test_pages_through_every_row_once(crm: Crm, table: str) -> None:
-    seen: list[object] = []
+    shown_text: list[object] = []
     offset: object = 0
     while offset is not None:
         page = await call(crm, f"{table}_list", limit=200, offset=offset)
         assert page["total"] == COUNTS[table]
-        seen += [item["id"] for item in page["items"]]
+        shown_text += [item["id"] for item in page["items"]]
         offset = page["next_offset"]
-    assert seen == list(range(1, COUNTS[table] + 1))
+    assert shown_text == list(range(1, COUNTS[table] + 1))
 
 
 async def test_a_page_beyond_the_end_is_empty_and_the_last(crm: Crm) -> None:

@@ -131,15 +131,15 @@ def test_files_that_never_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (tmp_path / name).touch()
     monkeypatch.chdir(tmp_path)
 
-    def found(folder: str, *patterns: str) -> list[str]:
+    def matches(folder: str, *patterns: str) -> list[str]:
         files = AgentScripts(patterns).find_executable_files(str(tmp_path / folder))
         return sorted(str(Path(file).relative_to(tmp_path)) for file in files)
 
-    assert found("") == []
-    assert found("", "*.js") == ["scripts/a.js", "scripts/deep/b.js", "web/c.js"]
-    assert found("", "scripts/*.js") == ["scripts/a.js"]
-    assert found("", "scripts/**/*.js") == ["scripts/a.js", "scripts/deep/b.js"]
-    assert found("web", "scripts/*.js") == []
+    assert matches("") == []
+    assert matches("", "*.js") == ["scripts/a.js", "scripts/deep/b.js", "web/c.js"]
+    assert matches("", "scripts/*.js") == ["scripts/a.js"]
+    assert matches("", "scripts/**/*.js") == ["scripts/a.js", "scripts/deep/b.js"]
+    assert matches("web", "scripts/*.js") == []
 
 
 # ------------------------------------------------------------------------------------------------------- whole sessions
@@ -225,10 +225,10 @@ def sessions(tmp_path_factory: pytest.TempPathFactory, loaded_python: LoadedPyth
             )
         )
     outputs = [process.communicate(timeout=120)[0] for process in running]
-    for said, process in zip(outputs, running, strict=True):
-        assert process.returncode == 0, said
-        assert "5 passed" in said, said
-        assert "Warning" not in said, said
+    for message, process in zip(outputs, running, strict=True):
+        assert process.returncode == 0, message
+        assert "5 passed" in message, message
+        assert "Warning" not in message, message
     return folders
 
 

@@ -203,28 +203,28 @@ SAID = {
 
 def sections(output: str) -> dict[str, str]:
     """What pytest says of each failed test, without the marks of its lines."""
-    found: dict[str, list[str]] = {}
+    matches: dict[str, list[str]] = {}
     current: list[str] = []
     for line in output.splitlines():
         if line.startswith("____") and line.endswith("____"):
-            current = found.setdefault(line.strip("_ "), [])
+            current = matches.setdefault(line.strip("_ "), [])
         elif line.startswith("===="):
             current = []
         current.append(line.removeprefix("E       "))
-    return {name: "\n".join(lines) for name, lines in found.items()}
+    return {name: "\n".join(lines) for name, lines in matches.items()}
 
 
 def test_strict_by_default(pytester: pytest.Pytester):
     pytester.makepyfile(test_strict=STRICT)
     result = pytester.runpytest_inprocess(*QUIET)
-    said = sections(result.stdout.str())
+    message = sections(result.stdout.str())
     for name, texts in SAID.items():
         for text in texts:
-            assert text in said[name], f"{name}:\n{said[name]}"
-    assert said.keys() == SAID.keys()
-    assert not any("/anyio/" in text or "/codecall/" in text for text in said.values()), result.stdout.str()
+            assert text in message[name], f"{name}:\n{message[name]}"
+    assert message.keys() == SAID.keys()
+    assert not any("/anyio/" in text or "/codecall/" in text for text in message.values()), result.stdout.str()
     assert "codecall:search" not in result.stdout.str()
-    assert "users:get" not in said["test_failed_unnoticed"].partition("Look at")[2], "no word of unused stubs"
+    assert "users:get" not in message["test_failed_unnoticed"].partition("Look at")[2], "no word of unused stubs"
     result.assert_outcomes(failed=len(SAID), xfailed=1, skipped=1, passed=9)
 
 
@@ -278,18 +278,18 @@ def test_failures_tell_of_the_script(pytester: pytest.Pytester):
     pytester.makefile(".js", broken="const a = null;\nreturn a.b;\n")
     result = pytester.runpytest_inprocess(*QUIET)
     result.assert_outcomes(failed=9)
-    said = sections(result.stdout.str())
-    raised = said["test_a_function_that_raises"]
+    message = sections(result.stdout.str())
+    raised = message["test_a_function_that_raises"]
     assert 'a({"name": "x"}) -> TOOL_EXECUTION_ERROR (KeyError: \'x\' at test_results.py:' in raised
     assert "b({}) -> TOOL_EXECUTION_ERROR\n" in raised
     text, mark = next(
         (line, following)
-        for line, following in itertools.pairwise(said["test_a_long_line"].splitlines())
+        for line, following in itertools.pairwise(message["test_a_long_line"].splitlines())
         if line.startswith("  1 | ")
     )
     assert (text[6], text[-1]) == ("…", "…")
     assert text[mark.index("^") :].startswith("nothing, 'yyy")
-    value = said["test_value_of_a_failed_script"]
+    value = message["test_value_of_a_failed_script"]
     assert ">       assert result.value == 1" in value
     assert "the script has no value, because it failed" in value
     assert "broken.js ended with runtime_error: EXECUTION_ERROR" in value
@@ -297,14 +297,14 @@ def test_failures_tell_of_the_script(pytester: pytest.Pytester):
     assert "  2 | return a.b;" in value
     assert "running.py" not in value
     assert value.count("broken.js ended with") == 1
-    status = said["test_status_of_a_failed_script"]
+    status = message["test_status_of_a_failed_script"]
     assert "Captured AgentScript call" in status
     assert status.count("broken.js ended with runtime_error: EXECUTION_ERROR") == 1
-    assert '  - a({"n": 2})  (expected)\n' in said["test_calls"].replace("    -", "  -")
-    refused = said["test_refused"]
+    assert '  - a({"n": 2})  (expected)\n' in message["test_calls"].replace("    -", "  -")
+    refused = message["test_refused"]
     assert "<script> ended with illegal_access: VALIDATION_ERROR DisallowedLoop" in refused
     assert "  2 | \twhile (true) {}\n    | \t^" in refused
-    details = said["test_error_without_a_stub"]
+    details = message["test_error_without_a_stub"]
     for text in (
         "ended with tool_error: OWN",
         "  said",
@@ -314,10 +314,11 @@ def test_failures_tell_of_the_script(pytester: pytest.Pytester):
     ):
         assert text in details
     assert (
-        "if orders is a namespace of tools, declare one of them, such as orders:list" in said["test_no_such_namespace"]
+        "if orders is a namespace of tools, declare one of them, such as orders:list"
+        in message["test_no_such_namespace"]
     )
-    assert "there is no script 'broke.js' in" in said["test_no_such_file"]
-    assert "Did you mean broken.js?" in said["test_no_such_file"]
+    assert "there is no script 'broke.js' in" in message["test_no_such_file"]
+    assert "Did you mean broken.js?" in message["test_no_such_file"]
 
 
 def test_where_scripts_are_looked_for(pytester: pytest.Pytester):
@@ -401,7 +402,7 @@ def test_a_preset_file_is_below_the_root(pytester: pytest.Pytester):
 
 
 @pytest.mark.parametrize(
-    ("marker", "said"),
+    ("marker", "message"),
     [
         ('"secure", "balanced"', "takes one preset and keywords, got ('secure', 'balanced')"),
         ("5", "preset is a name or a path, got 5"),
@@ -416,11 +417,11 @@ def test_a_preset_file_is_below_the_root(pytester: pytest.Pytester):
         ("timeout_ms=-1", "timeout_ms"),
     ],
 )
-def test_markers_that_are_wrong(pytester: pytest.Pytester, marker: str, said: str):
+def test_markers_that_are_wrong(pytester: pytest.Pytester, marker: str, message: str):
     pytester.makepyfile(f"import pytest\n@pytest.mark.codecall({marker})\ndef test_it(codecall_enclave): pass\n")
     result = pytester.runpytest_inprocess(*QUIET)
     result.assert_outcomes(errors=1)
-    assert said in result.stdout.str()
+    assert message in result.stdout.str()
     assert not re.search(r"\.py:\d+: |During handling", result.stdout.str()), "no traceback"
 
 
@@ -437,8 +438,8 @@ def test_a_marker_is_read_whatever_a_test_uses(pytester: pytest.Pytester):
 def test_a_preset_of_the_command_line_that_there_is_not(pytester: pytest.Pytester):
     result = pytester.runpytest_inprocess(*QUIET, "--codecall-preset=lax")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    said = result.stderr.str().splitlines()
-    assert [line for line in said if line] == [
+    message = result.stderr.str().splitlines()
+    assert [line for line in message if line] == [
         "ERROR: --codecall-preset: unknown preset 'lax'; known: locked_down, secure, balanced, experimental, or the "
         "path of a .toml file"
     ]
@@ -576,9 +577,9 @@ def test_a_run_that_uses_nothing_loads_nothing(pytester: pytest.Pytester):
     )
     (pytester.path / "plain.script.js").write_text("return 1", encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-p", "no:anyio", *QUIET]
-    ran = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=False, timeout=60)
-    assert ran.returncode == 0, ran.stdout
-    assert "1 passed" in ran.stdout
+    outcome = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=False, timeout=60)
+    assert outcome.returncode == 0, outcome.stdout
+    assert "1 passed" in outcome.stdout
 
 
 def test_pytest_tells_of_the_plugin(pytester: pytest.Pytester):

@@ -206,12 +206,12 @@ class Page:
 
     def requested(self) -> list[str]:
         """The addresses that were asked for, beside the page itself."""
-        asked = [
+        requests = [
             event["params"]["request"]["url"]
             for event in self._browser.heard
             if event.get("method") == "Network.requestWillBeSent" and event.get("sessionId") == self._session
         ]
-        return [address for address in asked if address.partition("#")[0] != self.url]
+        return [address for address in requests if address.partition("#")[0] != self.url]
 
     def picture(self, top: int, height: int) -> bytes:
         """A part of the page as PNG: pixels from its top, and how many."""

@@ -126,10 +126,10 @@ def test_it_can_be_read_without_javascript_and_on_paper_and_on_a_small_screen(sh
     assert page.get("document.querySelector('.failing .failure').innerText").startswith(
         "TOOL_EXECUTION_ERROR at column"
     )
-    seen = "document.querySelector('#call-1 pre').checkVisibility()"
-    assert not page.get(seen)
+    shown_text = "document.querySelector('#call-1 pre').checkVisibility()"
+    assert not page.get(shown_text)
     page.do("Emulation.setEmulatedMedia", media="print")
-    assert page.get(seen)
+    assert page.get(shown_text)
     assert not page.get("document.querySelector('#call-1 details').open")
     page.do("Emulation.setEmulatedMedia", media="screen")
     page.do("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=False)
@@ -164,7 +164,7 @@ def test_its_policy_holds_even_if_something_got_in(show: Open):
     assert page.get("window.stolen") is None
     assert page.get(STYLE) == "rgb(255, 255, 255)"
     assert page.get("getComputedStyle(document.querySelector('b')).position") == "static"
-    assert any("Content Security Policy" in said or "contentSecurityPolicy" in said for said in page.complaints())
+    assert any("Content Security Policy" in text or "contentSecurityPolicy" in text for text in page.complaints())
 
 
 def test_ten_thousand_calls_open(show: Open):
@@ -180,9 +180,9 @@ def test_ten_thousand_calls_open(show: Open):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_stand_out_from_what_they_stand_on(show: Open, scheme: str):
-    found: dict[str, Any] = show(written("\u202e some text"), scheme=scheme).get(CONTRASTS)
-    assert len(found) > 30
-    assert {key: ratio for key, ratio in found.items() if ratio < 4.5} == {}
+    matches: dict[str, Any] = show(written("\u202e some text"), scheme=scheme).get(CONTRASTS)
+    assert len(matches) > 30
+    assert {key: ratio for key, ratio in matches.items() if ratio < 4.5} == {}
 
 
 def test_what_can_be_used_has_a_name(show: Open, runs: list[Trace]):

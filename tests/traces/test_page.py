@@ -77,18 +77,18 @@ def test_no_text_leaves_its_place(text: str):
 @settings(deadline=None)
 @given(st.text())
 def test_texts_read_as_they_were_written(text: str):
-    told = re.sub(
-        r'<span class="odd">U\+([0-9A-F]+)</span>', lambda found: f"\0{int(found[1], 16)}\0", escape_html(text)
+    document = re.sub(
+        r'<span class="odd">U\+([0-9A-F]+)</span>', lambda matches: f"\0{int(matches[1], 16)}\0", escape_html(text)
     )
-    assert "<" not in told
-    assert re.sub("\0(\\d+)\0", lambda found: chr(int(found[1])), html.unescape(told)) == text
+    assert "<" not in document
+    assert re.sub("\0(\\d+)\0", lambda matches: chr(int(matches[1])), html.unescape(document)) == text
 
 
 def test_a_page_needs_nothing_else_and_allows_nothing_else():
     page = render(written("x"))
-    found = outline(page)
-    assert not any(name in ("src", "style", "srcset") for _, attrs in found.elements for name, _ in attrs)
-    hrefs = [value for _, attrs in found.elements for name, value in attrs if name == "href"]
+    matches = outline(page)
+    assert not any(name in ("src", "style", "srcset") for _, attrs in matches.elements for name, _ in attrs)
+    hrefs = [value for _, attrs in matches.elements for name, value in attrs if name == "href"]
     assert hrefs
     assert all((value or "").startswith("#") for value in hrefs)
     assert "http:" not in page
@@ -106,10 +106,10 @@ def test_a_page_needs_nothing_else_and_allows_nothing_else():
 
 def test_every_link_leads_somewhere():
     for trace in (written("x"), many(60, 6_000)):
-        found = outline(render(trace))
-        ids = [value for _, attrs in found.elements for name, value in attrs if name == "id"]
+        matches = outline(render(trace))
+        ids = [value for _, attrs in matches.elements for name, value in attrs if name == "id"]
         assert len(ids) == len(set(ids))
-        links = {value for _, attrs in found.elements for name, value in attrs if name == "href"}
+        links = {value for _, attrs in matches.elements for name, value in attrs if name == "href"}
         assert {link[1:] for link in links if link} <= set(ids)
 
 
@@ -124,8 +124,8 @@ def test_the_failing_line_says_what_failed():
     page = render(written("x"))
     line = re.search(r'<li id="L2" class="failing">(.*?)</li>', page, re.DOTALL)
     assert line is not None
-    told = outline(line[1]).text
-    assert "x at column 4: x" in told
+    document = outline(line[1]).text
+    assert "x at column 4: x" in document
     assert re.findall(r'href="#call-(\d+)"', line[1]) == ["2", "5"]
 
 
@@ -134,25 +134,25 @@ def test_the_failing_line_says_what_failed():
 
 def test_many_calls_and_long_results_are_cut_and_it_is_said():
     trace = many(12_000, 8_000_000)
-    told = page = render(trace)
+    document = page = render(trace)
     assert len(page) < 14_000_000
     failed = sum(call.outcome == "error" for call in trace.calls)
-    assert f"{12_000 - MAX_CALLS:,} calls are not listed: of 12,000" in told
-    assert f"{12_000 - MAX_BARS:,} later calls are not in the chart" in told
+    assert f"{12_000 - MAX_CALLS:,} calls are not listed: of 12,000" in document
+    assert f"{12_000 - MAX_BARS:,} later calls are not in the chart" in document
     assert page.count('<span class="outcome bad">') == failed
-    assert f"and {12_000 // 30 - MAX_AT_LINE:,} more" in told
+    assert f"and {12_000 // 30 - MAX_AT_LINE:,} more" in document
     assert page.count('<li id="call-') == MAX_CALLS
 
 
 def test_long_values_are_cut_and_it_is_said():
     calls = tuple(TraceCall(n, "tool", "t", input=TraceValue("v" * 30_000, True, 30_002)) for n in range(1, 200))
     page = render(Trace("run_1", script="a" * (MAX_SCRIPT + 5), calls=calls))
-    told = outline(page).text
-    assert f"{30_000 - MAX_VALUE:,} more characters are not on this page." in told
-    assert "since all values of this page together are too much" in told
-    assert "199 values are cut or left out on this page" in told
-    assert told.count("v") - told.count("value") - told.count("v ") < MAX_VALUES + 1_000
-    assert "5 more characters are not on this page" in told
+    document = outline(page).text
+    assert f"{30_000 - MAX_VALUE:,} more characters are not on this page." in document
+    assert "since all values of this page together are too much" in document
+    assert "199 values are cut or left out on this page" in document
+    assert document.count("v") - document.count("value") - document.count("v ") < MAX_VALUES + 1_000
+    assert "5 more characters are not on this page" in document
 
 
 def test_a_long_console_is_cut_and_it_is_said():
@@ -197,7 +197,7 @@ def test_marks_of_the_axis_are_few_and_within(whole: float):
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "told"),
+    ("value", "unit", "document"),
     [
         (12.34, "ms", "12.3 ms"),
         (999, "ms", "999 ms"),
@@ -209,8 +209,8 @@ def test_marks_of_the_axis_are_few_and_within(whole: float):
         (7, "bytes", "7 bytes"),
     ],
 )
-def test_numbers_are_written_for_people(value: float, unit: str, told: str):
-    assert format_amount(value, unit) == told
+def test_numbers_are_written_for_people(value: float, unit: str, document: str):
+    assert format_amount(value, unit) == document
     assert format_duration(None) == "—"
 
 

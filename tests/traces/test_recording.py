@@ -40,12 +40,12 @@ async def test_a_run_that_is_under_way_one_that_was_cancelled_and_those_of_befor
     recorder = TraceRecorder(keep=2)
     assert recorder.trace() is None
     server = shop(audit={"sinks": [], "watchers": [recorder]})
-    seen: list[Trace | None] = []
+    shown_text: list[Trace | None] = []
     looked = asyncio.Event()
 
     @server.tool
     async def look() -> None:
-        seen.append(recorder.trace())
+        shown_text.append(recorder.trace())
         looked.set()
         await asyncio.Event().wait()
 
@@ -58,7 +58,7 @@ async def test_a_run_that_is_under_way_one_that_was_cancelled_and_those_of_befor
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-    (under_way,) = seen
+    (under_way,) = shown_text
     cancelled = recorder.trace()
     assert under_way is not None
     assert cancelled is not None
@@ -120,6 +120,6 @@ async def test_calls_know_their_place_in_the_script():
     assert trace is not None
     assert trace.status == "ok"
     lines = PLACES.split("\n")
-    found = [(call.line, lines[(call.line or 0) - 1][(call.column or 0) - 1 :][:9]) for call in trace.calls]
+    matches = [(call.line, lines[(call.line or 0) - 1][(call.column or 0) - 1 :][:9]) for call in trace.calls]
     # Of a call that goes over several lines, the engine tells one of them.
-    assert found == [(3, "callTool("), (5, "tools['ra"), (7, "'rates_co"), (7, "'rates_co")]
+    assert matches == [(3, "callTool("), (5, "tools['ra"), (7, "'rates_co"), (7, "'rates_co")]

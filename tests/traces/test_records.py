@@ -171,8 +171,8 @@ events = st.sampled_from(["execute.start", "execute.tool_call", "execute.complet
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(events, st.dictionaries(names, json_data)), max_size=8))
-def test_whatever_a_record_holds_there_is_a_page(found: list[tuple[str, dict[str, Any]]]):
-    lines = [json.dumps({"run_id": "run_1", **fields, "event": f"codecall.{event}"}) for event, fields in found]
+def test_whatever_a_record_holds_there_is_a_page(matches: list[tuple[str, dict[str, Any]]]):
+    lines = [json.dumps({"run_id": "run_1", **fields, "event": f"codecall.{event}"}) for event, fields in matches]
     for trace in traces_of(lines):
         render(trace).encode()
 

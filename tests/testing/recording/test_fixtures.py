@@ -224,18 +224,18 @@ def test_a_server_at_the_root_without_pythonpath(project: pytest.Pytester) -> No
 
 
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("server", "expected"),
     [
         ("shop:mcp", ""),
         ("shop:nothing", "recording(server=…): 'shop:nothing' cannot be imported: shop has no 'nothing'"),
     ],
 )
-def test_a_server_of_one_recording(project: pytest.Pytester, server: str, said: str) -> None:
+def test_a_server_of_one_recording(project: pytest.Pytester, server: str, expected: str) -> None:
     project.makepyfile(test_stock=TESTS.replace('stock.json"', f'stock.json", server="{server}"'))
     result = run(project, "--codecall-record", "-o", "codecall_server=")
-    result.assert_outcomes(passed=not said, failed=bool(said))
-    assert said in result.stdout.str()
-    assert recorded(project).exists() is not bool(said)
+    result.assert_outcomes(passed=not expected, failed=bool(expected))
+    assert expected in result.stdout.str()
+    assert recorded(project).exists() is not bool(expected)
 
 
 def test_a_server_from_a_fixture_the_marker_stubs_and_masks(project: pytest.Pytester) -> None:

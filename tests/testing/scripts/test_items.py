@@ -110,27 +110,27 @@ users.script.js:41: is refused
 
 def sections(output: str) -> dict[str, str]:
     """What pytest says of each failed test."""
-    found: dict[str, list[str]] = {}
+    matches: dict[str, list[str]] = {}
     current: list[str] = []
     for line in output.splitlines():
         if line.startswith("____") and line.endswith("____"):
-            current = found.setdefault(line.strip("_ "), [])
+            current = matches.setdefault(line.strip("_ "), [])
         elif line.startswith("===="):
             current = []
         else:
             current.append(line)
-    return {name: "\n".join(lines) + "\n" for name, lines in found.items()}
+    return {name: "\n".join(lines) + "\n" for name, lines in matches.items()}
 
 
 def test_programs_are_tests(pytester: pytest.Pytester):
     pytester.makefile(".script.js", users=FILE)
     result = pytester.runpytest_inprocess(*QUIET)
-    said = sections(result.stdout.str())
-    assert said.keys() == REPORTS.keys()
+    text = sections(result.stdout.str())
+    assert text.keys() == REPORTS.keys()
     for name, report in REPORTS.items():
-        assert said[name].startswith(report), said[name]
-        assert "Traceback" not in said[name]
-        assert ".py" not in said[name]
+        assert text[name].startswith(report), text[name]
+        assert "Traceback" not in text[name]
+        assert ".py" not in text[name]
     result.assert_outcomes(passed=6, failed=5)
 
 

@@ -279,7 +279,7 @@ def test_a_mismatch_can_be_read():
     assert long.endswith("é… (10001 characters)")
 
 
-def found(script: str) -> list[Finding]:
+def matches(script: str) -> list[Finding]:
     with pytest.raises(InvalidScript) as caught:
         validate_javascript(script, Rules())
     return caught.value.findings
@@ -293,8 +293,8 @@ def test_all_findings_are_compared():
         require; eval; //! VALIDATION_ERROR Identifier 'fetch'
         """
     )
-    assert findings_mismatch(program, found("eval; require;\n\nfetch")) is None
-    assert findings_mismatch(program, found("eval;\nrequire; eval;")) == (
+    assert findings_mismatch(program, matches("eval; require;\n\nfetch")) is None
+    assert findings_mismatch(program, matches("eval;\nrequire; eval;")) == (
         "<programs>:1: t\n"
         "  missing:    line 2: IllegalBuiltinAccess Identifier 'require'\n"
         "  missing:    line 4: VALIDATION_ERROR Identifier 'fetch'\n"

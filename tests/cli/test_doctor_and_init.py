@@ -32,23 +32,23 @@ def clients(cli: CommandLine) -> CommandLine:
 def test_init_writes_what_clients_have_without_their_secrets(clients: CommandLine):
     ran = clients("init", "--yes", "--json")
     assert ran.code == exits.OK
-    told = ran.json
-    assert set(told) == {"path", "written", "servers", "clients", "notes"}
-    path = Path(told["path"])
+    document = ran.json
+    assert set(document) == {"path", "written", "servers", "clients", "notes"}
+    path = Path(document["path"])
     assert path == clients.folder / "codecall.toml"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     servers = tomllib.loads(path.read_text())["servers"]
     assert servers["github"]["env"] == {"GITHUB_TOKEN": "${GITHUB_TOKEN}"}
-    assert [(server["name"], server["from"]) for server in told["servers"]] == [
+    assert [(server["name"], server["from"]) for server in document["servers"]] == [
         ("github", "claude-code"),
         ("time", "claude-code"),
         ("time_cursor", "cursor"),
     ]
-    assert [each["client"] for each in told["clients"]] == ["claude-code", "cursor"]
-    entry = json.loads(told["clients"][1]["text"])["mcpServers"]["codecall"]
+    assert [each["client"] for each in document["clients"]] == ["claude-code", "cursor"]
+    entry = json.loads(document["clients"][1]["text"])["mcpServers"]["codecall"]
     assert entry["args"] == ["serve", "--config", str(path)]
-    assert any("GITHUB_TOKEN" in note for note in told["notes"])
-    assert any("time_cursor" in note for note in told["notes"])
+    assert any("GITHUB_TOKEN" in note for note in document["notes"])
+    assert any("time_cursor" in note for note in document["notes"])
     assert TOKEN not in ran.out + path.read_text()
     # What was written is found without being named.
     assert clients("tools", "nosuch", "--json").json["error"]["message"].endswith("github, time, time_cursor")
@@ -90,10 +90,10 @@ def test_init_prints_what_it_would_write(clients: CommandLine):
 def test_init_takes_over_a_file_and_says_where_values_go(clients: CommandLine):
     github = {"command": "npx", "args": ["other"], "env": {"GITHUB_TOKEN": TOKEN}}
     clients.write("leak.json", json.dumps({"mcpServers": {"github": github}}))
-    told = clients("init", "--config", "leak.json", "--from", "cursor", "--dry-run", "--json").json
-    assert [server["name"] for server in told["servers"]] == ["github", "time", "github_leak"]
-    assert [each["client"] for each in told["clients"]] == ["cursor"]
-    assert "GITHUB_TOKEN" in json.loads(told["clients"][0]["text"])["mcpServers"]["codecall"]["env"]
+    document = clients("init", "--config", "leak.json", "--from", "cursor", "--dry-run", "--json").json
+    assert [server["name"] for server in document["servers"]] == ["github", "time", "github_leak"]
+    assert [each["client"] for each in document["clients"]] == ["cursor"]
+    assert "GITHUB_TOKEN" in json.loads(document["clients"][0]["text"])["mcpServers"]["codecall"]["env"]
     ran = clients("init", "--config", "leak.json", "--yes")
     assert ran.code == exits.OK
     assert "Cursor" in ran.out
@@ -119,9 +119,9 @@ def test_init_where_there_is_nothing(cli: CommandLine):
 
 
 def test_servers_that_are_the_same_in_two_clients_count_once(clients: CommandLine):
-    found = merge_servers(list(find_clients()))
-    assert list(found.options.servers) == ["github", "time", "time_cursor"]
-    assert found.origins["time_cursor"] == "cursor"
+    matches = merge_servers(list(find_clients()))
+    assert list(matches.options.servers) == ["github", "time", "time_cursor"]
+    assert matches.origins["time_cursor"] == "cursor"
 
 
 def test_doctor_looks_at_everything(clients: CommandLine):
@@ -132,10 +132,10 @@ def test_doctor_looks_at_everything(clients: CommandLine):
         file.write('[servers.off]\ncommand = "nothing"\nenabled = false\n')
     ran = clients("doctor", "--json")
     assert ran.code == exits.FAILED
-    told = ran.json
-    assert set(told) == {"ok", "checks"}
-    assert not told["ok"]
-    checks = {(check["about"], check["name"]): check for check in told["checks"]}
+    document = ran.json
+    assert set(document) == {"ok", "checks"}
+    assert not document["ok"]
+    checks = {(check["about"], check["name"]): check for check in document["checks"]}
     assert checks["This machine", "Python"]["verdict"] == "ok"
     assert checks["Sandbox", "engine"]["said"].startswith("a script with one call takes")
     assert "landlock" in {name for about, name in checks if about == "Sandbox"}

@@ -41,7 +41,7 @@ def call(name: str, value: object = None, /, **given: object) -> RecordedCall:
     return RecordedCall("tool", name, given, value)
 
 
-def told(*entries: RecordedCall, **settings: Any) -> list[dict[str, Any]]:
+def document(*entries: RecordedCall, **settings: Any) -> list[dict[str, Any]]:
     return json.loads(format_recording(entries, **settings))["calls"]
 
 
@@ -116,7 +116,7 @@ def test_what_is_no_recording(tmp_path: Path, text: str, problem: str) -> None:
 def test_recorded_again_what_is_the_same_keeps_its_place() -> None:
     first = [call("a", 1), call("b", 1, x=1), call("b", 2, x=2), call("b", 2, x=2)]
     again = [call("b", 9, x=2), call("new"), call("b", 1, x=1), call("a", 1), call("b", 8, x=2)]
-    assert [(item["tool"], item["input"], item["value"]) for item in told(*again, earlier=first)] == [
+    assert [(item["tool"], item["input"], item["value"]) for item in document(*again, earlier=first)] == [
         ("a", {}, 1),
         ("new", {}, None),
         ("b", {"x": 1}, 1),
@@ -130,7 +130,7 @@ def test_recorded_again_what_is_the_same_keeps_its_place() -> None:
 
 def test_credentials_are_masked_by_name_by_shape_and_wherever_they_stand_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRM_API_KEY", "env-5e81-secret")
-    calls = told(
+    calls = document(
         call("login", {"token": "tok-1234567", "expires": 60, "next": ""}, user="ann", password="hunter2!"),
         call("list", [{"link": "https://x.example/?t=tok-1234567"}], headers={"Authorization": "Bearer 1a2b3c4d5e6f"}),
         call("config", {"text": "AKIAIOSFODNN7EXAMPLE", "n": "env-5e81-secret"}, name="X-Api-Key", value="k-1"),
@@ -152,14 +152,14 @@ def test_credentials_are_masked_by_name_by_shape_and_wherever_they_stand_again(m
 
 
 def test_more_names_to_mask() -> None:
-    (one,) = told(call("get", {"EMail": "ann@x.example", "phones": ["1", "2"]}), names=["email", "phone*"])
+    (one,) = document(call("get", {"EMail": "ann@x.example", "phones": ["1", "2"]}), names=["email", "phone*"])
     assert one["value"] == {"EMail": "masked-credential-1", "phones": ["masked-credential-2", "masked-credential-3"]}
     assert one["masked"] == ["value.EMail", "value.phones[0]", "value.phones[1]"]
 
 
 def test_a_text_that_is_json_stays_json() -> None:
     text = json.dumps({"user": "bob", "password": "s3cr3tpw!", "inner": json.dumps([{"tokens": ["tk_9f8e7d"]}])})
-    (one,) = told(call("get", {"text": text, "same": '{ "a": 1 }', "twice": '{"token": "a-1234567", "token": 5}'}))
+    (one,) = document(call("get", {"text": text, "same": '{ "a": 1 }', "twice": '{"token": "a-1234567", "token": 5}'}))
     value = one["value"]
     assert json.loads(value["text"]) == {
         "user": "bob",
@@ -173,7 +173,7 @@ def test_a_text_that_is_json_stays_json() -> None:
 
 
 def test_json_within_a_text_keeps_its_quotes() -> None:
-    (one,) = told(call("get", 'It said {"user": "ann", "api_key": "k-9876543"}, and db_password=hunter2, too.'))
+    (one,) = document(call("get", 'It said {"user": "ann", "api_key": "k-9876543"}, and db_password=hunter2, too.'))
     assert one["value"] == (
         'It said {"user": "ann", "api_key": "masked-credential-1"}, and db_password=masked-credential-2, too.'
     )
@@ -194,19 +194,19 @@ def test_json_within_a_text_keeps_its_quotes() -> None:
     ],
 )
 def test_what_stands_under_related_names_and_further_down(value: object, masked: object) -> None:
-    (one,) = told(call("get", value))
+    (one,) = document(call("get", value))
     assert json.loads(re.sub(r"masked-credential-\d+", "M", json.dumps(one["value"]))) == masked
 
 
 def test_a_schema_under_a_telling_name_stays() -> None:
     schema = {"password": {"type": "string", "description": "At least 8 characters", "pattern": "[a-z0-9]{8,}"}}
-    (one,) = told(call("describe", schema))
+    (one,) = document(call("describe", schema))
     assert one["value"] == schema
 
 
 def test_uris_are_masked() -> None:
     uri = "crm://export?api_key=k-123456789"
-    (one,) = told(RecordedCall("resource", uri, value=1))
+    (one,) = document(RecordedCall("resource", uri, value=1))
     assert one == {"resource": "crm://export?api_key=masked-credential-1", "value": 1, "masked": ["resource"]}
     assert Replay([RecordedCall.from_mapping(one)]).take(RecordedCall("resource", uri)) is not None
 
@@ -216,7 +216,7 @@ def test_errors_and_keys_are_masked() -> None:
     failed = RecordedCall(
         "tool", "x", {}, error={"code": "NO", "message": "refused: password=hunter2", "details": {"pwd": "p"}}
     )
-    one, two = told(entry, failed)
+    one, two = document(entry, failed)
     assert one["value"] == {"masked-credential-1": 1}
     assert two["error"]["message"] == "refused: password=masked-credential-2"
     assert two["masked"] == ["error.message", "error.details.pwd"]
@@ -227,7 +227,7 @@ def test_errors_and_keys_are_masked() -> None:
 
 def test_answers_are_found_by_input_whatever_the_order_and_each_once() -> None:
     replay = Replay([call("get", 1, id=1), call("get", 2, id=2), call("get", 3, id=2)])
-    values = [found.value for id_ in (2, 1, 2) if (found := replay.take(call("get", id=id_))) is not None]
+    values = [matches.value for id_ in (2, 1, 2) if (matches := replay.take(call("get", id=id_))) is not None]
     assert values == [2, 1, 3]
     assert replay.take(call("get", id=2)) is None
     assert replay.take(call("get", id=True)) is None
@@ -245,9 +245,9 @@ def test_in_order_when_asked() -> None:
 def test_a_mask_fits_every_credential() -> None:
     text = format_recording([call("login", {"token": "t-11111111"}, password="a"), call("me", 1, token="t-11111111")])
     replay = Replay([RecordedCall.from_mapping(item) for item in json.loads(text)["calls"]])
-    found = replay.take(call("login", password="another"))
-    assert found is not None
-    token = found.value["token"]  # type: ignore[index]
+    matches = replay.take(call("login", password="another"))
+    assert matches is not None
+    token = matches.value["token"]  # type: ignore[index]
     assert replay.take(call("me", token=token)) is not None
     assert replay.take(call("me", user="x")) is None
 
@@ -368,11 +368,11 @@ async def test_a_script_sees_in_replay_what_it_saw_live(
     replay, strange = Replay(read_recording(path)), list[RecordedCall]()
     played = await enclave.run(SCRIPT, ReplayBroker(replay, strange.append), context={"password": "none"})
     assert (strange, replay.unused) == ([], [])
-    told: Any = live.value
-    assert played.value == {**told, "me": "you are ann"}
-    assert told["failed"][0] == ["ON_FIRE", "It burns"]
-    assert [code for code, _ in told["failed"]] == ["ON_FIRE", "INVALID_INPUT", "TOOL_NOT_FOUND"]
-    assert told["schema"] == ["token"]
+    document: Any = live.value
+    assert played.value == {**document, "me": "you are ann"}
+    assert document["failed"][0] == ["ON_FIRE", "It burns"]
+    assert [code for code, _ in document["failed"]] == ["ON_FIRE", "INVALID_INPUT", "TOOL_NOT_FOUND"]
+    assert document["schema"] == ["token"]
     assert "hunter2!" not in path.read_text()
     assert "0123456789" not in path.read_text()
     assert [entry.name for entry in entries if entry.is_call][:3] == ["login", "me", "rows"]
@@ -436,4 +436,4 @@ async def test_what_a_script_did_not_wait_for_is_not_recorded(enclave: Enclave) 
     result = await enclave.run(script, RecordingBroker(live, entries), preset=preset)
     await live.close()
     assert result.status in ("ok", "timeout")
-    assert [entry["tool"] for entry in told(*entries)] == ["quick"]
+    assert [entry["tool"] for entry in document(*entries)] == ["quick"]

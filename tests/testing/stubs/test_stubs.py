@@ -64,7 +64,7 @@ def test_failures_by_code(codecall_enclave: ScriptEnclave, tool_stub: Stubs, cod
 
 
 @pytest.mark.parametrize(
-    ("raises", "said"),
+    ("raises", "text"),
     [
         ("it broke", ["TOOL_EXECUTION_ERROR", "it broke"]),
         (KeyError("id"), ["TOOL_EXECUTION_ERROR", "'id'"]),
@@ -73,9 +73,9 @@ def test_failures_by_code(codecall_enclave: ScriptEnclave, tool_stub: Stubs, cod
         ({"code": "card.declined", "message": "No funds"}, ["card.declined", "No funds"]),
     ],
 )
-def test_other_failures(codecall_enclave: ScriptEnclave, tool_stub: Stubs, raises: Any, said: list[str]):
+def test_other_failures(codecall_enclave: ScriptEnclave, tool_stub: Stubs, raises: Any, text: list[str]):
     tool_stub("t", raises=raises)
-    assert codecall_enclave.run(CODE).value == said
+    assert codecall_enclave.run(CODE).value == text
 
 
 def test_details_reach_the_script(codecall_enclave: ScriptEnclave, tool_stub: Stubs):
@@ -212,7 +212,7 @@ def test_what_is_allowed_gives_the_code_a_server_would(codecall_enclave: ScriptE
 
 
 @pytest.mark.parametrize(
-    ("settings", "kind", "said"),
+    ("settings", "kind", "text"),
     [
         ({"returns": 1, "raises": "x"}, TypeError, "give one of returns, raises and side_effect"),
         ({"returns": object()}, TypeError, "Tool 't': JSON data is needed"),
@@ -233,8 +233,8 @@ def test_what_is_allowed_gives_the_code_a_server_would(codecall_enclave: ScriptE
         ({"output_schema": {"type": "string"}, "returns": 5}, ValueError, "does not fit the output schema"),
     ],
 )
-def test_what_is_no_stub(tool_stub: Stubs, settings: dict[str, Any], kind: type[Exception], said: str):
-    with pytest.raises(kind, match=said):
+def test_what_is_no_stub(tool_stub: Stubs, settings: dict[str, Any], kind: type[Exception], text: str):
+    with pytest.raises(kind, match=text):
         tool_stub("t", **settings)
     assert tool_stub.stubs == []
 
@@ -347,17 +347,17 @@ def test_a_stub_the_server_does_not_know(tool_stub: Stubs):
 
 async def test_coroutines_run_on_the_loop_of_the_test(codecall_enclave: ScriptEnclave, tool_stub: Stubs):
     here, loops = asyncio.get_running_loop(), list[asyncio.AbstractEventLoop]()
-    asked, answered = asyncio.Event(), asyncio.Event()
+    requests, answered = asyncio.Event(), asyncio.Event()
 
     async def wait(_given: object) -> str:
         loops.append(asyncio.get_running_loop())
-        asked.set()
+        requests.set()
         await answered.wait()
         return "done"
 
     tool_stub("t", side_effect=wait)
     running = asyncio.create_task(codecall_enclave.execute(CALL))
-    await asked.wait()
+    await requests.wait()
     answered.set()
     assert (await running).value == "done"
     assert loops == [here]
@@ -392,11 +392,11 @@ async def test_a_script_that_a_tool_runs(codecall_enclave: ScriptEnclave, tool_s
 
 
 async def test_a_cancelled_test_cancels_the_script(codecall_enclave: ScriptEnclave, tool_stub: Stubs):
-    asked = asyncio.Event()
+    requests = asyncio.Event()
     stopped = asyncio.Event()
 
     async def wait(_given: object) -> None:
-        asked.set()
+        requests.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -404,7 +404,7 @@ async def test_a_cancelled_test_cancels_the_script(codecall_enclave: ScriptEncla
 
     tool_stub("t", side_effect=wait)
     running = asyncio.create_task(codecall_enclave.execute(CALL))
-    await asked.wait()
+    await requests.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -428,7 +428,7 @@ def test_a_run_from_within_a_run(codecall_enclave: ScriptEnclave, tool_stub: Stu
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "text"),
     [
         ({"return_value": 1}, "tool_stub has no argument 'return_value'; did you mean returns?"),
         ({"side_effects": [1]}, "did you mean side_effect?"),
@@ -436,8 +436,8 @@ def test_a_run_from_within_a_run(codecall_enclave: ScriptEnclave, tool_stub: Stu
         ({"zzz": 1}, "has no argument 'zzz'. It takes name, returns, raises, "),
     ],
 )
-def test_what_a_stub_does_not_take(tool_stub: Stubs, given: dict[str, Any], said: str):
-    with pytest.raises(TypeError, match=re.escape(said)):
+def test_what_a_stub_does_not_take(tool_stub: Stubs, given: dict[str, Any], text: str):
+    with pytest.raises(TypeError, match=re.escape(text)):
         tool_stub("t", **given)
     assert tool_stub.stubs == []
 
@@ -450,7 +450,7 @@ def test_what_stubs_of_resources_and_prompts_do_not_take(tool_stub: Stubs):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "text"),
     [
         ({"allow_tools": ["a"]}, "run has no argument 'allow_tools'; did you mean allowed_tools?"),
         ({"contxt": {}}, "did you mean context?"),
@@ -463,16 +463,16 @@ async def test_what_a_run_does_not_take(
     script: Callable[[Path], Script],
     tmp_path: Path,
     given: dict[str, Any],
-    said: str,
+    text: str,
 ):
     path = tmp_path / "one.js"
     path.write_text("return 1", encoding="utf-8")
-    with pytest.raises(TypeError, match=re.escape(said)):
+    with pytest.raises(TypeError, match=re.escape(text)):
         script(path).run(**given)
-    with pytest.raises(TypeError, match=re.escape(said)):
+    with pytest.raises(TypeError, match=re.escape(text)):
         await script(path).execute(**given)
-    with pytest.raises(TypeError, match=re.escape(said)):
+    with pytest.raises(TypeError, match=re.escape(text)):
         codecall_enclave.run("return 1", **given)
-    with pytest.raises(TypeError, match=re.escape(said)):
+    with pytest.raises(TypeError, match=re.escape(text)):
         await codecall_enclave.execute("return 1", **given)
     assert codecall_enclave.results == []
