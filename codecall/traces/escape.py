@@ -82,7 +82,7 @@ class ValueBudget:
 
     def render(self, value: TraceValue) -> str:
         """Render a value as HTML, cut to what is left of the budget."""
-        if not value.known:
+        if not value.available:
             size = "" if value.chars is None else f"{value.chars:,} characters of JSON, "
             return f'<p class="quiet">{size}not on record</p>'
         text = _as_text(value.data)

@@ -15,7 +15,7 @@ class TraceValue:
 
     data: object = None
     """The data with credentials masked, within bounds; a mark stands for what was cut."""
-    known: bool = False
+    available: bool = False
     """Whether there is `data`."""
     chars: int | None = None
     """Characters of the whole value as JSON."""
@@ -223,7 +223,7 @@ def _value(fields: Fields, name: str, chars: int | None) -> TraceValue:
     truncated = _truncated_chars(data)
     if truncated is not None:
         return TraceValue(chars=truncated if chars is None else chars)
-    return TraceValue(data, known=True, chars=chars)
+    return TraceValue(data, available=True, chars=chars)
 
 
 def _truncated_chars(data: object) -> int | None:

@@ -80,8 +80,8 @@ async def test_what_there_is_no_room_for_is_told_by_its_size(monkeypatch: pytest
     trace = recorder.trace()
     assert trace is not None
     (call,) = trace.calls
-    assert call.input.known
-    assert not call.result.known
+    assert call.input.available
+    assert not call.result.available
     assert (call.result.chars or 0) > 100
     assert trace.notes == ("Of 1 inputs and results only the size is here: together they are too much.",)
 

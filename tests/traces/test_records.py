@@ -56,7 +56,7 @@ async def test_a_record_with_everything_and_a_folder_of_pages(tmp_path: Path):
         assert done.queue_ms <= call.start_ms < call.end_ms <= done.duration_ms
     assert done.calls[1].result.data == {"regions": ["north", "south", "east", "west", "coast", "inland", "islands"]}
     assert [line.text for line in done.console] == ["7 regions", "5 of them are late"]
-    assert done.result.known
+    assert done.result.available
     assert {limit.name for limit in done.limits} == {
         "Tool calls",
         "Script time",
@@ -94,7 +94,7 @@ async def test_a_record_without_values_says_what_is_missing(tmp_path: Path):
     assert trace.error is not None
     assert (trace.error.message, trace.error.line) == (None, 8)
     assert trace.calls[0].input.chars
-    assert not trace.calls[0].input.known
+    assert not trace.calls[0].input.available
     page = render(trace)
     assert "small letters" not in page
     assert f"{trace.script_chars:,} characters" in page

@@ -40,7 +40,7 @@ def init(
 ) -> int:
     """Write a configuration from what other clients have, and print what makes each of them use the gateway.
 
-    Secrets are not copied: they become ${NAME}, and what to export is said.
+    Secrets are not copied: they become ${NAME}, and what to export is printed.
     """
     from codecall.cli.client_files import merge_servers
     from codecall.cli.output import Output

@@ -73,14 +73,14 @@ class RecordingBroker:
 
     async def _record_call(self, kind: RequestKind, name: str, arguments: JsonObject, response: Awaitable[str]) -> str:
         # A copy: the broker that answers may change the arguments.
-        entry = RecordedCall(kind, name, cast("JsonObject", json.loads(json.dumps(arguments))), ended=False)
+        entry = RecordedCall(kind, name, cast("JsonObject", json.loads(json.dumps(arguments))), completed=False)
         self._entries.append(entry)
         try:
             text = await response
         except ToolCallError as error:
-            entry.error, entry.ended = _error_document(error), True
+            entry.error, entry.completed = _error_document(error), True
             raise
-        entry.value, entry.ended = msgspec.json.decode(text), True
+        entry.value, entry.completed = msgspec.json.decode(text), True
         return text
 
     async def _record_lookup(self, kind: RequestKind, name: str, arguments: JsonObject, response: Awaitable[T]) -> T:

@@ -67,7 +67,7 @@ class RecordedCall:
     """The error of a call that failed: `code`, `message`, and perhaps `details`, `hint`, `retryAfterMs`."""
     masked: list[str] = field(default_factory=list[str])
     """Paths of the credentials that were masked, in `input`, `value` and `error`."""
-    ended: bool = True
+    completed: bool = True
     """Whether there was an answer."""
 
     @property
@@ -169,11 +169,11 @@ def format_recording(
         earlier: An earlier recording: calls that are the same keep their places.
         names: Names, or globs, of further values to mask.
     """
-    ended = [entry for entry in entries if entry.ended]
+    completed = [entry for entry in entries if entry.completed]
     masker = Masker(names)
-    for entry in ended:
+    for entry in completed:
         masker.learn([entry.input, entry.value, entry.error])
-    masked = _in_order([_masked(entry, masker) for entry in ended], earlier)
+    masked = _in_order([_masked(entry, masker) for entry in completed], earlier)
     document: JsonObject = {
         "codecall": "recording",
         "version": VERSION,

@@ -238,7 +238,7 @@ def _write_recording(tape: Tape, item: pytest.Item) -> None:
         return
     tape.path.parent.mkdir(parents=True, exist_ok=True)
     tape.path.write_text(text, encoding="utf-8", newline="\n")
-    calls = sum(entry.is_call for entry in tape.entries if entry.ended)
+    calls = sum(entry.is_call for entry in tape.entries if entry.completed)
     masked = text.count('"masked": [')
     change = "as it was" if text == before else "changed: review it" if before is not None else "new: review it"
     hidden = f", credentials masked in {masked}" if masked else ""

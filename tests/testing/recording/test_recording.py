@@ -77,7 +77,7 @@ def test_every_kind_of_entry(tmp_path: Path) -> None:
         RecordedCall("member", "users", {"member": "list"}, {"tool": "users_list"}),
         RecordedCall("space", "users", value={"members": {}}),
     ]
-    text = format_recording([*entries, RecordedCall("tool", "cancelled", ended=False)])
+    text = format_recording([*entries, RecordedCall("tool", "cancelled", completed=False)])
     (tmp_path / "r.json").write_text(text)
     back = read_recording(tmp_path / "r.json")
     assert sorted(back, key=RecordedCall.key) == sorted(entries, key=RecordedCall.key)
