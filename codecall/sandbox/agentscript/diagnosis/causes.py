@@ -2,7 +2,8 @@
 
 Each function looks for one cause and gives the fields, or None where this is not the cause. What a hint says of an
 answer has been looked up in that answer. The engine's message may be read here: a hint may be wrong, and no code or
-status follows from one."""
+status follows from one.
+"""
 
 from __future__ import annotations
 
