@@ -76,7 +76,7 @@ def create_server() -> FastMCP:
         results={"store": store},
         resume={"store": store},
         audit={"sinks": [JsonLinesSink(audit)] if audit else None},
-        shutdown={"grace_s": 20},
+        shutdown={"grace_s": 20, "on_sigterm": True},
         tasks=True,
     )
     plugin.install(server)
