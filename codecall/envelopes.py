@@ -1,4 +1,5 @@
-"""The one JSON shape: what `codecall:execute` and `codecall:invoke` answer with, told apart by `status`."""
+"""What `codecall:execute` and `codecall:invoke` answer with: one JSON shape, its cases told apart by `status`; and the
+records of the calls that a script made."""
 
 from __future__ import annotations
 
@@ -10,19 +11,16 @@ from typing import Final, Literal
 
 from codecall.errors import CallKind, CodeCallError, Status
 
-# ----------------------------------------------------------------------------------------------------
-# The calls that a script made, and how an envelope tells them.
-
 JsonObject = dict[str, object]
 
 MAX_INPUT_CHARS: Final = 200
 """Characters of a call's input in the list of calls of a failed run."""
 
 MAX_STORED_INPUT_CHARS: Final = 2 * MAX_INPUT_CHARS
-"""Characters that are kept for it: in them credentials are looked for, so that half of one is not shown."""
+"""Characters that are stored for it: credentials are looked for in them, so that half of one is not shown."""
 
 MAX_LISTED_CALLS: Final = 100
-"""Calls that such a list tells one by one; of the others it tells how many there were."""
+"""Calls that such a list has one by one; of the others it has the number."""
 
 MAX_FULL_INPUTS: Final = 20
 """Calls beyond which less of their input is shown."""
@@ -69,16 +67,16 @@ class CallRecord:
     """The same, in characters of that line."""
 
     def start(self) -> None:
-        """It begins."""
+        """Mark the call as started now."""
         self.started = time.perf_counter()
 
     def end(self, code: str | None = None) -> None:
-        """It has ended: well, or with an error of this code."""
+        """Mark the call as ended now: well, or with an error of this code."""
         self.ended, self.code = time.perf_counter(), code
 
     @property
     def outcome(self) -> CallOutcome:
-        """What became of it, so far."""
+        """What became of the call, so far."""
         if self.started is None:
             return "not_started"
         if self.ended is None:
@@ -87,30 +85,30 @@ class CallRecord:
 
     @property
     def duration_ms(self) -> float | None:
-        """Milliseconds it took; None of one that has not ended."""
+        """Milliseconds that the call took; None while it runs, and of one that was given up."""
         if self.started is None or self.ended is None:
             return None
         return round((self.ended - self.started) * 1000, 3)
 
     def named(self) -> JsonObject:
-        """Which it is: its number, and what it called."""
+        """The number of the call, and what it called."""
         return {"number": self.number, self.called if self.called != "tool" else "toolName": self.name}
 
     def as_dict(self, input_chars: int = MAX_INPUT_CHARS) -> JsonObject:
         """Its entry in `calls` of an envelope, with so many characters of its input."""
-        told: JsonObject = {**self.named(), "outcome": self.outcome}
+        body: JsonObject = {**self.named(), "outcome": self.outcome}
         if self.code is not None:
-            told["code"] = self.code
+            body["code"] = self.code
         if self.input != "{}":
             left_out = self.input_chars - input_chars
-            told["input"] = self.input if left_out <= 0 else f"{self.input[:input_chars]}…[{left_out} more characters]"
+            body["input"] = self.input if left_out <= 0 else f"{self.input[:input_chars]}…[{left_out} more characters]"
         if self.duration_ms is not None:
-            told["durationMs"] = self.duration_ms
+            body["durationMs"] = self.duration_ms
         if self.reused:
-            told["reused"] = True
+            body["reused"] = True
         if not self.kept and self.outcome == "ok":
-            told["kept"] = False
-        return told
+            body["kept"] = False
+        return body
 
 
 def select_calls(calls: Sequence[CallRecord]) -> list[CallRecord]:
@@ -125,11 +123,11 @@ def select_calls(calls: Sequence[CallRecord]) -> list[CallRecord]:
 
 def calls_body(calls: Sequence[CallRecord]) -> JsonObject:
     """`calls` of the envelope of a run that failed, and `callsLeftOut` where there are more than `MAX_TOLD`."""
-    shown = select_calls(calls)
-    numbers = {call.number for call in shown}
+    listed = select_calls(calls)
+    numbers = {call.number for call in listed}
     left_out = [call for call in calls if call.number not in numbers]
-    input_chars = MAX_INPUT_CHARS if len(shown) <= MAX_FULL_INPUTS else SHORT_INPUT_CHARS
-    body: JsonObject = {"calls": [call.as_dict(input_chars) for call in shown]}
+    input_chars = MAX_INPUT_CHARS if len(listed) <= MAX_FULL_INPUTS else SHORT_INPUT_CHARS
+    body: JsonObject = {"calls": [call.as_dict(input_chars) for call in listed]}
     if left_out:
         body["callsLeftOut"] = dict(Counter(call.outcome for call in left_out))
     return body
@@ -142,10 +140,6 @@ def resumed_body(run_id: str, calls: Sequence[CallRecord]) -> JsonObject:
     if len(reused) > MAX_LISTED_CALLS:
         body["callsLeftOut"] = len(reused) - MAX_LISTED_CALLS
     return body
-
-
-# ----------------------------------------------------------------------------------------------------
-# The one JSON shape: what `codecall:execute` and `codecall:invoke` answer with, told apart by `status`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +192,7 @@ class LargeResult:
 
     def as_dict(self) -> JsonObject:
         """The `largeResult` object of an envelope."""
-        told: JsonObject = {
+        body: JsonObject = {
             "handle": self.handle,
             "uri": self.uri,
             "bytes": self.size,
@@ -210,7 +204,7 @@ class LargeResult:
             "preview": self.preview,
             "hint": self.hint,
         }
-        return {key: value for key, value in told.items() if value is not None}
+        return {key: value for key, value in body.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +228,7 @@ class ExecutionResult:
     run_id: str = ""
     """Names the run in records and for `resumeFrom`; empty for scripts that no server runs."""
     resumed_from: str = ""
-    """Names the run that this one took up."""
+    """Names the run that this one resumed."""
     calls: tuple[CallRecord, ...] = ()
     """The calls it made, in order. In the envelope of a run that failed."""
     large: LargeResult | None = None
@@ -260,14 +254,14 @@ class ExecutionResult:
             body["result"] = self.value
         else:
             body["error"] = self.error.as_dict()
-        ran = self.status not in ("syntax_error", "illegal_access")
+        was_run = self.status not in ("syntax_error", "illegal_access")
         if self.logs:
             body["logs"] = list(self.logs)
         if self.warnings:
             body["warnings"] = list(self.warnings)
         if self.error is not None and self.calls:
             body.update(calls_body(self.calls))
-        if ran:
+        if was_run:
             body["stats"] = self.stats.as_dict()
         if self.run_id:
             body["runId"] = self.run_id

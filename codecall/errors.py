@@ -47,9 +47,6 @@ from typing import ClassVar, Final, Literal, NamedTuple
 
 from codecall.sandbox.agentscript.policy import FindingKind
 
-# ----------------------------------------------------------------------------------------------------
-# Everything that can go wrong, in one tree. Each class carries its stable code and the envelope status it ends in.
-
 Status = Literal["ok", "syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]
 Source = Literal["script", "worker", "limit", "tool"]
 
@@ -430,9 +427,6 @@ class TooManyPendingCallsError(WorkerError):
 
     code = "TOO_MANY_PENDING_CALLS"
 
-
-# ----------------------------------------------------------------------------------------------------
-# What to do about a failure of which nothing nearer is known, by its code. Data: what is nearer, such as the shape of
 
 MAX_HINT: Final = 800
 """Most characters of any hint, what the calls of the script came to included. Longer ones are cut with a mark."""

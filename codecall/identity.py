@@ -70,7 +70,7 @@ def as_submitter(caller: str) -> Generator[None]:
 
 def client_key(context: Context | None) -> str:
     """The caller, as the table at the top of this module says; a hash, so that no identity is stored."""
-    return _hashed(_client(context))
+    return _hash(_client(context))
 
 
 async def rate_limit_key(per: Per, context: Context | None, tenant: Tenant | None) -> str:
@@ -83,11 +83,11 @@ async def rate_limit_key(per: Per, context: Context | None, tenant: Tenant | Non
             is logged, and the call counts for its caller.
     """
     if per == "tenant":
-        return _hashed(await _tenant(context, tenant) or _client(context))
-    return _hashed(_PARTS[per](context))
+        return _hash(await _tenant(context, tenant) or _client(context))
+    return _hash(_KEY_PARTS[per](context))
 
 
-def _hashed(parts: tuple[str, ...]) -> str:
+def _hash(parts: tuple[str, ...]) -> str:
     if parts[0] == _SUBMITTED:
         return parts[1]
     return hashlib.blake2b("\x00".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
@@ -96,7 +96,7 @@ def _hashed(parts: tuple[str, ...]) -> str:
 def _client(context: Context | None) -> tuple[str, ...]:
     token = get_access_token()
     if token is not None:
-        return _of_token(token)
+        return _token_subject(token)
     submitter = _SUBMITTER.get()
     if submitter is not None:
         return _SUBMITTED, submitter
@@ -111,7 +111,7 @@ def _client(context: Context | None) -> tuple[str, ...]:
     return "session", context.session_id
 
 
-def _of_token(token: AccessToken) -> tuple[str, ...]:
+def _token_subject(token: AccessToken) -> tuple[str, ...]:
     subject: object = token.subject or token.claims.get("sub")
     if subject:
         return "subject", str(token.claims.get("iss", "")), str(subject)
@@ -132,16 +132,16 @@ def _token_client(context: Context | None) -> tuple[str, ...]:
     return ("client", token.client_id) if token is not None else _client(context)
 
 
-def _everybody(_context: Context | None) -> tuple[str, ...]:
+def _global(_context: Context | None) -> tuple[str, ...]:
     return ("everybody",)
 
 
-_PARTS: Final[dict[Per, Callable[[Context | None], tuple[str, ...]]]] = {
+_KEY_PARTS: Final[dict[Per, Callable[[Context | None], tuple[str, ...]]]] = {
     "caller": _client,
     "subject": _client,
     "client": _token_client,
     "session": _session,
-    "global": _everybody,
+    "global": _global,
 }
 
 
@@ -153,8 +153,8 @@ async def _tenant(context: Context | None, tenant: Tenant | None) -> tuple[str, 
     if tenant is None:
         return None
     try:
-        named = tenant(context)
-        name: object = await named if isinstance(named, Awaitable) else named
+        answer = tenant(context)
+        name: object = await answer if isinstance(answer, Awaitable) else answer
     except Exception as failure:
         log_unexpected("asking for the tenant of a call", failure)
         return None

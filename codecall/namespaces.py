@@ -57,7 +57,7 @@ class _Tool(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Space:
+class _Namespace:
     """One namespace."""
 
     own: dict[str, list[_Tool]] = field(default_factory=dict[str, list[_Tool]])
@@ -72,7 +72,7 @@ def javascript_name(text: str) -> str:
     return f"_{name}" if name[:1].isdigit() else name
 
 
-def _readable(member: str) -> bool:
+def _is_readable(member: str) -> bool:
     """Whether a script can read it of a namespace."""
     return member not in NEVER_MEMBERS
 
@@ -86,37 +86,37 @@ class Namespaces:
     """The namespaces of some tools. About 4 microseconds and half a kilobyte for each tool."""
 
     def __init__(self) -> None:
-        self._spaces: dict[str, _Space] = {}
+        self._namespaces: dict[str, _Namespace] = {}
         self._names: list[str] = []
 
     @classmethod
     def from_tools(cls, tools: Iterable[tuple[str, str]]) -> Namespaces:
         """The namespaces of tools given as name and app."""
-        made = cls()
+        namespaces = cls()
         for name, app_id in tools:
-            made.add(name, app_id)
-        return made
+            namespaces.add(name, app_id)
+        return namespaces
 
     def add(self, name: str, app_id: str = "") -> None:
         """Put in one tool. `app_id` is its app; a meta-tool of CodeCall is left out."""
         if len(name) > MAX_NAME_CHARS or is_meta_tool(name):
             return
         self._names.append(name)
-        for before, separator, member in _divided(name, app_id):
+        for before, separator, member in _split_name(name, app_id):
             path = namespace_path(before)
             if path.partition(".")[0].casefold() == "codecall":
                 continue
-            space = self._spaces.setdefault(path, _Space())
+            entry = self._namespaces.setdefault(path, _Namespace())
             tool = _Tool(SEPARATORS.index(separator), name)
-            space.own.setdefault(member, []).append(tool)
-            space.written.setdefault(javascript_name(member), []).append(tool)
+            entry.own.setdefault(member, []).append(tool)
+            entry.written.setdefault(javascript_name(member), []).append(tool)
 
     def __contains__(self, path: str) -> bool:
-        return path in self._spaces
+        return path in self._namespaces
 
     def roots(self) -> list[str]:
         """The namespaces that are in no other, in the order in which they came."""
-        return [path for path in self._spaces if "." not in path]
+        return [path for path in self._namespaces if "." not in path]
 
     def tools_with_prefix(self, word: str) -> Iterator[str]:
         """The tools whose names begin with `word` and a separator, in the order in which they came."""
@@ -125,14 +125,14 @@ class Namespaces:
 
     def members(self, path: str) -> list[str]:
         """What a script may write behind `path` and a dot, in the order in which it came."""
-        space = self._spaces.get(path)
-        names = dict.fromkeys(self._told(path, member) for member in space.own) if space else ()
-        return [name for name in names if _readable(name)]
+        entry = self._namespaces.get(path)
+        names = dict.fromkeys(self._display_path(path, member) for member in entry.own) if entry else ()
+        return [name for name in names if _is_readable(name)]
 
-    def _told(self, path: str, member: str) -> str:
+    def _display_path(self, path: str, member: str) -> str:
         """How a message writes a member: by way of the namespaces inside, where there are any."""
         inner = namespace_path(member)
-        return inner if f"{path}.{inner}".rpartition(".")[0] in self._spaces else javascript_name(member)
+        return inner if f"{path}.{inner}".rpartition(".")[0] in self._namespaces else javascript_name(member)
 
     def resolve(self, path: str, member: str, permits: Permits) -> str | Ambiguous | None:
         """The name of the tool that `path.member` stands for; None when there is none.
@@ -140,10 +140,10 @@ class Namespaces:
         A member in its own spelling comes before one that is only written so, a tool that may be called before one that
         may not, and then the separator decides.
         """
-        space = self._spaces.get(path)
-        if space is None:
+        entry = self._namespaces.get(path)
+        if entry is None:
             return None
-        found = space.own.get(member) or space.written.get(member)
+        found = entry.own.get(member) or entry.written.get(member)
         if not found:
             return None
         found = found[:MAX_CANDIDATES]
@@ -157,10 +157,10 @@ class Namespaces:
     def table(self, path: str, permits: Permits) -> dict[str, str]:
         """The first `MAX_TABLE` members of a namespace that are one tool each, which may be called; with its name."""
         table: dict[str, str] = {}
-        space = self._spaces.get(path)
-        for member in space.written if space else ():
+        entry = self._namespaces.get(path)
+        for member in entry.written if entry else ():
             tool = self.resolve(path, member, permits)
-            if isinstance(tool, str) and permits(tool) and _readable(member):
+            if isinstance(tool, str) and permits(tool) and _is_readable(member):
                 table[member] = tool
                 if len(table) == MAX_TABLE:
                     break
@@ -206,65 +206,67 @@ class NamespaceLookup:
         display: Callable[[str], str] = str,
     ) -> None:
         self._permits = permits
-        self._near = suggest
-        self._shown = display
+        self._suggest = suggest
+        self._display = display
         self._missing: dict[str, MissingMember] = {}
 
-    def namespace(self, spaces: Namespaces, path: str) -> dict[str, object]:
+    def namespace(self, namespaces: Namespaces, path: str) -> dict[str, object]:
         """What `ToolBroker.space` answers."""
-        if path in spaces:
-            return {"members": spaces.table(path, self._permits)}
-        tools = [name for name in islice(spaces.tools_with_prefix(path), MAX_CANDIDATES) if self._permits(name)]
-        return {"near": self._near(path, spaces.roots()), "tools": tools[:1]}
+        if path in namespaces:
+            return {"members": namespaces.table(path, self._permits)}
+        tools = [name for name in islice(namespaces.tools_with_prefix(path), MAX_CANDIDATES) if self._permits(name)]
+        return {"near": self._suggest(path, namespaces.roots()), "tools": tools[:1]}
 
-    def member(self, spaces: Namespaces, path: str, member: str, *, exists: bool = False) -> NamespaceMember:
+    def member(self, namespaces: Namespaces, path: str, member: str, *, exists: bool = False) -> NamespaceMember:
         """What `path.member` is. A member of the empty path is a tool of that very name, if that `exists`."""
         inside = f"{path}.{namespace_path(member)}" if path else namespace_path(member)
         if not path:
             if exists:
                 return NamespaceMember(tool=member)
-            return NamespaceMember(namespace=inside) if inside in spaces else NamespaceMember(missing=member)
-        tool = spaces.resolve(path, member, self._permits)
+            return NamespaceMember(namespace=inside) if inside in namespaces else NamespaceMember(missing=member)
+        tool = namespaces.resolve(path, member, self._permits)
         if isinstance(tool, str):
             return NamespaceMember(tool=tool)
-        if inside in spaces:
+        if inside in namespaces:
             return NamespaceMember(namespace=inside)
         name = f"{path}.{member}"
         if name not in self._missing and len(self._missing) < MAX_MISSING:
-            self._missing[name] = self._lacks(spaces, path, member) if tool is None else self._may_be(name, tool)
+            self._missing[name] = (
+                self._explain_missing(namespaces, path, member) if tool is None else self._explain_ambiguous(name, tool)
+            )
         return NamespaceMember(missing=name)
 
     def missing(self, name: str) -> MissingMember | None:
         """Why a call under `name` fails, if that is a name a namespace gave out for a tool it does not have."""
         return self._missing.get(name)
 
-    def _lacks(self, spaces: Namespaces, path: str, member: str) -> MissingMember:
-        members = spaces.members(path)
-        near = [name for name in self._near(member, members) if self._callable(spaces, path, name)]
+    def _explain_missing(self, namespaces: Namespaces, path: str, member: str) -> MissingMember:
+        members = namespaces.members(path)
+        near = [name for name in self._suggest(member, members) if self._callable(namespaces, path, name)]
         first = [name for name in members[:MAX_TABLE] if name not in near]
-        others = near + [name for name in first if self._callable(spaces, path, name)]
-        message = f"{self._shown(path)} has no tool '{self._shown(member)}'"
+        others = near + [name for name in first if self._callable(namespaces, path, name)]
+        message = f"{self._display(path)} has no tool '{self._display(member)}'"
         if others:
             listed = others[:MAX_LISTED]
             more = len(others) - len(listed) + max(0, len(members) - MAX_TABLE)
             rest = f" and {more} more" if more else ""
-            message += f"; it has: {', '.join(map(self._shown, listed))}{rest}"
-        hint = f"Did you mean {self._shown(path)}.{self._shown(near[0])}?" if near else None
+            message += f"; it has: {', '.join(map(self._display, listed))}{rest}"
+        hint = f"Did you mean {self._display(path)}.{self._display(near[0])}?" if near else None
         return MissingMember(message, hint)
 
-    def _callable(self, spaces: Namespaces, path: str, member: str) -> bool:
+    def _callable(self, namespaces: Namespaces, path: str, member: str) -> bool:
         """Whether a member, as a message writes it, leads to a tool that may be called."""
         inner, _, last = f"{path}.{member}".rpartition(".")
-        tool = spaces.resolve(inner, last, self._permits)
+        tool = namespaces.resolve(inner, last, self._permits)
         return isinstance(tool, str) and self._permits(tool)
 
-    def _may_be(self, name: str, found: Ambiguous) -> MissingMember:
-        listed = ", ".join(f"'{self._shown(tool)}'" for tool in found.tools[:MAX_LISTED])
-        hint = f"Call the one you mean by its own name: tools['{self._shown(found.tools[0])}'](…)."
-        return MissingMember(f"{self._shown(name)} may be any of the tools {listed}", hint)
+    def _explain_ambiguous(self, name: str, found: Ambiguous) -> MissingMember:
+        listed = ", ".join(f"'{self._display(tool)}'" for tool in found.tools[:MAX_LISTED])
+        hint = f"Call the one you mean by its own name: tools['{self._display(found.tools[0])}'](…)."
+        return MissingMember(f"{self._display(name)} may be any of the tools {listed}", hint)
 
 
-def _divided(name: str, app_id: str) -> Iterator[tuple[str, str, str]]:
+def _split_name(name: str, app_id: str) -> Iterator[tuple[str, str, str]]:
     """The ways to divide a name: what is before, the separator, and the member."""
     for depth, found in enumerate(_SPLIT.finditer(name)):
         before, member = name[: found.start()], name[found.end() :]

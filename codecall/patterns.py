@@ -44,7 +44,7 @@ class _Glob(NamedTuple):
     """One item for each character, a whole `[seq]` counting as one."""
 
 
-class _Places:
+class _CharacterPositions:
     """Where each character stands in one name: an integer with bit `i` for place `i`."""
 
     def __init__(self, name: str) -> None:
@@ -76,7 +76,7 @@ class _Places:
         return self._up_to[bisect_right(self._letters, last)] & ~self._up_to[bisect_left(self._letters, first)]
 
 
-_places = lru_cache(maxsize=64)(_Places)
+_positions = lru_cache(maxsize=64)(_CharacterPositions)
 
 
 class Patterns:
@@ -88,11 +88,11 @@ class Patterns:
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._exact = frozenset(patterns)
-        self._globs = [_taken_apart(pattern) for pattern in self._exact if is_glob(pattern)]
+        self._globs = [_parse_glob(pattern) for pattern in self._exact if is_glob(pattern)]
 
     def matches(self, name: str) -> bool:
         """Whether `name` is one of the patterns, or fits one that is a glob."""
-        return name in self._exact or any(_fits(name, glob) for glob in self._globs)
+        return name in self._exact or any(_glob_matches(name, glob) for glob in self._globs)
 
 
 def is_glob(pattern: str) -> bool:
@@ -115,28 +115,28 @@ def display_name(name: str) -> str:
 
     Line ends, controls and characters nobody sees are written as escapes, so that no name breaks out of its message.
     """
-    text = escape_invisible(well_formed(name[:MAX_DISPLAY_NAME]), escape=_escaped)
+    text = escape_invisible(well_formed(name[:MAX_DISPLAY_NAME]), escape=_escape)
     rest = len(name) - MAX_DISPLAY_NAME
     return f"{text}…[truncated {rest} characters]" if rest > 0 else text
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     code = ord(char)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\u{{{code:x}}}"
 
 
-def _taken_apart(pattern: str) -> _Glob:
+def _parse_glob(pattern: str) -> _Glob:
     special = _SPECIAL.search(pattern)
     start = special.start() if special else len(pattern)
     rest = pattern[start:]
     return _Glob(pattern[:start], _TOKENS.findall(rest) if "[" in rest else rest)
 
 
-def _fits(name: str, glob: _Glob) -> bool:
+def _glob_matches(name: str, glob: _Glob) -> bool:
     if not name.startswith(glob.head):
         return False
-    places = _places(name)
-    of, end = places.of, places.end
+    positions = _positions(name)
+    of, end = positions.of, positions.end
     everywhere = end * 2 - 1
     reached = 1 << len(glob.head)
     for item in glob.rest:
@@ -147,7 +147,7 @@ def _fits(name: str, glob: _Glob) -> bool:
         elif len(item) == 1:
             reached = (reached & of.get(item, 0)) << 1
         else:
-            reached = (reached & places.of_set(item)) << 1
+            reached = (reached & positions.of_set(item)) << 1
         if not reached:
             return False
     return bool(reached & end)

@@ -1,4 +1,5 @@
-"""What the events of a run say: names, sizes, times and places; values only where they are asked for."""
+"""The events of the record of a run, and their fields: names, sizes, times and locations; values only where the options
+ask for them."""
 
 from __future__ import annotations
 
@@ -17,9 +18,6 @@ from codecall.errors import CodeCallError, IllegalAccess
 from codecall.jsonio.decode import sha256
 from codecall.presets import Preset
 from codecall.redaction.clean import well_formed
-
-# ----------------------------------------------------------------------------------------------------
-# What the record of a run is made of: events, in the order in which things happened.
 
 EventName = Literal[
     "codecall.execute.start",
@@ -113,18 +111,18 @@ class AuditEvent:
     time: float
     """Unix time in seconds."""
     run_id: str = ""
-    """Of the run; it is in the envelope, too. Of an invoke: made up for it."""
+    """The id of the run, which is in the envelope too. An invoke has an id of its own."""
     caller: str = ""
-    """Whose run it is: a hash, the same for the same caller."""
+    """The caller of the run: a hash, the same for the same caller."""
     fields: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
-    """What else there is to say: JSON data, by names in snake_case. None stands for what is not known."""
+    """All other fields: JSON data, by names in snake_case. None stands for what is not known."""
     trace: TraceContext | None = None
     """The span it happened in."""
     held: int = field(default=0, repr=False, compare=False)
-    """Characters that it keeps in memory, about; not part of what is told."""
+    """Characters that it keeps in memory, about; not a part of the record."""
 
     def as_dict(self) -> dict[str, object]:
-        """All of it as one flat JSON object."""
+        """The event as one flat JSON object."""
         body: dict[str, object] = {
             "event": self.name,
             "time": datetime.fromtimestamp(self.time, UTC).isoformat(timespec="milliseconds"),
@@ -139,21 +137,18 @@ class AuditEvent:
         return body
 
     def as_json(self) -> str:
-        """The same as one line of JSON, all in ASCII: nothing that a script wrote can end it, or hide in it."""
+        """The event as one line of JSON, all in ASCII: nothing that a script wrote can end it, or hide in it."""
         # Halves of surrogate pairs, which no UTF-8 reader takes, are replaced while they are still characters.
         text = well_formed(json.dumps(self.as_dict(), ensure_ascii=False, separators=(",", ":")))
-        return text.translate(_CONTROL) if text.isascii() else _ascii(text)
+        return text.translate(_DELETE_ESCAPED) if text.isascii() else _escape_non_ascii(text)
 
 
-_CONTROL = {0x7F: "\\u007f"}
+_DELETE_ESCAPED = {0x7F: "\\u007f"}
 
 
-def _ascii(text: str) -> str:
-    return json.dumps(json.loads(text), separators=(",", ":")).translate(_CONTROL)
+def _escape_non_ascii(text: str) -> str:
+    return json.dumps(json.loads(text), separators=(",", ":")).translate(_DELETE_ESCAPED)
 
-
-# ----------------------------------------------------------------------------------------------------
-# What the events of a run say: names, sizes, times and places; values only where they are asked for.
 
 Fields = dict[str, object]
 
@@ -175,8 +170,8 @@ class RunDetails:
 
 
 def start_fields(run: RunDetails, script: str | None) -> Fields:
-    """What is told of a run that begins. `script`: its text without credentials; None: only its hash is told."""
-    told: Fields = {
+    """Fields of the start of a run. `script`: its text without credentials; None: only its hash is recorded."""
+    fields: Fields = {
         "script_sha256": sha256(run.script),
         "script_chars": len(run.script),
         "context_bytes": run.context_bytes,
@@ -186,11 +181,11 @@ def start_fields(run: RunDetails, script: str | None) -> Fields:
         "resumed_from": run.resume_from,
     }
     if script is not None:
-        told["script"] = script
-    return told
+        fields["script"] = script
+    return fields
 
 
-def call_fields(made: CallRecord, began: float | None, *, full_uri: bool) -> Fields:
+def call_fields(record: CallRecord, began: float | None, *, full_uri: bool) -> Fields:
     """What is told of a call, but for its input and its value.
 
     Args:
@@ -198,30 +193,30 @@ def call_fields(made: CallRecord, began: float | None, *, full_uri: bool) -> Fie
         began: when its run did, in seconds of `time.perf_counter`; None of a call without a run.
         whole: tell all of the URI of a resource.
     """
-    started = made.started
+    started = record.started
     return {
-        "number": made.number,
-        **call_subject(made, full_uri=full_uri),
-        "input_chars": made.input_chars,
-        "outcome": made.outcome,
-        "code": made.code,
+        "number": record.number,
+        **call_subject(record, full_uri=full_uri),
+        "input_chars": record.input_chars,
+        "outcome": record.outcome,
+        "code": record.code,
         "start_ms": round((started - began) * 1000, 3) if started is not None and began is not None else None,
-        "duration_ms": made.duration_ms,
-        "line": made.line,
-        "column": made.column,
-        "result_chars": made.result_chars if made.outcome == "ok" else None,
-        "reused": made.reused,
+        "duration_ms": record.duration_ms,
+        "line": record.line,
+        "column": record.column,
+        "result_chars": record.result_chars if record.outcome == "ok" else None,
+        "reused": record.reused,
     }
 
 
 def refusal_fields(result: ExecutionResult) -> Fields:
-    """What is told of a script that was refused."""
+    """Fields of the refusal of a script."""
     error = result.error
     return {
         "what": "script",
         "code": error.code if error is not None else None,
         "kind": error.kind if isinstance(error, IllegalAccess) else None,
-        **_place(error),
+        **_location_fields(error),
     }
 
 
@@ -229,7 +224,7 @@ def end_fields(
     result: ExecutionResult,
     preset: Preset,
     console: Sequence[tuple[float, str]] | None,
-    keep: Callable[[object], object] = redact_value,
+    redact: Callable[[object], object] = redact_value,
 ) -> Fields:
     """What is told of a run that has ended with a result.
 
@@ -241,9 +236,9 @@ def end_fields(
         keep: gives what is told of a value.
     """
     error, large = result.error, result.large
-    told: Fields = {
+    fields: Fields = {
         "code": error.code if error is not None else None,
-        **_place(error),
+        **_location_fields(error),
         "calls_failed": sum(call.outcome == "error" for call in result.calls),
         "calls_reused": sum(call.reused for call in result.calls),
         "result_bytes": large.size if large is not None else None,
@@ -254,15 +249,15 @@ def end_fields(
     }
     if console is not None:
         if result.success and large is None:
-            told["result"] = keep(result.value)
-        told["console"] = keep(console)
-        told["warnings"] = keep(list(result.warnings))
-        told["error"] = None if error is None else keep(error.as_dict())
-    return told
+            fields["result"] = redact(result.value)
+        fields["console"] = redact(console)
+        fields["warnings"] = redact(list(result.warnings))
+        fields["error"] = None if error is None else redact(error.as_dict())
+    return fields
 
 
 def usage_fields(stats: Stats, preset: Preset) -> Fields:
-    """What a run used, and of how much."""
+    """What a run used, and its limits."""
     return {
         "script_ms": round(stats.script_ms, 3),
         "max_script_ms": preset.timeout_ms,
@@ -276,7 +271,7 @@ def usage_fields(stats: Stats, preset: Preset) -> Fields:
 
 
 def returned_bytes(result: ExecutionResult) -> int | None:
-    """Bytes of JSON that a run gave back; None of one that failed, or whose value is no Unicode text."""
+    """Bytes of JSON that a run returned; None of one that failed, or whose value is no Unicode text."""
     if not result.success:
         return None
     if result.large is not None:
@@ -287,7 +282,7 @@ def returned_bytes(result: ExecutionResult) -> int | None:
         return None
 
 
-def _place(error: CodeCallError | None) -> Fields:
+def _location_fields(error: CodeCallError | None) -> Fields:
     location = error.location if error is not None else None
     return {
         "line": location.line if location is not None else None,

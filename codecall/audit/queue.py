@@ -45,7 +45,7 @@ ASYNC_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 10.0
 """How long a thread waits for more before it ends."""
 
-COMPLAINT_SECONDS: Final = 60.0
+WARNING_INTERVAL_S: Final = 60.0
 """The log says of each sink at most so often that it loses events."""
 
 
@@ -60,8 +60,8 @@ class DropCounter:
         self.name = name
         self.count = 0
         """Events so far."""
-        self._told = 0
-        self._complained = -COMPLAINT_SECONDS
+        self._reported = 0
+        self._last_warning = -WARNING_INTERVAL_S
         self._lock = threading.Lock()
 
     def add(self, count: int, why: str) -> None:
@@ -69,21 +69,21 @@ class DropCounter:
         with self._lock:
             self.count += count
             now = time.monotonic()
-            if now - self._complained < COMPLAINT_SECONDS:
+            if now - self._last_warning < WARNING_INTERVAL_S:
                 return
-            self._complained = now
+            self._last_warning = now
         logger.error("audit: %s has missed %d events so far (%s)", self.name, self.count, why)
 
     def unreported_event(self) -> tuple[AuditEvent, int] | None:
         """What tells the sink of those it has not been told of, and how many those are in all."""
-        missing = self.count - self._told
-        if not missing:
+        unreported = self.count - self._reported
+        if not unreported:
             return None
-        return AuditEvent("codecall.audit.lost", time.time(), fields={"events": missing}), self.count
+        return AuditEvent("codecall.audit.lost", time.time(), fields={"events": unreported}), self.count
 
     def mark_reported(self, count: int) -> None:
         """The sink has been told of so many in all."""
-        self._told = count
+        self._reported = count
 
 
 class QueueWorker(Generic[T]):
@@ -95,16 +95,16 @@ class QueueWorker(Generic[T]):
         lost: told of things that did not get through, and why.
     """
 
-    def __init__(self, name: str, carry: Callable[[T], None], lost: Callable[[int, str], None]) -> None:
+    def __init__(self, name: str, handle: Callable[[T], None], on_drop: Callable[[int, str], None]) -> None:
         self._name = name
-        self._carry = carry
-        self._lost = lost
+        self._handle = handle
+        self._on_drop = on_drop
         self._queue: deque[tuple[T, int]] = deque()
         self._held = 0
         self._changed = threading.Condition()
-        self._busy = False
+        self._handling = False
         self._thread: threading.Thread | None = None
-        _BELTS.add(self)
+        _WORKERS.add(self)
 
     def put(self, item: T, held: int = 0) -> None:
         """Have it carried when its turn comes; never waits. `held`: characters it keeps in memory until then."""
@@ -115,7 +115,7 @@ class QueueWorker(Generic[T]):
                 self._held += held
                 full = not self._wake()
         if full:
-            self._lost(1, f"{len(self._queue):,} are waiting, {self._held:,} characters")
+            self._on_drop(1, f"{len(self._queue):,} are waiting, {self._held:,} characters")
 
     def _wake(self) -> bool:
         """Have a thread see to it; whether one will."""
@@ -127,18 +127,18 @@ class QueueWorker(Generic[T]):
                 self._thread = None
                 self._held -= self._queue.pop()[1]
                 return False
-        elif not self._busy:
+        elif not self._handling:
             self._changed.notify_all()
         return True
 
     def flush(self, seconds: float) -> bool:
         """Wait until all is carried, for so long at most; whether it is. Not on the event loop."""
-        ends = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         with self._changed:
-            while self._queue or self._busy:
-                left = ends - time.monotonic()
+            while self._queue or self._handling:
+                left = deadline - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
-                    return not (self._queue or self._busy)
+                    return not (self._queue or self._handling)
         return True
 
     async def flush_async(self, seconds: float) -> int:
@@ -152,25 +152,25 @@ class QueueWorker(Generic[T]):
     @property
     def pending(self) -> int:
         """Things that have not been carried yet."""
-        return len(self._queue) + self._busy
+        return len(self._queue) + self._handling
 
     def _work(self) -> None:
         while (item := self._next()) is not None:
             try:
-                self._carry(item[0])
+                self._handle(item[0])
             except BaseException as failure:
-                self._lost(1, _said(failure))
+                self._on_drop(1, _failure_text(failure))
 
     def _next(self) -> tuple[T] | None:
         with self._changed:
-            self._busy = False
+            self._handling = False
             if not self._queue:
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._queue, IDLE_SECONDS)
             if not self._queue:
                 self._thread = None
                 return None
-            self._busy = True
+            self._handling = True
             item, held = self._queue.popleft()
             self._held -= held
             return (item,)
@@ -182,23 +182,23 @@ class ThreadSinkQueue:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self.drops = DropCounter(_name(sink))
-        self._belt = QueueWorker[AuditEvent](f"codecall audit: {self.drops.name}", self._carry, self.drops.add)
+        self._worker = QueueWorker[AuditEvent](f"codecall audit: {self.drops.name}", self._handle, self.drops.add)
 
     def put(self, event: AuditEvent, _loop: asyncio.AbstractEventLoop) -> None:
         """Tell the sink when its turn comes."""
-        self._belt.put(event, event.held)
+        self._worker.put(event, event.held)
 
     async def flush(self, seconds: float) -> int:
         """Wait until the sink has been told of all, for so long at most; of how many it has not."""
-        return await self._belt.flush_async(seconds)
+        return await self._worker.flush_async(seconds)
 
-    def _carry(self, event: AuditEvent) -> None:
-        if (missing := self.drops.unreported_event()) is not None:
-            self._tell(missing[0])
-            self.drops.mark_reported(missing[1])
-        self._tell(event)
+    def _handle(self, event: AuditEvent) -> None:
+        if (unreported := self.drops.unreported_event()) is not None:
+            self._deliver(unreported[0])
+            self.drops.mark_reported(unreported[1])
+        self._deliver(event)
 
-    def _tell(self, event: AuditEvent) -> None:
+    def _deliver(self, event: AuditEvent) -> None:
         answer = self._sink(event)
         if inspect.iscoroutine(answer):
             answer.close()
@@ -255,19 +255,19 @@ class TaskSinkQueue:
             event = queue.events.popleft()
             queue.held -= event.held
             try:
-                if (missing := self.drops.unreported_event()) is not None:
-                    await with_timeout(ASYNC_SECONDS, self._told(missing[0]))
-                    self.drops.mark_reported(missing[1])
-                await with_timeout(ASYNC_SECONDS, self._told(event))
+                if (unreported := self.drops.unreported_event()) is not None:
+                    await with_timeout(ASYNC_SECONDS, self._reported(unreported[0]))
+                    self.drops.mark_reported(unreported[1])
+                await with_timeout(ASYNC_SECONDS, self._reported(event))
             except Exception as failure:
-                self.drops.add(1, _said(failure))
+                self.drops.add(1, _failure_text(failure))
             except asyncio.CancelledError:
                 self.drops.add(1 + len(queue.events), "the event loop has ended")
                 queue.events.clear()
                 queue.held = 0
                 raise
 
-    async def _told(self, event: AuditEvent) -> None:
+    async def _reported(self, event: AuditEvent) -> None:
         await self._sink(event)
 
 
@@ -279,7 +279,7 @@ def sink_queue(sink: Sink) -> ThreadSinkQueue | TaskSinkQueue:
     return ThreadSinkQueue(sink)
 
 
-def _said(failure: BaseException) -> str:
+def _failure_text(failure: BaseException) -> str:
     return f"{type(failure).__name__}: {failure}"[:200]
 
 
@@ -287,14 +287,14 @@ def _name(sink: object) -> str:
     return getattr(sink, "__name__", None) or type(sink).__name__
 
 
-_BELTS: Final[WeakSet[QueueWorker[Any]]] = WeakSet()
+_WORKERS: Final[WeakSet[QueueWorker[Any]]] = WeakSet()
 
 
 @atexit.register
 def _at_exit() -> None:
     """The threads are daemons, so that no sink that hangs keeps a process alive: wait for those that do not."""
-    ends = time.monotonic() + FLUSH_SECONDS
+    deadline = time.monotonic() + FLUSH_SECONDS
     # Twice: what makes events out of notes puts them on the belts of the sinks.
-    for belt in [*_BELTS, *_BELTS]:
-        if not belt.flush(max(0.0, ends - time.monotonic())):
-            logger.error("audit: %d events were not written when the process ended", belt.pending)
+    for worker in [*_WORKERS, *_WORKERS]:
+        if not worker.flush(max(0.0, deadline - time.monotonic())):
+            logger.error("audit: %d events were not written when the process ended", worker.pending)

@@ -77,7 +77,7 @@ class Audit:
         self._sinks = [(sink, sink_queue(sink)) for sink in sinks]
         self._losses = DropCounter("the record of runs")
         self._used = False
-        self._notes = QueueWorker[_Note]("codecall audit", self._carry, self._losses.add)
+        self._notes = QueueWorker[_Note]("codecall audit", self._publish, self._losses.add)
 
     @property
     def enabled(self) -> bool:
@@ -122,20 +122,20 @@ class Audit:
         options = self.options
 
         def fields() -> Fields:
-            told = call_fields(made, began, full_uri=options.include_arguments)
-            told["input_sha256"] = canonical_digest(text)
+            body = call_fields(made, began, full_uri=options.include_arguments)
+            body["input_sha256"] = canonical_digest(text)
             if options.include_arguments:
-                told["input"] = redact_json(text)
+                body["input"] = redact_json(text)
             if value is not None:
-                told["result"] = redact_json(value)
-            return told
+                body["result"] = redact_json(value)
+            return body
 
-        ended, blocked = _CALLS[verb]
-        self.note(ended, run_id, caller, fields, len(text) + len(value or ""))
+        end_event, blocked_event = _CALLS[verb]
+        self.note(end_event, run_id, caller, fields, len(text) + len(value or ""))
         if made.code in BLOCKED_CALLS:
             whole = options.include_arguments
             self.note(
-                blocked,
+                blocked_event,
                 run_id,
                 caller,
                 lambda: {"what": "call", **call_subject(made, full_uri=whole), "code": made.code},
@@ -145,22 +145,22 @@ class Audit:
         """Wait until the sinks have been told of all; for `FLUSH_SECONDS` at most, and what is missing is logged."""
         if not self._used:
             return
-        ends = time.monotonic() + FLUSH_SECONDS
+        deadline = time.monotonic() + FLUSH_SECONDS
         await self._notes.flush_async(FLUSH_SECONDS)
-        for sink, way in self._sinks:
+        for sink, queue in self._sinks:
             try:
-                missing = await way.flush(max(0.0, ends - time.monotonic()))
+                missing = await queue.flush(max(0.0, deadline - time.monotonic()))
             except TimeoutError:
                 missing = 1
             if missing:
                 logger.error("audit: %s has not taken %d events in time", type(sink).__name__, missing)
 
-    def _carry(self, note: _Note) -> None:
+    def _publish(self, note: _Note) -> None:
         fields = MappingProxyType(dict(note.fields()))
         event = AuditEvent(note.name, note.time, note.run_id, note.caller, fields, note.trace, estimate_chars(fields))
-        for sink, way in self._sinks:
+        for sink, queue in self._sinks:
             if getattr(sink, "enabled", True):
-                way.put(event, note.loop)
+                queue.put(event, note.loop)
 
 
 class RunRecord(RunObserver):
@@ -210,16 +210,16 @@ class RunRecord(RunObserver):
         """See `RunObserver`."""
         if result.status in REFUSED:
             self._note("codecall.execute.blocked", lambda: refusal_fields(result))
-        ending, preset = self._ending(result.status), self._run.preset
+        timing, preset = self._timing_fields(result.status), self._run.preset
         console = self._console if self._audit.options.include_results else None
-        self._note("codecall.execute.complete", lambda: ending | end_fields(result, preset, console))
+        self._note("codecall.execute.complete", lambda: timing | end_fields(result, preset, console))
 
     def on_cancelled(self) -> None:
         """See `RunObserver`."""
-        ending = self._ending("cancelled")
-        self._note("codecall.execute.complete", lambda: ending)
+        timing = self._timing_fields("cancelled")
+        self._note("codecall.execute.complete", lambda: timing)
 
-    def _ending(self, status: str) -> Fields:
+    def _timing_fields(self, status: str) -> Fields:
         return {
             "status": status,
             "duration_ms": _ms_since(self._began),

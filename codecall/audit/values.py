@@ -26,14 +26,16 @@ MAX_READ: Final = MAX_SORTED
 NODE: Final = 64
 """Characters that an item of a list or an object counts for."""
 
-CUTS: Final = 20
+MAX_CUT_TRIES: Final = 20
 """Places that are looked at for one cut, between lines, and between words."""
 
-AROUND: Final = 400
+CUT_CONTEXT: Final = 400
 """Characters on both sides of a cut that are looked at."""
 
 _QUERY = re.compile("[?#]")
-_KEY = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY[^-]{0,20}-----|\Z)", re.S)
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY[^-]{0,20}-----|\Z)", re.S
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ def redact_json(text: str, bounds: ValueBounds = RECORD, masker: Masker | None =
 
 def redact_value(data: object, bounds: ValueBounds = RECORD, masker: Masker | None = None) -> object:
     """JSON data for a record. What is too deep, too long or too much is a mark that says so."""
-    bounded = _Left(bounds).cut(data, 0)
+    bounded = _ValueCutter(bounds).cut(data, 0)
     masker = masker or Masker()
     masker.learn(bounded)
     return masker.mask(bounded, "", [])
@@ -74,75 +76,75 @@ def redact_value(data: object, bounds: ValueBounds = RECORD, masker: Masker | No
 
 def redact_script(script: str, masker: Masker | None = None) -> str:
     """A script for a record, whole."""
-    known = masker or Masker()
-    return "".join(cast("str", known.mask(part, "", [])) for part in _parts(_KEY.sub(CREDENTIAL, script)))
+    own_masker = masker or Masker()
+    return "".join(cast("str", own_masker.mask(part, "", [])) for part in _split(_PRIVATE_KEY.sub(CREDENTIAL, script)))
 
 
-def call_subject(made: CallRecord, *, full_uri: bool) -> dict[str, object]:
+def call_subject(record: CallRecord, *, full_uri: bool) -> dict[str, object]:
     """What a call called, for a record; of a resource's URI unless `whole` only what comes before the query."""
-    name = made.name
-    if made.called == "resource":
-        found = None if full_uri else _QUERY.search(name)
-        name = cast("str", redact_value(name if found is None else name[: found.start()]))
-        if found is not None:
-            name += f"?sha256={sha256(made.name)}"
-    return {"called": made.called, "name": name}
+    name = record.name
+    if record.called == "resource":
+        query = None if full_uri else _QUERY.search(name)
+        name = cast("str", redact_value(name if query is None else name[: query.start()]))
+        if query is not None:
+            name += f"?sha256={sha256(record.name)}"
+    return {"called": record.called, "name": name}
 
 
 def estimate_chars(fields: Mapping[str, object]) -> int:
     """Characters that the fields of an event keep in memory, about."""
     chars = 0
-    left = [*fields.values()]
-    while left:
-        value = left.pop()
+    pending = [*fields.values()]
+    while pending:
+        value = pending.pop()
         if isinstance(value, str):
             chars += len(value)
         elif isinstance(value, Mapping):
             mapping = cast("Mapping[str, object]", value)
             chars += sum(NODE + len(key) for key in mapping)
-            left.extend(mapping.values())
+            pending.extend(mapping.values())
         elif isinstance(value, list | tuple):
             items = cast("Sequence[object]", value)
             chars += NODE * len(items)
-            left.extend(items)
+            pending.extend(items)
     return chars
 
 
-def _parts(text: str) -> Iterator[str]:
+def _split(text: str) -> Iterator[str]:
     """Parts of a text between lines, else between words, else wherever they end."""
     at = 0
     masker = Masker()
     while len(text) - at > MAX_TEXT:
-        end = _end(text, at, masker)
+        end = _part_end(text, at, masker)
         yield text[at:end]
         at = end
     yield text[at:]
 
 
-def _end(text: str, at: int, masker: Masker) -> int:
+def _part_end(text: str, at: int, masker: Masker) -> int:
     """Where a part that begins at `at` ends: where a cut hides no credential."""
     first = 0
     for blank in "\n ":
         before = at + MAX_TEXT
-        for _ in range(CUTS):
+        for _ in range(MAX_CUT_TRIES):
             end = text.rfind(blank, at, before) + 1
             if not end:
                 break
             first = first or end
-            if _is_seam(text, end, masker):
+            if _is_safe_cut(text, end, masker):
                 return end
             before = end - 1
     return first or at + MAX_TEXT
 
 
-def _is_seam(text: str, end: int, masker: Masker) -> bool:
+def _is_safe_cut(text: str, end: int, masker: Masker) -> bool:
     """Whether what stands around there is masked in two parts as in one: not between `password =` and its value."""
-    before, behind = text[max(0, end - AROUND) : end], text[end : end + AROUND]
-    whole, *halves = (cast("str", masker.mask(part, "", [])) for part in (before + behind, before, behind))
-    return whole == "".join(halves)
+    before, behind = text[max(0, end - CUT_CONTEXT) : end], text[end : end + CUT_CONTEXT]
+    joined, *halves = (cast("str", masker.mask(part, "", [])) for part in (before + behind, before, behind))
+    return joined == "".join(halves)
 
 
-class _Left:
+class _ValueCutter:
     """What is left of the bounds of one value."""
 
     def __init__(self, bounds: ValueBounds) -> None:

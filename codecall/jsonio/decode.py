@@ -1,4 +1,5 @@
-"""JSON text from a worker: bounded in size, nesting and number of values, then decoded.
+"""JSON of strangers: text from a worker is bounded in size, nesting and number of values, then decoded; and digests of
+JSON that do not depend on the order of keys.
 
 Decoding happens on the event loop, because a thread would not help: the decoder holds the interpreter from its first
 byte to its last. So what it is given is bounded beforehand: a megabyte of ordinary rows takes about 4 ms, one of the
@@ -21,9 +22,6 @@ import msgspec
 from codecall.redaction.clean import well_formed
 from codecall.sandbox import wire
 
-# ----------------------------------------------------------------------------------------------------
-# JSON that a stranger wrote, decoded at the same pace whatever is in it.
-
 
 def _float(text: str) -> float:
     if math.isinf(number := float(text)):
@@ -39,12 +37,8 @@ Raises:
     msgspec.DecodeError, RecursionError: not JSON, or nested too deeply.
 """
 
-
-# ----------------------------------------------------------------------------------------------------
-# JSON text from a worker: bounded in size, nesting and number of values, then decoded.
-
 MANY = 10_000
-"""Objects and arrays looked at without a pause: under a millisecond."""
+"""Objects and arrays that are visited without a pause: under a millisecond."""
 
 MARK_DEPTH = 2
 """Levels by which the runtime's own marks of what it shortened may exceed the nesting a preset allows."""
@@ -73,10 +67,10 @@ class TooManyContainers(Exception):  # noqa: N818 - internal signal, named for w
 
 
 class JsonBounds(NamedTuple):
-    """What JSON data of a worker may have."""
+    """Limits of JSON data from a worker."""
 
     depth: int
-    """Nesting."""
+    """Objects and arrays within each other."""
     containers: int
     """Objects and arrays."""
 
@@ -168,20 +162,17 @@ def encode_json(value: object) -> str:
         return well_formed(json.dumps(value, ensure_ascii=False))
 
 
-# ----------------------------------------------------------------------------------------------------
-# Fingerprints of what scripts send: the same for the same input, whatever the order of its keys.
-
 MAX_SORTED: Final = 64 * 1024
 """Characters of input whose keys are sorted: half a millisecond."""
 
 
 def canonical_digest(text: str) -> str:
-    """The digest of an input, given as JSON text; 64 hexadecimal digits."""
+    """The SHA-256 of an input, given as JSON text, with its keys sorted; 64 hexadecimal digits."""
     return hashlib.sha256(_canonical(text)).hexdigest()
 
 
 async def canonical_digest_async(text: str) -> str:
-    """The same, off the event loop where it takes long."""
+    """`canonical_digest`, off the event loop where it takes long."""
     return canonical_digest(text) if len(text) <= MAX_SORTED else await anyio.to_thread.run_sync(canonical_digest, text)
 
 
@@ -195,5 +186,5 @@ def _canonical(text: str) -> bytes:
         try:
             return msgspec.json.encode(read_json(text), order="sorted")
         except (ValueError, OverflowError, RecursionError):
-            pass  # what cannot be read is compared letter by letter
+            pass  # what cannot be decoded is compared character by character
     return text.encode("utf-8", "surrogatepass")

@@ -20,7 +20,7 @@ from limits.aio.storage.base import SlidingWindowCounterSupport
 from codecall.ratelimit.counting import Slot
 from codecall.ratelimit.rules import Strategy
 
-_LOOKED_AT: Final = 2
+_KEYS_CHECKED: Final = 2
 """Keys looked at for each call that is counted: one more than a call can add, so that the expired get fewer."""
 
 
@@ -42,7 +42,7 @@ class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         """Which window since the epoch, the calls of the one before, and those of this one."""
         self._expiry: dict[str, float] = {}
         """When a key may be forgotten; of every key there is."""
-        self._round: deque[str] = deque()
+        self._rotation: deque[str] = deque()
         """The same keys, in the order in which they are looked at."""
 
     @property
@@ -57,7 +57,7 @@ class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         if end <= now:
             calls, end = 0, now + expiry
         self._fixed[key] = (calls + amount, end)
-        self._kept(key, end, now)
+        self._touch(key, end, now)
         return calls + amount
 
     async def get(self, key: str) -> int:
@@ -72,37 +72,37 @@ class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
     async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Count `amount` calls if no more than `limit` are then in the moving window."""
         now = self._now()
-        calls = self._within(key, expiry, now)
+        calls = self._recent_calls(key, expiry, now)
         if len(calls) + amount > limit:
             return False
         calls.extend([now] * amount)
         self._moving[key] = calls
-        self._kept(key, now + expiry, now)
+        self._touch(key, now + expiry, now)
         return True
 
     async def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:  # noqa: ARG002 - the interface
         """When the oldest call of the window was, and how many are in it."""
         now = self._now()
-        calls = self._within(key, expiry, now)
+        calls = self._recent_calls(key, expiry, now)
         return (calls[0], len(calls)) if calls else (now, 0)
 
     async def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Count `amount` calls if no more than `limit` are then in the window, as two counters estimate them."""
         now = self._now()
-        window, before, calls = self._windows(key, expiry, now)
+        window, previous, calls = self._windows(key, expiry, now)
         left = 1 - now % expiry / expiry
-        if int(before * left) + calls + amount > limit:
+        if int(previous * left) + calls + amount > limit:
             return False
-        self._sliding[key] = (window, before, calls + amount)
-        self._kept(key, (window + 2) * expiry, now)
+        self._sliding[key] = (window, previous, calls + amount)
+        self._touch(key, (window + 2) * expiry, now)
         return True
 
     async def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         """Calls of the window before and the seconds it still counts; calls of this one, and the seconds it counts."""
         now = self._now()
-        _, before, calls = self._windows(key, expiry, now)
+        _, previous, calls = self._windows(key, expiry, now)
         left = expiry - now % expiry
-        return before, left if before else 0.0, calls, left + expiry
+        return previous, left if previous else 0.0, calls, left + expiry
 
     async def clear_sliding_window(self, key: str, expiry: int) -> None:  # noqa: ARG002 - the interface
         """Forget the calls of `key`."""
@@ -120,7 +120,7 @@ class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
     async def reset(self) -> int:
         """Forget everything; gives the number of keys."""
         keys = len(self._expiry)
-        for kept in (self._fixed, self._moving, self._sliding, self._expiry, self._round):
+        for kept in (self._fixed, self._moving, self._sliding, self._expiry, self._rotation):
             kept.clear()
         return keys
 
@@ -128,7 +128,7 @@ class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         """Keys that are kept."""
         return len(self._expiry)
 
-    def _within(self, key: str, expiry: int, now: float) -> deque[float]:
+    def _recent_calls(self, key: str, expiry: int, now: float) -> deque[float]:
         calls = self._moving.get(key)
         if calls is None:
             return deque()
@@ -138,19 +138,19 @@ class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
 
     def _windows(self, key: str, expiry: int, now: float) -> tuple[int, int, int]:
         window = int(now // expiry)
-        kept, before, calls = self._sliding.get(key, (window, 0, 0))
+        kept, previous, calls = self._sliding.get(key, (window, 0, 0))
         if kept == window:
-            return window, before, calls
+            return window, previous, calls
         return window, calls if kept == window - 1 else 0, 0
 
-    def _kept(self, key: str, until: float, now: float) -> None:
+    def _touch(self, key: str, until: float, now: float) -> None:
         if key not in self._expiry:
-            self._round.append(key)
+            self._rotation.append(key)
         self._expiry[key] = until
-        for _ in range(min(_LOOKED_AT, len(self._round))):
-            other = self._round.popleft()
+        for _ in range(min(_KEYS_CHECKED, len(self._rotation))):
+            other = self._rotation.popleft()
             if self._expiry[other] > now:
-                self._round.append(other)
+                self._rotation.append(other)
             else:
                 del self._expiry[other]
                 for kept in (self._fixed, self._moving, self._sliding):
@@ -162,7 +162,7 @@ class MemorySlots:
 
     def __init__(self) -> None:
         self._running: Counter[str] = Counter()
-        self._of: dict[str, Sequence[Slot]] = {}
+        self._leases: dict[str, Sequence[Slot]] = {}
         self._numbers = count()
 
     def acquire(self, slots: Sequence[Slot]) -> str | Slot:
@@ -171,13 +171,13 @@ class MemorySlots:
             if self._running.get(slot.key, 0) >= slot.limit:
                 return slot
         lease = str(next(self._numbers))
-        self._of[lease] = slots
+        self._leases[lease] = slots
         self._running.update(slot.key for slot in slots)
         return lease
 
     def release(self, lease: str) -> None:
         """The call has ended."""
-        for slot in self._of.pop(lease, ()):
+        for slot in self._leases.pop(lease, ()):
             self._running[slot.key] -= 1
             if not self._running[slot.key]:
                 del self._running[slot.key]

@@ -69,7 +69,7 @@ class RateLimitRefused(ToolError):  # noqa: N818 - reads as the event it is
         self.error = error
 
 
-class _Rated(NamedTuple):
+class _PreparedRule(NamedTuple):
     """A rule, ready to be asked."""
 
     rule: RateLimitRule
@@ -102,7 +102,7 @@ class RateLimitPlugin(Middleware):
     def __init__(self, options: RateLimitOptions) -> None:
         check_options(options)
         self._options = options
-        self._rules = _rated(options.rules)
+        self._rules = _prepare(options.rules)
         self._stores = open_storage(options)
 
     @classmethod
@@ -164,12 +164,12 @@ class RateLimitPlugin(Middleware):
         if len(tool) > MAX_NAME_CHARS:
             raise NotFoundError(f"Unknown tool: {display_name(tool)!r}")
         try:
-            running = await self._admit("tool", tool, self._about(tool), context.fastmcp_context)
+            running = await self._admit("tool", tool, self._matching_rules(tool), context.fastmcp_context)
         except RateLimitRefused as refused:
             if is_meta_tool(tool):
-                return _answer(tool, refused.error)
+                return _refusal_result(tool, refused.error)
             raise
-        return await _call(running, context, call_next)
+        return await _call_and_release(running, context, call_next)
 
     async def on_read_resource(
         self,
@@ -186,8 +186,10 @@ class RateLimitPlugin(Middleware):
         if len(uri) > MAX_RATED_URI:
             raise NotFoundError(f"Unknown resource: {display_name(uri)!r}")
         forms = uri_spellings(uri)
-        about = [rated for rated in self._rules if rated.rule.matches_resource(forms)]
-        return await _call(await self._admit("resource", uri, about, context.fastmcp_context), context, call_next)
+        matching = [prepared for prepared in self._rules if prepared.rule.matches_resource(forms)]
+        return await _call_and_release(
+            await self._admit("resource", uri, matching, context.fastmcp_context), context, call_next
+        )
 
     async def on_get_prompt(
         self,
@@ -203,44 +205,44 @@ class RateLimitPlugin(Middleware):
         name = context.message.name
         if len(name) > MAX_NAME_CHARS:
             raise NotFoundError(f"Unknown prompt: {display_name(name)!r}")
-        admitted = await self._admit("prompt", name, self._about(name), context.fastmcp_context)
-        return await _call(admitted, context, call_next)
+        admitted = await self._admit("prompt", name, self._matching_rules(name), context.fastmcp_context)
+        return await _call_and_release(admitted, context, call_next)
 
-    def _about(self, name: str) -> list[_Rated]:
+    def _matching_rules(self, name: str) -> list[_PreparedRule]:
         """The rules about that tool or prompt."""
-        return [rated for rated in self._rules if rated.rule.matches(name)]
+        return [prepared for prepared in self._rules if prepared.rule.matches(name)]
 
     async def _admit(
-        self, called: CallKind, name: str, about: Sequence[_Rated], context: Context | None
+        self, called: CallKind, name: str, matching: Sequence[_PreparedRule], context: Context | None
     ) -> RunningCall | None:
         """Count the call for these rules; what is to be ended with it, if anything.
 
         Raises:
             RateLimitRefused: one of them refuses it.
         """
-        if not about:
+        if not matching:
             return None
         keys: dict[Per, str] = {}
         limits: list[Limit] = []
-        for rated in about:
-            per = rated.rule.per
+        for prepared in matching:
+            per = prepared.rule.per
             if per not in keys:
                 keys[per] = await rate_limit_key(per, context, self._options.tenant)
-            limits += rated.limits(keys[per])
+            limits += prepared.limits(keys[per])
         try:
             admitted = await self._stores.admit(limits)
         except StoreUnavailableError:
             if self._options.fail == "open":
                 return None
-            record_rate_refusal(called, about[0].rule.display_name, "unchecked")
-            raise RateLimitRefused(_unchecked(called, name, about[0].rule)) from None
+            record_rate_refusal(called, matching[0].rule.display_name, "unchecked")
+            raise RateLimitRefused(_unchecked_error(called, name, matching[0].rule)) from None
         if isinstance(admitted, LimitRefusal):
             record_rate_refusal(called, admitted.limit.rule.display_name, "limit")
-            raise RateLimitRefused(_refused(called, name, admitted))
+            raise RateLimitRefused(_limit_error(called, name, admitted))
         return admitted
 
 
-async def _call(running: RunningCall | None, context: MiddlewareContext[M], call_next: CallNext[M, R]) -> R:
+async def _call_and_release(running: RunningCall | None, context: MiddlewareContext[M], call_next: CallNext[M, R]) -> R:
     if running is None:
         return await call_next(context)
     try:
@@ -249,31 +251,31 @@ async def _call(running: RunningCall | None, context: MiddlewareContext[M], call
         await running.end()
 
 
-def _rated(rules: Sequence[RateLimitRule]) -> list[_Rated]:
+def _prepare(rules: Sequence[RateLimitRule]) -> list[_PreparedRule]:
     """The rules, ready to be asked. What two of them say alike, of the same tools, is asked once."""
     from limits import RateLimitItemPerSecond  # not above: 80 ms that a server without rules need not pay
 
-    rated: list[_Rated] = []
-    said: set[tuple[str, Rate | int | None]] = set()
+    prepared: list[_PreparedRule] = []
+    seen: set[tuple[str, Rate | int | None]] = set()
     for rule in rules:
         # The strategy too: each keeps its counts in another form.
         named = "\x00".join((rule.name or "", rule.tool, rule.per, rule.strategy))
         identity = hashlib.blake2b(named.encode(), digest_size=8).hexdigest()
-        rates = [rate for rate in dict.fromkeys(rule.rates) if (identity, rate) not in said]
-        at_once = None if (identity, rule.concurrent) in said else rule.concurrent
-        said.update((identity, limit) for limit in (*rates, rule.concurrent))
+        rates = [rate for rate in dict.fromkeys(rule.rates) if (identity, rate) not in seen]
+        at_once = None if (identity, rule.concurrent) in seen else rule.concurrent
+        seen.update((identity, limit) for limit in (*rates, rule.concurrent))
         items = tuple(RateLimitItemPerSecond(rate.calls, rate.seconds) for rate in rates)
-        rated.append(_Rated(rule, identity, items, at_once))
-    return rated
+        prepared.append(_PreparedRule(rule, identity, items, at_once))
+    return prepared
 
 
-def _refused(called: CallKind, name: str, refusal: LimitRefusal) -> RateLimitedError:
+def _limit_error(called: CallKind, name: str, refusal: LimitRefusal) -> RateLimitedError:
     limit, ms = refusal.limit, wait_ms(refusal.wait_s)
     if isinstance(limit, ConcurrencyLimit):
         message = f"Too many calls of '{display_name(name)}' at the same time: {limit.calls} may run"
         hint = f"Try again when one has ended, at the earliest in {math.ceil(ms / 1000)} s."
     else:
-        window = _spoken(limit.item.get_expiry())
+        window = _window_text(limit.item.get_expiry())
         message = f"Rate limit exceeded for '{display_name(name)}': {limit.item.amount} calls per {window}"
         hint = f"Try again in {math.ceil(ms / 1000)} s, or do the same with fewer calls."
     return RateLimitedError(
@@ -286,7 +288,7 @@ def _refused(called: CallKind, name: str, refusal: LimitRefusal) -> RateLimitedE
     )
 
 
-def _unchecked(called: CallKind, name: str, rule: RateLimitRule) -> RateLimitedError:
+def _unchecked_error(called: CallKind, name: str, rule: RateLimitRule) -> RateLimitedError:
     return RateLimitedError(
         f"The rate limit of '{display_name(name)}' cannot be checked now, so the call was not made",
         tool_name=display_name(name),
@@ -297,7 +299,7 @@ def _unchecked(called: CallKind, name: str, rule: RateLimitRule) -> RateLimitedE
     )
 
 
-def _answer(tool: str, error: RateLimitedError) -> ToolResult:
+def _refusal_result(tool: str, error: RateLimitedError) -> ToolResult:
     """What a refused meta-tool answers: an envelope where it has one, else an error result."""
     name = canonical_meta_tool(tool.strip().lower())
     if name == "codecall:execute":
@@ -313,7 +315,7 @@ def _error_text(error: RateLimitedError) -> str:
     return msgspec.json.encode(error.as_dict()).decode()
 
 
-def _spoken(seconds: int) -> str:
+def _window_text(seconds: int) -> str:
     for unit, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds % unit == 0:
             return name if seconds == unit else f"{seconds // unit} {name}s"

@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from limits.aio.storage.redis.redispy import RedispyBridge
     from redis.asyncio import Redis
 
-
-# ----------------------------------------------------------------------------------------------------
-# A service that may be away: asked within a time limit, left alone for a while after a failure, and logged once.
-
 logger = logging.getLogger("codecall")
 
 T = TypeVar("T")
@@ -43,7 +39,7 @@ RETRY_AFTER_S: Final = 1.0
 """Seconds between two attempts while a service is away: what a caller is told to wait, and how late it is noticed that
 the service is back."""
 
-LONGEST: Final = 10
+MAX_TIMEOUTS: Final = 10
 """After so many time limits a request ends though others are answered."""
 
 _TICKS: Final = 4
@@ -68,14 +64,14 @@ class CircuitBreaker:
         self._name = name
         self._timeout_s = timeout_s
         self._failures = (failures, OSError)
-        self._meanwhile = consequence
-        self._away_since: float | None = None
+        self._consequence = consequence
+        self._unavailable_since: float | None = None
         self._next_attempt = 0.0
         self._pending: dict[anyio.CancelScope, float] = {}
         """When each request began."""
-        self._heard = 0.0
+        self._last_answer = 0.0
         """When the service last answered, or could not be heard."""
-        self._listening: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
 
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
         """What `request` gives.
@@ -85,34 +81,34 @@ class CircuitBreaker:
                 asked.
         """
         now = time.monotonic()
-        if self._away_since is not None:
+        if self._unavailable_since is not None:
             if now < self._next_attempt:
                 raise StoreUnavailableError
             self._next_attempt = now + RETRY_AFTER_S + self._timeout_s  # the other calls do not wait for this one
         with anyio.CancelScope() as scope:
             self._pending[scope] = now
-            if self._listening is None or self._listening.done():
-                self._listening = asyncio.create_task(self._listen(), context=contextvars.Context())
+            if self._watcher is None or self._watcher.done():
+                self._watcher = asyncio.create_task(self._watch_for_silence(), context=contextvars.Context())
             try:
                 answer = await request()
             except self._failures as failure:
-                self._failed(f"{type(failure).__name__}: {failure}")
+                self._on_failure(f"{type(failure).__name__}: {failure}")
                 raise StoreUnavailableError from None
             finally:
                 del self._pending[scope]
-            self._answered()
+            self._on_answer()
             return answer
-        self._failed(f"no answer for {self._timeout_s:g} s")
+        self._on_failure(f"no answer for {self._timeout_s:g} s")
         raise StoreUnavailableError
 
     async def aclose(self) -> None:
         """Stop listening."""
-        if self._listening is not None:
-            self._listening.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._listening
+                await self._watcher
 
-    async def _listen(self) -> None:
+    async def _watch_for_silence(self) -> None:
         """End the requests that wait in silence, as long as any wait."""
         tick_s = self._timeout_s / _TICKS
         while self._pending:
@@ -120,30 +116,26 @@ class CircuitBreaker:
             await anyio.sleep(tick_s)
             now = time.monotonic()
             if now - began > 1.5 * tick_s:  # the loop was busy: there may be answers that nobody has read
-                self._heard = now
-            silent = now - self._heard >= self._timeout_s
-            for scope, asked in self._pending.items():
-                waited_s = now - asked
-                if (silent and waited_s >= self._timeout_s) or waited_s >= LONGEST * self._timeout_s:
+                self._last_answer = now
+            silent = now - self._last_answer >= self._timeout_s
+            for scope, started in self._pending.items():
+                waited_s = now - started
+                if (silent and waited_s >= self._timeout_s) or waited_s >= MAX_TIMEOUTS * self._timeout_s:
                     scope.cancel()
 
-    def _failed(self, said: str) -> None:
+    def _on_failure(self, reason: str) -> None:
         now = time.monotonic()
         self._next_attempt = now + RETRY_AFTER_S
-        if self._away_since is None:
-            self._away_since = now
-            logger.warning("%s is away (%s); %s", self._name, said, self._meanwhile)
+        if self._unavailable_since is None:
+            self._unavailable_since = now
+            logger.warning("%s is away (%s); %s", self._name, reason, self._consequence)
 
-    def _answered(self) -> None:
-        self._heard = time.monotonic()
-        if self._away_since is not None:
-            away_s = self._heard - self._away_since
-            self._away_since = None
-            logger.warning("%s is back after %.1f s; limits hold again", self._name, away_s)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Counts in a Redis that all instances share: the storage of the `limits` library, and leases of running calls.
+    def _on_answer(self) -> None:
+        self._last_answer = time.monotonic()
+        if self._unavailable_since is not None:
+            outage_s = self._last_answer - self._unavailable_since
+            self._unavailable_since = None
+            logger.warning("%s is back after %.1f s; limits hold again", self._name, outage_s)
 
 
 MAX_AT_ONCE: Final = 64
@@ -211,10 +203,10 @@ def redis_breaker(options: RateLimitOptions) -> CircuitBreaker:
             "storage: the client for Redis is not installed", hint="pip install 'codecall[redis]'"
         ) from None
     address = urlsplit(options.storage)
-    place = f"{address.hostname or 'localhost'}:{address.port or 6379}" if address.netloc else address.path
-    meanwhile = "calls pass uncounted" if options.fail == "open" else "calls that rate rules are about are refused"
+    location = f"{address.hostname or 'localhost'}:{address.port or 6379}" if address.netloc else address.path
+    outcome = "calls pass uncounted" if options.fail == "open" else "calls that rate rules are about are refused"
     return CircuitBreaker(
-        f"Redis at {place}", options.timeout_ms / 1000, RedisError, consequence=f"until it is back, {meanwhile}"
+        f"Redis at {location}", options.timeout_ms / 1000, RedisError, consequence=f"until it is back, {outcome}"
     )
 
 
@@ -240,8 +232,8 @@ class RedisCounterStore:
             implementation="redispy",
             key_prefix=f"{options.prefix}:rates",
             # `service` has the time limit; this one is per request, which says nothing while the loop is busy.
-            socket_timeout=LONGEST * options.timeout_ms / 1000,
-            socket_connect_timeout=LONGEST * options.timeout_ms / 1000,
+            socket_timeout=MAX_TIMEOUTS * options.timeout_ms / 1000,
+            socket_connect_timeout=MAX_TIMEOUTS * options.timeout_ms / 1000,
             # Trying again in silence takes seconds, and counts a call twice whose answer was lost.
             retry=cast("bool", Retry(NoBackoff(), 0)),
         )
@@ -316,10 +308,10 @@ class RedisCounterStore:
             await anyio.sleep(self._lease_ms / 3000)
             held = [(key, lease) for lease, keys in self._leases.items() for key in keys]
             for start in range(0, len(held), RENEWED_AT_ONCE):
-                some = held[start : start + RENEWED_AT_ONCE]
-                arguments = [self._lease_ms, *(lease for _, lease in some)]
+                batch = held[start : start + RENEWED_AT_ONCE]
+                arguments = [self._lease_ms, *(lease for _, lease in batch)]
                 with contextlib.suppress(StoreUnavailableError):
-                    await self.ask(lambda: self._renew([key for key, _ in some], arguments))  # noqa: B023
+                    await self.ask(lambda: self._renew([key for key, _ in batch], arguments))  # noqa: B023
 
     def _key(self, key: str) -> str:
         return self.storage.bridge.prefixed_key(key)

@@ -36,8 +36,8 @@ Strategy: TypeAlias = Literal["moving-window", "fixed-window", "sliding-window-c
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _WINDOW: Final = re.compile(r"([0-9]{1,9})([smhd]?)")
-_CODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_GLOBBING: Final = re.compile(r"[*?\[]")
+_PERCENT_ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_GLOB_CHARACTERS: Final = re.compile(r"[*?\[]")
 _NO_WINDOW: Final = re.compile(r"(?:/|per)\s*0", re.IGNORECASE)
 
 
@@ -74,8 +74,8 @@ class RateLimitRule(Options):
     @field_validator("window", mode="before")
     @classmethod
     def _seconds(cls, window: object) -> object:
-        if isinstance(window, str) and (read := _WINDOW.fullmatch(window.strip().lower())):
-            return int(read[1]) * _UNITS[read[2] or "s"]
+        if isinstance(window, str) and (parsed := _WINDOW.fullmatch(window.strip().lower())):
+            return int(parsed[1]) * _UNITS[parsed[2] or "s"]
         if window is None or (isinstance(window, int) and not isinstance(window, bool)):
             return window
         raise ValueError("seconds as a number are needed, or a text such as '30s', '1m', '1h' or '1d'")
@@ -86,10 +86,10 @@ class RateLimitRule(Options):
         texts = [rate] if isinstance(rate, str) else list(cast("list[object]", rate)) if _is_list(rate) else []
         if not texts:
             raise ValueError("a text such as '10/minute' is needed, or a list of such")
-        return tuple(read for text in texts for read in _read_rates(text))
+        return tuple(parsed for text in texts for parsed in _parse_rates(text))
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _has_a_limit(self) -> Self:
         if (self.limit is None) != (self.window is None):
             raise ValueError("limit and window belong together; as one text: rate='10/minute'")
         if not self.rates and self.concurrent is None:
@@ -120,7 +120,7 @@ class RateLimitRule(Options):
     @cached_property
     def _uri_pattern(self) -> Patterns:
         # A `%2A` of the rule is the character, and no glob.
-        decoded = _CODED.sub(lambda coded: _GLOBBING.sub(r"[\g<0>]", unquote(coded[0])), self.tool)
+        decoded = _PERCENT_ENCODED.sub(lambda coded: _GLOB_CHARACTERS.sub(r"[\g<0>]", unquote(coded[0])), self.tool)
         return Patterns((self.tool, decoded))
 
     @cached_property
@@ -198,7 +198,7 @@ def _is_list(value: object) -> bool:
     return isinstance(value, list | tuple)
 
 
-def _read_rates(text: object) -> list[Rate]:
+def _parse_rates(text: object) -> list[Rate]:
     from limits import parse_many  # not above: 80 ms that a server without rules need not pay
 
     if not isinstance(text, str) or len(text) > 1_000 or _NO_WINDOW.search(text):

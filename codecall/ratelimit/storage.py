@@ -50,10 +50,10 @@ def open_storage(options: RateLimitOptions) -> RateStorage:
     Raises:
         OptionsError: the client for Redis is not installed.
     """
-    return _Memory() if options.storage.startswith("memory:") else _Redis(options)
+    return _MemoryRateStorage() if options.storage.startswith("memory:") else _RedisRateStorage(options)
 
 
-class _Memory:
+class _MemoryRateStorage:
     def __init__(self) -> None:
         from codecall.ratelimit.memory import MemoryCounterStore
 
@@ -62,25 +62,25 @@ class _Memory:
 
     async def admit(self, limits: Sequence[Limit]) -> RunningCall | LimitRefusal | None:
         admitted = await self._counting.admit(limits)
-        return _RunningHere(self.store, admitted) if isinstance(admitted, str) else admitted
+        return _MemoryCall(self.store, admitted) if isinstance(admitted, str) else admitted
 
     async def aclose(self) -> None:
         pass
 
 
-class _Droppable(Protocol):
+class _Releasing(Protocol):
     def release_nowait(self, lease: str) -> None: ...
 
 
-class _RunningHere(NamedTuple):
-    store: _Droppable
+class _MemoryCall(NamedTuple):
+    store: _Releasing
     lease: str
 
     async def end(self) -> None:
         self.store.release_nowait(self.lease)
 
 
-class _Opened:
+class _Connections:
     """Connections of one run of a server, or of one event loop."""
 
     def __init__(self, options: RateLimitOptions) -> None:
@@ -94,45 +94,45 @@ class _Opened:
             await self.store.aclose()
 
 
-class _RunningThere(NamedTuple):
-    opened: _Opened
+class _RedisCall(NamedTuple):
+    connections: _Connections
     lease: str
 
     async def end(self) -> None:
         with anyio.CancelScope(shield=True):
-            await self.opened.store.release_if_available(self.lease)
+            await self.connections.store.release_if_available(self.lease)
 
 
-class _Redis:
+class _RedisRateStorage:
     def __init__(self, options: RateLimitOptions) -> None:
         redis_breaker(options)  # if the client is missing, this says so now
         self._options = options
-        self._of_lifespan = self._opened  # one object: it is the key under which SharedContext keeps the connections
-        self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = WeakKeyDictionary()
+        self._lifespan_key = self._open  # one object: it is the key under which SharedContext keeps the connections
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connections] = WeakKeyDictionary()
 
     async def admit(self, limits: Sequence[Limit]) -> RunningCall | LimitRefusal | None:
-        opened = await self._here()
-        admitted = await opened.store.ask(lambda: opened.counting.admit(limits))
-        return _RunningThere(opened, admitted) if isinstance(admitted, str) else admitted
+        connections = await self._connections()
+        admitted = await connections.store.ask(lambda: connections.counting.admit(limits))
+        return _RedisCall(connections, admitted) if isinstance(admitted, str) else admitted
 
     async def aclose(self) -> None:
-        opened = self._of_loops.pop(asyncio.get_running_loop(), None)
-        if opened is not None:
-            await opened.aclose()
+        connections = self._by_loop.pop(asyncio.get_running_loop(), None)
+        if connections is not None:
+            await connections.aclose()
 
-    async def _here(self) -> _Opened:
+    async def _connections(self) -> _Connections:
         if SharedContext.resolved.get(None) is not None:
-            shared = cast("AbstractAsyncContextManager[_Opened]", Shared(self._of_lifespan))
-            opened = await shared.__aenter__()
-            if not opened.closed:
-                return opened
+            shared = cast("AbstractAsyncContextManager[_Connections]", Shared(self._lifespan_key))
+            connections = await shared.__aenter__()
+            if not connections.closed:
+                return connections
         loop = asyncio.get_running_loop()
-        return self._of_loops.get(loop) or self._of_loops.setdefault(loop, _Opened(self._options))
+        return self._by_loop.get(loop) or self._by_loop.setdefault(loop, _Connections(self._options))
 
     @asynccontextmanager
-    async def _opened(self) -> AsyncGenerator[_Opened]:
-        opened = _Opened(self._options)
+    async def _open(self) -> AsyncGenerator[_Connections]:
+        connections = _Connections(self._options)
         try:
-            yield opened
+            yield connections
         finally:
-            await opened.aclose()
+            await connections.aclose()

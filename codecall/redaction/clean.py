@@ -51,7 +51,7 @@ MAX_NODES: Final = 1_000
 MAX_VALUE_CHARS: Final = 32_000
 """Characters of all strings in one error's details; each that is beyond is replaced by a mark."""
 
-MAX_CLEAN: Final = 1_024
+MAX_KNOWN_CLEAN: Final = 1_024
 """Texts that are remembered to have nothing to lose; 2 MB of text at most."""
 
 MAX_QUICK_CHARS: Final = 500
@@ -74,19 +74,19 @@ def clean_text(text: str, options: SanitizationOptions) -> str:
     Each thing removed leaves a mark such as `[path]`; consecutive stack frames leave one. A text longer than
     `MAX_TEXT_CHARS` characters is cut and says by how much.
     """
-    kept = text
+    shortened = text
     if len(text) > MAX_TEXT_CHARS:
         end = MAX_TEXT_CHARS
         while end > MAX_TEXT_CHARS - _CUT_WINDOW and not text[end].isspace():
             end -= 1
-        kept = text[:end]
-    whole = well_formed(kept)
-    visible = INVISIBLE.sub("", whole)
+        shortened = text[:end]
+    valid = well_formed(shortened)
+    visible = INVISIBLE.sub("", valid)
     cleaned = _clean_visible(visible, options)
     if cleaned == visible:
-        cleaned = whole
-    if len(kept) < len(text):
-        return f"{cleaned}…[truncated {len(text) - len(kept)} characters]"
+        cleaned = valid
+    if len(shortened) < len(text):
+        return f"{cleaned}…[truncated {len(text) - len(shortened)} characters]"
     return cleaned.strip() if cleaned != text else text
 
 
@@ -95,22 +95,22 @@ def _clean_visible(text: str, options: SanitizationOptions) -> str:
         for value in environment_secrets():
             text = text.replace(value, CREDENTIAL)
     rules = options.remove_stack_traces, options.remove_file_paths
-    if (text, rules) in _CLEAN:
+    if (text, rules) in _KNOWN_CLEAN:
         return text
     cleaned = text
-    for row in PATTERNS:
-        if getattr(options, row.option):
-            cleaned = row.pattern.sub(row.mark, cleaned)
+    for rule in PATTERNS:
+        if getattr(options, rule.option):
+            cleaned = rule.pattern.sub(rule.mark, cleaned)
     if options.remove_stack_traces:
         cleaned = REPEATED_STACK.sub(rf"\1{STACK}", cleaned)
     if cleaned == text and len(text) <= MAX_QUICK_CHARS:
-        _CLEAN[text, rules] = None
-        if len(_CLEAN) > MAX_CLEAN:
-            _ = _CLEAN.popitem(last=False)
+        _KNOWN_CLEAN[text, rules] = None
+        if len(_KNOWN_CLEAN) > MAX_KNOWN_CLEAN:
+            _ = _KNOWN_CLEAN.popitem(last=False)
     return cleaned
 
 
-_CLEAN: Final[OrderedDict[tuple[str, tuple[bool, bool]], None]] = OrderedDict()
+_KNOWN_CLEAN: Final[OrderedDict[tuple[str, tuple[bool, bool]], None]] = OrderedDict()
 """Texts in which the patterns found nothing, by what was looked for. Each text of an error comes by several times, and
 hints are always the same. Texts that have lost something are not kept. Threads share it (`Turns`): each step on it is
 one that no other can come into."""

@@ -25,8 +25,8 @@ MARK: Final = "masked-credential"
 """What stands for a credential; a number follows."""
 
 _MARK = re.compile(rf"{MARK}-\d+")
-_ROWS = [
-    *(row for row in PATTERNS if CREDENTIAL in row.mark or CONNECTION in row.mark),
+_RULES = [
+    *(rule for rule in PATTERNS if CREDENTIAL in rule.mark or CONNECTION in rule.mark),
     RedactionRule(
         "bearer token of letters alone",
         "remove_file_paths",
@@ -47,7 +47,7 @@ _NAMES: Final = ("name", "key", "header")
 _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 _COMPOSED: Final = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
 
-See = Callable[[str, str, bool], str]
+Visit = Callable[[str, str, bool], str]
 """Given a text, its place, and whether it stands under a secret name: what stands in its place."""
 
 
@@ -62,42 +62,42 @@ class Masker:
     def __init__(self, names: Sequence[str] = (), *, environment: bool = True) -> None:
         self._names = [name.casefold() for name in names]
         self._numbers: dict[str, int] = {}
-        self._known = set(environment_secrets()) if environment else set[str]()
+        self._credentials = set(environment_secrets()) if environment else set[str]()
         """Credentials that are masked wherever they stand."""
 
     def learn(self, value: object) -> None:
         """Take note of the credentials in JSON data, so that `mask` finds them elsewhere, too."""
 
-        def see(text: str, _place: str, secret: bool) -> str:
+        def visit(text: str, _place: str, secret: bool) -> str:
             if secret and looks_secret(text) and not _MARK.search(text):
-                self._known.add(text)
+                self._credentials.add(text)
             return text
 
-        self._walk(value, "", see)
+        self._walk(value, "", visit)
 
     def mask(self, value: object, path: str, masked_paths: list[str]) -> object:
         """JSON data without credentials. Where there were some is added to `places`: paths that begin with `place`."""
 
-        def see(text: str, place: str, secret: bool) -> str:
+        def visit(text: str, path: str, secret: bool) -> str:
             masked = self._mark(text) if secret and text and not _MARK.fullmatch(text) else self._text(text)
-            if masked != text and place not in masked_paths:
-                masked_paths.append(place)
+            if masked != text and path not in masked_paths:
+                masked_paths.append(path)
             return masked
 
-        return self._walk(value, path, see)
+        return self._walk(value, path, visit)
 
-    def _walk(self, value: object, place: str, see: See, *, secret: bool = False, under: bool = False) -> object:
+    def _walk(self, value: object, path: str, visit: Visit, *, secret: bool = False, under: bool = False) -> object:
         """`secret`: it stands under a secret name; `under`: further down, beneath one."""
         if isinstance(value, str):
-            parsed = None if secret else _parsed(value)
+            parsed = None if secret else _parse_json(value)
             if parsed is None:
-                return see(value, place, secret or (under and looks_secret(value)))
-            within = self._walk(parsed, "", lambda text, _, hidden: see(text, place, hidden), under=under)
+                return visit(value, path, secret or (under and looks_secret(value)))
+            within = self._walk(parsed, "", lambda text, _, is_secret: visit(text, path, is_secret), under=under)
             return value if within == parsed else json.dumps(within, ensure_ascii=False)
         if isinstance(value, list):
             items = cast("list[object]", value)
             return [
-                self._walk(item, f"{place}[{index}]", see, secret=secret, under=under)
+                self._walk(item, f"{path}[{index}]", visit, secret=secret, under=under)
                 for index, item in enumerate(items)
             ]
         if isinstance(value, dict):
@@ -106,31 +106,33 @@ class Masker:
             under = (under or secret) and not _is_schema(mapping)
             walked: dict[str, object] = {}
             for key, item in mapping.items():
-                below = f"{place}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{place}[{key!r}]"
-                hidden = self._is_secret(key) or (named and key == "value")
-                walked[see(key, place, False)] = self._walk(item, below, see, secret=hidden, under=under)
+                below = f"{path}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{path}[{key!r}]"
+                is_secret = self._is_secret(key) or (named and key == "value")
+                walked[visit(key, path, False)] = self._walk(item, below, visit, secret=is_secret, under=under)
             return walked
         return value
 
     def _is_secret(self, name: str) -> bool:
-        known = is_secret_name(name) or is_secret_name(name.removesuffix("s")) or _RELATED.fullmatch(name) is not None
-        return known or any(fnmatchcase(name.casefold(), pattern) for pattern in self._names)
+        is_secret = (
+            is_secret_name(name) or is_secret_name(name.removesuffix("s")) or _RELATED.fullmatch(name) is not None
+        )
+        return is_secret or any(fnmatchcase(name.casefold(), pattern) for pattern in self._names)
 
     def _text(self, text: str) -> str:
-        for value in sorted(self._known, key=len, reverse=True):
+        for value in sorted(self._credentials, key=len, reverse=True):
             if value in text:
                 text = text.replace(value, self._mark(value))
-        for row in _ROWS:
-            text = row.pattern.sub(lambda found, row=row: self._removed(found, row), text)
+        for rule in _RULES:
+            text = rule.pattern.sub(lambda match, rule=rule: self._replace(match, rule), text)
         return text
 
-    def _removed(self, found: re.Match[str], row: RedactionRule) -> str:
-        if _MARK.search(found[0]):
-            return found[0]
-        before, mark, after = found.expand(row.mark).partition(CREDENTIAL)
+    def _replace(self, match: re.Match[str], rule: RedactionRule) -> str:
+        if _MARK.search(match[0]):
+            return match[0]
+        before, mark, after = match.expand(rule.mark).partition(CREDENTIAL)
         if not mark:
-            return before.replace(CONNECTION, self._mark(found[0]))
-        secret = found[0].removeprefix(before).removesuffix(after)
+            return before.replace(CONNECTION, self._mark(match[0]))
+        secret = match[0].removeprefix(before).removesuffix(after)
         # What is quoted stays quoted: the text may hold JSON.
         quote = secret[0] if len(secret) > 1 and secret[0] == secret[-1] and secret[0] in "\"'" else ""
         return f"{before}{quote}{self._mark(secret.strip(quote) if quote else secret)}{quote}{after}"
@@ -139,30 +141,32 @@ class Masker:
         return f"{MARK}-{self._numbers.setdefault(secret, len(self._numbers) + 1)}"
 
 
-def _parsed(text: str) -> list[object] | dict[str, object] | None:
+def _parse_json(text: str) -> list[object] | dict[str, object] | None:
     """The list or object that `text` is the JSON of."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
-        parsed: object = json.loads(text, object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite)
+        parsed: object = json.loads(
+            text, object_pairs_hook=_unique_keys, parse_float=_parse_finite, parse_constant=_parse_finite
+        )
     except (ValueError, RecursionError):
         return None
     return cast("list[object] | dict[str, object]", parsed)
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """An object no key of which hides another.
 
     Raises:
         ValueError: one does.
     """
-    told = dict(pairs)
-    if len(told) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a key stands twice in one object")
-    return told
+    return members
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     """A number that JSON can hold.
 
     Raises:

@@ -1,4 +1,5 @@
-"""JSON Schema as far as examples need it: local references, merged alternatives, types, properties, limits.
+"""JSON Schema as far as examples and declarations need it: local references, merged alternatives, types, properties,
+limits.
 
 Schemas come from servers we do not know: nothing in here raises on a wrong one, loops on a recursive one, or runs a
 pattern of one.
@@ -14,13 +15,10 @@ from urllib.parse import unquote
 
 from codecall.sandbox.agentscript.policy import NEVER_NAMES, PREFIXES
 
-# ----------------------------------------------------------------------------------------------------
-# `$ref` in JSON Schema: what a reference that stays within its document points to.
-
 MAX_STEPS = 64
 """Steps of a JSON pointer that are followed."""
 
-_NOWHERE: Final = object()
+_MISSING: Final = object()
 _KEYWORDS: Final = frozenset({"properties", "items", "additionalProperties", "anyOf", "oneOf", "allOf", "prefixItems"})
 
 
@@ -36,21 +34,21 @@ def resolve_pointer(reference: object, root: object) -> tuple[str, object] | Non
     target: object = root
     for step in steps[:MAX_STEPS]:
         target = _step(target, step)
-        if target is _NOWHERE:
+        if target is _MISSING:
             return None
     return (place, target) if len(steps) <= MAX_STEPS else None
 
 
 def _step(target: object, step: str) -> object:
     """What is below `target` under a name or a number, if it is of the same document."""
-    found: object = _NOWHERE
+    found: object = _MISSING
     if isinstance(target, Mapping):
-        found = cast("Mapping[object, object]", target).get(step, _NOWHERE)
+        found = cast("Mapping[object, object]", target).get(step, _MISSING)
     elif isinstance(target, list) and re.fullmatch(r"0|[1-9][0-9]{0,8}", step):
         items = cast("Sequence[object]", target)
-        found = items[int(step)] if int(step) < len(items) else _NOWHERE
+        found = items[int(step)] if int(step) < len(items) else _MISSING
     if isinstance(found, Mapping) and is_embedded_document(cast("Mapping[str, object]", found)):
-        return _NOWHERE
+        return _MISSING
     return cast("object", found)
 
 
@@ -64,9 +62,6 @@ def definition_title(place: str) -> str:
     steps = [step for step in place.split("/") if step and not step.isdigit() and step not in _KEYWORDS]
     return steps[-1] if steps else "Root"
 
-
-# ----------------------------------------------------------------------------------------------------
-# JSON Schema as far as examples need it: local references, merged alternatives, types, properties, limits.
 
 JsonObject = Mapping[str, object]
 
@@ -83,7 +78,7 @@ class SchemaNode:
 
     def __init__(self, body: JsonObject, root: JsonObject | None = None) -> None:
         self.root: JsonObject = body if root is None else root
-        self.body = _resolved(body, self.root)
+        self.body = _resolve(body, self.root)
 
     def at(self, body: object) -> SchemaNode:
         """A part of this schema's document; what is no schema object allows everything."""
@@ -149,17 +144,17 @@ def is_nameable(name: str) -> bool:
     return name not in NEVER_NAMES and not name.startswith(tuple(PREFIXES))
 
 
-def _resolved(body: JsonObject, root: JsonObject) -> JsonObject:
+def _resolve(body: JsonObject, root: JsonObject) -> JsonObject:
     """`body` with its references followed, `allOf` merged in, and the first alternative that is not null taken."""
     for _ in range(MAX_REFERENCES):
         reference = body.get("$ref")
         if isinstance(reference, str):
             rest = {key: value for key, value in body.items() if key != "$ref"}
-            body = {**_pointed(reference, root), **rest}
+            body = {**_referenced_schema(reference, root), **rest}
             continue
         parts = body.get("allOf")
         if isinstance(parts, list):
-            body = _merged(
+            body = _merge(
                 body, [cast(JsonObject, p) for p in cast(list[object], parts) if isinstance(p, Mapping)], root
             )
             continue
@@ -167,22 +162,22 @@ def _resolved(body: JsonObject, root: JsonObject) -> JsonObject:
         if not isinstance(alternatives, list):
             return body
         rest = {key: value for key, value in body.items() if key not in {"anyOf", "oneOf"}}
-        body = {**rest, **_first_of(cast(list[object], alternatives))}
+        body = {**rest, **_first_alternative(cast(list[object], alternatives))}
     return {}
 
 
-def _pointed(reference: str, root: JsonObject) -> JsonObject:
+def _referenced_schema(reference: str, root: JsonObject) -> JsonObject:
     found = resolve_pointer(reference, root)
     return cast(JsonObject, found[1]) if found is not None and isinstance(found[1], Mapping) else {}
 
 
-def _merged(body: JsonObject, parts: list[JsonObject], root: JsonObject) -> JsonObject:
+def _merge(body: JsonObject, parts: list[JsonObject], root: JsonObject) -> JsonObject:
     merged = {key: value for key, value in body.items() if key != "allOf"}
     properties: dict[str, object] = {}
     required: list[object] = []
     for part in [*parts[:MAX_REFERENCES], dict(merged)]:
         reference = part.get("$ref")
-        known: JsonObject = {**_pointed(reference, root), **part} if isinstance(reference, str) else part
+        known: JsonObject = {**_referenced_schema(reference, root), **part} if isinstance(reference, str) else part
         for key, value in known.items():
             if key == "properties" and isinstance(value, Mapping):
                 properties.update(cast(JsonObject, value))
@@ -197,14 +192,14 @@ def _merged(body: JsonObject, parts: list[JsonObject], root: JsonObject) -> Json
     return merged
 
 
-def _first_of(alternatives: list[object]) -> JsonObject:
+def _first_alternative(alternatives: list[object]) -> JsonObject:
     for each in alternatives:
         if isinstance(each, Mapping) and cast(JsonObject, each).get("type") != "null":
             return cast(JsonObject, each)
     return {"type": "null"}
 
 
-_REMARKS = frozenset({"$schema", "title", "description", "default", "x-fastmcp-wrap-result"})
+_ANNOTATIONS = frozenset({"$schema", "title", "description", "default", "x-fastmcp-wrap-result"})
 """Keywords that say nothing of a value's form."""
 
 
@@ -216,7 +211,7 @@ def is_uninformative(schema: JsonObject | None, depth: int = 3) -> bool:
     """
     if schema is None:
         return True
-    rest = {key: value for key, value in schema.items() if key not in _REMARKS}
+    rest = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
     kind = rest.pop("type", None)
     if kind == "object":
         return rest.pop("additionalProperties", True) in (True, {}) and rest.pop("properties", {}) == {} and not rest

@@ -75,7 +75,7 @@ class PartialInput(NamedTuple):
         Raises:
             NotKnown: it is something else.
         """
-        reading = _Reading()
+        reading = _PartialInputReader()
         value = reading.value(data, ())
         if not isinstance(value, dict):
             raise PartialInputError("an input is an object")
@@ -99,7 +99,7 @@ def has_unknowns(value: object) -> bool:
     return isinstance(value, Unknown)
 
 
-class _Reading:
+class _PartialInputReader:
     """Reads one input."""
 
     def __init__(self) -> None:

@@ -11,9 +11,6 @@ from typing import Final, NamedTuple, cast
 
 from codecall.schema.partial import JsonPath, PartialArray, PartialObject, Unknown
 
-# ----------------------------------------------------------------------------------------------------
-# What is wrong with a tool's input by its JSON Schema, said so that a model can mend it: each bad field, and the valid
-
 JsonObject = dict[str, object]
 
 MAX_FIELDS: Final = 20
@@ -82,7 +79,7 @@ def describe_parameters(schema: JsonObject) -> str:
     for name in list(properties)[:MAX_PARAMETERS]:
         field = resolve(_object(properties[name]), schema)
         choices = _choices(field, schema)
-        said = _written(choices, " | ") if choices else " | ".join(_types(field, schema))
+        said = _join_values(choices, " | ") if choices else " | ".join(_types(field, schema))
         mark = "*" if name in needed else ""
         listed.append(f"{name}{mark} ({said})" if said else f"{name}{mark}")
     rest = len(properties) - len(listed)
@@ -110,16 +107,16 @@ def add_overflow_note(problems: list[Problem], total: int) -> list[Problem]:
 
 def make_problem(path: Sequence[str], message: str, schema: JsonObject) -> Problem:
     """What is wrong with the field at `path`, and what `schema` expects there."""
-    told = {"field": ".".join(path) or "input", "message": message}
-    if near := _meant(path, schema):
-        told["message"] = f"{message}; did you mean '{near}'?"
+    entry = {"field": ".".join(path) or "input", "message": message}
+    if near := _similar_parameter(path, schema):
+        entry["message"] = f"{message}; did you mean '{near}'?"
     expected = _expected(path, schema)
     if expected:
-        told["expected"] = expected
-    return told
+        entry["expected"] = expected
+    return entry
 
 
-def _meant(path: Sequence[str], schema: JsonObject) -> str | None:
+def _similar_parameter(path: Sequence[str], schema: JsonObject) -> str | None:
     """The parameter that one which does not exist is spelled like."""
     known = _object(schema.get("properties"))
     if len(path) != 1 or path[0] in known or len(path[0]) > MAX_CHOICE_CHARS:
@@ -144,7 +141,7 @@ def _expected(path: Sequence[str], schema: JsonObject) -> str:
     place = resolve(place, schema)
     choices = _choices(place, schema)
     if choices:
-        return f"one of {_written(choices, ', ')}"
+        return f"one of {_join_values(choices, ', ')}"
     named = _types(place, schema)
     return " or ".join(named)
 
@@ -183,7 +180,7 @@ def _members(field: JsonObject, schema: JsonObject) -> list[JsonObject]:
     return [resolve(_object(item), schema) for item in items]
 
 
-def _written(choices: Sequence[object], between: str) -> str:
+def _join_values(choices: Sequence[object], between: str) -> str:
     said = [_value(choice)[:MAX_CHOICE_CHARS] for choice in choices[:MAX_CHOICES]]
     if len(choices) > MAX_CHOICES:
         said.append(f"… {len(choices) - MAX_CHOICES} more")
@@ -218,9 +215,6 @@ def resolve(field: JsonObject, schema: JsonObject) -> JsonObject:
 def _object(value: object) -> JsonObject:
     return cast("JsonObject", value) if isinstance(value, dict) else {}
 
-
-# ----------------------------------------------------------------------------------------------------
-# What is sure to be wrong with an input, by the tool's JSON Schema alone, where not all of the input need be known.
 
 RULES: Final[dict[str, str]] = {
     "missing": "a required parameter is left out that has no default, and there is no unknown one that it may be",
@@ -299,18 +293,18 @@ def find_violations(
         budget: What it may take; `MAX_STEPS` if left out.
     """
     try:
-        return list(_Reader(schema, budget or StepBudget()).read(known, schema, ()))
+        return list(_SchemaComparison(schema, budget or StepBudget()).read(known, schema, ()))
     except (_EnoughError, RecursionError):
         return []
 
 
 def violation_problems(found: Sequence[Violation], schema: JsonObject) -> list[Problem]:
     """What was found, as an error tells it."""
-    told = [make_problem([str(part) for part in path], message, schema) for path, message in found[:MAX_FIELDS]]
-    return add_overflow_note(told, len(found))
+    entry = [make_problem([str(part) for part in path], message, schema) for path, message in found[:MAX_FIELDS]]
+    return add_overflow_note(entry, len(found))
 
 
-class _Reader:
+class _SchemaComparison:
     """Compares one input with one schema."""
 
     def __init__(self, root: JsonObject, budget: StepBudget) -> None:
@@ -355,11 +349,11 @@ class _Reader:
 
     def _is_no_choice(self, value: object, place: JsonObject) -> bool:
         choices = place.get("enum", [place["const"]] if "const" in place else None)
-        text = _folded(value)
+        text = _fold(value)
         if text is None or not isinstance(choices, list):
             return False
         self._budget.take(len(cast("list[object]", choices)))
-        allowed = {_folded(choice) for choice in cast("list[object]", choices) if choice is not None}
+        allowed = {_fold(choice) for choice in cast("list[object]", choices) if choice is not None}
         return None not in allowed and text not in allowed
 
     def _members(self, value: Mapping[str, object], place: JsonObject, path: JsonPath) -> Iterator[Violation]:
@@ -444,7 +438,7 @@ _BOUNDS: Final[tuple[tuple[str, str, Callable[[float, float], bool]], ...]] = (
 """A keyword, how a message puts it, and what breaks it."""
 
 
-def _folded(value: object) -> str | None:
+def _fold(value: object) -> str | None:
     """Text and numbers as a lenient tool may compare them; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None

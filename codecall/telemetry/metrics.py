@@ -1,4 +1,7 @@
-"""The metrics of `names.py` as instruments, and the pools of which the gauges tell."""
+"""The metrics of `semconv.py` as OpenTelemetry instruments, the pools that the gauges measure, and the providers.
+
+Providers are looked up at every request, so that one that is set late is found.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,9 @@ from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, Ob
 from codecall.telemetry import semconv as names
 from codecall.telemetry.semconv import SCOPE
 
-# ----------------------------------------------------------------------------------------------------
-# The metrics of `names.py` as instruments, and the pools of which the gauges tell.
-
 
 class ObservedPool(Protocol):
-    """What gauges read of a pool; they do so in a thread of their own."""
+    """What gauges read of a worker pool, in a thread of their own."""
 
     @property
     def size(self) -> int:
@@ -43,10 +43,10 @@ class ObservedPool(Protocol):
 
 
 class PoolSource(Protocol):
-    """Who has pools; only a weak reference to it is kept."""
+    """An owner of pools; only a weak reference to it is kept."""
 
     def pools(self) -> Sequence[ObservedPool]:
-        """Those that are open now."""
+        """The pools that are open now."""
         ...
 
 
@@ -55,7 +55,7 @@ _NUMBERS: Final = count()
 
 
 def observe_pools(source: PoolSource) -> None:
-    """Let the gauges tell of these pools too, for as long as `source` lives."""
+    """Include these pools in the gauges, for as long as `source` lives."""
     _SOURCES[next(_NUMBERS)] = source
 
 
@@ -111,29 +111,26 @@ def _workers() -> list[Observation]:
     ]
 
 
-# ----------------------------------------------------------------------------------------------------
-# Whether anybody listens. Providers are looked up at every request, so that one that is set late is found; what comes
-
 Provider = TypeVar("Provider", trace.TracerProvider, metrics.MeterProvider)
-Made = TypeVar("Made")
+InstrumentT = TypeVar("InstrumentT")
 
 _LOCK: Final = Lock()
 
 
-class _Last(Generic[Provider, Made]):
-    """What was made for the provider that was there last."""
+class _ProviderCache(Generic[Provider, InstrumentT]):
+    """What was created for the latest provider."""
 
     def __init__(self) -> None:
         self.of: Provider | None = None
-        self.made: Made | None = None
+        self.made: InstrumentT | None = None
 
 
-_TRACER: Final = _Last[trace.TracerProvider, trace.Tracer]()
-_METERS: Final = _Last[metrics.MeterProvider, Instruments]()
+_TRACER: Final = _ProviderCache[trace.TracerProvider, trace.Tracer]()
+_METERS: Final = _ProviderCache[metrics.MeterProvider, Instruments]()
 
 
 def tracer() -> trace.Tracer | None:
-    """What makes spans; None where nobody would see them."""
+    """The tracer; None where nobody would see its spans."""
     provider = trace.get_tracer_provider()
     if type(provider).__module__.startswith("opentelemetry.trace") or telemetry_mode() != "native":
         return None
@@ -146,7 +143,7 @@ def tracer() -> trace.Tracer | None:
 
 
 def instruments() -> Instruments | None:
-    """What takes measurements; None where nobody would read them."""
+    """The instruments; None where nobody would read them."""
     provider = metrics.get_meter_provider()
     if type(provider).__module__.startswith("opentelemetry.metrics") or telemetry_mode() == "off":
         return None

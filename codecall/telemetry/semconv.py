@@ -12,9 +12,6 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from codecall.errors import CodeCallError, LimitCode
 
-# ----------------------------------------------------------------------------------------------------
-# Every span, attribute and metric, as data. docs/reference/telemetry.md shows these tables; a test compares the two.
-
 SCOPE: Final = "codecall"
 """The instrumentation scope of everything below."""
 
@@ -198,10 +195,6 @@ METRICS: Final[tuple[MetricSpec, ...]] = (
 
 SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 """Bounds of the buckets of histograms: those of the conventions for MCP, with shorter ones before."""
-
-
-# ----------------------------------------------------------------------------------------------------
-# Error codes as OpenTelemetry is told them: those that CodeCall has. A tool may give any text for its code.
 
 OTHER: Final = "_OTHER"
 """The conventions' word for an error that has no name here."""

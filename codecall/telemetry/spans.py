@@ -1,7 +1,7 @@
-"""One call of a meta-tool, as OpenTelemetry is told of it.
+"""Spans and measurements of calls of the meta-tools, and of the runs of scripts. `Telemetry` is the facade of a plugin.
 
-Spans and metrics hold names, sizes, times and codes: never a script, an input, a value or a message. A name is told
-only once a call has reached what it names, since until then it is a text of the script's.
+Spans and metrics hold names, sizes, times and codes: never a script, an input, a value or a message. A name is
+recorded only once a call has reached what it names, since until then it is a text of the script's.
 """
 
 from __future__ import annotations
@@ -26,12 +26,9 @@ from codecall.telemetry.metrics import Instruments, PoolSource, observe_pools
 from codecall.telemetry.semconv import error_type
 from codecall.telemetry.tokens import ToolDefinition, estimate_characters, estimate_tokens, utf8_size
 
-# ----------------------------------------------------------------------------------------------------
-# One call of a meta-tool, as OpenTelemetry is told of it.
-
 Operation = Literal["search", "describe", "invoke", "execute"]
 ReachedNames = Collection[tuple[CallKind, str]]
-"""What calls have got to: kinds and names of things that exist."""
+"""Kinds and names of the things that calls have reached, which therefore exist."""
 
 _SPAN_OF: Final[dict[CallKind, str]] = {
     "tool": names.EXECUTE_TOOL,
@@ -63,7 +60,7 @@ class RequestSpan:
         self.code: str | None = None
         """`error.type`, once there is one."""
         self.value_characters = 0
-        """Of the values that calls of a script gave it."""
+        """Characters of the values that calls returned to the script."""
         self._tracer = tracer
         self._began = 0.0
         self._tokens: tuple[Token[RequestSpan | None], Token[otel_context.Context] | None] | None = None
@@ -94,13 +91,13 @@ class RequestSpan:
             if attached is not None:
                 otel_context.detach(attached)
         if self.instruments is not None:
-            took = time.perf_counter() - self._began
+            elapsed_s = time.perf_counter() - self._began
             kind_of = {names.OPERATION: self.operation, names.STATUS: self.status}
-            self.instruments.request_duration.record(took, kind_of)
+            self.instruments.request_duration.record(elapsed_s, kind_of)
         end_span(self.span, self.code, {names.STATUS: self.status})
 
     def on_answer(self, body: dict[str, Any] | None, text: str) -> None:
-        """There is an answer: its structured content, and its text. None: a task goes back into its queue."""
+        """Record the answer: its structured content, and its text. None: a task goes back into its queue."""
         if body is None:
             self.status = "cancelled"
             return
@@ -123,84 +120,84 @@ class RequestSpan:
                 self.span.set_attribute(names.FOUND, len(body.get("tools", ())))
 
     def start_call(
-        self, made: CallRecord, reached: ReachedNames, input_size: int | None = None
+        self, record: CallRecord, reached: ReachedNames, input_size: int | None = None
     ) -> Callable[[int], None]:
-        """A call starts; what is returned is told its end, and the bytes of its value, in the same task. What happens
-        between the two is below its span."""
+        """Start the span of a call. What is returned ends it; it is called with the bytes of the value, in the same
+        task. Spans that are started between the two are below this one."""
         span: Span = INVALID_SPAN
         attached: Token[otel_context.Context] | None = None
         if (tracer := self.tracer) is not None:
-            told: dict[str, AttributeValue] = {names.CALL_NUMBER: made.number, names.CALL_KIND: made.called}
-            if made.called == "tool":
-                told[names.GEN_AI_OPERATION] = names.EXECUTE_TOOL
+            attributes: dict[str, AttributeValue] = {names.CALL_NUMBER: record.number, names.CALL_KIND: record.called}
+            if record.called == "tool":
+                attributes[names.GEN_AI_OPERATION] = names.EXECUTE_TOOL
             if input_size is not None:
-                told[names.INPUT_SIZE] = input_size
-            span = tracer.start_span(_SPAN_OF[made.called], attributes=told)
+                attributes[names.INPUT_SIZE] = input_size
+            span = tracer.start_span(_SPAN_OF[record.called], attributes=attributes)
             attached = otel_context.attach(set_span_in_context(span))
         began = time.perf_counter()
 
         def ended(output_size: int) -> None:
-            took = time.perf_counter() - began
+            elapsed_s = time.perf_counter() - began
             if attached is not None:
                 otel_context.detach(attached)
-            outcome = "reused" if made.reused else made.outcome
-            code = error_type(made.code)
-            known = made.called in _NAMED and (made.called, made.name) in reached
+            outcome = "reused" if record.reused else record.outcome
+            code = error_type(record.code)
+            is_named = record.called in _NAMED and (record.called, record.name) in reached
             if self.instruments is not None:
-                kind = {names.CALL_KIND: made.called, names.CALL_OUTCOME: outcome}
-                self.instruments.tool_time.record(took, kind)
+                kind = {names.CALL_KIND: record.called, names.CALL_OUTCOME: outcome}
+                self.instruments.tool_time.record(elapsed_s, kind)
                 counted = {**kind, names.OPERATION: self.operation, **_error(code)}
-                if made.called == "tool" and known:
-                    counted[names.TOOL] = made.name
+                if record.called == "tool" and is_named:
+                    counted[names.TOOL] = record.name
                 self.instruments.tool_calls.add(1, counted)
-            last: dict[str, AttributeValue] = {names.CALL_OUTCOME: outcome, names.OUTPUT_SIZE: output_size}
-            if known:
-                span.update_name(f"{_SPAN_OF[made.called]} {made.name}")
-                last[_NAMED[made.called]] = made.name
-            end_span(span, code, last)
+            end_attributes: dict[str, AttributeValue] = {names.CALL_OUTCOME: outcome, names.OUTPUT_SIZE: output_size}
+            if is_named:
+                span.update_name(f"{_SPAN_OF[record.called]} {record.name}")
+                end_attributes[_NAMED[record.called]] = record.name
+            end_span(span, code, end_attributes)
 
         return ended
 
 
 def current_request() -> RequestSpan | None:
-    """The request that is being answered, if anybody listens."""
+    """The request that is being answered, if anything is recorded of it."""
     return _CURRENT.get()
 
 
 @contextmanager
 def trace_invoke(tool: str, reached: ReachedNames) -> Generator[Callable[[str], None]]:
-    """Around the one call of `codecall:invoke`; what it gives is told the value, as JSON text."""
+    """The span around the one call of `codecall:invoke`. What it yields is called with the value, as JSON text."""
     request = current_request()
     if request is None:
         yield lambda _value: None
         return
-    made = CallRecord(1, "tool", tool)
-    ended = request.start_call(made, reached)
+    record = CallRecord(1, "tool", tool)
+    ended = request.start_call(record, reached)
     received = 0
 
-    def got(value: str) -> None:
+    def set_value(value: str) -> None:
         nonlocal received
-        made.end()
+        record.end()
         received = utf8_size(value)
 
-    made.start()
+    record.start()
     try:
-        yield got
+        yield set_value
     except CodeCallError as error:
-        made.end(error.code)
+        record.end(error.code)
         raise
     finally:
         ended(received)
 
 
-def end_span(span: Span, code: str | None, told: dict[str, AttributeValue], at: int | None = None) -> None:
-    """End a span; what failed is marked by its code, without a message, which may hold anything."""
+def end_span(span: Span, code: str | None, attributes: dict[str, AttributeValue], at: int | None = None) -> None:
+    """End a span. A failure is marked by its code, without the message, which may contain anything."""
     if span.is_recording():
         if code is not None:
-            told[names.ERROR] = code
+            attributes[names.ERROR] = code
             span.set_status(Status(StatusCode.ERROR))
-        if told:
-            span.set_attributes(told)
+        if attributes:
+            span.set_attributes(attributes)
     span.end(at)
 
 
@@ -208,10 +205,7 @@ def _error(code: str | None) -> dict[str, str]:
     return {} if code is None else {names.ERROR: code}
 
 
-# ----------------------------------------------------------------------------------------------------
-# One run of a script, as OpenTelemetry is told of it.
-
-_REFUSED = ("syntax_error", "illegal_access")
+_REFUSED_STATUSES = ("syntax_error", "illegal_access")
 
 
 class RunTelemetry(RunObserver):
@@ -222,12 +216,12 @@ class RunTelemetry(RunObserver):
 
     Args:
         request: The request it belongs to.
-        reached: What its calls have got to, so far.
+        reached: What its calls have reached, so far.
         run_id: Names it.
         preset: Its limits, by name.
         script: What is run.
         context_size: Bytes of its `context`.
-        dry_run: Whether it is only looked at.
+        dry_run: Whether it is only analysed.
     """
 
     def __init__(
@@ -247,7 +241,7 @@ class RunTelemetry(RunObserver):
         self._waited_from = time.time_ns()
         self._ran_from = 0
         self._validated = 0
-        self._checked = False
+        self._was_validated = False
         self._to_tools = 0
         self._from_tools = 0
         script_size = utf8_size(script)
@@ -269,13 +263,13 @@ class RunTelemetry(RunObserver):
     def on_started(self) -> None:
         """See `RunObserver`."""
         self._ran_from = self._validated = time.time_ns()
-        self._queued(self._ran_from, None)
+        self._end_queue_stage(self._ran_from, None)
 
     def on_validated(self, validation_ms: float) -> None:
         """See `RunObserver`."""
-        self._checked = True
+        self._was_validated = True
         self._validated = self._ran_from + round(validation_ms * 1_000_000)
-        self._stage(names.VALIDATE, self._ran_from, self._validated, None)
+        self._record_stage(names.VALIDATE, self._ran_from, self._validated, None)
 
     def on_call(self, record: CallRecord, input_json: str) -> Callable[[str | None], None]:
         """See `RunObserver`."""
@@ -283,20 +277,20 @@ class RunTelemetry(RunObserver):
         self._to_tools += sent
         ended = self._request.start_call(record, self._reached, sent)
 
-        def told(value: str | None) -> None:
+        def attributes(value: str | None) -> None:
             received = 0 if value is None else utf8_size(value)
             self._from_tools += received
             self._request.value_characters += len(value or "")
             ended(received)
 
-        return told
+        return attributes
 
     def on_finished(self, result: ExecutionResult) -> None:
         """See `RunObserver`."""
         code = error_type(result.error.code) if result.error is not None else None
         self._end(result.status, code)
         meters = self._request.instruments
-        if meters is not None and self._ran_from and not self._dry_run and not self._refused(result.status):
+        if meters is not None and self._ran_from and not self._dry_run and not self._was_refused(result.status):
             meters.script_time.record(result.stats.script_ms / 1000, {names.STATUS: result.status})
         span = self._request.span
         if span.is_recording():
@@ -315,45 +309,42 @@ class RunTelemetry(RunObserver):
     def _end(self, status: str, code: str | None) -> None:
         now = time.time_ns()
         if not self._ran_from:
-            self._queued(now, code)
-        elif self._refused(status):
-            self._stage(names.VALIDATE, self._ran_from, now, code)
+            self._end_queue_stage(now, code)
+        elif self._was_refused(status):
+            self._record_stage(names.VALIDATE, self._ran_from, now, code)
         elif not self._dry_run:
-            self._stage(names.RUN, self._validated, now, code)
+            self._record_stage(names.RUN, self._validated, now, code)
         if (meters := self._request.instruments) is not None:
             ended: dict[str, str | bool] = {names.STATUS: status, names.DRY_RUN: self._dry_run}
             meters.executions.add(1, ended if code is None else {**ended, names.ERROR: code})
-            self._count(meters)
+            self._count_bytes(meters)
 
-    def _refused(self, status: str) -> bool:
-        """Whether nothing ran. One that has passed may be ended for what it calls, under the same status."""
-        return status in _REFUSED and not self._checked
+    def _was_refused(self, status: str) -> bool:
+        """Whether nothing ran. A script that passed validation may end under the same status, for what it calls."""
+        return status in _REFUSED_STATUSES and not self._was_validated
 
-    def _count(self, meters: Instruments) -> None:
+    def _count_bytes(self, meters: Instruments) -> None:
         directions = {"scripts": self._script_bytes, "to_tools": self._to_tools, "from_tools": self._from_tools}
         for direction, size in directions.items():
             if size:
                 meters.io.add(size, {names.DIRECTION: direction})
 
-    def _queued(self, until: int, code: str | None) -> None:
-        self._stage(names.QUEUE, self._waited_from, until, code)
+    def _end_queue_stage(self, until: int, code: str | None) -> None:
+        self._record_stage(names.QUEUE, self._waited_from, until, code)
         if (meters := self._request.instruments) is not None:
             meters.queue_time.record((until - self._waited_from) / 1e9, {} if code is None else {names.ERROR: code})
 
-    def _stage(self, name: str, start: int, until: int, code: str | None) -> None:
+    def _record_stage(self, name: str, start: int, until: int, code: str | None) -> None:
         tracer: Tracer | None = self._request.tracer
         if tracer is not None:
             end_span(tracer.start_span(name, start_time=start), code, {}, max(start, until))
 
 
-# ----------------------------------------------------------------------------------------------------
-# What one plugin tells OpenTelemetry, and what rate rules do.
-
 WorkerExitReason = Literal["recycled", "killed", "died", "replaced", "closed"]
 
 
 class Telemetry:
-    """What a plugin tells OpenTelemetry.
+    """What one plugin reports to OpenTelemetry.
 
     Args:
         enabled: False: nothing.
@@ -364,13 +355,13 @@ class Telemetry:
         self._own: int | None = None
 
     def observe(self, source: PoolSource) -> None:
-        """Let the gauges tell of these pools, for as long as `source` lives."""
+        """Include these pools in the gauges, for as long as `source` lives."""
         if self._enabled:
             observe_pools(source)
             _ = listening.instruments()
 
     def request(self, operation: Operation) -> RequestSpan | None:
-        """What is to be entered around the answer to a request; None where nobody listens."""
+        """The context to enter around the answer to a request; None where nothing is recorded."""
         meters = listening.instruments() if self._enabled else None
         tracer = listening.tracer() if self._enabled else None
         if meters is None and tracer is None and current_request() is None:
@@ -384,7 +375,7 @@ class Telemetry:
             meters.workers_ended.add(1, {names.WORKER_ENDING: ending})
 
     def record_listing(self, tools: Sequence[ToolDefinition], shown: int, own: Sequence[ToolDefinition]) -> None:
-        """A client was listed `shown` of these tools, and CodeCall's `own`."""
+        """Record that a client was listed `shown` of these tools, and CodeCall's `own`."""
         if not self._enabled or (meters := listening.instruments()) is None:
             return
         if self._own is None:
@@ -395,6 +386,6 @@ class Telemetry:
 
 
 def record_rate_refusal(called: CallKind, rule: str, reason: Literal["limit", "unchecked"]) -> None:
-    """A rate rule has refused a call."""
+    """Count a call that a rate rule refused."""
     if (meters := listening.instruments()) is not None:
         meters.refusals.add(1, {names.CALL_KIND: called, names.RULE: rule, names.REASON: reason})

@@ -1,4 +1,4 @@
-"""How much something is, in bytes or tokens, told without reading all of what is large."""
+"""Estimates of sizes in bytes, characters and tokens, without reading all of what is large."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_NODES: Final = 20_000
 
 
 class ToolDefinition(Protocol):
-    """What of a tool a model reads, in a list of tools."""
+    """The part of a tool that a model reads in a list of tools."""
 
     @property
     def name(self) -> str:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from codecall.errors import ScriptError, ToolCallError, WorkerStartupError
 from codecall.options import SanitizationOptions
-from codecall.redaction import clean as sanitizing
+from codecall.redaction import clean as redaction
 from codecall.redaction.clean import (
-    MAX_CLEAN,
     MAX_DEPTH,
+    MAX_KNOWN_CLEAN,
     MAX_NODES,
     MAX_QUICK_CHARS,
     MAX_TEXT_CHARS,
@@ -271,7 +271,7 @@ def test_every_text_of_an_error_is_cleaned() -> None:
 
 def kept(text: str) -> bool:
     """Whether a text is remembered to have nothing to lose."""
-    return any(text in known for known, _ in sanitizing._CLEAN)
+    return any(text in known for known, _ in redaction._KNOWN_CLEAN)
 
 
 def test_a_secret_that_comes_later_is_removed_from_a_text_that_was_clean(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,17 +298,17 @@ def test_what_is_clean_by_some_rules_is_not_by_others() -> None:
 
 @pytest.mark.parametrize("row", PATTERNS, ids=lambda row: row.name)
 def test_a_text_that_has_lost_something_is_not_kept(row: RedactionRule) -> None:
-    sanitizing._CLEAN.clear()
+    redaction._KNOWN_CLEAN.clear()
     for _ in range(2):
         assert clean_text(row.example, ON) == row.expected
         assert not kept(row.example)
 
 
 def test_what_is_kept_is_bounded() -> None:
-    for number in range(MAX_CLEAN + 20):
+    for number in range(MAX_KNOWN_CLEAN + 20):
         assert clean_text(f"text {number} of many", ON) == f"text {number} of many"
-    assert len(sanitizing._CLEAN) == MAX_CLEAN
-    assert kept(f"text {MAX_CLEAN + 19} of many")
+    assert len(redaction._KNOWN_CLEAN) == MAX_KNOWN_CLEAN
+    assert kept(f"text {MAX_KNOWN_CLEAN + 19} of many")
     assert not kept("text 7 of many")
     for length, fits in ((MAX_QUICK_CHARS, True), (MAX_QUICK_CHARS + 1, False)):
         text = "y" * length
@@ -318,9 +318,9 @@ def test_what_is_kept_is_bounded() -> None:
 
 def test_threads_clean_at_the_same_time() -> None:
     """As the details of two scripts' errors do."""
-    sanitizing._CLEAN.clear()
-    for number in range(MAX_CLEAN):
-        sanitizing._CLEAN[f"{number} before", (True, True)] = None
+    redaction._KNOWN_CLEAN.clear()
+    for number in range(MAX_KNOWN_CLEAN):
+        redaction._KNOWN_CLEAN[f"{number} before", (True, True)] = None
 
     def clean(thread: int) -> list[str]:
         return [clean_text(f"{thread} {number}", ON) for number in range(300)]
@@ -332,4 +332,4 @@ def test_threads_clean_at_the_same_time() -> None:
             assert [len(set(texts)) for texts in threads.map(clean, range(4))] == [300] * 4
     finally:
         sys.setswitchinterval(interval)
-    assert len(sanitizing._CLEAN) == MAX_CLEAN
+    assert len(redaction._KNOWN_CLEAN) == MAX_KNOWN_CLEAN
