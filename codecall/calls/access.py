@@ -20,9 +20,6 @@ from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.patterns import MAX_NAME_CHARS, MAX_URI_CHARS, Patterns, display_name
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
-# ----------------------------------------------------------------------------------------------------
-# Whether a tool, a resource or a prompt may be asked for.
-
 MAX_LISTED_NAMES: Final = 10
 """Names a hint lists before it says how many more there are."""
 
@@ -306,10 +303,6 @@ class AccessPolicy:
         return None
 
 
-# ----------------------------------------------------------------------------------------------------
-# What a script finds in namespaces: the tools that its caller may call, and none else.
-
-
 class RequestNamespaces:
     """The namespaces of one request.
 
@@ -320,7 +313,15 @@ class RequestNamespaces:
 
     def __init__(self, view: ToolLookup, access: AccessPolicy) -> None:
         self._view = view
-        self._lookup = NamespaceLookup(access.permits, _near, display_name)
+        self._access = access
+        self._used: NamespaceLookup | None = None
+        """Made when a script asks for a namespace: most use none."""
+
+    @property
+    def _lookup(self) -> NamespaceLookup:
+        if self._used is None:
+            self._used = NamespaceLookup(self._access.permits, _near, display_name)
+        return self._used
 
     async def space(self, path: str) -> dict[str, object]:
         """Whether there is a namespace. See `ToolBroker.space`."""
@@ -339,7 +340,7 @@ class RequestNamespaces:
 
     def missing_tool_error(self, name: str) -> CodeCallError | None:
         """The error for a name that a namespace gave out for a tool it does not have."""
-        found = self._lookup.missing(name)
+        found = self._used.missing(name) if self._used is not None else None
         if found is None:
             return None
         hint = found.hint or "codecall:search finds tools by what they do."

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from fastmcp import Context
 
 
-# ----------------------------------------------------------------------------------------------------
-# One request to the server on behalf of a script: as a task of its own, within a time limit, and never too deep.
-
 logger = logging.getLogger("codecall")
 
 T = TypeVar("T")
@@ -134,10 +131,6 @@ async def _stop(task: asyncio.Task[Any], name: str) -> None:
         await asyncio.wait({task}, timeout=STOP_GRACE_S)
     if not task.done():
         logger.warning("tool %r ignores its cancellation; its result will be dropped", name)
-
-
-# ----------------------------------------------------------------------------------------------------
-# The only code that calls a tool, reads a resource or renders a prompt: access -> rate -> FastMCP -> unwrap.
 
 
 class Broker:

@@ -33,9 +33,6 @@ from mcp_types import (
 
 from codecall.catalog.entries import JsonObject
 
-# ----------------------------------------------------------------------------------------------------
-# From a tool's MCP result to the JSON text of the value a script sees.
-
 PIECE_CHARS: Final = 128 * 1024
 """Characters of JSON, about, that one call of the encoder writes: under 2 ms. Larger data goes to a thread."""
 
@@ -285,9 +282,6 @@ def _finite(value: object) -> object:
         return [_finite(item) for item in cast("Sequence[object]", value)]
     return value
 
-
-# ----------------------------------------------------------------------------------------------------
-# From the contents of a resource, or the messages of a prompt, to the JSON text of the value a script sees.
 
 MAX_INLINE_CONTENTS: Final = 200
 """Contents or messages from which on they are put together in a thread: some 2 ms."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from types import CodeType
 from typing import Final, cast
 
 import msgspec
@@ -70,9 +72,6 @@ from codecall.schema.validation import (
     shallow_problems,
 )
 
-# ----------------------------------------------------------------------------------------------------
-# What asks a person, or the client's model, instead of answering: a script can do neither.
-
 MAX_QUESTIONS: Final = 20
 """Questions of one result that are told."""
 
@@ -105,23 +104,22 @@ def raised_by_elicit(failure: BaseException) -> bool:
     FastMCP has no exception type for it: on 2026-07-28 connections it raises a plain ToolError, on older ones the
     client's refusal comes back as an MCP error.
     """
-    return any(code is Context.elicit.__code__ for code in _codes(failure))
+    return any(
+        code.co_qualname == "Context.elicit" and module == Context.__module__ for code, module in _frames(failure)
+    )
 
 
-def _codes(failure: BaseException) -> Iterator[object]:
+def _frames(failure: BaseException) -> Iterator[tuple[CodeType, object]]:
     seen: set[int] = set()
     current: BaseException | None = failure
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         step = current.__traceback__
         while step is not None:
-            yield step.tb_frame.f_code
+            yield step.tb_frame.f_code, step.tb_frame.f_globals.get("__name__")
             step = step.tb_next
         current = current.__cause__
 
-
-# ----------------------------------------------------------------------------------------------------
-# What is said of a value that is too large.
 
 _NARROWING: Final = (
     "limit",
@@ -153,10 +151,6 @@ def too_large_error(entry: CatalogEntry, size: int, longest: int) -> ToolCallErr
     )
 
 
-# ----------------------------------------------------------------------------------------------------
-# What was wrong with a tool's input, by the tool's own refusal: pydantic's errors, as
-# `codecall/schema/validation.py` says them.
-
 MAX_READ_ERRORS: Final = 1_000
 """Errors of one refusal that are read one by one, which takes pydantic about 1 ms."""
 
@@ -174,9 +168,6 @@ def problems_from_pydantic(failure: PydanticValidationError, schema: JsonObject)
     problems = [make_problem([str(part) for part in item["loc"]], item["msg"], schema) for item in errors[:MAX_FIELDS]]
     return add_overflow_note(problems, len(errors))
 
-
-# ----------------------------------------------------------------------------------------------------
-# From every outcome of a call that is not a success to its named error: by type and code, never by message text.
 
 MAX_DETAILS_BYTES: Final = 16 * 1024
 """Bytes of JSON the details of one error may have; larger ones are replaced by a mark with their size."""
@@ -200,15 +191,12 @@ _PREFIXES: Final = ("Error calling tool ", "Error reading resource ", "Error ren
 """What FastMCP puts before the text of what was raised."""
 
 
+@dataclass(frozen=True, slots=True)
 class FailureTranslator:
-    """Names the failures of calls; messages and details leave it sanitized and bounded.
+    """Names the failures of calls; messages and details leave it sanitized and bounded."""
 
-    Args:
-        sanitization: what error messages lose.
-    """
-
-    def __init__(self, sanitization: SanitizationOptions) -> None:
-        self._sanitization = sanitization
+    sanitization: SanitizationOptions
+    """What error messages lose."""
 
     def from_exception(
         self, failure: Exception, entry: CatalogEntry, arguments: Mapping[str, object] | None = None
@@ -249,7 +237,7 @@ class FailureTranslator:
             if named is not None:
                 return named
         return self._error(
-            entry, f"{entry_label(entry)} could not be looked up: {client_message(failure, self._sanitization)}"
+            entry, f"{entry_label(entry)} could not be looked up: {client_message(failure, self.sanitization)}"
         )
 
     def refused_by_rate(self, failure: RateLimitRefused, entry: CatalogEntry) -> ToolCallError:
@@ -357,7 +345,7 @@ class FailureTranslator:
             entry,
             str(own["message"]),
             # A code is a word; one that has the form of a secret is none.
-            code=code if clean_text(code, self._sanitization) == code else None,
+            code=code if clean_text(code, self.sanitization) == code else None,
             details=own.get("details"),
             retry=retry if isinstance(retry, int) and not isinstance(retry, bool) and retry >= 0 else None,
         )
@@ -374,7 +362,7 @@ class FailureTranslator:
         retry: int | None = None,
     ) -> ToolCallError:
         return kind(
-            clean_text(message, self._sanitization),
+            clean_text(message, self.sanitization),
             tool_name=entry.name,
             called=call_kind(entry),
             code=code,
@@ -384,7 +372,7 @@ class FailureTranslator:
         )
 
     def _details(self, details: object) -> object:
-        cleaned = clean_value(details, self._sanitization)
+        cleaned = clean_value(details, self.sanitization)
         try:
             size = len(msgspec.json.encode(cleaned))
         except (TypeError, ValueError, RecursionError):

@@ -38,9 +38,6 @@ from codecall.results.service import ResultService
 from codecall.server.lifespan import EnclavePool
 from codecall.telemetry.spans import Operation, Telemetry
 
-# ----------------------------------------------------------------------------------------------------
-# What the four meta-tools share: what they work with, how they read arguments, how they answer.
-
 JsonObject = dict[str, Any]
 
 UNION_TAGS = frozenset({"text", "list"})
@@ -216,10 +213,6 @@ class MetaTool(Tool):
             ValidationError: FastMCP's; they are wrong, and the message says which and why.
         """
         ...
-
-
-# ----------------------------------------------------------------------------------------------------
-# Who results are learned from and shown to, and when what was learned is written to a store.
 
 
 def result_observer(wiring: Runtime, context: Context) -> Callable[[CatalogEntry, str], None] | None:

@@ -47,9 +47,6 @@ from codecall.server.disconnect import run_while_connected
 from codecall.server.progress import progress_from_context
 from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
 
-# ----------------------------------------------------------------------------------------------------
-# One run of a script for a request: what it is given, and who sees it.
-
 logger = logging.getLogger("codecall")
 
 _MIB = 1024 * 1024
@@ -210,9 +207,6 @@ def _told(request: RequestSpan, broker: Broker, options: PluginOptions, info: Ru
         dry_run=info.request.dry_run,
     )
 
-
-# ----------------------------------------------------------------------------------------------------
-# `codecall:execute`: run a script, answer with its envelope.
 
 MAX_CONTEXT_BYTES = 256 * 1024
 """Longest `context`, as JSON. It is input for a script, not a place for data: four times the longest script."""

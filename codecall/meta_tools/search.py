@@ -54,9 +54,6 @@ from codecall.meta_tools.search_results import (
 )
 from codecall.options import PluginOptions
 
-# ----------------------------------------------------------------------------------------------------
-# The JSON Schemas of `codecall:search`.
-
 JsonObject = dict[str, Any]
 
 MAX_QUERY_CHARS = 1_000
@@ -176,9 +173,6 @@ OUTPUT_SCHEMA: JsonObject = {
 `matchedQueries` with several queries, `kind` with `filter.kinds`, the schemas with detail `full`, `typescript` with
 detail `typescript`."""
 
-
-# ----------------------------------------------------------------------------------------------------
-# `codecall:search`: which tools there are for a task, or at all.
 
 Detail = Literal["name", "brief", "full", "typescript"]
 

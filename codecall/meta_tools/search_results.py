@@ -15,9 +15,6 @@ from codecall.catalog.search.spelling import correct_words
 from codecall.catalog.suggestions import similar_names
 from codecall.meta_tools.base import JsonObject
 
-# ----------------------------------------------------------------------------------------------------
-# Which of an index's hits a search shows: filtered, fair to each query and each app, best first.
-
 NEAREST = 3
 """Most hits named of those that only just were none."""
 
@@ -158,9 +155,6 @@ def _key(entry: CatalogEntry) -> tuple[str, str]:
     """What an entry is known by: a resource and a tool may share a name."""
     return entry.name, entry.kind
 
-
-# ----------------------------------------------------------------------------------------------------
-# What a search says where it has no hits: which apps there are, what is typical of them, what else to try.
 
 MAX_NAMED = 10
 """Most unknown names, tags or queries that one warning repeats; the others are counted."""

@@ -1,4 +1,6 @@
-"""For whom a background task is run: noted when it is asked for, in the store of FastMCP's queue, read by its worker.
+"""`codecall:execute` as a background task of FastMCP: a worker runs the script, here or on another machine.
+
+For whom a task is run is recorded when it is asked for, in the store of FastMCP's queue, and read by its worker.
 
 FastMCP hands the token and the headers of whoever asked on to the worker. What CodeCall needs beside them:
 
@@ -7,6 +9,8 @@ FastMCP hands the token and the headers of whoever asked on to the worker. What 
                           would be back in the task
 
 A note is found by the session and the id of the request, both of which FastMCP hands on, too.
+
+One private name of FastMCP is read here, since there is no public way: `_srctx` of a request, for its method.
 """
 
 from __future__ import annotations
@@ -35,9 +39,6 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import ExecutionAbortedError, WorkerPoolDisposedError
 from codecall.identity import as_submitter, client_key
 from codecall.meta_tools.execute import ExecuteTool
-
-# ----------------------------------------------------------------------------------------------------
-# For whom a background task is run: noted when it is asked for, in the store of FastMCP's queue, read by its worker.
 
 SUBMITTER_TTL_S: Final = 900
 """Seconds a note is kept once its task has run: as long as FastMCP keeps the result. Before, as long as FastMCP keeps
@@ -155,9 +156,6 @@ def _key(docket: Docket, context: Context) -> str:
 def _read(text: bytes) -> _Note:
     return msgspec.json.decode(text, type=_Note)
 
-
-# ----------------------------------------------------------------------------------------------------
-# `codecall:execute` as a background task of FastMCP: a worker runs the script, here or on another machine, and the
 
 POLL_S: Final = 2
 """Seconds after which clients are told to ask again at the latest."""

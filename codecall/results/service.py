@@ -12,6 +12,7 @@ import logging
 import re
 import secrets
 from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
@@ -151,39 +152,36 @@ class ResultService:
         return await self._store.text(owner, handle, head, start, head.chars if end is None else end)
 
 
+@dataclass(frozen=True, slots=True)
 class CallerResults:
-    """The kept results of one caller, as a script of theirs has them; a `sandbox.services.ResultStorage`.
+    """The kept results of one caller, as a script of theirs sees them; a `ResultVault` of `sandbox/interfaces.py`."""
 
-    Args:
-        results: those of all.
-        owner: the caller.
-        max_value_bytes: bytes of JSON that a script takes at once.
-    """
-
-    def __init__(self, results: ResultService, owner: str, max_value_bytes: int) -> None:
-        self._results = results
-        self._owner = owner
-        self._max_value_bytes = max_value_bytes
+    results: ResultService
+    """Those of all callers."""
+    owner: str
+    """The caller."""
+    max_value_bytes: int
+    """Bytes of JSON that a script takes at once."""
 
     async def keep(self, text: str, size: int) -> LargeResult:
         """See `ResultStorage.keep`."""
-        return await self._results.keep(self._owner, text, size)
+        return await self.results.keep(self.owner, text, size)
 
     async def fetch(self, handle: str, part: Mapping[str, object], *, max_bytes: int | None = None) -> str:
         """See `ResultStorage.fetch`."""
         wanted = parse_part(handle, part)
-        found = await _answered(handle, self._results.meta(self._owner, handle))
+        found = await _answered(handle, self.results.meta(self.owner, handle))
         if found is None:
             raise _not_found(handle)
         known, head = found
 
         async def text(start: int, end: int) -> str:
-            got = await _answered(handle, self._results.text(self._owner, known, head, start, end))
+            got = await _answered(handle, self.results.text(self.owner, known, head, start, end))
             if got is None:
                 raise _not_found(handle)
             return got
 
-        json = await read_part_json(PartRequest(handle, wanted), head, text, max_bytes or self._max_value_bytes)
+        json = await read_part_json(PartRequest(handle, wanted), head, text, max_bytes or self.max_value_bytes)
         try:
             _check(json)
         except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):

@@ -3,6 +3,10 @@
 What happens is only noted; a task of its own sends, so that a client that takes nothing in holds up no script. The task
 starts when the script has run for `INTERVAL_S`, or has waited for a worker as long as a heartbeat may take: a shorter
 one costs two timers, and its client gets no progress.
+
+Private names of FastMCP and MCP that this file reads, since there is no public way: `_client_log_levels` of a server and
+`_connection` of a session, for the level of logs that a client of the handshake era has asked for. A session is copied
+by its `__dict__`, so that the progress that tools report can be intercepted.
 """
 
 from __future__ import annotations
@@ -38,9 +42,6 @@ from codecall.options import ProgressOptions
 from codecall.patterns import display_name
 from codecall.redaction.clean import well_formed
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
-
-# ----------------------------------------------------------------------------------------------------
-# What the client of a request asked to hear while it waits, and how it is told.
 
 CONSOLE_LEVEL: Final[LoggingLevel] = "info"
 """Level of console lines; which method of `console` wrote one is not known."""
@@ -157,9 +158,6 @@ def _covers(level: object) -> bool:
     return level in _LEVELS[: _LEVELS.index(CONSOLE_LEVEL) + 1]
 
 
-# ----------------------------------------------------------------------------------------------------
-# Tells a client of its script while it runs: progress, and console lines.
-
 logger = logging.getLogger("codecall")
 
 INTERVAL_S: Final = 0.5
@@ -176,17 +174,22 @@ MAX_STALLS: Final = 10
 class _Call:
     """A call that is being made."""
 
-    __slots__ = ("_name", "text")
+    __slots__ = ("_name", "_report")
 
     def __init__(self, name: str) -> None:
-        self._name = display_name(name)
-        self.text = self._name
+        self._name = name
+        self._report = ""
+        """What its tool has reported last."""
+
+    @property
+    def text(self) -> str:
         """Its name, and what its tool has reported last."""
+        return display_name(self._name) + self._report
 
     def hear(self, progress: float, total: float | None, message: str | None) -> None:
         """The tool reports on itself."""
         share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-        self.text = f"{self._name} ({share}: {display_name(message)})" if message else f"{self._name} ({share})"
+        self._report = f" ({share}: {display_name(message)})" if message else f" ({share})"
 
 
 _call: Final[contextvars.ContextVar[_Call | None]] = contextvars.ContextVar("codecall_call", default=None)
