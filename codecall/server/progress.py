@@ -4,9 +4,9 @@ What happens is only noted; a task of its own sends, so that a client that takes
 starts when the script has run for `INTERVAL_S`, or has waited for a worker as long as a heartbeat may take: a shorter
 one costs two timers, and its client gets no progress.
 
-Private names of FastMCP and MCP that this file reads, since there is no public way: `_client_log_levels` of a server and
-`_connection` of a session, for the level of logs that a client of the handshake era has asked for. A session is copied
-by its `__dict__`, so that the progress that tools report can be intercepted.
+Private names of FastMCP and MCP that this file reads, since there is no public way: `_client_log_levels` of a server
+and `_connection` of a session, for the level of logs that a client of the handshake era has asked for. A session is
+copied by its `__dict__`, so that the progress that tools report can be intercepted.
 """
 
 from __future__ import annotations
