@@ -10,9 +10,9 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "codecall"
 
 INTERNALS: dict[str, set[str]] = {
-    "calls/preflight.py": {"_extensions", "_original_name", "_server"},
+    "calls/preflight.py": {"_extensions", "_original_name"},
     "meta_tools/tasks.py": {"_srctx"},
-    "server/progress.py": {"_client_log_levels", "_connection"},
+    "server/progress.py": {"_client_log_levels"},
     "catalog/cache/fastmcp_internals.py": {"_inner", "_prefix", "_server"},
 }
 """At most one file a folder; each says at its top what it reads, and why."""
