@@ -1,4 +1,4 @@
-"""The option groups of `CodeCallPlugin.init` as dictionaries, so that editors complete their keys.
+"""The options of plugins and enclaves as dictionaries and keywords, so that editors complete them.
 
 `options.py` has the models that check them and say what each option means; `tests/test_options.py` compares the two.
 Every group may also be given as any mapping, with its keys in either spelling.
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     )
 
 
-class VmOptions(TypedDict, total=False):
-    """`vm`: the limits that scripts run under, and the language they may use. See `codecall.Preset`."""
+class LimitKeywords(TypedDict, total=False):
+    """The limits that scripts run under, and the language they may use. See `codecall.Preset`."""
 
-    preset: str | os.PathLike[str]
     timeout_ms: int
     max_duration_ms: int
     tool_call_timeout_ms: int
@@ -60,6 +59,12 @@ class VmOptions(TypedDict, total=False):
     reference_composites: bool
     worker_max_runs: int
     require_jail: bool | Literal["on_linux"]
+
+
+class VmOptions(LimitKeywords, total=False):
+    """`vm`: a preset, and the limits that replace some of its own."""
+
+    preset: str | os.PathLike[str]
 
 
 class DirectCallsDict(TypedDict, total=False):

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack, cast
 
 import anyio
 import anyio.to_thread
@@ -38,6 +38,9 @@ from codecall.sandbox.host.queue import WorkerRequest
 from codecall.sandbox.host.references import ReferenceLimits
 from codecall.sandbox.host.turns import ScriptRun
 from codecall.sandbox.interfaces import NO_HOOKS, RunHooks, ToolBroker
+
+if TYPE_CHECKING:
+    from codecall.option_types import LimitKeywords, PoolDict, SanitizationDict
 
 SPARE_CPU_SECONDS: Final = 60
 """Processor time of a worker beyond what its scripts may use, in seconds: building engines, reading frames."""
@@ -75,11 +78,11 @@ class Enclave:
         self,
         preset: str | os.PathLike[str] | Preset | None = None,
         *,
-        security_level: str | None = None,
-        pool: PoolOptions | Mapping[str, object] | None = None,
-        sanitization: SanitizationOptions | Mapping[str, object] | None = None,
+        security_level: Literal["STRICT", "SECURE", "STANDARD", "PERMISSIVE"] | str | None = None,
+        pool: PoolOptions | PoolDict | Mapping[str, object] | None = None,
+        sanitization: SanitizationOptions | SanitizationDict | Mapping[str, object] | None = None,
         max_kept_bytes: int = 0,
-        **overrides: object,
+        **overrides: Unpack[LimitKeywords],
     ) -> None:
         if security_level is not None:
             if preset is not None:
