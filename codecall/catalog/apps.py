@@ -87,9 +87,9 @@ class AppResolver:
     def origin(self, component: Component) -> ComponentOrigin:
         """Returns the origin of a listed component."""
         prefixed = _prefixed(component)
-        found = _mounted(component)
-        if found is not None:
-            owner, own_name = found
+        mounted = _mounted(component)
+        if mounted is not None:
+            owner, own_name = mounted
             mounts = self._by_server.get(id(owner), ())
             for mount in mounts:
                 if mount.namespace and _has_prefix_of(component, mount):

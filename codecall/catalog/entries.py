@@ -117,14 +117,14 @@ def tool_metadata(
     """
     if isinstance(tags, str):
         raise OptionsError(f"tool_metadata.tags: a list of words is needed, got {tags!r}")
-    given: dict[str, object] = {
+    fields: dict[str, object] = {
         "enabledInCodeCall": enabled_in_codecall,
         "visibleInListTools": visible_in_list_tools,
         "appId": app_id,
         "tags": list(tags),
         "examples": [dict(example) for example in examples],
     }
-    settings = ToolMetadata.read(given, where="tool_metadata")
+    settings = ToolMetadata.read(fields, where="tool_metadata")
     return {META_KEY: settings.model_dump(by_alias=True, exclude_defaults=True)}
 
 

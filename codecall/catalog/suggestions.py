@@ -81,8 +81,8 @@ def _words(name: str) -> frozenset[str]:
 
 
 def _namespace(name: str) -> str:
-    found = _NAMESPACE.match(name)
-    return found.group().casefold() if found else ""
+    match = _NAMESPACE.match(name)
+    return match.group().casefold() if match else ""
 
 
 def _similarity(word: str, words: frozenset[str], other: str) -> float:

@@ -165,11 +165,11 @@ class CatalogView:
         entry = self._cache.entry(listing, tool)
         if entry is None:
             return None
-        given = presentable_schema(entry.input_schema, dereference=self._dereference)
-        gives = presentable_schema(entry.output_schema, dereference=self._dereference)
-        if given is entry.input_schema and gives is entry.output_schema:
+        input_schema = presentable_schema(entry.input_schema, dereference=self._dereference)
+        output_schema = presentable_schema(entry.output_schema, dereference=self._dereference)
+        if input_schema is entry.input_schema and output_schema is entry.output_schema:
             return entry
-        return replace(entry, input_schema=given or {}, output_schema=gives)
+        return replace(entry, input_schema=input_schema or {}, output_schema=output_schema)
 
     def _includes(self, tool: Tool) -> bool:
         if tool.name not in self._included:

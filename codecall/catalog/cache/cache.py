@@ -163,8 +163,8 @@ class CatalogCache:
             listing.usable = offered
         if is_included is None:
             return listing.entries
-        chosen = [entry async for tool, entry in iterate_cooperatively(listing.usable) if is_included(tool)]
-        return self._same_tuple(tuple(chosen))
+        included = [entry async for tool, entry in iterate_cooperatively(listing.usable) if is_included(tool)]
+        return self._same_tuple(tuple(included))
 
     async def namespaces(self, entries: tuple[CatalogEntry, ...]) -> Namespaces:
         """Returns the namespaces of a result of `entries`; they are read from the names once."""

@@ -1,7 +1,7 @@
-"""Usage examples of a tool: its author's own, and scripts made from its schemas and its intent.
+"""Generates usage examples of tools, resources, templates and prompts, beside those that their authors give.
 
-Made scripts use neither console, clock, regular expressions nor `while`, so they are valid under every preset, and they
-name only fields that the output schema names: where the shape of the answer is unknown they do not guess.
+Generated scripts use neither console, clock, regular expressions nor `while`, so they are valid under every preset, and
+they name only fields that the output schema names: where the shape of the answer is unknown they do not guess.
 """
 
 from __future__ import annotations
@@ -30,59 +30,59 @@ from codecall.catalog.javascript import literal, member_access, object_literal, 
 from codecall.schema.model import SchemaNode
 
 MAX_GENERATED = 4
-"""Examples made for one tool at most; usually two or three."""
+"""Examples generated for one tool at most; usually two or three."""
 
 MAX_CODE = 4_000
-"""Characters of a made example. A tool whose required input alone is longer gets none."""
+"""Characters of a generated example. A tool whose required input alone is longer gets none."""
 
 _MAX_PAGES = 10
-"""Pages a paging example reads: a bound in the loop, since `while` is not everywhere."""
+"""Pages that a paging example reads: the bound of its loop, since not every preset allows `while`."""
 
-_LINE = 90
-"""Characters up to which an object stands on one line, and to which its lines are filled when it does not."""
+_LINE_CHARS = 90
+"""Characters of a line: a longer object is written on several lines, which are filled up to it."""
 
 _CALL = "Call it and return its answer"
 _CHECK = "Call it and handle a failure instead of throwing"
 _GENERAL = frozenset({_CALL, _CHECK})
 
-_UNCHECKED = "{ throwOnError: false }"
+_NO_THROW = "{ throwOnError: false }"
 
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 
 def usage_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
-    """Up to `limit` examples of a tool: the author's as they are, then made ones in the places left.
+    """Returns up to `limit` examples of a tool: the author's as they are, then generated ones.
 
-    At most `MAX_GENERATED` are made, no two with the same code, each valid AgentScript under every preset whatever the
-    tool's name and schemas hold. Takes about 0.3 ms a tool: do many in a thread.
+    At most `MAX_GENERATED` are generated, no two with the same code, each valid AgentScript under every preset whatever
+    the tool's name and schemas hold. Takes about 0.3 ms a tool: do many in a thread.
     """
-    found = list(entry.examples[: max(0, limit)])
-    if len(found) >= limit:
-        return found
-    known = {example.code for example in found}
-    made: list[Example] = []
-    tool = _Tool(entry)
-    for example in chain(_MAKERS[tool.intent](tool), _any(tool)):
-        if example.code not in known and len(example.code) <= MAX_CODE:
-            known.add(example.code)
-            made.append(example)
-    # What fits every tool only fills up: two are enough where nothing more telling could be made.
-    general = [example for example in made if example.description in _GENERAL]
-    special = [example for example in made if example.description not in _GENERAL]
-    made = [*special, *general[: max(0, 2 - len(special))]]
-    return [*found, *made[: min(MAX_GENERATED, limit - len(found))]]
+    examples = list(entry.examples[: max(0, limit)])
+    if len(examples) >= limit:
+        return examples
+    codes = {example.code for example in examples}
+    generated: list[Example] = []
+    tool = _ToolHints(entry)
+    for example in chain(_GENERATORS[tool.intent](tool), _general_examples(tool)):
+        if example.code not in codes and len(example.code) <= MAX_CODE:
+            codes.add(example.code)
+            generated.append(example)
+    # Examples that fit every tool only fill up: two are enough where nothing more specific could be generated.
+    general = [example for example in generated if example.description in _GENERAL]
+    special = [example for example in generated if example.description not in _GENERAL]
+    generated = [*special, *general[: max(0, 2 - len(special))]]
+    return [*examples, *generated[: min(MAX_GENERATED, limit - len(examples))]]
 
 
 def component_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
-    """Up to `limit` examples of what is no tool: the author's as they are, then a made one if there is a place left."""
-    found = list(entry.examples[: max(0, limit)])
-    if len(found) < limit:
-        found.append(_COMPONENT_MAKERS[entry.kind](entry))
-    return found
+    """Returns up to `limit` examples of a component that is no tool: the author's as they are, then a generated one."""
+    examples = list(entry.examples[: max(0, limit)])
+    if len(examples) < limit:
+        examples.append(_COMPONENT_GENERATORS[entry.kind](entry))
+    return examples
 
 
-class _Tool:
-    """A tool as the makers see it: what its schemas say, and the arguments of a plain call."""
+class _ToolHints:
+    """What the generators know of a tool: hints from its schemas, and the arguments of a plain call."""
 
     def __init__(self, entry: CatalogEntry) -> None:
         self.name = entry.name
@@ -99,24 +99,24 @@ class _Tool:
         self.list = find_list(self.output)
 
     def call(self, *, options: str = "", **expressions: str) -> str:
-        """`callTool(…)` with the plain arguments, some of them replaced by expressions."""
+        """Writes `callTool(…)` with the plain arguments, some of them replaced by expressions."""
         return self.call_with(expressions, options)
 
     def call_with(self, expressions: Mapping[str, str], options: str = "") -> str:
-        """The same, for parameters whose names are no Python names."""
-        given = {name: literal(value) for name, value in self.arguments.items()} | dict(expressions)
+        """Writes `callTool(…)` like `call`, for parameters whose names are no Python names."""
+        arguments = {name: literal(value) for name, value in self.arguments.items()} | dict(expressions)
         tail = f", {options}" if options else ""
-        return f"callTool({string_literal(self.name)}, {_laid_out(given)}{tail})"
+        return f"callTool({string_literal(self.name)}, {_multiline_object(arguments)}{tail})"
 
 
-def _laid_out(expressions: Mapping[str, str]) -> str:
-    """An object literal, over several filled lines when one would be too long."""
+def _multiline_object(expressions: Mapping[str, str]) -> str:
+    """Writes an object literal, on several filled lines when one would be too long."""
     line = object_literal(expressions)
-    if len(line) <= _LINE:
+    if len(line) <= _LINE_CHARS:
         return line
     lines: list[str] = []
     for pair in property_list(expressions):
-        if lines and len(lines[-1]) + len(pair) + 2 <= _LINE:
+        if lines and len(lines[-1]) + len(pair) + 2 <= _LINE_CHARS:
             lines[-1] += f" {pair},"
         else:
             lines.append(f"  {pair},")
@@ -131,36 +131,36 @@ def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-def _plain(tool: _Tool, description: str) -> Example:
+def _plain_call(tool: _ToolHints, description: str) -> Example:
     return Example(description, _script(f"const result = await {tool.call()};", "return result;"))
 
 
-def _checked(tool: _Tool, description: str) -> Example:
+def _checked_call(tool: _ToolHints, description: str) -> Example:
     return Example(
         description,
         _script(
-            f"const result = await {tool.call(options=_UNCHECKED)};",
+            f"const result = await {tool.call(options=_NO_THROW)};",
             "if (!result.success) return { error: result.error.message };",
             "return result.data;",
         ),
     )
 
 
-def _any(tool: _Tool) -> Iterator[Example]:
-    """What can be made for every tool; fills up where an intent gives less than two."""
-    yield _plain(tool, _CALL)
-    yield _checked(tool, _CHECK)
+def _general_examples(tool: _ToolHints) -> Iterator[Example]:
+    """Examples that fit every tool; they fill up where an intent gives less than two."""
+    yield _plain_call(tool, _CALL)
+    yield _checked_call(tool, _CHECK)
 
 
-def _lists(tool: _Tool) -> Iterator[Example]:
-    yield _plain(tool, "List, in one call")
-    yield from _pages(tool)
-    yield from _digest(tool)
+def _list_examples(tool: _ToolHints) -> Iterator[Example]:
+    yield _plain_call(tool, "List, in one call")
+    yield from _paging_examples(tool)
+    yield from _summary_examples(tool)
 
 
-def _searches(tool: _Tool) -> Iterator[Example]:
-    yield _plain(tool, "Search, in one call")
-    yield from _digest(tool)
+def _search_examples(tool: _ToolHints) -> Iterator[Example]:
+    yield _plain_call(tool, "Search, in one call")
+    yield from _summary_examples(tool)
     if tool.query is not None:
         yield Example(
             "Run several searches at once",
@@ -171,69 +171,69 @@ def _searches(tool: _Tool) -> Iterator[Example]:
                 ");",
             ),
         )
-    yield from _pages(tool)
+    yield from _paging_examples(tool)
 
 
-def _pages(tool: _Tool) -> Iterator[Example]:
-    """All pages, one after the other, in a bounded loop."""
+def _paging_examples(tool: _ToolHints) -> Iterator[Example]:
+    """An example that reads all pages, one after the other, in a bounded loop."""
     plan = find_paging(tool.input, tool.output)
     if plan is None or tool.list is None:
         return
     full = max_page_size(tool.input, tool.size) if tool.size is not None else None
-    asked = {} if tool.size is None else {tool.size: str(full)}
+    arguments = {} if tool.size is None else {tool.size: str(full)}
     keep = [f"  const items = {tool.list.expression};", "  found.push(...items);"]
     if plan.style == "cursor":
-        asked[plan.parameter] = "cursor"
-        begin = ["const found = [];", "let cursor;"]
-        turn = f"for (let page = 0; page < {_MAX_PAGES}; page++) {{"
+        arguments[plan.parameter] = "cursor"
+        start = ["const found = [];", "let cursor;"]
+        loop = f"for (let page = 0; page < {_MAX_PAGES}; page++) {{"
         end = [f"  cursor = {plan.next_cursor};", "  if (!cursor) break;"]
     elif plan.style == "offset":
-        asked[plan.parameter] = "found.length"
-        begin = ["const found = [];"]
-        turn = f"for (let page = 0; page < {_MAX_PAGES}; page++) {{"
+        arguments[plan.parameter] = "found.length"
+        start = ["const found = [];"]
+        loop = f"for (let page = 0; page < {_MAX_PAGES}; page++) {{"
         end = [f"  if (items.length < {full or 1}) break;"]
     else:
-        asked[plan.parameter] = "page"
-        begin = ["const found = [];"]
-        turn = f"for (let page = {plan.first}; page < {plan.first + _MAX_PAGES}; page++) {{"
+        arguments[plan.parameter] = "page"
+        start = ["const found = [];"]
+        loop = f"for (let page = {plan.first}; page < {plan.first + _MAX_PAGES}; page++) {{"
         end = [f"  if (items.length < {full or 1}) break;"]
-    call = f"  const result = await {_indented(tool.call_with(asked))};"
-    yield Example(f"Read up to {_MAX_PAGES} pages", _script(*begin, turn, call, *keep, *end, "}", "return found;"))
+    call = f"  const result = await {_indented(tool.call_with(arguments))};"
+    yield Example(f"Read up to {_MAX_PAGES} pages", _script(*start, loop, call, *keep, *end, "}", "return found;"))
 
 
-def _digest(tool: _Tool) -> Iterator[Example]:
-    """The answer cut down to what is needed, before it reaches the model."""
-    found = tool.list
-    if found is None:
+def _summary_examples(tool: _ToolHints) -> Iterator[Example]:
+    """Examples that reduce the answer to what is needed, before it reaches the model."""
+    items = tool.list
+    if items is None:
         return
     call = f"const result = await {tool.call()};"
-    fields = summary_fields(found.item)
-    shown = _laid_out({name: member_access("item", name) for name in fields})
-    kept = filter_expression(found.item) if found.item is not None else None
-    if found.item is None or not fields:
+    fields = summary_fields(items.item)
+    summary = _multiline_object({name: member_access("item", name) for name in fields})
+    condition = filter_expression(items.item) if items.item is not None else None
+    if items.item is None or not fields:
         yield Example(
             "Return only the number of items and the first three",
             _script(
-                call, f"const items = {found.expression};", "return { count: items.length, first: items.slice(0, 3) };"
+                call, f"const items = {items.expression};", "return { count: items.length, first: items.slice(0, 3) };"
             ),
         )
         return
-    mapped = f".map((item) => ({shown}))"
-    if kept is None:
-        yield Example(f"Return only {_spoken(fields)}", _script(call, f"return {found.expression}{mapped};"))
+    mapping = f".map((item) => ({summary}))"
+    if condition is None:
+        yield Example(f"Return only {_field_list(fields)}", _script(call, f"return {items.expression}{mapping};"))
     else:
-        lines = [f"return {found.expression}", f"  .filter((item) => {kept})", f"  {_indented(mapped)};"]
-        yield Example(f"Filter the answer, and return only {_spoken(fields)}", _script(call, *lines))
+        lines = [f"return {items.expression}", f"  .filter((item) => {condition})", f"  {_indented(mapping)};"]
+        yield Example(f"Filter the answer, and return only {_field_list(fields)}", _script(call, *lines))
 
 
-def _spoken(fields: list[str]) -> str:
-    """Field names for a one-line description: printable, bounded."""
+def _field_list(fields: list[str]) -> str:
+    """Writes field names for a one-line description: printable, bounded."""
     return ", ".join(string_literal(name)[1:-1][:40] for name in fields)
 
 
-def _gets(tool: _Tool) -> Iterator[Example]:
-    yield _plain(tool, "Get one")
-    yield _checked(tool, "Get one that may not exist")
+def _get_examples(tool: _ToolHints) -> Iterator[Example]:
+    yield _plain_call(tool, "Get one")
+    yield _checked_call(tool, "Get one that may not exist")
     several = varying_parameter(tool.input, tool.arguments)
     if several is None:
         return
@@ -249,36 +249,36 @@ def _gets(tool: _Tool) -> Iterator[Example]:
     )
 
 
-def _creates(tool: _Tool) -> Iterator[Example]:
-    yield _plain(tool, "Create one")
-    yield _checked(tool, "Create one, and return the reason if it is refused")
+def _create_examples(tool: _ToolHints) -> Iterator[Example]:
+    yield _plain_call(tool, "Create one")
+    yield _checked_call(tool, "Create one, and return the reason if it is refused")
     fields = summary_fields(tool.output)
     if fields and tool.output is not None and tool.output.kind == "object":
-        shown = _laid_out({name: member_access("result", name) for name in fields})
+        summary = _multiline_object({name: member_access("result", name) for name in fields})
         yield Example(
-            f"Create one, and return only {_spoken(fields)}",
-            _script(f"const result = await {tool.call()};", f"return {shown};"),
+            f"Create one, and return only {_field_list(fields)}",
+            _script(f"const result = await {tool.call()};", f"return {summary};"),
         )
 
 
-def _updates(tool: _Tool) -> Iterator[Example]:
-    yield _plain(tool, "Change one")
-    yield _checked(tool, "Change one, and return the reason if it is refused")
-    yield from _one_after_another(tool, "Change several, and keep what failed")
+def _update_examples(tool: _ToolHints) -> Iterator[Example]:
+    yield _plain_call(tool, "Change one")
+    yield _checked_call(tool, "Change one, and return the reason if it is refused")
+    yield from _sequence_examples(tool, "Change several, and keep what failed")
 
 
-def _deletes(tool: _Tool) -> Iterator[Example]:
+def _delete_examples(tool: _ToolHints) -> Iterator[Example]:
     yield Example(
         "Delete one, and say whether it worked",
         _script(
-            f"const result = await {tool.call(options=_UNCHECKED)};",
+            f"const result = await {tool.call(options=_NO_THROW)};",
             "return result.success ? { deleted: true } : { deleted: false, reason: result.error.message };",
         ),
     )
-    yield from _one_after_another(tool, "Delete several, and keep what failed")
+    yield from _sequence_examples(tool, "Delete several, and keep what failed")
 
 
-def _one_after_another(tool: _Tool, description: str) -> Iterator[Example]:
+def _sequence_examples(tool: _ToolHints, description: str) -> Iterator[Example]:
     several = varying_parameter(tool.input, tool.arguments)
     if several is None:
         return
@@ -288,7 +288,7 @@ def _one_after_another(tool: _Tool, description: str) -> Iterator[Example]:
         _script(
             "const failed = [];",
             f"for (const value of [{', '.join(values)}]) {{",
-            f"  const result = await {_indented(tool.call_with({name: 'value'}, _UNCHECKED))};",
+            f"  const result = await {_indented(tool.call_with({name: 'value'}, _NO_THROW))};",
             "  if (!result.success) failed.push({ value, reason: result.error.message });",
             "}",
             "return { failed };",
@@ -296,29 +296,29 @@ def _one_after_another(tool: _Tool, description: str) -> Iterator[Example]:
     )
 
 
-def _others(tool: _Tool) -> Iterator[Example]:
-    yield from _any(tool)
+def _other_examples(tool: _ToolHints) -> Iterator[Example]:
+    yield from _general_examples(tool)
     if tool.output is not None and tool.output.kind == "array":
-        yield from _digest(tool)
+        yield from _summary_examples(tool)
 
 
-_MAKERS: dict[Intent, Callable[[_Tool], Iterator[Example]]] = {
-    "create": _creates,
-    "list": _lists,
-    "get": _gets,
-    "update": _updates,
-    "delete": _deletes,
-    "search": _searches,
-    "other": _others,
+_GENERATORS: dict[Intent, Callable[[_ToolHints], Iterator[Example]]] = {
+    "create": _create_examples,
+    "list": _list_examples,
+    "get": _get_examples,
+    "update": _update_examples,
+    "delete": _delete_examples,
+    "search": _search_examples,
+    "other": _other_examples,
 }
 
 
-def _resource(entry: CatalogEntry) -> Example:
+def _resource_example(entry: CatalogEntry) -> Example:
     return Example("Read it", f"return await readResource({string_literal(entry.name)});")
 
 
-def _template(entry: CatalogEntry) -> Example:
-    arguments = _sampled(entry)
+def _template_example(entry: CatalogEntry) -> Example:
+    arguments = _sample_arguments(entry)
     uri: list[str] = []
     for place, part in enumerate(_VARIABLE.split(entry.name)):
         if place % 2 == 0:
@@ -332,17 +332,17 @@ def _template(entry: CatalogEntry) -> Example:
     return Example("Spell a URI that fits, and read it", "\n".join(lines))
 
 
-def _prompt(entry: CatalogEntry) -> Example:
+def _prompt_example(entry: CatalogEntry) -> Example:
     lines = (
-        f"const {{ messages }} = await getPrompt({string_literal(entry.name)}, {literal(_sampled(entry))});",
+        f"const {{ messages }} = await getPrompt({string_literal(entry.name)}, {literal(_sample_arguments(entry))});",
         "return messages.map((message) => message.content);",
     )
     return Example("Get the texts of its messages", "\n".join(lines))
 
 
-_COMPONENT_MAKERS = {"resource": _resource, "template": _template, "prompt": _prompt}
+_COMPONENT_GENERATORS = {"resource": _resource_example, "template": _template_example, "prompt": _prompt_example}
 
 
-def _sampled(entry: CatalogEntry) -> dict[str, object]:
+def _sample_arguments(entry: CatalogEntry) -> dict[str, object]:
     schema = SchemaNode(entry.input_schema)
     return dict(Sampler().object(schema, schema.required))

@@ -1,4 +1,4 @@
-"""What a tool's schemas tell about its use: how it pages, what identifies a thing, where the list in its answer is."""
+"""Hints for usage examples, from a tool's name and schemas: its intent, its paging, its ids, the list in its answer."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _VERBS: dict[Intent, str] = {
     "delete": "delete remove destroy drop purge erase clear cancel revoke unregister unassign",
     "search": "search find query filter match locate discover",
 }
-"""The words that give an intent away. Stemmed like all words, so that `creates` and `listing` count too."""
+"""The words that indicate an intent. They are stemmed, so that `creates` and `listing` count too."""
 
 _INTENT_OF: dict[str, Intent] = {stem(verb): intent for intent, verbs in _VERBS.items() for verb in verbs.split()}
-_CHANGES: frozenset[Intent] = frozenset({"create", "update", "delete"})
+_WRITE_INTENTS: frozenset[Intent] = frozenset({"create", "update", "delete"})
 
 FULL_PAGE = 100
-"""Items a page of a paging example asks for, where the schema allows."""
+"""Items per page that a paging example requests, where the schema allows."""
 
 _SIZES = ("limit", "pagesize", "perpage", "maxresults", "numresults", "size", "top", "first", "count")
 _OFFSETS = ("offset", "skip")
@@ -36,37 +36,37 @@ _PAGES = ("page", "pagenumber", "pagenum", "pageindex")
 _CURSORS = ("cursor", "pagetoken", "nexttoken", "nextpagetoken", "nextcursor", "continuationtoken", "startingafter")
 _QUERIES = ("query", "q", "search", "searchquery", "searchterm", "keyword", "keywords", "term", "text", "pattern")
 _LISTS = ("items", "results", "data", "records", "rows", "entries", "values")
-_TELLING = ("id", "name", "title", "status", "email", "type", "date", "url", "total", "amount", "count")
+_SUMMARY_FIELDS = ("id", "name", "title", "status", "email", "type", "date", "url", "total", "amount", "count")
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 
 
 def intent_of(entry: CatalogEntry) -> Intent:
-    """The intent of a tool: the first verb of the last part of its name, else of the whole name or the description.
+    """Returns the intent of a tool, from the first verb of the last part of its name, else of its name or description.
 
     `get` over a plural without a required parameter is `list`. A tool that says it only reads never creates, updates or
     deletes.
     """
     last = re.split(r"[:./]", entry.name)[-1]
     sentence = " ".join(entry.description.split()[:6])
-    found = _first_intent(last) or _first_intent(entry.name) or _first_intent(sentence) or "other"
-    if entry.annotations.get("readOnlyHint") is True and found in _CHANGES:
+    intent = _first_intent(last) or _first_intent(entry.name) or _first_intent(sentence) or "other"
+    if entry.annotations.get("readOnlyHint") is True and intent in _WRITE_INTENTS:
         return "other"
-    if found == "get" and not SchemaNode(entry.input_schema).required and _plural(name_parts(last)):
+    if intent == "get" and not SchemaNode(entry.input_schema).required and _plural(name_parts(last)):
         return "list"
-    return found
+    return intent
 
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """How to ask for the next page."""
+    """How a tool pages."""
 
     parameter: str
     style: str
     """`offset`, `page` or `cursor`."""
     first: int
-    """Where counting starts."""
+    """The number of the first page or item."""
     next_cursor: str
-    """Expression over `result` that reads the next cursor, when the style is `cursor`."""
+    """The expression over `result` that reads the next cursor, when the style is `cursor`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +74,21 @@ class ListExpression:
     """The list in a tool's answer."""
 
     expression: str
-    """Reads it from `result`."""
+    """The expression that reads the list from `result`."""
     item: SchemaNode | None
-    """None when the output is unknown."""
+    """The schema of an item; None when the output is unknown."""
 
 
 def input_schema(entry: CatalogEntry) -> SchemaNode:
-    """The tool's input."""
+    """Returns the tool's input schema."""
     return SchemaNode(entry.input_schema)
 
 
 def output_schema(entry: CatalogEntry) -> SchemaNode | None:
-    """The value `callTool` gives, None when unknown. FastMCP wraps what is no object as `{"result": …}`; the broker
-    unwraps it."""
+    """Returns the schema of the value that `callTool` returns; None when unknown.
+
+    FastMCP wraps a value that is no object as `{"result": …}`; the broker unwraps it.
+    """
     if not entry.output_schema:
         return None
     output = SchemaNode(entry.output_schema)
@@ -96,12 +98,12 @@ def output_schema(entry: CatalogEntry) -> SchemaNode | None:
 
 
 def page_size_parameter(schema: SchemaNode) -> str | None:
-    """The parameter that says how many items to give."""
+    """Returns the parameter that sets the number of items per page."""
     return _named(schema, _SIZES, {"integer", "number"})
 
 
 def max_page_size(schema: SchemaNode, parameter: str) -> int:
-    """`FULL_PAGE`, or what the schema allows."""
+    """Returns `FULL_PAGE`, or the nearest size that the schema allows."""
     limits = schema.properties[parameter]
     most, least = limits.number("maximum"), limits.number("minimum")
     size = FULL_PAGE if most is None else min(FULL_PAGE, int(most))
@@ -109,7 +111,7 @@ def max_page_size(schema: SchemaNode, parameter: str) -> int:
 
 
 def find_paging(schema: SchemaNode, output: SchemaNode | None) -> Paging | None:
-    """How the tool pages; None when it does not, or when its output does not tell where the next cursor is."""
+    """Returns how the tool pages; None when it does not, or when its output does not tell where the next cursor is."""
     offset = _named(schema, _OFFSETS, {"integer", "number"})
     if offset is not None:
         return Paging(offset, "offset", 0, "")
@@ -130,14 +132,14 @@ def find_paging(schema: SchemaNode, output: SchemaNode | None) -> Paging | None:
 
 
 def query_parameter(schema: SchemaNode) -> str | None:
-    """The parameter that takes the words to search for."""
+    """Returns the parameter that takes the words to search for."""
     return _named(schema, _QUERIES, {"string"})
 
 
 def varying_parameter(schema: SchemaNode, arguments: Mapping[str, object]) -> tuple[str, list[str]] | None:
-    """The required parameter that tells one thing from another, with two or three values (as literals) to try.
+    """Returns the required parameter that identifies a thing, with two or three values (as literals) to try.
 
-    None when there is no such parameter, or when only one value for it is known.
+    Returns None when there is no such parameter, or when only one value for it is known.
     """
     candidates = [name for name in schema.required if name in arguments and name in schema.properties]
     candidates.sort(key=lambda name: not _plain(name).endswith(("id", "key", "name", "number", "slug")))
@@ -149,30 +151,33 @@ def varying_parameter(schema: SchemaNode, arguments: Mapping[str, object]) -> tu
 
 
 def find_list(output: SchemaNode | None) -> ListExpression | None:
-    """The list in the answer; None when the output is known and has none."""
+    """Returns the expression of the list in the answer; None when the output is known and has no list."""
     if output is None or (not output.kind and not output.properties):
-        found = "Object.values(result ?? {}).find((value) => Array.isArray(value)) ?? []"
-        return ListExpression(f"Array.isArray(result) ? result : ({found})", None)
+        first_array = "Object.values(result ?? {}).find((value) => Array.isArray(value)) ?? []"
+        return ListExpression(f"Array.isArray(result) ? result : ({first_array})", None)
     if output.kind == "array":
         return ListExpression("result", output.items)
     lists = [name for name, schema in output.properties.items() if schema.kind == "array"]
     if not lists:
         return None
     name = min(lists, key=lambda name: (not output.properties[name].items.properties, _rank(name, _LISTS)))
-    read = member_access("result", name)
-    return ListExpression(read if name in output.required else f"({read} ?? [])", output.properties[name].items)
+    expression = member_access("result", name)
+    return ListExpression(
+        expression if name in output.required else f"({expression} ?? [])", output.properties[name].items
+    )
 
 
 def summary_fields(schema: SchemaNode | None, most: int = 3) -> list[str]:
-    """The fields of an object most worth showing: scalars, the well-known ones first."""
+    """Returns the fields of an object that summarize it best: scalars, the well-known ones first."""
     if schema is None:
         return []
     names = [name for name, field in schema.properties.items() if field.kind in _SCALARS]
-    return sorted(names, key=lambda name: _rank(name, _TELLING))[:most]
+    return sorted(names, key=lambda name: _rank(name, _SUMMARY_FIELDS))[:most]
 
 
 def filter_expression(item: SchemaNode) -> str | None:
-    """An expression over `item` that keeps some items: a field with listed values, or one that is true or false."""
+    """Returns an expression over `item` that filters items: by a field with enumerated values, or by a boolean
+    field."""
     for name, field in item.properties.items():
         if field.choices and isinstance(field.choices[0], (str, int)):
             value = field.choices[0]
@@ -213,9 +218,9 @@ def _values(schema: SchemaNode, first: object) -> list[object]:
 
 
 def _named(schema: SchemaNode, names: Iterable[str], kinds: set[str]) -> str | None:
-    """The parameter with the first of these plain names, if it is of such a type."""
-    known = {_plain(name): name for name, inner in schema.properties.items() if inner.kind in kinds}
-    return next((known[name] for name in names if name in known), None)
+    """The parameter with the first of these plain names that is of one of these types."""
+    by_plain_name = {_plain(name): name for name, inner in schema.properties.items() if inner.kind in kinds}
+    return next((by_plain_name[name] for name in names if name in by_plain_name), None)
 
 
 def _rank(name: str, order: tuple[str, ...]) -> int:

@@ -1,4 +1,4 @@
-"""Sample values from JSON Schema: what the made usage examples pass to tools.
+"""Samples values from JSON Schema: the arguments that generated usage examples pass to tools.
 
 Schemas come from servers we do not know, so everything is bounded: depth, number of values, length of texts. Patterns
 are never run, since a hostile one could hang the process; a text is chosen by format, name and length.
@@ -14,9 +14,9 @@ from codecall.catalog.search.analysis import name_parts
 from codecall.schema.model import MAX_PROPERTIES, SchemaNode, is_nameable
 
 MAX_DEPTH = 6
-"""Nesting of a sample; deeper parts are empty."""
+"""Levels of nesting of a sample; deeper parts are empty."""
 MAX_VALUES = 100
-"""Values in one sample, nested ones too; further properties are left out. Recursive schemas would else explode."""
+"""Values in one sample, nested ones too; further properties are left out. Recursive schemas would otherwise explode."""
 MAX_ITEMS = 3
 """Items of a sample array, whatever its `minItems`."""
 MAX_TEXT = 100
@@ -109,17 +109,17 @@ _NUMBER_BY_WORD = {"lat": 48.8566, "latitude": 48.8566, "lon": 2.3522, "lng": 2.
 
 
 class Sampler:
-    """Makes the values of one sample, `MAX_VALUES` of them at most."""
+    """Generates the values of one sample, `MAX_VALUES` of them at most."""
 
     def __init__(self) -> None:
-        self._left = MAX_VALUES
+        self._remaining = MAX_VALUES
 
     def value(self, name: str, schema: SchemaNode, depth: int = MAX_DEPTH) -> object:
-        """A plausible value for the parameter `name`, or for an item of it."""
-        self._left -= 1
+        """Returns a plausible value for the parameter `name`, or for an item of it."""
+        self._remaining -= 1
         stated = _stated(schema)
         if stated is not None:
-            return self.within(stated, depth)
+            return self.bounded(stated, depth)
         kind = schema.kind
         if kind == "object":
             return self.object(schema, schema.required, depth - 1) if depth > 0 else {}
@@ -132,37 +132,37 @@ class Sampler:
         return None if kind == "null" else _text(name, schema)
 
     def object(self, schema: SchemaNode, names: Iterable[str], depth: int = MAX_DEPTH) -> dict[str, object]:
-        """Values of those properties of an object."""
-        known = schema.properties
-        made: dict[str, object] = {}
+        """Returns values of the named properties of an object."""
+        properties = schema.properties
+        sample: dict[str, object] = {}
         for name in names:
-            if self._left <= 0:
+            if self._remaining <= 0:
                 break
-            made[name] = self.value(name, known.get(name, schema.at({})), depth)
-        return made
+            sample[name] = self.value(name, properties.get(name, schema.at({})), depth)
+        return sample
 
     def _array(self, name: str, schema: SchemaNode, depth: int) -> list[object]:
-        given = schema.body.get("prefixItems")
-        if isinstance(given, list) and given:
-            parts = cast(list[object], given)[:MAX_PROPERTIES]
-            return [self.value(name, schema.at(part), depth) for part in parts if self._left > 0]
+        prefix_items = schema.body.get("prefixItems")
+        if isinstance(prefix_items, list) and prefix_items:
+            parts = cast(list[object], prefix_items)[:MAX_PROPERTIES]
+            return [self.value(name, schema.at(part), depth) for part in parts if self._remaining > 0]
         count = max(1, min(MAX_ITEMS, int(min(schema.number("minItems") or 1, MAX_ITEMS))))
         single = name[:-1] if name.endswith("s") and not name.endswith("ss") else name
         items = schema.items
         if items.choices and schema.body.get("uniqueItems"):
-            return [self.within(choice, depth) for choice in items.choices[:count]]
-        return [self.value(single, items, depth) for _ in range(count) if self._left > 0]
+            return [self.bounded(choice, depth) for choice in items.choices[:count]]
+        return [self.value(single, items, depth) for _ in range(count) if self._remaining > 0]
 
-    def within(self, value: object, depth: int = MAX_DEPTH) -> object:
-        """A given value as it can stand in a script: JSON only, bounded, no forbidden key."""
-        self._left -= 1
+    def bounded(self, value: object, depth: int = MAX_DEPTH) -> object:
+        """Returns a value from a schema as a script may contain it: JSON only, bounded, no forbidden key."""
+        self._remaining -= 1
         if isinstance(value, Mapping):
             pairs = ((str(name), inner) for name, inner in cast(Mapping[object, object], value).items())
-            kept = [pair for pair in pairs if is_nameable(pair[0])][:MAX_PROPERTIES] if depth > 0 else []
-            return {name: self.within(inner, depth - 1) for name, inner in kept if self._left > 0}
+            allowed_pairs = [pair for pair in pairs if is_nameable(pair[0])][:MAX_PROPERTIES] if depth > 0 else []
+            return {name: self.bounded(inner, depth - 1) for name, inner in allowed_pairs if self._remaining > 0}
         if isinstance(value, (list, tuple)):
             items = cast(Sequence[object], value)[: MAX_ITEMS if depth > 0 else 0]
-            return [self.within(item, depth - 1) for item in items if self._left > 0]
+            return [self.bounded(item, depth - 1) for item in items if self._remaining > 0]
         return _plain_value(value)
 
 
@@ -177,7 +177,7 @@ def _plain_value(value: object) -> object:
 
 
 def _stated(schema: SchemaNode) -> object:
-    """A value the schema itself gives."""
+    """A value that the schema itself states."""
     body = schema.body
     if body.get("const") is not None:
         return body["const"]

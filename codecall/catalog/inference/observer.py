@@ -1,12 +1,12 @@
-"""What the results of tools look like whose output schema is missing or says nothing, learned from results really seen.
+"""Infers output schemas from the results that tools return, for tools that declare none or an uninformative one.
 
-Per tool, as the catalog has it: one that changes its description, its input schema or its version starts anew. The
-first results of a tool are looked at, then fewer and fewer while they say nothing new; those of a caller who is new to
-the tool always are. Nothing of a result is kept but types and what looks like names of fields (`fieldnames`), and who
-is shown which name is told in `observed_schema`.
+Schemas are kept per tool as the catalog describes it: a tool that changes its description, its input schema or its
+version starts anew. The first results of a tool are read, then fewer and fewer while they add nothing; a caller's first
+result from a tool always is. Nothing of a result is kept but types and keys that look like names of fields
+(`shapes.is_field_name`); `schema_from_shape` shows a caller only those names that they may see.
 
-A store, where one is configured, is read when something is asked about a tool for the first time, and written in the
-background (`observed_store`).
+A store, where one is configured, is read when the schema of a tool is first needed, and written in the background
+(`store.py`).
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ from codecall.schema.model import is_uninformative
 logger = logging.getLogger("codecall")
 
 MAX_SKIPPED_RESULTS: Final = 1_024
-"""Most results of a tool that pass before another one is looked at."""
+"""Most results of a tool that are skipped before another one is read."""
 
 MAX_OWNERS: Final = 32
-"""Callers of whom, for each tool, one result is looked at in any case. Names that many have seen are everybody's."""
+"""Callers of a tool of each of whom one result is read in any case. Names that many callers have seen are public."""
 
 _MAX_SCHEMAS: Final = 8
-"""Callers for whom a tool's schema is kept ready."""
+"""Schemas of one tool that are cached, one for each caller."""
 
 REFRESH_SECONDS: Final = 300.0
-"""How long what a store said of a tool is believed, before it is asked again for what other processes have learned."""
+"""How long what a store holds of a tool is trusted, before the store is asked again for what other processes added."""
 
 OBSERVED_KEYWORD: Final = "x-observed"
-"""Keyword of a schema that was learned: how many results it is made of, and whether parts of them were not read."""
+"""Keyword of an inferred schema: how many results it is made from, and whether parts of them were not read."""
 
 _TYPES: Final = {
     OBJECT: "object",
@@ -72,72 +72,74 @@ _TYPES: Final = {
     NULL: "null",
 }
 
-_ALIKE: Final = 8
-"""So many objects of the same names under the names of one object are entries of a dictionary."""
+_MIN_DICTIONARY_VALUES: Final = 8
+"""From so many values on, an object whose values are all objects with the same fields is a dictionary."""
 
 _COUNTS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 
 
 class OutputObserver:
-    """What is known of the results of the tools of one plugin, on all its servers and event loops."""
+    """Infers the output schemas of the tools of one plugin, on all its servers and event loops."""
 
     def __init__(self, options: ObservedOutputOptions) -> None:
         """
         Args:
-            options: what is learned, for whom, and where it is kept.
+            options: what is inferred, for whom, and where it is stored.
         """
         self._options = options
-        self._records: dict[str, _Record] = {}
-        self._latest: dict[str, _Record] = {}
-        self._changing = threading.Lock()
+        self._records: dict[str, _ToolRecord] = {}
+        self._latest: dict[str, _ToolRecord] = {}
+        self._lock = threading.Lock()
         self._store = None if options.store is None else ShapeStore(options.store)
 
     def observe(self, entry: CatalogEntry, value: str, owner: str = "") -> None:
-        """Learn from the result of a call. Within a running event loop; never fails, and takes a millisecond at most.
+        """Learns from the result of a call. Needs a running event loop; never fails, and takes a millisecond at most.
 
         Args:
             entry: the tool.
-            value: JSON text of what the script got.
-            owner: who got it.
+            value: the JSON text of the value that the script got.
+            owner: the caller who got it.
         """
         if not self._options.enabled or entry.kind != "tool" or not is_uninformative(entry.output_schema):
             return
         slot = self._slot(entry, owner)
         record = self._latest.get(slot)
-        if record is not None and record.may_be_of(entry):
-            record.wait -= 1
-            if record.wait > 0 and (owner in record.owners or len(record.owners) >= MAX_OWNERS):
+        if record is not None and record.may_be_for(entry):
+            record.skip -= 1
+            if record.skip > 0 and (owner in record.owners or len(record.owners) >= MAX_OWNERS):
                 return
         try:
-            self._look(self._record(entry, owner), value, owner)
+            self._read_result(self._record(entry, owner), value, owner)
         except Exception:
             # The call was a success, and has to stay one.
             logger.exception("CodeCall could not learn from a result of tool %r", entry.name)
 
     async def output_schema(self, entry: CatalogEntry, owner: str = "") -> JsonObject | None:
-        """The JSON Schema of a tool's results as they were seen, with the mark `x-observed`; it is not to be changed.
+        """Returns the inferred JSON Schema of a tool's results, with the keyword `x-observed`; it must not be modified.
 
-        None while nothing is known of them, and for tools that declare the form of their output. Where a store is
-        configured it is asked; one that fails or does not answer counts as empty.
+        Returns None while nothing is known of the results, and for tools that declare an output schema. A configured
+        store is asked; one that fails or does not answer counts as empty.
 
         Args:
             entry: the tool.
-            owner: who is going to see it.
+            owner: the caller who will see the schema.
         """
         if not self._options.enabled or entry.kind != "tool" or not is_uninformative(entry.output_schema):
             return None
         if self._store is None and self._slot(entry, owner) not in self._latest:
             return None
         record = self._record(entry, owner)
-        if self._store is not None and (record.asked is None or record.asked < time.monotonic() - REFRESH_SECONDS):
-            kept = await self._store.get(record.key)
-            if kept is not None or not self._store.paused:
-                record.asked = time.monotonic()
-            if kept is not None:
-                _take(record, kept)
-                if kept.stale:
+        if self._store is not None and (
+            record.store_read_at is None or record.store_read_at < time.monotonic() - REFRESH_SECONDS
+        ):
+            stored = await self._store.get(record.key)
+            if stored is not None or not self._store.paused:
+                record.store_read_at = time.monotonic()
+            if stored is not None:
+                _merge(record, stored)
+                if stored.stale:
                     self._save(record)
-        viewer = _tag(record.key, owner)
+        viewer = _pseudonym(record.key, owner)
         wanted = viewer, rounded_count(record.results), record.partial
         if wanted not in record.schemas:
             if len(record.schemas) >= _MAX_SCHEMAS:
@@ -148,37 +150,39 @@ class OutputObserver:
         return record.schemas[wanted]
 
     async def flush(self) -> None:
-        """Write what the store does not have yet, within a few seconds; what cannot be written is logged."""
+        """Writes unsaved changes to the store, within a few seconds; a failure is logged."""
         if self._store is not None:
             await self._store.flush()
 
-    def _look(self, record: _Record, value: str, owner: str) -> None:
-        record.looks += 1
+    def _read_result(self, record: _ToolRecord, value: str, owner: str) -> None:
+        record.results_read += 1
         if len(record.owners) < MAX_OWNERS:
             record.owners.add(owner)
-        read = infer_shape(value, _tag(record.key, owner))
-        if read is not None:
-            shown = rounded_count(record.results)
+        inferred = infer_shape(value, _pseudonym(record.key, owner))
+        if inferred is not None:
+            count_before = rounded_count(record.results)
             record.results += 1
-            changed = record.learn(read.shape, partial=read.partial)
-            record.quiet = 0 if changed else record.quiet + 1
-            if changed or shown != rounded_count(record.results):
+            changed = record.learn(inferred.shape, partial=inferred.partial)
+            record.unchanged_reads = 0 if changed else record.unchanged_reads + 1
+            if changed or count_before != rounded_count(record.results):
                 self._save(record)
-        # Twice as far apart with each look that told nothing new; and whatever they tell, ever fewer.
-        record.wait = min(MAX_SKIPPED_RESULTS, max(1 << min(max(record.quiet - 2, 0), 10), record.looks // 4))
+        # Twice as far apart with each read that adds nothing; and whatever they add, ever fewer.
+        record.skip = min(
+            MAX_SKIPPED_RESULTS, max(1 << min(max(record.unchanged_reads - 2, 0), 10), record.results_read // 4)
+        )
 
     def _slot(self, entry: CatalogEntry, owner: str) -> str:
         return f"{owner}\0{entry.name}" if self._options.per_caller else entry.name
 
-    def _record(self, entry: CatalogEntry, owner: str) -> _Record:
-        """What is known of the tool as this entry has it; the last one to be forgotten from now on."""
+    def _record(self, entry: CatalogEntry, owner: str) -> _ToolRecord:
+        """The record of the tool as this entry describes it; it becomes the last one to be dropped."""
         slot = self._slot(entry, owner)
         record = self._latest.get(slot)
-        if record is None or not record.is_of(entry):
+        if record is None or not record.is_for(entry):
             key = _key(entry, owner if self._options.per_caller else None)
-            record = self._records.get(key) or _Record(key, slot, entry)
+            record = self._records.get(key) or _ToolRecord(key, slot, entry)
             record.entry = entry
-        with self._changing:
+        with self._lock:
             self._latest[slot] = record
             self._records.pop(record.key, None)
             self._records[record.key] = record
@@ -188,27 +192,27 @@ class OutputObserver:
                     del self._latest[oldest.slot]
         return record
 
-    def _save(self, record: _Record) -> None:
+    def _save(self, record: _ToolRecord) -> None:
         def current() -> StoredShape:
             return StoredShape(record.shape, record.results, record.partial)
 
         if self._store is not None:
-            self._store.save(record.key, current, functools.partial(_take, record))
+            self._store.save(record.key, current, functools.partial(_merge, record))
 
 
 def rounded_count(results: int) -> int:
-    """The number of results as it is shown: round, so that nobody can count the calls of others."""
+    """Rounds the number of results down, so that no caller can count the calls of others."""
     return max((count for count in _COUNTS if count <= results), default=0)
 
 
 def schema_from_shape(shape: ValueShape, viewer: str, *, results: int, partial: bool) -> JsonObject | None:
-    """The JSON Schema of a tool's results; None if nothing is known of them.
+    """Converts the shape of a tool's results to a JSON Schema; returns None if nothing is known of them.
 
     Args:
-        shape: what is known.
-        viewer: who is going to see it, as `Name.owner` has it.
-        results: how many results it is made of.
-        partial: some of them were read in part.
+        shape: the shape of the results.
+        viewer: the caller who will see the schema, as in `FieldShape.owner`.
+        results: how many results the shape is made from.
+        partial: whether some of them were read only in part.
     """
     schema = _schema(shape, viewer)
     if not schema:
@@ -218,8 +222,8 @@ def schema_from_shape(shape: ValueShape, viewer: str, *, results: int, partial: 
 
 
 @dataclass(slots=True, eq=False)
-class _Record:
-    """What is known of one tool."""
+class _ToolRecord:
+    """What is known of the results of one tool."""
 
     key: str
     slot: str
@@ -227,33 +231,33 @@ class _Record:
     shape: ValueShape = NO_VALUES
     results: int = 0
     partial: bool = False
-    looks: int = 0
-    quiet: int = 0
-    """Looks in a row that told nothing new."""
-    wait: int = 0
-    """Results until the next look."""
+    results_read: int = 0
+    unchanged_reads: int = 0
+    """Results read in a row that added nothing."""
+    skip: int = 0
+    """Results to skip until one is read."""
     owners: set[str] = field(default_factory=set[str])
-    asked: float | None = None
-    """When the store was last asked about it."""
+    store_read_at: float | None = None
+    """The time at which the store was last asked about the tool."""
     schemas: dict[tuple[str, int, bool], JsonObject | None] = field(
         default_factory=dict[tuple[str, int, bool], JsonObject | None]
     )
 
-    def may_be_of(self, entry: CatalogEntry) -> bool:
-        """Whether what the catalog says of the tool is the same, its input schema aside."""
-        mine = self.entry
-        return entry is mine or (entry.version == mine.version and entry.description == mine.description)
+    def may_be_for(self, entry: CatalogEntry) -> bool:
+        """Whether the entry describes the same tool, its input schema aside."""
+        known = self.entry
+        return entry is known or (entry.version == known.version and entry.description == known.description)
 
-    def is_of(self, entry: CatalogEntry) -> bool:
-        """Whether it is about the tool as this entry has it, as far as can be told without reading its schema."""
-        mine, schema = self.entry.input_schema, entry.input_schema
-        if not self.may_be_of(entry):
+    def is_for(self, entry: CatalogEntry) -> bool:
+        """Whether the entry describes the same tool, as far as can be told without comparing its schema by value."""
+        known, schema = self.entry.input_schema, entry.input_schema
+        if not self.may_be_for(entry):
             return False
         # Copies of a tool, as mounted servers make them, hold the same objects.
-        return mine is schema or (mine.keys() == schema.keys() and all(map(is_, mine.values(), schema.values())))
+        return known is schema or (known.keys() == schema.keys() and all(map(is_, known.values(), schema.values())))
 
     def learn(self, shape: ValueShape, *, partial: bool) -> bool:
-        """Join `shape` to what is known; whether that changed anything."""
+        """Joins `shape` to what is known; returns whether that changed anything."""
         joined = join(self.shape, shape)
         if joined is not self.shape:
             joined = limit_size(joined)
@@ -265,25 +269,26 @@ class _Record:
         return changed
 
 
-def _take(record: _Record, kept: StoredShape) -> None:
-    """Join what the store has to what is known here."""
-    record.results = max(record.results, kept.results)
-    record.learn(kept.shape, partial=kept.partial)
+def _merge(record: _ToolRecord, stored: StoredShape) -> None:
+    """Joins what the store holds to what is known here."""
+    record.results = max(record.results, stored.results)
+    record.learn(stored.shape, partial=stored.partial)
 
 
 def _key(entry: CatalogEntry, owner: str | None) -> str:
-    """What a tool is kept under: its name, and a digest of what the catalog says of it."""
-    said = (entry.name, entry.version, entry.description, entry.input_schema, owner)
+    """The key of a tool: a digest of its name and of what the catalog says of it."""
+    description = (entry.name, entry.version, entry.description, entry.input_schema, owner)
     try:
-        written = marshal.dumps(said, 2)
+        serialized = marshal.dumps(description, 2)
     except ValueError:
         # Not plain data. What JSON cannot write either is told apart by its type alone.
-        written = json.dumps(said, default=lambda item: type(item).__name__, skipkeys=True).encode()
-    return blake2b(written, digest_size=16).hexdigest()
+        serialized = json.dumps(description, default=lambda item: type(item).__name__, skipkeys=True).encode()
+    return blake2b(serialized, digest_size=16).hexdigest()
 
 
-def _tag(key: str, owner: str) -> str:
-    """A caller as names know them: another one for each tool, so that a store does not tell what somebody uses."""
+def _pseudonym(key: str, owner: str) -> str:
+    """A pseudonym of a caller, a different one for each tool, so that a store does not reveal what tools a caller
+    uses."""
     return blake2b(f"{key}\0{owner}".encode(errors="replace"), digest_size=8).hexdigest()
 
 
@@ -305,34 +310,34 @@ def _schema(shape: ValueShape, viewer: str) -> JsonObject:
 
 
 def _object(shape: ValueShape, viewer: str) -> JsonObject:
-    names = {key: name for key, name in _fields(shape).items() if name.owner in (None, viewer)}
-    hidden = [name.shape for key, name in shape.fields.items() if key not in names]
-    if not names:
-        values = join_all([*hidden, *([] if shape.other_values is None else [shape.other_values])])
+    fields = {key: name for key, name in _fields(shape).items() if name.owner in (None, viewer)}
+    hidden_shapes = [name.shape for key, name in shape.fields.items() if key not in fields]
+    if not fields:
+        values = join_all([*hidden_shapes, *([] if shape.other_values is None else [shape.other_values])])
         if values is None:
             return {} if shape.complete else {"additionalProperties": True}
         return {"additionalProperties": _schema(values, viewer) or True}
-    described: JsonObject = {"properties": {key: _schema(name.shape, viewer) for key, name in names.items()}}
-    if required := [key for key, name in names.items() if not name.optional]:
-        described["required"] = required
-    if hidden or shape.other_values is not None or not shape.complete:
-        described["additionalProperties"] = True
-    return described
+    schema: JsonObject = {"properties": {key: _schema(name.shape, viewer) for key, name in fields.items()}}
+    if required := [key for key, name in fields.items() if not name.optional]:
+        schema["required"] = required
+    if hidden_shapes or shape.other_values is not None or not shape.complete:
+        schema["additionalProperties"] = True
+    return schema
 
 
 def _fields(shape: ValueShape) -> Mapping[str, FieldShape]:
-    """The names that are fields, and not data, as far as all objects together tell."""
-    names = shape.fields
-    if len(names) >= _ALIKE and _are_alike(name.shape for name in names.values()):
+    """The fields whose names are no data, judged from all objects together."""
+    fields = shape.fields
+    if len(fields) >= _MIN_DICTIONARY_VALUES and _have_same_fields(name.shape for name in fields.values()):
         return {}
-    always = {key: name for key, name in names.items() if not name.optional}
+    required = {key: name for key, name in fields.items() if not name.optional}
     # Of fields that may be missing, one object has a good part; of data, each object has its own.
-    at_once = max(0, shape.max_fields - len(always))
-    most = 4 * at_once + 8 if always else 2 * at_once
-    return always if len(names) - len(always) > most else names
+    at_once = max(0, shape.max_fields - len(required))
+    max_optional = 4 * at_once + 8 if required else 2 * at_once
+    return required if len(fields) - len(required) > max_optional else fields
 
 
-def _are_alike(shapes: Iterable[ValueShape]) -> bool:
-    """Whether all are objects that have the same names."""
+def _have_same_fields(shapes: Iterable[ValueShape]) -> bool:
+    """Whether all are objects with the same fields."""
     kinds = {(shape.kinds, frozenset(shape.fields)) for shape in shapes}
     return len(kinds) == 1 and all(kind == OBJECT and names for kind, names in kinds)

@@ -1,10 +1,10 @@
-"""Learned shapes kept in a store, so that they survive a restart and several servers learn together.
+"""Persists inferred shapes in a store, so that they survive a restart and several servers learn together.
 
-A store may fail, hang, or hold what somebody else has written, and calls must not notice: nothing waits for it longer
-than `SECONDS`, a store that failed or was slow is left alone for a while, what goes wrong is logged once, and what is
-read is used only if it is in every detail what could have been written here. Writing is joining (`outlines.join`): what
-is there is read first, so that no process undoes what another has learned; of two that write in the same moment one may
-lose, and what it knew is written with its next change.
+A store may fail, hang, or hold foreign data, and calls must not notice: no request to it waits longer than
+`REQUEST_SECONDS`, a store that failed or was slow is left alone for a while, problems are logged once, and data is used
+only if it is in every detail what could have been written here. Writing is joining (`shapes.join`): the stored shape is
+read first, so that no process undoes what another has learned; of two processes that write in the same moment one may
+lose, and its shape is written with its next change.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ from codecall.key_value import KeyValueStore
 logger = logging.getLogger("codecall")
 
 COLLECTION: Final = "codecall_observed_output"
-"""The collection of the store that holds what is learned; one entry for each tool, under 32 hexadecimal digits."""
+"""The collection of the store; it has one entry for each tool, under 32 hexadecimal digits."""
 
 TTL_DAYS: Final = 90
-"""Days after it was last written that an entry is kept."""
+"""Days after its last write that an entry is kept."""
 
 REQUEST_SECONDS: Final = 1.0
 """How long one request to the store may take."""
 
 PAUSE_SECONDS: Final = 30.0
-"""How long a store that failed is left alone."""
+"""How long a store that failed is not asked."""
 
 SLOW_SECONDS: Final = 0.25
-"""An answer that takes longer is slow."""
+"""A request that takes longer is slow."""
 
 SLOW_PAUSE_SECONDS: Final = 5.0
 """How long a store that was slow is not asked."""
 
 DELAY_SECONDS: Final = 1.0
-"""How long changes are gathered before they are written."""
+"""How long changes are collected before they are written."""
 
 FLUSH_SECONDS: Final = 5.0
-"""How long the end of a server waits for what is still to be written."""
+"""How long the shutdown of a server waits for unsaved changes."""
 
 MAX_UNSAVED: Final = 10_000
-"""Tools whose changes wait for a store that does not answer; beyond it the oldest are dropped."""
+"""Tools with unsaved changes; with more, the oldest changes are dropped."""
 
 T = TypeVar("T")
 
 STALE_DAYS: Final = 7
-"""Days after which what is still used is written again, unchanged."""
+"""Days after which a stored shape that is still used is written again, unchanged."""
 
 _LAYOUT: Final = 1
 _MAX_RESULTS: Final = 1_000_000
@@ -72,48 +72,48 @@ _OWNER_CHARS: Final = 16
 
 
 class ShapeStore:
-    """Learned shapes in a store."""
+    """Reads and writes shapes in a key-value store."""
 
     def __init__(self, store: KeyValueStore) -> None:
         """
         Args:
-            store: the store; it is neither opened nor closed here.
+            store: the store; this class neither opens nor closes it.
         """
         self._store = store
-        self._unsaved: dict[str, _Unsaved] = {}
-        self._writers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Writer] = WeakKeyDictionary()
-        self._rests_until = 0.0
-        self._complained = False
+        self._unsaved: dict[str, _UnsavedShape] = {}
+        self._writers: WeakKeyDictionary[asyncio.AbstractEventLoop, _WriterTask] = WeakKeyDictionary()
+        self._paused_until = 0.0
+        self._warned = False
 
     @property
     def paused(self) -> bool:
-        """Whether the store has just failed or was slow, and is not asked."""
-        return time.monotonic() < self._rests_until
+        """Whether the store has just failed or was slow, and is not asked for a while."""
+        return time.monotonic() < self._paused_until
 
     async def get(self, key: str) -> StoredShape | None:
-        """What is kept under `key`; None if there is nothing, or the store does not say within its time."""
+        """Returns the shape under `key`; None if there is none, or the store does not answer in time."""
         if self.paused:
             return None
-        asked = time.monotonic()
+        started = time.monotonic()
         try:
-            kept = await self._read(key)
+            stored = await self._read(key)
         except Exception as failure:
-            self._failed(failure)
+            self._pause(failure)
             return None
         # Whoever asks about fifty tools does not wait for fifty slow answers.
-        if time.monotonic() - asked > SLOW_SECONDS:
-            self._rests_until = time.monotonic() + SLOW_PAUSE_SECONDS
-        return kept
+        if time.monotonic() - started > SLOW_SECONDS:
+            self._paused_until = time.monotonic() + SLOW_PAUSE_SECONDS
+        return stored
 
     def save(self, key: str, current: Callable[[], StoredShape], merge: Callable[[StoredShape], None]) -> None:
-        """Write soon what `current` gives then, joined to what is there. Within a running event loop.
+        """Schedules a write of the current shape, joined to the stored one. Needs a running event loop.
 
         Args:
-            key: under what it is kept.
-            current: what is known when the time has come.
-            take: joins what the store has to that.
+            key: the key of the tool.
+            current: returns the shape when it is written.
+            merge: joins the stored shape to the current one.
         """
-        self._unsaved[key] = _Unsaved(current, merge)
+        self._unsaved[key] = _UnsavedShape(current, merge)
         if len(self._unsaved) > MAX_UNSAVED:
             del self._unsaved[next(iter(self._unsaved))]
         loop = asyncio.get_running_loop()
@@ -122,10 +122,10 @@ class ShapeStore:
             now = asyncio.Event()
             # In a context of its own: it outlives the request, and has nothing to do with who made it.
             task = loop.create_task(self._write_later(now), context=contextvars.Context())
-            self._writers[loop] = _Writer(task, now)
+            self._writers[loop] = _WriterTask(task, now)
 
     async def flush(self) -> None:
-        """Write now what is still to be written, for at most `FLUSH_SECONDS`."""
+        """Writes all unsaved changes now, for at most `FLUSH_SECONDS`."""
         writer = self._writers.get(asyncio.get_running_loop())
         if writer is not None and not writer.task.done():
             writer.now.set()
@@ -136,7 +136,7 @@ class ShapeStore:
     async def _write_later(self, now: asyncio.Event) -> None:
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(DELAY_SECONDS, self._rests_until - time.monotonic())):
+                async with asyncio.timeout(max(DELAY_SECONDS, self._paused_until - time.monotonic())):
                     await now.wait()
             await self._write_all()
         except asyncio.CancelledError:
@@ -157,21 +157,21 @@ class ShapeStore:
                 self._unsaved.setdefault(key, unsaved)
                 if not isinstance(failure, Exception):
                     raise
-                self._failed(failure)
+                self._pause(failure)
                 return
         if self._unsaved:
-            self._complain(f"Not all learned output shapes were written within {FLUSH_SECONDS:g} s")
+            self._warn_once(f"Not all learned output shapes were written within {FLUSH_SECONDS:g} s")
 
-    async def _write(self, key: str, unsaved: _Unsaved) -> None:
-        there = await self._read(key)
-        if there is not None:
-            unsaved.take(there)
-        kept = unsaved.current()
-        if kept == there:
+    async def _write(self, key: str, unsaved: _UnsavedShape) -> None:
+        stored = await self._read(key)
+        if stored is not None:
+            unsaved.merge(stored)
+        current = unsaved.current()
+        if current == stored:
             return
         ttl = TTL_DAYS * 86_400
         await with_timeout(
-            REQUEST_SECONDS, self._store.put(key, stored_shape_to_json(kept), collection=COLLECTION, ttl=ttl)
+            REQUEST_SECONDS, self._store.put(key, stored_shape_to_json(current), collection=COLLECTION, ttl=ttl)
         )
 
     async def _read(self, key: str) -> StoredShape | None:
@@ -181,36 +181,36 @@ class ShapeStore:
         try:
             return stored_shape_from_json(data)
         except (ValueError, TypeError, KeyError):
-            self._complain("CodeCall does not use what it found in the store of learned output shapes: not its own")
+            self._warn_once("CodeCall does not use what it found in the store of learned output shapes: not its own")
             return None
 
-    def _failed(self, failure: Exception) -> None:
-        self._rests_until = time.monotonic() + PAUSE_SECONDS
-        self._complain(f"The store of learned output shapes failed ({type(failure).__name__}); calls go on without it")
+    def _pause(self, failure: Exception) -> None:
+        self._paused_until = time.monotonic() + PAUSE_SECONDS
+        self._warn_once(f"The store of learned output shapes failed ({type(failure).__name__}); calls go on without it")
 
-    def _complain(self, message: str) -> None:
-        logger.log(logging.DEBUG if self._complained else logging.WARNING, message)
-        self._complained = True
+    def _warn_once(self, message: str) -> None:
+        logger.log(logging.DEBUG if self._warned else logging.WARNING, message)
+        self._warned = True
 
 
 class StoredShape(NamedTuple):
-    """What a store holds of a tool."""
+    """The shape of a tool's results as the store holds it."""
 
     shape: ValueShape
     results: int
     partial: bool
     stale: bool = False
-    """It should be written again, or it will be gone."""
+    """Whether it should be written again before it expires."""
 
 
-def stored_shape_to_json(kept: StoredShape) -> dict[str, object]:
-    """What is known of a tool as JSON data."""
+def stored_shape_to_json(stored: StoredShape) -> dict[str, object]:
+    """Converts a stored shape to JSON data."""
     return {
         "layout": _LAYOUT,
         "day": _today(),
-        "results": min(kept.results, _MAX_RESULTS),
-        "partial": kept.partial,
-        "shape": _as_data(kept.shape),
+        "results": min(stored.results, _MAX_RESULTS),
+        "partial": stored.partial,
+        "shape": _as_data(stored.shape),
     }
 
 
@@ -224,24 +224,24 @@ def stored_shape_from_json(data: object) -> StoredShape:
     if fields["layout"] != _LAYOUT:
         raise ValueError("layout")
     shape = _ShapeReader().shape(fields["shape"], 0)
-    results = _whole(fields["results"], _MAX_RESULTS)
-    day = _whole(fields["day"], _today() + 1)
-    return StoredShape(shape, results, _switch(fields["partial"]), stale=day < _today() - STALE_DAYS)
+    results = _integer(fields["results"], _MAX_RESULTS)
+    day = _integer(fields["day"], _today() + 1)
+    return StoredShape(shape, results, _boolean(fields["partial"]), stale=day < _today() - STALE_DAYS)
 
 
-class _Unsaved(NamedTuple):
+class _UnsavedShape(NamedTuple):
     current: Callable[[], StoredShape]
-    take: Callable[[StoredShape], None]
+    merge: Callable[[StoredShape], None]
 
 
-class _Writer(NamedTuple):
+class _WriterTask(NamedTuple):
     task: asyncio.Task[None]
     now: asyncio.Event
-    """Set where it shall not wait any longer."""
+    """Set to write at once."""
 
 
 def _as_data(shape: ValueShape) -> dict[str, object]:
-    """A shape as JSON data; what is as in an empty shape is left out."""
+    """A shape as JSON data; fields with the values of an empty shape are left out."""
     data: dict[str, object] = {"kinds": shape.kinds}
     if shape.items is not None:
         data["items"] = _as_data(shape.items)
@@ -256,22 +256,22 @@ def _as_data(shape: ValueShape) -> dict[str, object]:
 
 
 class _ShapeReader:
-    """Reads shapes that a stranger may have written."""
+    """Reads and validates shapes that anyone may have written."""
 
     def __init__(self) -> None:
-        self._left = 3 * MAX_SHAPES  # of which two thirds may be what is not known
+        self._remaining = 3 * MAX_SHAPES  # of which two thirds may be what is not known
 
     def shape(self, data: object, depth: int) -> ValueShape:
-        """The shape that `data` stands for.
+        """Reads a shape.
 
         Raises:
-            ValueError, TypeError, KeyError: it stands for none.
+            ValueError, TypeError, KeyError: the data is not a shape.
         """
-        self._left -= 1
-        if self._left < 0 or depth > MAX_DEPTH:
+        self._remaining -= 1
+        if self._remaining < 0 or depth > MAX_DEPTH:
             raise ValueError("too much")
         fields = _mapping(data)
-        kinds = _whole(fields["kinds"], 2 * ANY_KIND - 1)
+        kinds = _integer(fields["kinds"], 2 * ANY_KIND - 1)
         if kinds & ANY_KIND:
             return UNKNOWN
         listed = _list(fields.get("names", []))
@@ -282,9 +282,9 @@ class _ShapeReader:
             self._part(fields, "items", depth),
             dict(self._name(name, depth) for name in listed),
             self._part(fields, "rest", depth),
-            _switch(fields.get("whole", False)),
-            _whole(fields.get("widest", 0), MAX_FIELDS),
-            _switch(fields.get("dictionary", False)),
+            _boolean(fields.get("whole", False)),
+            _integer(fields.get("widest", 0), MAX_FIELDS),
+            _boolean(fields.get("dictionary", False)),
         )
 
     def _part(self, fields: Mapping[str, object], key: str, depth: int) -> ValueShape | None:
@@ -296,7 +296,7 @@ class _ShapeReader:
             raise ValueError("name")
         if not (owner is None or (isinstance(owner, str) and len(owner) <= _OWNER_CHARS)):
             raise ValueError("owner")
-        return key, FieldShape(self.shape(shape, depth + 1), _switch(missing), owner)
+        return key, FieldShape(self.shape(shape, depth + 1), _boolean(missing), owner)
 
 
 def _list(data: object) -> list[object]:
@@ -311,13 +311,13 @@ def _mapping(data: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", data)
 
 
-def _whole(data: object, most: int) -> int:
-    if not isinstance(data, int) or isinstance(data, bool) or not 0 <= data <= most:
+def _integer(data: object, limit: int) -> int:
+    if not isinstance(data, int) or isinstance(data, bool) or not 0 <= data <= limit:
         raise ValueError("number")
     return data
 
 
-def _switch(data: object) -> bool:
+def _boolean(data: object) -> bool:
     if not isinstance(data, bool):
         raise TypeError("switch")
     return data

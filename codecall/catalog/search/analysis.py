@@ -1,6 +1,7 @@
-"""How tool names, descriptions and queries become words: split, lowered, freed of filler, stemmed.
+"""Text analysis for search: turns tool names, descriptions and queries into stemmed words, and entries into documents.
 
-Both sides go through the same functions, so that `users:listAll`, "list all the users" and "listing users" meet.
+Entries and queries go through the same functions, so that `users:listAll`, "list all the users" and "listing users"
+meet.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ STOP_WORDS = frozenset(
     )
     for word in line.split()
 )
-"""Words that say nothing about which tool is meant. Verbs of command (get, list, show, find, make …) are not here."""
+"""Words that do not help to tell tools apart. Verbs of command (get, list, show, find, make …) are not here."""
 
-_LONGEST_WORD = 64
-"""Characters of a word that count; what is longer is a key or a blob, not a word."""
+_MAX_WORD_CHARS = 64
+"""Characters of a word that count; a longer one is a key or a blob, not a word."""
 
 MAX_TEXT_CHARS = 20_000
 """Characters of a text that are read, from its beginning. Of 13,000 real tools the longest description has 13,078."""
@@ -56,18 +57,18 @@ _ENDINGS = (
     ("ize", "iz"), ("ising", "iz"), ("ised", "iz"), ("ises", "iz"), ("ise", "iz"),
 )  # fmt: skip
 
-_BETWEEN_INTENTIONS = re.compile(
+_PART_SEPARATORS = re.compile(
     r"(?<=[.?!;])\s+|\n+|(?<=[。？！；])|,?\s+(?:and then|then|and also|as well as)\s+|,\s+and\s+", re.IGNORECASE
 )
 
 MAX_REQUEST_PARTS = 10
-"""Parts of one query that are searched by themselves."""
+"""Parts of one request that are searched by themselves."""
 
 NO_STOP_WORDS = frozenset[str]()
-"""Nothing is left out of names, nor of queries made of stop words only: `who_am_i` must be found by "who am I"."""
+"""No stop words, for names and for queries made of stop words only: "who am I" must find `who_am_i`."""
 
 MAX_SCHEMA_DEPTH = 6
-"""Levels of nested parameters that are read: what lies deeper says little about the tool."""
+"""Levels of nested parameters that are read: deeper ones say little about the tool."""
 
 MAX_CHOICES = 50
 """Values of one enumeration that are read."""
@@ -78,41 +79,42 @@ sends may have any number of parameters, and Python objects may go round in circ
 
 
 def name_parts(name: str) -> list[str]:
-    """The words of an identifier, lower case: split at what is no letter or digit, and at camelCase humps."""
+    """Splits an identifier into words, lower case: at characters that are no letters or digits, and at camelCase
+    humps."""
     return [part for parts in _split(name) for part in parts]
 
 
 def name_words(name: str) -> list[str]:
-    """The same, and each camelCase word also whole (`getGitHubUser` → get, git, hub, user, getgithubuser): a brand
-    written in humps is then found by its plain spelling too."""
+    """Splits an identifier like `name_parts`, and adds each camelCase word as a whole (`getGitHubUser` → get, git, hub,
+    user, getgithubuser): a brand written in humps is then found by its plain spelling too."""
     words: list[str] = []
     for parts in _split(name):
         words += parts
-        whole = "".join(parts)
-        if len(parts) > 1 and _HUMPED.fullmatch(whole):
-            words.append(whole)
+        joined = "".join(parts)
+        if len(parts) > 1 and _HUMPED.fullmatch(joined):
+            words.append(joined)
     return words
 
 
 def terms(text: str, *, stop: frozenset[str] = STOP_WORDS) -> list[str]:
-    """The stemmed terms of a text in their order, without the words of `stop`.
+    """Returns the stemmed terms of a text in their order, without the words of `stop`.
 
     Identifiers inside the text are split as names are. Scripts that put no blanks between words (Han, Kana, Thai, Lao)
     give one term for each pair of neighbouring characters.
     """
-    found: list[str] = []
+    stems: list[str] = []
     for word in name_words(text):
         if word.isascii():
             if word not in stop:
-                found.append(stem(word[:_LONGEST_WORD]))
+                stems.append(stem(word[:_MAX_WORD_CHARS]))
         else:
-            found.extend(_unspaced(word))
-    return found
+            stems.extend(_terms_without_blanks(word))
+    return stems
 
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """`word` (ASCII, lower case) without its inflection: users → user, created, creating, creation → creat.
+    """Removes the inflection of `word` (ASCII, lower case): users → user; created, creating, creation → creat.
 
     Lighter than Porter's algorithm: plurals, -ing, -ed, -ion and a final e. A stem keeps at least three characters.
     """
@@ -140,49 +142,49 @@ def stem(word: str) -> str:
     return root
 
 
-def split_request(text: str, most: int) -> list[str]:
-    """The parts of a request that asks for several things: its sentences, and what `then` or `, and` joins.
+def split_request(text: str, limit: int) -> list[str]:
+    """Splits a request for several things into its sentences, and at `then` and `, and`.
 
-    Those of at least two words, at most `most` of them; none where there is one only.
+    Returns the parts of at least two words, `limit` of them at most; none where there is only one.
     """
-    found = [part for part in map(str.strip, _BETWEEN_INTENTIONS.split(text)) if len(terms(part)) > 1]
-    return found[:most] if len(found) > 1 else []
+    parts = [part for part in map(str.strip, _PART_SEPARATORS.split(text)) if len(terms(part)) > 1]
+    return parts[:limit] if len(parts) > 1 else []
 
 
 class FieldWeights(NamedTuple):
-    """How much a word counts by where it stands. Source: `benchmarks/search_quality.py`, this class varied."""
+    """How much a word counts by where it occurs. Source: `benchmarks/search_quality.py`, this class varied."""
 
     name: float = 3.0
     text: float = 1.0
     """Title, description, app, tags, names and descriptions of parameters, descriptions of the author's examples."""
     choices: float = 0.3
-    """Values a parameter may take."""
+    """Values of enumerations."""
 
 
 DEFAULT_FIELD_WEIGHTS = FieldWeights()
 
 
 class IndexedDocument(NamedTuple):
-    """An entry as the index knows it."""
+    """An entry as the index stores it."""
 
     words: dict[str, float]
     """Stemmed words and how much each counts."""
     name_words: frozenset[str]
-    """Stemmed words of its name."""
+    """The stemmed words of its name."""
     spelling: Counter[str]
-    """Words as they are written in its name (three times), its app and its description."""
+    """The unstemmed words of its name (three times), its app and its description."""
 
 
 def document_from_entry(entry: CatalogEntry, fields: FieldWeights = DEFAULT_FIELD_WEIGHTS) -> IndexedDocument:
-    """Read `entry`. Some 0.2 ms: do many in a thread."""
+    """Makes the document of an entry. Takes some 0.2 ms: do many in a thread."""
     words: Counter[str] = Counter()
     name = terms(entry.name, stop=NO_STOP_WORDS)
-    _count(words, name, fields.name)
-    left = MAX_TEXT_CHARS
+    _add_words(words, name, fields.name)
+    remaining = MAX_TEXT_CHARS
     for text, weight in _texts(entry, fields):
-        _count(words, terms(text[:left]), weight)
-        left -= len(text) + TEXT_OVERHEAD
-        if left <= 0:
+        _add_words(words, terms(text[:remaining]), weight)
+        remaining -= len(text) + TEXT_OVERHEAD
+        if remaining <= 0:
             break
     spelling = Counter(name_words(entry.name) * 3)
     spelling.update(name_words(entry.app_id))
@@ -195,18 +197,18 @@ def _split(name: str) -> list[list[str]]:
     return [[hump.lower() for hump in _HUMPS.findall(piece)] for piece in pieces]
 
 
-def _unspaced(word: str) -> list[str]:
-    found: list[str] = []
+def _terms_without_blanks(word: str) -> list[str]:
+    parts: list[str] = []
     rest = word
     while match := _UNSPACED.search(rest):
         if match.start():
-            found.append(rest[: min(match.start(), _LONGEST_WORD)])
+            parts.append(rest[: min(match.start(), _MAX_WORD_CHARS)])
         run = match.group()
-        found.extend([run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)])
+        parts.extend([run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)])
         rest = rest[match.end() :]
     if rest:
-        found.append(rest[:_LONGEST_WORD])
-    return found
+        parts.append(rest[:_MAX_WORD_CHARS])
+    return parts
 
 
 def _has_vowel(text: str) -> bool:
@@ -214,7 +216,7 @@ def _has_vowel(text: str) -> bool:
 
 
 def _texts(entry: CatalogEntry, fields: FieldWeights) -> Iterator[tuple[str, float]]:
-    """What is read beside the name, the most telling first, and how much its words count."""
+    """The texts besides the name, the most informative first, and how much their words count."""
     for text in (entry.app_id, entry.title, entry.description, *sorted(entry.tags)):
         if text:
             yield text, fields.text
@@ -223,12 +225,12 @@ def _texts(entry: CatalogEntry, fields: FieldWeights) -> Iterator[tuple[str, flo
     for example in entry.examples:
         yield example.description, fields.text
     if fields.choices:
-        for text in _choices(entry.input_schema, MAX_SCHEMA_DEPTH):
+        for text in _enum_texts(entry.input_schema, MAX_SCHEMA_DEPTH):
             yield text, fields.choices
 
 
 def _parameter_texts(schema: Mapping[str, object], depth: int) -> Iterator[str]:
-    """Names and descriptions of the parameters, nested ones too."""
+    """The names and descriptions of the parameters, nested ones too."""
     for name, parameter in _parameters(schema, depth):
         yield name
         description = parameter.get("description")
@@ -236,7 +238,7 @@ def _parameter_texts(schema: Mapping[str, object], depth: int) -> Iterator[str]:
             yield description
 
 
-def _choices(schema: Mapping[str, object], depth: int) -> Iterator[str]:
+def _enum_texts(schema: Mapping[str, object], depth: int) -> Iterator[str]:
     for _, parameter in _parameters(schema, depth):
         values = parameter.get("enum")
         if isinstance(values, list):
@@ -263,6 +265,6 @@ def _parameters(schema: Mapping[str, object], depth: int) -> Iterator[tuple[str,
             yield from _parameters(cast("Mapping[str, object]", items), depth - 1)
 
 
-def _count(words: Counter[str], found: list[str], weight: float) -> None:
-    for word in found:
+def _add_words(words: Counter[str], stems: list[str], weight: float) -> None:
+    for word in stems:
         words[word] += weight  # pyright: ignore[reportArgumentType] - a Counter of weights

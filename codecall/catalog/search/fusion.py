@@ -57,18 +57,18 @@ def semantic_scores(cosines: Scores, words: Scores) -> Scores:
 
 def fuse_scores(words: Scores, cosines: Scores) -> Scores:
     """Returns scores from 0 to 1 from both rankings. An entry without a cosine yet is ranked by its words."""
-    known = ~np.isnan(cosines)
-    if not known.any():
+    has_cosine = ~np.isnan(cosines)
+    if not has_cosine.any():
         return words
     best = float(words.max(initial=0.0))
     share = (words / best) ** (2 * STEEPNESS) if best else words
     by_words = _deviations(share, 0.0)
     mixed = by_words * (1 + SEMANTIC_WEIGHT)
-    mixed[known] = by_words[known] + SEMANTIC_WEIGHT * _deviations(cosines[known], USUAL_COSINE)
+    mixed[has_cosine] = by_words[has_cosine] + SEMANTIC_WEIGHT * _deviations(cosines[has_cosine], USUAL_COSINE)
     top = float(mixed.max(initial=0.0))
     if top <= 0:
         return np.zeros_like(words)
-    fit = max(best, float(_score_from_cosine(cosines[known]).max()))
+    fit = max(best, float(_score_from_cosine(cosines[has_cosine]).max()))
     return (np.sqrt(np.maximum(mixed, 0) / top) * fit).astype(np.float32)
 
 
@@ -100,21 +100,21 @@ def diversify(
         close: largest difference of scores that counts as about as good.
     """
     rest = iter(ranked)
-    shown = list(islice(rest, top))
-    of_app = Counter(map(app_of, shown))
+    selected = list(islice(rest, top))
+    of_app = Counter(map(app_of, selected))
     wanted = 1 + max(1, top // APP_EVERY)
     while len(of_app) < wanted:
-        place = next((n for n in range(len(shown) - 1, 0, -1) if of_app[app_of(shown[n])] > 1), None)
-        if place is None:
+        index = next((n for n in range(len(selected) - 1, 0, -1) if of_app[app_of(selected[n])] > 1), None)
+        if index is None:
             break
-        least = score_of(shown[place]) - max_gap
+        least = score_of(selected[index]) - max_gap
         other = next((item for item in rest if app_of(item) not in of_app or score_of(item) < least), None)
         if other is None or score_of(other) < least:
             break
-        of_app[app_of(shown.pop(place))] -= 1
+        of_app[app_of(selected.pop(index))] -= 1
         of_app[app_of(other)] = 1
-        shown.append(other)
-    return shown
+        selected.append(other)
+    return selected
 
 
 def representative_entries(

@@ -51,9 +51,9 @@ class Hit:
 class Hits(Sequence[Hit]):
     """The hits of one query, by falling score, then name, then kind. A `Hit` is created when it is accessed."""
 
-    def __init__(self, entries: Sequence[CatalogEntry], found: DocumentIdArray, scores: Sequence[float]) -> None:
+    def __init__(self, entries: Sequence[CatalogEntry], order: DocumentIdArray, scores: Sequence[float]) -> None:
         self._entries = entries
-        self._found = found
+        self._found = order
         self._scores = scores
 
     def __len__(self) -> int:
@@ -177,11 +177,11 @@ class SearchIndex:
         Raises:
             Exception: what stopped the index from being built; the next search tries again.
         """
-        view = await self._document_set(entries)
+        documents = await self._document_set(entries)
         # By words there is an answer in a moment; a model may take minutes, and nobody waits for those.
-        patience, first = (self._wait_s, FIRST_WAIT_S) if timeout_s is None else (timeout_s, timeout_s)
-        await self._lexical.wait_until_indexed(view.ids, patience, first)
-        work = partial(self._search, view, tuple(queries))
+        wait_s, first = (self._wait_s, FIRST_WAIT_S) if timeout_s is None else (timeout_s, timeout_s)
+        await self._lexical.wait_until_indexed(documents.ids, wait_s, first)
+        work = partial(self._search, documents, tuple(queries))
         return await to_thread.run_sync(work, limiter=search_threads())
 
     async def representative_entries(
@@ -191,41 +191,41 @@ class SearchIndex:
         return await to_thread.run_sync(representative_entries, entries, per_app, apps, limiter=search_threads())
 
     async def _document_set(self, entries: Sequence[CatalogEntry]) -> DocumentSet:
-        view = self._ids.recent(entries)
-        if view is None:
-            view = await to_thread.run_sync(self._assign_ids, entries, limiter=search_threads())
+        documents = self._ids.recent(entries)
+        if documents is None:
+            documents = await to_thread.run_sync(self._assign_ids, entries, limiter=search_threads())
         for indexer in self._indexers:
-            indexer.enqueue(view.ids, view.entries)
-        return view
+            indexer.enqueue(documents.ids, documents.entries)
+        return documents
 
     def _assign_ids(self, entries: Sequence[CatalogEntry]) -> DocumentSet:
-        view, unseen = self._ids.assign(entries)
+        documents, unseen = self._ids.assign(entries)
         if unseen:
-            free = self._ids.release_after(unseen, len(self._indexers))
+            release = self._ids.release_after(unseen, len(self._indexers))
             for indexer in self._indexers:
-                indexer.remove(unseen, free)
-        return view
+                indexer.remove(unseen, release)
+        return documents
 
-    def _search(self, view: DocumentSet, queries: Sequence[str]) -> SearchResults:
-        asked = [(query, [query, *split_request(query, MAX_REQUEST_PARTS)]) for query in queries]
-        known = self._lexical.is_indexed(view.ids)
-        words = self._lexical.ranker
-        meaning = self._semantic.ranker if self._semantic is not None else None
-        ready = int(np.count_nonzero(known))
+    def _search(self, documents: DocumentSet, queries: Sequence[str]) -> SearchResults:
+        requests = [(query, [query, *split_request(query, MAX_REQUEST_PARTS)]) for query in queries]
+        indexed = self._lexical.is_indexed(documents.ids)
+        lexical = self._lexical.ranker
+        semantic = self._semantic.ranker if self._semantic is not None else None
+        ready = int(np.count_nonzero(indexed))
         # A model that has failed is not waited for.
-        encoded = ready if self._semantic is None or (meaning is not None and meaning.failed) else 0
-        if meaning is not None and not meaning.failed:
-            encoded = meaning.count_encoded(view.ids)
-            meaning.encode_queries([part for _, parts in asked for part in parts])
+        encoded = ready if self._semantic is None or (semantic is not None and semantic.failed) else 0
+        if semantic is not None and not semantic.failed:
+            encoded = semantic.count_encoded(documents.ids)
+            semantic.encode_queries([part for _, parts in requests for part in parts])
         hits: list[Hits] = []
-        for query, parts in asked:
-            scores = np.zeros(len(view.ids), np.float32)
-            if words is not None and ready:
-                scores[known] = words.scores(view.ids[known], query)
-            if meaning is not None and encoded:
-                cosines = best_cosines([meaning.scores(view.ids, part) for part in parts])
+        for query, parts in requests:
+            scores = np.zeros(len(documents.ids), np.float32)
+            if lexical is not None and ready:
+                scores[indexed] = lexical.scores(documents.ids[indexed], query)
+            if semantic is not None and encoded:
+                cosines = best_cosines([semantic.scores(documents.ids, part) for part in parts])
                 scores = semantic_scores(cosines, scores) if self._semantic_only else fuse_scores(scores, cosines)
-            hits.append(_hits(view, scores))
+            hits.append(_hits(documents, scores))
         return SearchResults(hits, ready=ready, encoded=min(encoded, ready))
 
 
@@ -236,8 +236,8 @@ def _lexical_ranker(synonyms: tuple[tuple[str, ...], ...] = ()) -> Ranker:
     return LexicalRanker(synonyms=synonyms)
 
 
-def _hits(view: DocumentSet, scores: Scores) -> Hits:
-    shown = np.round(np.minimum(scores, 1.0).astype(np.float64), 4)
-    found = np.flatnonzero(shown >= MIN_SCORE)
-    found = found[np.lexsort((view.name_ranks[found], -shown[found]))].astype(np.int32)
-    return Hits(view.entries, found, shown[found].tolist())
+def _hits(documents: DocumentSet, scores: Scores) -> Hits:
+    rounded = np.round(np.minimum(scores, 1.0).astype(np.float64), 4)
+    order = np.flatnonzero(rounded >= MIN_SCORE)
+    order = order[np.lexsort((documents.name_ranks[order], -rounded[order]))].astype(np.int32)
+    return Hits(documents.entries, order, rounded[order].tolist())

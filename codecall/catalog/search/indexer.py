@@ -304,20 +304,20 @@ class _Job(NamedTuple):
     done: Callable[[], None] | None = None
 
 
-def _flags(known: Flags, numbers: DocumentIdArray) -> Flags:
+def _flags(flags_by_id: Flags, ids: DocumentIdArray) -> Flags:
     """The flags of these ids; False for ids beyond the end."""
-    flags = np.zeros(len(numbers), np.bool_)
-    inside = numbers < len(known)
-    flags[inside] = known[numbers[inside]]
-    return flags
+    selected = np.zeros(len(ids), np.bool_)
+    inside = ids < len(flags_by_id)
+    selected[inside] = flags_by_id[ids[inside]]
+    return selected
 
 
-def _with_flags(known: Flags, numbers: Sequence[int], *, to: bool) -> Flags:
+def _with_flags(flags_by_id: Flags, ids: Sequence[int], *, to: bool) -> Flags:
     """A copy of the flags with those of these ids set to a value; readers keep the old array."""
-    flags = np.zeros(max(len(known), max(numbers, default=-1) + 1), np.bool_)
-    flags[: len(known)] = known
-    flags[numbers] = to
-    return flags
+    copied = np.zeros(max(len(flags_by_id), max(ids, default=-1) + 1), np.bool_)
+    copied[: len(flags_by_id)] = flags_by_id
+    copied[ids] = to
+    return copied
 
 
 def _equal(entry: CatalogEntry, other: CatalogEntry) -> bool:

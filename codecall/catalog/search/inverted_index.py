@@ -90,20 +90,22 @@ class InvertedIndex:
         """Removes documents, and the words that only they had; their ids may be used again."""
         if not self.snapshot.segments:
             return
-        left, (words, names, grams) = _join_segments(self.snapshot.segments, numbers)
+        remaining, (words, names, grams) = _join_segments(self.snapshot.segments, numbers)
         used = columns_in_use(words)
-        place = dict(zip(used.tolist(), range(len(used)), strict=True))
-        kept = {word: place[number] for word, number in self.snapshot.word_ids.items() if number in place}
-        segments = (_segment(left, (words[:, used], names[:, used], grams)),) if len(left) else ()
-        self.snapshot = IndexSnapshot(kept, segments, self.snapshot.lengths)
+        column = dict(zip(used.tolist(), range(len(used)), strict=True))
+        word_ids = {word: column[old] for word, old in self.snapshot.word_ids.items() if old in column}
+        segments = (_segment(remaining, (words[:, used], names[:, used], grams)),) if len(remaining) else ()
+        self.snapshot = IndexSnapshot(word_ids, segments, self.snapshot.lengths)
 
     def _rows(self, documents: Sequence[IndexedDocument]) -> tuple[Any, Any, Any]:
-        number = self.snapshot.word_ids
+        columns = self.snapshot.word_ids
         for document in documents:
             for word in document.words:
-                _ = number.setdefault(word, len(number))
-        words = sparse_rows(({number[w]: n for w, n in document.words.items()} for document in documents), len(number))
-        names = sparse_rows(({number[w]: 1 / len(d.name_words) for w in d.name_words} for d in documents), len(number))
+                _ = columns.setdefault(word, len(columns))
+        words = sparse_rows(({columns[w]: n for w, n in d.words.items()} for d in documents), len(columns))
+        names = sparse_rows(
+            ({columns[w]: 1 / len(d.name_words) for w in d.name_words} for d in documents), len(columns)
+        )
         return words, names, _ngram_rows(documents)
 
 
@@ -153,12 +155,12 @@ def postings_from_rows(matrix: Any) -> Postings:
     return Postings(turned.indptr.astype(np.int32), turned.indices.astype(np.int32), turned.data)
 
 
-def join_rows(matrices: Sequence[Any], kept: Sequence[Flags]) -> Any:
+def join_rows(matrices: Sequence[Any], selections: Sequence[Flags]) -> Any:
     """Joins the selected rows of matrices into one matrix, as wide as the widest."""
     width = max(matrix.shape[1] for matrix in matrices)
     parts: list[Any] = []
-    for matrix, rows in zip(matrices, kept, strict=True):
-        part = matrix if rows.all() else matrix[np.flatnonzero(rows)]
+    for matrix, selected in zip(matrices, selections, strict=True):
+        part = matrix if selected.all() else matrix[np.flatnonzero(selected)]
         part.resize((part.shape[0], width))
         parts.append(part)
     return _sparse.vstack(parts, format="csr")
@@ -210,8 +212,8 @@ def _segment(numbers: Ints, rows: tuple[Any, Any, Any]) -> Segment:
 
 def _join_segments(segments: Sequence[Segment], without: Collection[int]) -> tuple[Ints, tuple[Any, Any, Any]]:
     """Joins the documents of segments, without those of `without`: their ids and their matrices."""
-    gone = np.fromiter(without, np.int32, len(without))
-    kept = [~np.isin(segment.ids, gone) for segment in segments]
-    numbers = np.concatenate([segment.ids[rows] for segment, rows in zip(segments, kept, strict=True)])
-    words, names, grams = (join_rows([segment.rows[kind] for segment in segments], kept) for kind in range(3))
-    return numbers, (words, names, grams)
+    removed = np.fromiter(without, np.int32, len(without))
+    selections = [~np.isin(segment.ids, removed) for segment in segments]
+    ids = np.concatenate([segment.ids[selected] for segment, selected in zip(segments, selections, strict=True)])
+    words, names, grams = (join_rows([segment.rows[kind] for segment in segments], selections) for kind in range(3))
+    return ids, (words, names, grams)

@@ -141,10 +141,10 @@ class _QueryScorer:
 
     def scores(self, query: str) -> Floats:
         """Returns the score of each document of the view."""
-        whole = self._part(query)
-        if whole is None:
+        query_scores = self._part(query)
+        if query_scores is None:
             return np.zeros(len(self._view), np.float32)
-        mixed, covered, likeness = whole
+        mixed, covered, likeness = query_scores
         parts = [part for text in split_request(query, MAX_REQUEST_PARTS) if (part := self._part(text)) is not None]
         if len(parts) > 1:
             mixed = mixed + self._weights.request_parts * np.maximum.reduce([part.mixed for part in parts])
@@ -159,10 +159,10 @@ class _QueryScorer:
         words = terms(text) or terms(text, stop=NO_STOP_WORDS)
         if not words:
             return None
-        found = [self._term(word) for word in dict.fromkeys(words)]
+        term_scores = [self._term(word) for word in dict.fromkeys(words)]
         by_words = np.zeros(self._size, np.float32)
         wanted = 0.0
-        for term in found:
+        for term in term_scores:
             by_words += term.weight * term.found
             wanted += term.weight * term.rarity
         by_spelling = self._spelling(text)
@@ -181,80 +181,80 @@ class _QueryScorer:
     def _term(self, word: str) -> _TermScores:
         term = self._terms.get(word)
         if term is None:
-            found = np.zeros(self._size, np.float32)
-            own = self._counts(word)
-            rarity = self._rarity(len(own[0]))
-            self._add_counts(found, own, rarity)
-            for other in self._synonyms.get(word, ()):
-                counts = self._counts(other)
+            scores = np.zeros(self._size, np.float32)
+            counts = self._counts(word)
+            rarity = self._rarity(len(counts[0]))
+            self._add_counts(scores, counts, rarity)
+            for synonym in self._synonyms.get(word, ()):
+                counts = self._counts(synonym)
                 if len(counts[0]):
                     # A synonym is worth no more than the word it stands for.
-                    self._add_counts(found, counts, self._weights.synonym * min(rarity, self._rarity(len(counts[0]))))
+                    self._add_counts(scores, counts, self._weights.synonym * min(rarity, self._rarity(len(counts[0]))))
             weight = self._weights.padding if word in FILLER_WORDS else 1.0
-            term = self._terms[word] = _TermScores(weight, rarity, found)
+            term = self._terms[word] = _TermScores(weight, rarity, scores)
         return term
 
-    def _add_counts(self, found: Floats, counts: tuple[Ints, Floats], weight: float) -> None:
+    def _add_counts(self, scores: Floats, counts: tuple[Ints, Floats], weight: float) -> None:
         ids, values = counts
-        worth = weight * values / (values + self._saturation[ids])
-        found[ids] = np.maximum(found[ids], worth)
+        contribution = weight * values / (values + self._saturation[ids])
+        scores[ids] = np.maximum(scores[ids], contribution)
 
-    def _rarity(self, spread: int) -> float:
-        return float(np.log1p((len(self._view) - spread + 0.5) / (spread + 0.5)))
+    def _rarity(self, documents: int) -> float:
+        return float(np.log1p((len(self._view) - documents + 0.5) / (documents + 0.5)))
 
     def _counts(self, word: str) -> tuple[Ints, Floats]:
         """The visible documents that hold a word, and how much the word counts in each."""
         return self._postings((segment.words for segment in self._snapshot.segments), word)
 
     def _postings(self, kind: Iterable[Postings], word: str) -> tuple[Ints, Floats]:
-        number = self._snapshot.word_ids.get(word)
+        column = self._snapshot.word_ids.get(word)
         ids: list[Ints] = []
         values: list[Floats] = []
-        if number is not None:
+        if column is not None:
             for segment, postings in zip(self._snapshot.segments, kind, strict=True):
-                part = postings.column(number)
+                part = postings.column(column)
                 if part.stop > part.start:
                     ids.append(segment.ids[postings.rows[part]])
                     values.append(postings.values[part])
         if not ids:
             return np.zeros(0, np.int32), np.zeros(0, np.float32)
-        where = np.concatenate(ids)
-        seen = self._visible[where]
-        return where[seen], np.concatenate(values)[seen]
+        documents = np.concatenate(ids)
+        seen = self._visible[documents]
+        return documents[seen], np.concatenate(values)[seen]
 
     def _name(self, words: Sequence[str]) -> Floats:
-        said = dict.fromkeys(words, 1.0)
+        weights = dict.fromkeys(words, 1.0)
         for word in words:
             for other in self._synonyms.get(word, ()):
-                said.setdefault(other, self._weights.name_synonym)
-        found = np.zeros(self._size, np.float32)
-        for word, strength in said.items():
+                weights.setdefault(other, self._weights.name_synonym)
+        scores = np.zeros(self._size, np.float32)
+        for word, weight in weights.items():
             ids, parts = self._postings((segment.names for segment in self._snapshot.segments), word)
-            found[ids] += strength * parts
-        return found
+            scores[ids] += weight * parts
+        return scores
 
     def _spelling(self, text: str) -> Floats:
         words = name_words(text)
         ids, counts = text_ngrams([word for word in words if word not in STOP_WORDS] or words)
         places = np.arange(len(ids))
-        where: list[Ints] = []
+        documents_of_parts: list[Ints] = []
         values: list[Floats] = []
         of_gram: list[Ints] = []
         for segment in self._snapshot.segments:
             rows, parts, sizes = segment.grams.columns(ids)
             documents = segment.ids[rows]
             seen = self._visible[documents]
-            where.append(documents[seen])
+            documents_of_parts.append(documents[seen])
             values.append(parts[seen])
             of_gram.append(np.repeat(places, sizes)[seen].astype(np.int32))
-        if not where or not ids:
+        if not documents_of_parts or not ids:
             return np.zeros(self._size, np.float32)
         grams = np.concatenate(of_gram)
         spread = np.bincount(grams, minlength=len(ids))
         weights = counts * (np.log((1 + len(self._view)) / (1 + spread)) + 1)
         weights /= np.linalg.norm(weights)
-        worth = np.concatenate(values) * weights[grams]
-        return np.bincount(np.concatenate(where), worth, minlength=self._size).astype(np.float32)
+        contributions = np.concatenate(values) * weights[grams]
+        return np.bincount(np.concatenate(documents_of_parts), contributions, minlength=self._size).astype(np.float32)
 
 
 def absolute_score(covered: float, likeness: float) -> float:
@@ -268,6 +268,6 @@ def absolute_score(covered: float, likeness: float) -> float:
     return min(1.0, max(covered, likeness) ** 0.54)
 
 
-def _relative_to_best(found: Floats) -> Floats:
-    best = float(found.max(initial=0.0))
-    return found / best if best else found
+def _relative_to_best(scores: Floats) -> Floats:
+    best = float(scores.max(initial=0.0))
+    return scores / best if best else scores

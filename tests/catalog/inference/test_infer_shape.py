@@ -47,7 +47,9 @@ ROW = {"id": 1, "name": 'say "hi" [ok] {ok}, \\', "tags": ["a", "b"], "nested": 
 def test_every_beginning_of_a_text_can_be_read(length: int):
     rows = [ROW] * 20
     text = json.dumps({"total": 20, "rows": rows})
-    closed, levels = beginnings._closed(text[:length])  # the part that a limit of 8 KiB would seldom cut at such places
+    closed, levels = beginnings._completed(
+        text[:length]
+    )  # the part that a limit of 8 KiB would seldom cut at such places
     if not closed:
         assert length < 2
         return

@@ -204,7 +204,7 @@ def test_search_answers_while_tools_are_encoded_and_goes_first(model: Watched):
     assert reached.wait(10)
     asked = threading.Thread(target=ranker.encode_queries, args=(["thing number 5"],))
     asked.start()
-    while not ranker._turns._urgent:  # pyright: ignore[reportPrivateUsage] - until the query stands in line
+    while not ranker._encoder_lock._urgent_waiting:  # pyright: ignore[reportPrivateUsage] - until the query stands in line
         time.sleep(0.001)
     batches: list[int] = []
     model.before_query = lambda: batches.append(model.batches)
