@@ -224,7 +224,7 @@ class Broker:
             await self._named("tool", name, self._access.admit(name))
 
     async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
-        """What is sure to be wrong with a call. See `ToolBroker.foresee`.
+        """What is sure to be wrong with a call. See `ToolBroker.preflight`.
 
         Raises:
             ToolCallError: the server could not be asked.
@@ -232,7 +232,7 @@ class Broker:
         return await self._named("tool", name, self._foreseeing.preflight(name, arguments))
 
     async def check_reachable(self, name: str) -> PreflightError | None:
-        """Why no call of that name would reach a tool. See `ToolBroker.unreachable`.
+        """Why no call of that name would reach a tool. See `ToolBroker.check_reachable`.
 
         Raises:
             ToolCallError: the server could not be asked.

@@ -154,7 +154,7 @@ async def execute(client: Client[Any], script: str) -> dict[str, Any]:
 
 def senders() -> list[asyncio.Task[Any]]:
     """The tasks that tell clients of their scripts."""
-    return [task for task in asyncio.all_tasks() if "Progress._sending" in repr(task.get_coro())]
+    return [task for task in asyncio.all_tasks() if "ProgressNotifier._sending" in repr(task.get_coro())]
 
 
 async def gone(task: asyncio.Task[Any]) -> None:

@@ -31,7 +31,7 @@ CRITERIA = st.builds(
     apps=st.none() | st.frozensets(st.sampled_from(["app0", "app1", "app2", "app9"])),
     tags=st.none() | st.frozensets(st.sampled_from(["tag1", "tag2", "tag9"])),
     excluded=st.frozensets(st.sampled_from([entry.name for entry in ENTRIES]), max_size=10),
-    least=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    min_score=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
 )
 PLACES = st.integers(1, 12)
 
