@@ -58,7 +58,7 @@ class LentServer:
     def fork(self, pipe: socket.socket) -> ForkedProcess:
         """A new worker with `pipe` as its descriptor 0."""
         process = self._server.fork(pipe)
-        self._made = [*(made for made in self._made if made.poll() is None), process]
+        self._made = [*(process for process in self._made if process.poll() is None), process]
         return process
 
     def kill(self) -> None:

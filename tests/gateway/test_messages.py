@@ -28,7 +28,7 @@ from codecall.gateway.upstream.messages import (
 )
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.running import front, text_of, until
-from tests.turns import count_loop_turns
+from tests.loop_turns import count_loop_turns
 
 RAW = StdioServer(command=sys.executable, args=("-S", "-E", str(Path(__file__).parent / "servers" / "raw.py")))
 FINE = '{"jsonrpc":"2.0","id":%ID%,"result":{"content":[{"type":"text","text":"fine"}]}}'

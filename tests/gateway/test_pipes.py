@@ -25,7 +25,7 @@ from codecall.gateway.upstream.process import ServerProcess
 from codecall.gateway.upstream.server import Backend
 from codecall.gateway.upstream.stdio import _Heard, _Said
 from tests.gateway.running import call
-from tests.turns import count_loop_turns
+from tests.loop_turns import count_loop_turns
 
 QUITTING = Path(__file__).parent / "servers" / "quitting.py"
 LOGGER = logging.getLogger("test")

@@ -35,11 +35,11 @@ class Instance:
 
     def __init__(self, python: str, environment: dict[str, str], log: Path) -> None:
         self._log = log
-        with socket.create_server(("127.0.0.1", 0)) as listening, log.open("wb") as said:
+        with socket.create_server(("127.0.0.1", 0)) as listening, log.open("wb") as output:
             self.port: int = listening.getsockname()[1]
             command = [python, "-m", "uvicorn", "tests.instances.server:app", "--fd", str(listening.fileno())]
             self._process = subprocess.Popen(
-                command, env=environment, pass_fds=[listening.fileno()], stdout=said, stderr=said
+                command, env=environment, pass_fds=[listening.fileno()], stdout=output, stderr=output
             )
 
     def wait(self) -> None:
@@ -49,9 +49,9 @@ class Instance:
     @property
     def pid(self) -> int:
         """Its process, as uvicorn tells it."""
-        told = re.search(r"Started server process \[(\d+)\]", self._log.read_text(encoding="utf-8"))
-        assert told is not None
-        return int(told[1])
+        match = re.search(r"Started server process \[(\d+)\]", self._log.read_text(encoding="utf-8"))
+        assert match is not None
+        return int(match[1])
 
     def kill(self) -> None:
         """End it as a loss of power does."""

@@ -25,7 +25,7 @@ return 'done';
 """
 
 
-async def ran(client: Client[Any], script: str, **options: Any) -> dict[str, Any]:
+async def run_script(client: Client[Any], script: str, **options: Any) -> dict[str, Any]:
     """The envelope of a script."""
     answer = await client.call_tool("codecall:execute", {"script": script, **options})
     assert answer.structured_content is not None
@@ -48,10 +48,10 @@ async def test_the_client_of_the_example_asks_both(
     with anyio.fail_after(20):  # no run waits for its record
         while not {"codecall.execute.start", "codecall.execute.complete"} <= events:
             await anyio.lowlevel.checkpoint()
-            written = [audit.read_text() for audit in instances.audits if audit.exists()]
+            logs = [audit.read_text() for audit in instances.audits if audit.exists()]
             events = {
                 json.loads(line)["event"]
-                for text in written
+                for text in logs
                 for line in text.splitlines(keepends=True)
                 if line.endswith("\n")
             }
@@ -66,27 +66,27 @@ async def test_what_one_instance_knows_the_other_knows(instances: Instances) -> 
     # Not who asked just before: there is a limit on scripts in a second.
     async with instances.client(one.port, "gus") as first, instances.client(two.port, "gus") as second:
         # A run that failed here is taken up there.
-        failed = await ran(first, fail)
+        failed = await run_script(first, fail)
         assert failed["error"]["code"] == "TOOL_EXECUTION_ERROR"
-        again = await ran(second, fail, resumeFrom=failed["runId"])
+        again = await run_script(second, fail, resumeFrom=failed["runId"])
         assert again["result"] == [1, "worked"]
         # A large result that is kept here is read there, by its owner only.
-        envelope = await ran(first, large)
-        kept = envelope.get("largeResult")
-        assert kept, str(envelope)[:2000]
-        there = f"const all = await getResult('{kept['handle']}'); return [all.length, all[8999]]"
-        assert (await ran(second, there))["result"] == [9_000, "line 8999" + "-" * 150]
-        (page,) = await second.read_resource(f"{kept['uri']}/pages/1")
+        envelope = await run_script(first, large)
+        large_result = envelope.get("largeResult")
+        assert large_result, str(envelope)[:2000]
+        there = f"const all = await getResult('{large_result['handle']}'); return [all.length, all[8999]]"
+        assert (await run_script(second, there))["result"] == [9_000, "line 8999" + "-" * 150]
+        (page,) = await second.read_resource(f"{large_result['uri']}/pages/1")
         assert page.text.startswith('["line 0')
         async with instances.client(two.port, "ben") as other:
-            assert (await ran(other, there))["error"]["code"] == "RESULT_NOT_FOUND"
+            assert (await run_script(other, there))["error"]["code"] == "RESULT_NOT_FOUND"
             with pytest.raises(MCPError):
-                await other.read_resource(kept["uri"])
+                await other.read_resource(large_result["uri"])
 
 
 async def test_a_limit_counts_on_both(instances: Instances) -> None:
     async with balanced(instances.ports) as port, instances.client(port, "fay") as client:
-        ends = [await ran(client, "return await callTool('whoami', {})") for _ in range(5)]
+        ends = [await run_script(client, "return await callTool('whoami', {})") for _ in range(5)]
     assert [end["status"] for end in ends] == ["ok"] * 4 + ["tool_error"]
     assert ends[-1]["error"]["code"] == "RATE_LIMIT"
     assert {end["result"] for end in ends[:-1]} == {instance.pid for instance in instances.both}

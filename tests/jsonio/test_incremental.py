@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codecall.jsonio import incremental as pieces
+from codecall.jsonio import incremental
 from codecall.jsonio.decode import NotJson
-from tests.turns import count_loop_turns
+from tests.loop_turns import count_loop_turns
 
 TEXTS = st.text(max_size=12) | st.sampled_from(
     ['},{"a":1', '","', "],[", "\\", '"', "é", "😀", "\x00\n", '{"a":', "\\u00e9"]
@@ -33,7 +33,7 @@ def utf16(text: str) -> int:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces so small that everything is cut."""
-    monkeypatch.setattr(pieces, "PIECE", 16)
+    monkeypatch.setattr(incremental, "PIECE", 16)
 
 
 @pytest.mark.parametrize("indent", [None, 1])
@@ -44,9 +44,9 @@ def test_what_is_read_in_pieces_is_what_is_read_at_once(
     small: None, indent: int | None, ascii_only: bool, value: Any
 ) -> None:
     data = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode()
-    assert asyncio.run(pieces.read(data, 100)) == value
+    assert asyncio.run(incremental.read(data, 100)) == value
     expected = len(value) if isinstance(value, list) else utf16(value) if isinstance(value, str) else None
-    assert asyncio.run(pieces.length(data)) == expected
+    assert asyncio.run(incremental.length(data)) == expected
 
 
 BIG: dict[str, Any] = {
@@ -66,24 +66,24 @@ BIG: dict[str, Any] = {
 async def test_the_event_loop_has_its_turn_in_between(what: str) -> None:
     value = BIG[what]
     data = json.dumps(value).encode()
-    assert len(data) > 2 * pieces.PIECE
+    assert len(data) > 2 * incremental.PIECE
     with count_loop_turns() as turns:
-        assert await pieces.read(data, 50) == value
+        assert await incremental.read(data, 50) == value
     # A piece may be twice as long where items are.
-    assert turns.count >= len(data) // (3 * pieces.PIECE)
+    assert turns.count >= len(data) // (3 * incremental.PIECE)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 40])
 @pytest.mark.parametrize("piece", [16, 128 * 1024])
 async def test_nesting_is_bounded(monkeypatch: pytest.MonkeyPatch, depth: int, piece: int) -> None:
-    monkeypatch.setattr(pieces, "PIECE", piece)
+    monkeypatch.setattr(incremental, "PIECE", piece)
     for start, end in ((b"[", b"]"), (b'{"a":', b"}")):
         within = start * depth + b'"' + b"x" * 40 + b'"' + end * depth
-        await pieces.read(within, depth)
+        await incremental.read(within, depth)
         with pytest.raises(NotJson):
-            await pieces.read(within, depth - 1)
+            await incremental.read(within, depth - 1)
         with pytest.raises(NotJson):
-            await pieces.read(b"[1," + within + b"]", depth)
+            await incremental.read(b"[1," + within + b"]", depth)
 
 
 @pytest.mark.parametrize("piece", [16, 128 * 1024])
@@ -91,9 +91,9 @@ async def test_nesting_is_bounded(monkeypatch: pytest.MonkeyPatch, depth: int, p
     "data", [b"", b"{", b"[1,2", b'"a', b"[" * 100_000, b"[1," + b"2 3," * 20 + b"4]", b'{"a":1 "b":2}', b'"\xff"' * 9]
 )
 async def test_what_is_no_json_is_refused(monkeypatch: pytest.MonkeyPatch, piece: int, data: bytes) -> None:
-    monkeypatch.setattr(pieces, "PIECE", piece)
+    monkeypatch.setattr(incremental, "PIECE", piece)
     with pytest.raises(NotJson):
-        await pieces.read(data, 50)
+        await incremental.read(data, 50)
 
 
 HOLDING = {
@@ -122,28 +122,28 @@ async def test_nothing_is_decoded_in_one_go_that_has_many_parts(what: str, monke
         return decoded
 
     for name in ("_apart", "_members", "read_json"):
-        monkeypatch.setattr(pieces, name, noting(getattr(pieces, name)))
-    assert await pieces.read(data, 50) == json.loads(data)
-    await pieces.length(data)
-    assert longest <= pieces.PIECE + 2
+        monkeypatch.setattr(incremental, name, noting(getattr(incremental, name)))
+    assert await incremental.read(data, 50) == json.loads(data)
+    await incremental.length(data)
+    assert longest <= incremental.PIECE + 2
 
 
 async def test_items_are_counted_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "MAX_COUNTED", 1_000)
-    assert await pieces.length(b"[%b0]" % (b"0," * 999)) == 1_000
-    assert await pieces.length(b"[%b0]" % (b"0," * 1_000)) is None
+    monkeypatch.setattr(incremental, "MAX_COUNTED", 1_000)
+    assert await incremental.length(b"[%b0]" % (b"0," * 999)) == 1_000
+    assert await incremental.length(b"[%b0]" % (b"0," * 1_000)) is None
 
 
 @pytest.mark.parametrize("data", [b"[[[[[[[[1]]]]]]],", b'{"a":1,', b"[1,"])
 async def test_a_comma_before_the_end_is_no_json(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    monkeypatch.setattr(pieces, "PIECE", 16)
+    monkeypatch.setattr(incremental, "PIECE", 16)
     inside, close = data[1:], b"}" if data[:1] == b"{" else b"]"
     with pytest.raises(NotJson):
-        await pieces.read(data[:1] + inside * 9 + close, 50)
+        await incremental.read(data[:1] + inside * 9 + close, 50)
 
 
 async def test_numbers_at_the_ends_of_what_a_float_holds() -> None:
-    assert await pieces.read(b"[1e308,-1.7976931348623157e308,5e-324]", 2) == [
+    assert await incremental.read(b"[1e308,-1.7976931348623157e308,5e-324]", 2) == [
         1e308,
         -math.ldexp(1 - 2**-53, 1024),
         5e-324,

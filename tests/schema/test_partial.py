@@ -19,25 +19,25 @@ from codecall.schema.partial import (
 
 def test_all_of_it() -> None:
     data = [1, {"a": [4, 5], "b": [9, [2, {"c": [12, []]}]], "d": [20, [3, [1, [0], [4, ["x"]]]]]}]
-    known = PartialInput.from_json(data)
-    assert known.value == {
+    partial = PartialInput.from_json(data)
+    assert partial.value == {
         "a": 5,
         "b": PartialObject(c=Unknown.MAYBE_ABSENT),
         "d": [1, Unknown.PRESENT, PartialArray(["x"])],
     }
-    assert isinstance(known.value["b"], PartialObject)
-    assert dict(known.offsets) == {("a",): 4, ("b",): 9, ("b", "c"): 12, ("d",): 20}
+    assert isinstance(partial.value["b"], PartialObject)
+    assert dict(partial.offsets) == {("a",): 4, ("b",): 9, ("b", "c"): 12, ("d",): 20}
 
 
 def test_places() -> None:
-    known = PartialInput.from_json([1, {"a": [4, [1, {"b": [6, 1]}]], "c": [9, [3, [1, 2]]]}])
-    assert known.offset_of([("a", "b")]) == 6
-    assert known.offset_of([("x",), ("c",)]) == 9
-    assert known.offset_of([("c", 1, "z")]) == 9
-    assert known.offset_of([("a", "y", "z")]) == 4
-    assert known.offset_of([("x",)]) is None
-    assert known.offset_of([()]) is None
-    assert known.offset_of([]) is None
+    partial = PartialInput.from_json([1, {"a": [4, [1, {"b": [6, 1]}]], "c": [9, [3, [1, 2]]]}])
+    assert partial.offset_of([("a", "b")]) == 6
+    assert partial.offset_of([("x",), ("c",)]) == 9
+    assert partial.offset_of([("c", 1, "z")]) == 9
+    assert partial.offset_of([("a", "y", "z")]) == 4
+    assert partial.offset_of([("x",)]) is None
+    assert partial.offset_of([()]) is None
+    assert partial.offset_of([]) is None
 
 
 WRONG: list[object] = [
@@ -70,10 +70,10 @@ SOME_JSON = st.recursive(
 @given(SOME_JSON)
 def test_anything_is_read_or_refused(data: object) -> None:
     try:
-        known = PartialInput.from_json(data)
+        partial = PartialInput.from_json(data)
     except PartialInputError:
         return
-    assert isinstance(known.value, dict)
+    assert isinstance(partial.value, dict)
 
 
 @pytest.mark.parametrize(

@@ -157,8 +157,8 @@ async def test_a_plugin_drains_all_its_servers_and_goes_on_with_all_else() -> No
             assert (await run)["error"]["code"] == "EXECUTION_ABORTED"
         assert (await execute(first, "return 1"))["error"]["code"] == "POOL_DISPOSED"
         assert (await execute(one, "return 1"))["error"]["code"] == "POOL_DISPOSED"
-        found = await first.call_tool("codecall:search", {"query": "hold"})
-        assert found.structured_content["totalIndexed"] == 1
+        search = await first.call_tool("codecall:search", {"query": "hold"})
+        assert search.structured_content["totalIndexed"] == 1
         assert plugin.worker_pids == ()
     async with Client(one) as client:
         assert (await execute(client, "return 2"))["result"] == 2

@@ -26,20 +26,20 @@ class Server:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
-        self.said: list[str] = []
+        self.output: list[str] = []
 
     async def says(self, text: str) -> None:
         """Wait until it has said that."""
         assert self.process.stderr is not None
-        while not any(text in line for line in self.said):
+        while not any(text in line for line in self.output):
             line = await asyncio.wait_for(self.process.stderr.readline(), SECONDS)
-            assert line, "".join(self.said)
-            self.said.append(line.decode())
+            assert line, "".join(self.output)
+            self.output.append(line.decode())
 
     async def ends(self) -> int:
         """Its exit status."""
         assert self.process.stderr is not None
-        self.said.append((await asyncio.wait_for(self.process.stderr.read(), SECONDS)).decode())
+        self.output.append((await asyncio.wait_for(self.process.stderr.read(), SECONDS)).decode())
         return await asyncio.wait_for(self.process.wait(), SECONDS)
 
 
@@ -58,7 +58,7 @@ async def running(python: str, *arguments: str, **options: Any) -> AsyncGenerato
         if process.returncode is None:
             process.kill()
             await process.wait()
-        print("".join(server.said))
+        print("".join(server.output))
 
 
 async def execute(client: Client[Any], script: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def live(pid: int) -> bool:
         return False
 
 
-async def gone(pids: list[int]) -> None:
+async def wait_until_gone(pids: list[int]) -> None:
     """Wait until none of the processes runs any more."""
     async with asyncio.timeout(SECONDS):
         while True:
@@ -110,14 +110,14 @@ async def test_an_http_server_lets_scripts_end_and_answers_all_of_them(loaded_py
             await new.call_tool("free", {"name": "short"})
             assert (await short)["result"] == "short"
             # Long after uvicorn would have closed this stream: it does so half a second after the signal.
-            ended = await long
-            assert (ended["status"], ended["error"]["code"]) == ("runtime_error", "EXECUTION_ABORTED")
-            assert ended["logs"] == ["here"]
-            assert (ended["calls"][0]["toolName"], ended["calls"][0]["outcome"]) == ("hold", "unfinished")
-            assert ended["stats"]["toolCalls"] == 1
+            result = await long
+            assert (result["status"], result["error"]["code"]) == ("runtime_error", "EXECUTION_ABORTED")
+            assert result["logs"] == ["here"]
+            assert (result["calls"][0]["toolName"], result["calls"][0]["outcome"]) == ("hold", "unfinished")
+            assert result["stats"]["toolCalls"] == 1
             await old.__aexit__(None, None, None)  # at once: later it would look for its server for five seconds
             assert await server.ends() == -signal.SIGTERM
-            await gone(pids)
+            await wait_until_gone(pids)
 
 
 class Stdio:
@@ -162,15 +162,15 @@ async def test_a_stdio_server_answers_before_it_ends_as_the_signal_has_it(loaded
         await client.shake_hands()
         run = await client.call("codecall:execute", script="return await callTool('hold', { name: 'long' });")
         await server.says("held long")
-        asked = await client.answer(await client.call("processes"))
-        pids = asked["structuredContent"]["result"]
+        answer = await client.answer(await client.call("processes"))
+        pids = answer["structuredContent"]["result"]
         assert len(pids) == 2
         server.process.send_signal(signal.SIGTERM)
-        ended = (await client.answer(run))["structuredContent"]
-        assert ended["error"]["code"] == "EXECUTION_ABORTED"
+        result = (await client.answer(run))["structuredContent"]
+        assert result["error"]["code"] == "EXECUTION_ABORTED"
         assert await server.ends() == -signal.SIGTERM
-        assert "SIGTERM: scripts that had not ended in time: 1" in "".join(server.said)
-        await gone(pids)
+        assert "SIGTERM: scripts that had not ended in time: 1" in "".join(server.output)
+        await wait_until_gone(pids)
 
 
 async def test_a_second_signal_ends_it_at_once(loaded_python: LoadedPython):
@@ -184,4 +184,4 @@ async def test_a_second_signal_ends_it_at_once(loaded_python: LoadedPython):
         await server.says("have 3600 s to end")
         server.process.send_signal(signal.SIGTERM)
         assert await server.ends() == -signal.SIGTERM
-        await gone(pids)
+        await wait_until_gone(pids)

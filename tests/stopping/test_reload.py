@@ -79,8 +79,8 @@ async def test_running_scripts_finish_under_the_old_options_and_new_ones_see_the
         listed = {tool.name: tool for tool in await client.list_tools()}
         assert "25 tool calls" in (listed["codecall:execute"].description or "")
         server.let_go.set()
-        ended = await run
-        assert (ended["result"], ended["logs"]) == ("held", ["after"])
+        result = await run
+        assert (result["result"], result["logs"]) == ("held", ["after"])
         await dead(before)
         assert (await execute(client, "return 1"))["result"] == 1
     assert server.plugin.worker_pids == ()
@@ -111,8 +111,8 @@ async def test_tools_and_names_change() -> None:
         refused = await client.call_tool("codecall:invoke", {"tool": "hold", "input": {}}, raise_on_error=False)
         assert refused.is_error
         await server.plugin.reload(include_tools=lambda tool: False)
-        found = await client.call_tool("codecall:search", {"query": "hold"})
-        assert found.structured_content["totalIndexed"] == 0
+        search = await client.call_tool("codecall:search", {"query": "hold"})
+        assert search.structured_content["totalIndexed"] == 0
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -173,14 +173,14 @@ async def test_many_clients_and_many_reloads_leave_nothing_behind() -> None:
     server = Server(pool={"max_workers": 4, "share_workers": True})
     server.let_go.set()
     before = asyncio.all_tasks()
-    seen: set[int] = set()
+    replaced_pids: set[int] = set()
     done = asyncio.Event()
     answers: list[object] = []
 
     async def work(client: Client[Any], number: int) -> None:
         while True:
-            ended = await execute(client, f"return [{number}, await callTool('hold', {{}})]")
-            answers.append(ended.get("result") == [number, "held"] or ended)
+            result = await execute(client, f"return [{number}, await callTool('hold', {{}})]")
+            answers.append(result.get("result") == [number, "held"] or result)
             if done.is_set():
                 return
 
@@ -194,7 +194,7 @@ async def test_many_clients_and_many_reloads_leave_nothing_behind() -> None:
                 group.create_task(work(client, number))
             for count in range(RELOADS):
                 await server.plugin.reload(top_k=1 + count, vm={"preset": "secure", "timeout_ms": 3000 + count})
-                seen |= set(server.plugin.worker_pids)
+                replaced_pids |= set(server.plugin.worker_pids)
             done.set()
         for client in clients:
             await client.__aexit__(None, None, None)
@@ -203,7 +203,7 @@ async def test_many_clients_and_many_reloads_leave_nothing_behind() -> None:
         assert (await execute(opener, "return 1"))["result"] == 1
         assert descriptors() - fds <= 2 * 4 + 2
     assert server.plugin.worker_pids == ()
-    await dead(tuple(seen))
+    await dead(tuple(replaced_pids))
     assert asyncio.all_tasks() - before == set()
 
 
@@ -212,17 +212,17 @@ async def test_a_reload_that_is_cancelled_changes_nothing_and_leaves_nothing() -
     server = Server()
     async with Client(server.mcp) as client:
         await execute(client, "return 1")
-        before, pids, seen = server.plugin.options, server.plugin.worker_pids, set[int]()
+        before, pids, replaced_pids = server.plugin.options, server.plugin.worker_pids, set[int]()
         for _ in range(3):
             reload = asyncio.create_task(server.plugin.reload(top_k=9))
             async with asyncio.timeout(10):
                 await new_worker(server.plugin, pids)
-            seen |= set(server.plugin.worker_pids)
+            replaced_pids |= set(server.plugin.worker_pids)
             reload.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await reload
             assert server.plugin.options is before
-        await dead(tuple(seen - set(pids)))
+        await dead(tuple(replaced_pids - set(pids)))
         assert server.plugin.worker_pids == pids
         assert (await execute(client, "return 1"))["result"] == 1
 

@@ -22,12 +22,12 @@ class Handler:
     """Counts the signals that come to it."""
 
     def __init__(self) -> None:
-        self.seen = 0
+        self.received = 0
         self.came = asyncio.Event()
 
     def __call__(self, number: int, frame: object) -> None:
         assert number == signal.SIGTERM
-        self.seen += 1
+        self.received += 1
         self.came.set()
 
 
@@ -74,13 +74,13 @@ async def test_the_handler_waits_for_what_is_stopped(handler: Handler):
         await wait(one.begun)
         await wait(two.begun)
         one.go_on.set()
-        assert handler.seen == 0
+        assert handler.received == 0
         began = asyncio.get_running_loop().time()
         two.go_on.set()
         await wait(handler.came)
         assert asyncio.get_running_loop().time() - began >= RESPONSE_TIME_S * 0.9
     assert now() is handler
-    assert handler.seen == 1
+    assert handler.received == 1
 
 
 async def test_where_nobody_gets_an_answer_there_is_nothing_to_wait_for(handler: Handler, monkeypatch: Any):
@@ -100,9 +100,9 @@ async def test_each_further_signal_is_passed_on_at_once(handler: Handler):
         for count in (1, 2):
             sigterm()
             await asyncio.sleep(0)
-            assert handler.seen == count
+            assert handler.received == count
         stop.go_on.set()
-    assert handler.seen == 2
+    assert handler.received == 2
 
 
 async def test_one_who_set_a_handler_later_comes_after_all_the_same(handler: Handler):
@@ -113,14 +113,14 @@ async def test_one_who_set_a_handler_later_comes_after_all_the_same(handler: Han
         termination.move_to_front()
         sigterm()
         await wait(stop.begun)
-        assert server.seen == 0
+        assert server.received == 0
         stop.go_on.set()
         await wait(server.came)
         # As uvicorn does at its end: it puts back what it found, and raises again what it got.
         signal.signal(signal.SIGTERM, beneath)
         sigterm()
         await asyncio.sleep(0)
-        assert handler.seen == 1
+        assert handler.received == 1
     assert now() is handler
 
 
@@ -131,7 +131,7 @@ async def test_a_handler_that_came_later_and_stays_is_left_alone(handler: Handle
     assert now() is other
     # Whoever calls what it had found gets what had been there before.
     ours(signal.SIGTERM, None)
-    assert handler.seen == 1
+    assert handler.received == 1
 
 
 async def test_the_end_of_the_lifespan_ends_the_wait(handler: Handler):
@@ -139,7 +139,7 @@ async def test_the_end_of_the_lifespan_ends_the_wait(handler: Handler):
     with ShutdownSignals().drain_first(stop):
         sigterm()
         await wait(stop.begun)
-    assert handler.seen == 1
+    assert handler.received == 1
     assert now() is handler
 
 
@@ -197,7 +197,7 @@ async def test_event_loops_that_stand_still_hold_up_nothing(handler: Handler):
     with termination.drain_first(stop):
         sigterm()
         await wait(stop.begun)
-        assert handler.seen == 0
+        assert handler.received == 0
         stop.go_on.set()
         await wait(handler.came)
     for watched in left:
@@ -215,7 +215,7 @@ async def test_a_second_life(handler: Handler):
         with termination.drain_first(stop):
             sigterm()
             await wait(handler.came)
-        assert handler.seen == count
+        assert handler.received == count
 
 
 async def test_a_fork_of_the_server_ends_as_it_would_without_us(handler: Handler, monkeypatch: Any):
@@ -224,7 +224,7 @@ async def test_a_fork_of_the_server_ends_as_it_would_without_us(handler: Handler
         link: Callable[..., None] = now()
         monkeypatch.setattr(os, "getpid", lambda: -1)
         link(signal.SIGTERM, None)
-        assert handler.seen == 1
+        assert handler.received == 1
         assert not stop.begun.is_set()
 
 
@@ -252,15 +252,15 @@ async def test_nothing_to_stop(handler: Handler):
 
 
 def test_other_threads_have_no_signals(handler: Handler):
-    seen: list[object] = []
+    received: list[object] = []
 
     async def run() -> None:
         termination = ShutdownSignals()
         with termination.drain_first(Stop()):
             termination.move_to_front()
-            seen.append(now())
+            received.append(now())
 
     thread = threading.Thread(target=asyncio.run, args=(run(),))
     thread.start()
     thread.join()
-    assert seen == [handler]
+    assert received == [handler]

@@ -8,7 +8,7 @@ import pytest
 
 from codecall.errors import ToolCallError
 from codecall.sandbox.enclave import Enclave
-from tests_security.process.observing import loop_lag
+from tests_security.process.monitor import loop_lag
 
 
 async def quote(name: str, arguments: dict[str, Any]) -> None:

@@ -29,14 +29,14 @@ class Plan:
 
     at: int = 0
     fault: Fault | None = None
-    seen: int = 0
+    frames: int = 0
     """Frames that have passed, of both directions."""
     fired: bool = False
     armed: bool = False
 
     def arm(self, at: int, fault: Fault) -> None:
         """Spoil frame `at`, counted from 1, of the next worker."""
-        self.at, self.fault, self.seen, self.fired, self.armed = at, fault, 0, False, True
+        self.at, self.fault, self.frames, self.fired, self.armed = at, fault, 0, False, True
 
 
 @dataclass
@@ -61,8 +61,8 @@ class Line:
     def _pass_on(self, frame: bytes, other: socket.socket) -> bool:
         plan = self.plan
         if plan is not None and plan.fault is not None:
-            plan.seen += 1
-            if plan.seen == plan.at:
+            plan.frames += 1
+            if plan.frames == plan.at:
                 plan.fired = True
                 return plan.fault(self, other, frame)
         other.sendall(frame)

@@ -267,11 +267,11 @@ def codes_below(kind: type[CodeCallError]) -> set[str]:
 
 def codes_of_the_tree() -> set[str]:
     """The codes of all error classes, but of those that only group others."""
-    found: set[str] = set(typing.get_args(LimitCode))
+    codes: set[str] = set(typing.get_args(LimitCode))
     for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, CodeCallError) and "code" in vars(kind):
-            found.add(kind.code)
-    return found - {CodeCallError.code}
+            codes.add(kind.code)
+    return codes - {CodeCallError.code}
 
 
 CONTRACT = {
@@ -292,7 +292,7 @@ def test_no_code_is_left_out() -> None:
 
 def test_no_code_is_made_up_elsewhere() -> None:
     """Codes stand in the tree, those of commands with their exit codes; the rest of the package names only those."""
-    known = codes_of_the_tree() | {CodeCallError.code} | set(BY_CODE)
+    codes = codes_of_the_tree() | {CodeCallError.code} | set(BY_CODE)
     for path in Path(errors.__file__).parent.rglob("*.py"):
         for code in re.findall(r'\bcode="([A-Z_]{4,})"', path.read_text(encoding="utf-8")):
-            assert code in known | {"TOOL"}, (path, code)
+            assert code in codes | {"TOOL"}, (path, code)

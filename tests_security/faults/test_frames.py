@@ -89,7 +89,7 @@ async def whole(enclave: Enclave, *, tries: int = 1) -> None:
     assert enclave.pool.waiting == 0
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Whether no such process is left, not even as a zombie."""
     try:
         os.kill(pid, 0)
@@ -120,7 +120,7 @@ async def test_a_fault_at_every_frame(plan: Plan, fault: Fault, codes: set[str |
             pids |= set(tested.pool.pids())
     # Prepare, Ready, Start, Plan, Planned, Ask, Described, Calls, Answers, Calls, Answers, Calls, Answers, Done
     assert 14 < frame < MOST_FRAMES - 1
-    assert all(gone(pid) for pid in pids if pid)
+    assert all(has_ended(pid) for pid in pids if pid)
 
 
 def at_frame(act: Any) -> Fault:

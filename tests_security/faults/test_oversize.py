@@ -17,8 +17,8 @@ async def test_a_tool_name_of_any_length(enclave: Enclave, length: int):
     script = f"try {{ await callTool('x'.repeat({length})) }} catch (e) {{ return e.message.slice(0, 60) }}"
     result = await enclave.execute(script, tool_handler=lambda name, arguments: 1, config={"memory_mb": 256})
     assert result.value == "callTool needs a tool name of at most 256 characters"
-    asked = await enclave.execute(f"return getTool('x'.repeat({length})) === undefined", config={"memory_mb": 256})
-    assert asked.value is True
+    lookup = await enclave.execute(f"return getTool('x'.repeat({length})) === undefined", config={"memory_mb": 256})
+    assert lookup.value is True
 
 
 async def test_an_input_beyond_the_limit(enclave: Enclave):
@@ -103,9 +103,9 @@ async def test_error_texts_are_cleaned_before_a_script_sees_them(enclave: Enclav
     def handler(name: str, arguments: dict[str, Any]) -> Any:
         raise ValueError("cannot open /srv/secret/db.sqlite with password=hunter2")
 
-    seen = await enclave.execute("try { await callTool('a') } catch (e) { return e.message }", tool_handler=handler)
+    caught = await enclave.execute("try { await callTool('a') } catch (e) { return e.message }", tool_handler=handler)
     unawaited = await enclave.execute("callTool('a'); return 1", tool_handler=handler)
-    for text in (str(seen.value), *unawaited.warnings):
+    for text in (str(caught.value), *unawaited.warnings):
         assert "hunter2" not in text
         assert "/srv/secret" not in text
 

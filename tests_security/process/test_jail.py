@@ -46,14 +46,14 @@ def outcome_of(inside: socket.socket, layers: str, attack: str) -> Any:
     with ours:
         with theirs:
             socket.send_fds(inside, [f"{layers} {attack}".encode()], [theirs.fileno()])
-        told = b"".join(iter(lambda: ours.recv(1 << 16), b""))
+        output = b"".join(iter(lambda: ours.recv(1 << 16), b""))
     status = int(inside.recv(100))
-    if not told:
+    if not output:
         return KILLED if status == -31 else f"exit status {status}"
-    said = json.loads(told)
-    if "missing" in said:
-        pytest.skip(f"this system lacks the layer: {said['missing']}")
-    return said.get("error", said.get("result", said))
+    outcome = json.loads(output)
+    if "missing" in outcome:
+        pytest.skip(f"this system lacks the layer: {outcome['missing']}")
+    return outcome.get("error", outcome.get("result", outcome))
 
 
 @cache
@@ -183,16 +183,18 @@ def test_every_system_call_there_is(attempt: Attempt):
     outcomes = attempt("all", "sweep")
     allowed = {row.name for row in syscalls.ALLOWED}
     refused = {row.name for row in syscalls.REFUSED}
-    known = {syscalls.number_of(name): name for name in allowed | refused}
+    names = {syscalls.number_of(name): name for name in allowed | refused}
     assert len(outcomes) > 450
     for number, outcome in outcomes.items():
-        name = known.get(int(number))
+        name = names.get(int(number))
         if name in refused:
             assert outcome == "EPERM", name
         elif name not in allowed:
             # Newer kernels let their own trampolines for probes pass every filter; anybody else gets an error for it.
             assert outcome in {"SIGSYS", "SIGILL", "ENXIO"}, number
     # Allowed calls, with arguments nobody would want: the conditions on them hold too.
-    ended = {name: outcomes[str(number)] for number, name in known.items() if name in allowed and number >= 0}
+    allowed_outcomes = {
+        name: outcomes[str(number)] for number, name in names.items() if name in allowed and number >= 0
+    }
     conditional = {row.name for row in syscalls.ALLOWED if row.conditions}
-    assert {name for name in conditional if name in ended and ended[name] != "SIGSYS"} == set()
+    assert {name for name in conditional if name in allowed_outcomes and allowed_outcomes[name] != "SIGSYS"} == set()

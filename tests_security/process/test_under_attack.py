@@ -15,8 +15,8 @@ import pytest
 
 from codecall.sandbox.enclave import Enclave
 from tests_security.attacking import as_far_as_there_is_a_jail
-from tests_security.process.mixture import DOCUMENTED, Script, bombs, complaint, friendly, stream, tools
-from tests_security.process.observing import loop_lag, resident_mb, running
+from tests_security.process.monitor import loop_lag, resident_mb, running
+from tests_security.process.script_mix import DOCUMENTED, Script, bombs, complaint, friendly, stream, tools
 
 WORKERS = 3
 TIMEOUT_MS = 1000

@@ -1,4 +1,4 @@
-"""`speaking(program)`: from now on workers are processes that run `program`."""
+"""`replace_worker(program)`: from now on workers are processes that run `program`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from codecall.sandbox.host import process
 from tests_security.wire.hostile import command
 
-Speaking = Callable[[str], None]
+ReplaceWorker = Callable[[str], None]
 
 
 @pytest.fixture
-def speaking(monkeypatch: pytest.MonkeyPatch) -> Speaking:
+def replace_worker(monkeypatch: pytest.MonkeyPatch) -> ReplaceWorker:
     """Replaces the worker by a process that has been taken over and says what it likes."""
     return lambda program: monkeypatch.setattr(process, "WORKER_COMMAND", command(program))

@@ -100,11 +100,11 @@ def test_any_mutation(message: wire.WorkerMessage, data: st.DataObject) -> None:
                 body[at:at] = body[at : at + 20]
             case _:
                 del body[at:]
-    found = decoded(bytes(body))
-    assert found is None or isinstance(found, MESSAGES)
-    if found is not None:
+    outcome = decoded(bytes(body))
+    assert outcome is None or isinstance(outcome, MESSAGES)
+    if outcome is not None:
         # What gets through is a message: it can be sent again.
-        assert decoded(encode(found)) == found
+        assert decoded(encode(outcome)) == outcome
 
 
 def anything() -> st.SearchStrategy[Any]:
@@ -218,17 +218,17 @@ def json_data() -> st.SearchStrategy[Any]:
 async def test_bounds_are_exact(data: Any, depth: int, most: int) -> None:
     text = json.dumps(data)
     try:
-        found = await decode_json(text, JsonBounds(depth, most))
+        outcome = await decode_json(text, JsonBounds(depth, most))
     except TooManyContainers as failure:
-        found = failure.count
+        outcome = failure.count
     except NotJson:
-        found = NotJson
+        outcome = NotJson
     if containers(data) > most:
-        assert found == containers(data)
+        assert outcome == containers(data)
     elif nesting(data) > depth:
-        assert found is NotJson
+        assert outcome is NotJson
     else:
-        assert found == data
+        assert outcome == data
 
 
 @settings(max_examples=200, deadline=None)
@@ -238,10 +238,10 @@ async def test_bounds_are_exact(data: Any, depth: int, most: int) -> None:
 @example("1" * 10_000)
 async def test_any_text(text: str) -> None:
     try:
-        found = await decode_json(text, JsonBounds(5, 10))
+        outcome = await decode_json(text, JsonBounds(5, 10))
     except (NotJson, TooManyContainers):
         return
-    assert found == json.loads(text)
+    assert outcome == json.loads(text)
 
 
 async def test_the_bounds_of_the_presets() -> None:

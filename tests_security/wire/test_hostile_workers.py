@@ -13,8 +13,7 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import MAX_HINT, WorkerError
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host import pipe
-from codecall.sandbox.host import preflight as questions
-from tests_security.wire.conftest import Speaking
+from tests_security.wire.conftest import ReplaceWorker
 from tests_security.wire.hostile import PLAIN, WELL_BEHAVED
 from tests_security.wire.violations import VIOLATIONS, Violation
 
@@ -29,7 +28,7 @@ HELD_UP_S = 2.0
 PATIENT: dict[str, Any] = {"timeout_ms": 3_000, "pool": PLAIN | {"startup_timeout_ms": 5_000}}
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Whether no such process is left, not even as a zombie."""
     try:
         os.kill(pid, 0)
@@ -57,9 +56,9 @@ def tool(name: str, arguments: dict[str, Any]) -> object:
     return "x" * 100_000 if name == "big" else 1
 
 
-async def attacked(program: str, speaking: Speaking, **options: Any) -> tuple[ExecutionResult, Lag]:
+async def run_attack(program: str, replace_worker: ReplaceWorker, **options: Any) -> tuple[ExecutionResult, Lag]:
     """The result of a script given to a worker that runs `program`; nothing of which is left behind."""
-    speaking(program)
+    replace_worker(program)
     lag = Lag()
     limits = {"timeout_ms": 250, "pool": PLAIN | {"startup_timeout_ms": 600}} | options
     async with Enclave("secure", **limits) as enclave, anyio.create_task_group() as group:
@@ -68,7 +67,7 @@ async def attacked(program: str, speaking: Speaking, **options: Any) -> tuple[Ex
             # The context fills more than a pipe's buffer, which shows who does not read.
             result = await enclave.execute(SCRIPT, tool_handler=tool, context={"filling": "x" * 300_000})
         left = enclave.pool.pids()
-        speaking(WELL_BEHAVED)
+        replace_worker(WELL_BEHAVED)
         after = await enclave.execute(SCRIPT)
         if not broken(result):
             # It has not been found out, so that it has got the next script too.
@@ -76,7 +75,7 @@ async def attacked(program: str, speaking: Speaking, **options: Any) -> tuple[Ex
         assert after.value == 1, after
         left += enclave.pool.pids()
         group.cancel_scope.cancel()
-    assert all(gone(pid) for pid in left)
+    assert all(has_ended(pid) for pid in left)
     return result, lag
 
 
@@ -88,14 +87,14 @@ def broken(result: ExecutionResult) -> bool:
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipe, "UNREAD_MS", 200)
-    monkeypatch.setattr(questions, "MAX_QUESTIONS", 500)
+    monkeypatch.setattr(preflight, "MAX_QUESTIONS", 500)
 
 
 @pytest.mark.parametrize("violation", VIOLATIONS, ids=lambda violation: violation.title)
-async def test_a_worker_that_has_been_taken_over(speaking: Speaking, violation: Violation) -> None:
+async def test_a_worker_that_has_been_taken_over(replace_worker: ReplaceWorker, violation: Violation) -> None:
     # Where it is not about time, a slow machine has some.
     patient = {} if violation.code in ("TIMEOUT", "WORKER_TIMEOUT", "WORKER_STARTUP_FAILED") else PATIENT
-    result, lag = await attacked(violation.program, speaking, **patient)
+    result, lag = await run_attack(violation.program, replace_worker, **patient)
     assert result.error is not None, result
     assert result.error.code == violation.code, result
     status = STATUSES.get(result.error.code, "runtime_error")
@@ -110,72 +109,72 @@ def test_titles_are_unique() -> None:
     assert len({violation.program for violation in VIOLATIONS}) == len(VIOLATIONS)
 
 
-async def test_a_flood_on_stderr_is_nobodys_business(speaking: Speaking) -> None:
+async def test_a_flood_on_stderr_is_nobodys_business(replace_worker: ReplaceWorker) -> None:
     flood = (
         "begin()\nfor i in range(300): os.write(2, b'x' * 65536); os.write(1, b'x' * 65536)\ndone(value='1'); wait()"
     )
-    result, _ = await attacked(flood, speaking)
+    result, _ = await run_attack(flood, replace_worker)
     assert result.value == 1
 
 
-async def test_what_was_said_before_the_flood_survives_it(speaking: Speaking) -> None:
-    result, _ = await attacked(
-        "begin(); calls([1, 'a', '{}'], logs=['kept']); receive(); done(value='1', logs=['x'] * 100)", speaking
+async def test_what_was_said_before_the_flood_survives_it(replace_worker: ReplaceWorker) -> None:
+    result, _ = await run_attack(
+        "begin(); calls([1, 'a', '{}'], logs=['kept']); receive(); done(value='1', logs=['x'] * 100)", replace_worker
     )
     assert result.error is not None
     assert result.error.code == "MESSAGE_FLOOD"
     assert result.logs == ("kept",)
 
 
-async def test_long_texts_are_cut_with_a_mark(speaking: Speaking) -> None:
+async def test_long_texts_are_cut_with_a_mark(replace_worker: ReplaceWorker) -> None:
     program = "begin(); failed('EXECUTION_ERROR', message='m ' * 50000, name='N' * 900, hint='h' * 100000)"
-    error = (await attacked(program, speaking))[0].error
+    error = (await run_attack(program, replace_worker))[0].error
     assert error is not None
-    told = error.as_dict()
-    assert "truncated" in str(told["message"])
-    assert "truncated 700 characters" in str(told["name"])
-    assert str(told["hint"]).endswith("h…")
-    assert len(str(told["hint"])) <= MAX_HINT + 1
+    body = error.as_dict()
+    assert "truncated" in str(body["message"])
+    assert "truncated 700 characters" in str(body["name"])
+    assert str(body["hint"]).endswith("h…")
+    assert len(str(body["hint"])) <= MAX_HINT + 1
 
 
-async def test_warnings_are_cut_with_a_mark(speaking: Speaking) -> None:
-    result, _ = await attacked("begin(); done(value='1', warnings=['w'] * 1200)", speaking)
+async def test_warnings_are_cut_with_a_mark(replace_worker: ReplaceWorker) -> None:
+    result, _ = await run_attack("begin(); done(value='1', warnings=['w'] * 1200)", replace_worker)
     assert len(result.warnings) == 51
     assert result.warnings[-1] == "1150 more warnings were left out"
 
 
-async def test_the_time_it_reports_is_not_more_than_there_was(speaking: Speaking) -> None:
-    result, _ = await attacked("begin(); done(value='1', script_ms=9e9)", speaking)
+async def test_the_time_it_reports_is_not_more_than_there_was(replace_worker: ReplaceWorker) -> None:
+    result, _ = await run_attack("begin(); done(value='1', script_ms=9e9)", replace_worker)
     assert result.value == 1
     assert result.stats.script_ms <= result.stats.duration_ms
 
 
-async def test_fields_said_twice_count_once(speaking: Speaking) -> None:
+async def test_fields_said_twice_count_once(replace_worker: ReplaceWorker) -> None:
     program = (
         "begin(); b = pack(message('done', value='1'))\n"
         "more = pack('logs') + pack(['x'] * 90) + pack('logs') + pack(['y'] * 90)\n"
         "s.sendall(frame(bytes([b[0] + 2]) + b[1:] + more)); wait()"
     )
-    result, _ = await attacked(program, speaking)
+    result, _ = await run_attack(program, replace_worker)
     assert result.value == 1
     assert result.logs == ("y",) * 90
 
 
-async def test_speech_after_the_end_costs_a_worker_its_place(speaking: Speaking) -> None:
-    speaking("ready()\nwhile True: receive(); f = frame(pack(message('done', value='1'))); s.sendall(f + f)")
+async def test_speech_after_the_end_costs_a_worker_its_place(replace_worker: ReplaceWorker) -> None:
+    replace_worker("ready()\nwhile True: receive(); f = frame(pack(message('done', value='1'))); s.sendall(f + f)")
     async with Enclave("secure", pool=PLAIN) as enclave:
-        seen: list[int] = []
+        pids: list[int] = []
         for _ in range(3):
             result = await enclave.execute(SCRIPT)
             assert result.value == 1
-            seen += enclave.pool.pids()
-    assert len(seen) == len(set(seen))
+            pids += enclave.pool.pids()
+    assert len(pids) == len(set(pids))
 
 
-async def test_the_turns_of_a_slow_worker_add_up(speaking: Speaking) -> None:
+async def test_the_turns_of_a_slow_worker_add_up(replace_worker: ReplaceWorker) -> None:
     """It claims to have used no time at all."""
     program = "begin()\nfor i in range(100): calls([i + 1, 'a', '{}']); receive(); time.sleep(0.22)"
-    result, _ = await attacked(program, speaking)
+    result, _ = await run_attack(program, replace_worker)
     assert result.error is not None
     assert result.error.code == "WORKER_TIMEOUT"
     # 250 ms of its own, and of each turn what the server allows for its own delays.

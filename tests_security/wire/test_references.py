@@ -13,7 +13,7 @@ import pytest
 from codecall.envelopes import ExecutionResult
 from codecall.errors import InvalidInputError, MessageValidationError
 from codecall.sandbox.enclave import Enclave
-from tests_security.wire.conftest import Speaking
+from tests_security.wire.conftest import ReplaceWorker
 from tests_security.wire.hostile import PLAIN
 
 ROWS = [{"id": n, "text": 'a "b" \\ }]'} for n in range(3_000)]
@@ -31,20 +31,20 @@ class Tools:
     """One gives rows, the other keeps what it is given."""
 
     def __init__(self) -> None:
-        self.taken: list[dict[str, Any]] = []
+        self.inputs: list[dict[str, Any]] = []
 
     def __call__(self, name: str, arguments: dict[str, Any]) -> object:
         if name == "rows":
             return ROWS
-        self.taken.append(arguments)
+        self.inputs.append(arguments)
         return 1
 
 
-async def attacked(
-    speaking: Speaking, program: str, preset: str = "secure", runs: int = 1, **limits: Any
+async def run_attack(
+    replace_worker: ReplaceWorker, program: str, preset: str = "secure", runs: int = 1, **limits: Any
 ) -> tuple[ExecutionResult, Tools]:
     """The end of the last of so many scripts given to a worker that runs `program`, and what its tools got."""
-    speaking(ASK + program)
+    replace_worker(ASK + program)
     tools = Tools()
     async with Enclave(preset, pool=PLAIN, **limits) as enclave:
         for _ in range(runs):
@@ -52,21 +52,21 @@ async def attacked(
     return result, tools
 
 
-async def test_a_token_of_another_run_is_a_text(speaking: Speaking) -> None:
+async def test_a_token_of_another_run_is_a_text(replace_worker: ReplaceWorker) -> None:
     program = (
         "ready(); receive(); t = reference(); done(value='1'); receive()\n"
         "import json; own = reference(); take(2, json.dumps({'old': {'$reference': t}, 'all': t, 'own': own}))\n"
         "done(value='\"' + t + '\"'); wait()"
     )
-    result, tools = await attacked(speaking, program, runs=2)
+    result, tools = await run_attack(replace_worker, program, runs=2)
     token = result.value
     assert isinstance(token, str)
-    assert tools.taken == [{"old": {"$reference": token}, "all": token, "own": ROWS}]
+    assert tools.inputs == [{"old": {"$reference": token}, "all": token, "own": ROWS}]
     assert result.warnings == ()
 
 
 @pytest.mark.parametrize("preset", ["secure", "balanced"])
-async def test_tokens_in_places_where_none_belongs(speaking: Speaking, preset: str) -> None:
+async def test_tokens_in_places_where_none_belongs(replace_worker: ReplaceWorker, preset: str) -> None:
     """Each is refused, or a text, or its own run's value; the JSON that tools get is whole."""
     inputs = [
         ("{'$reference': T, 'more': 1}", "has a reference with other members"),
@@ -78,68 +78,70 @@ async def test_tokens_in_places_where_none_belongs(speaking: Speaking, preset: s
         ("{'a': T[:-5] + 'fffff'}", None),
         ("{'a': T.upper()}", None),
     ]
-    said = ", ".join(text for text, _ in inputs)
+    literals = ", ".join(text for text, _ in inputs)
     program = (
         "import json; begin(); T = reference()\n"
-        f"for n, given in enumerate([{said}]): take(n + 2, json.dumps(given))\n"
+        f"for n, given in enumerate([{literals}]): take(n + 2, json.dumps(given))\n"
         "done(value='1'); wait()"
     )
-    result, tools = await attacked(speaking, program, preset)
+    result, tools = await run_attack(replace_worker, program, preset)
     assert result.success, result.error
     refused = [call.code for call in result.calls[1:]]
     assert refused == ["INVALID_INPUT" if isinstance(expected, str) else None for _, expected in inputs]
-    taken = iter(tools.taken)
+    inputs = iter(tools.inputs)
     for _, expected in inputs:
         if isinstance(expected, dict):
-            assert next(taken) == expected
+            assert next(inputs) == expected
         elif expected is None:
-            assert "ref_" in str(next(taken)).lower()
+            assert "ref_" in str(next(inputs)).lower()
 
 
 @pytest.mark.parametrize("preset", ["secure", "balanced"])
-async def test_a_token_written_otherwise_is_a_text(speaking: Speaking, preset: str) -> None:
+async def test_a_token_written_otherwise_is_a_text(replace_worker: ReplaceWorker, preset: str) -> None:
     program = (
         "begin(); T = reference(); E = chr(92) + 'u0072' + T[1:]\n"
         'take(2, \'{"a":"\' + E + \'","b":{"$reference":"\' + E + \'"}}\'); done(value=\'1\'); wait()'
     )
-    result, tools = await attacked(speaking, program, preset)
+    result, tools = await run_attack(replace_worker, program, preset)
     assert result.success, result.error
     # The whole of a text is compared as text: this one names the worker's own value, and nothing else.
-    assert tools.taken in (
+    assert tools.inputs in (
         [{"a": ROWS, "b": ROWS}],
-        [{"a": tools.taken[0]["a"], "b": {"$reference": tools.taken[0]["a"]}}],
+        [{"a": tools.inputs[0]["a"], "b": {"$reference": tools.inputs[0]["a"]}}],
     )
 
 
 @pytest.mark.parametrize("rest", ["", '"c":"\' + T + \'",'], ids=["more than written", "as many as written"])
-async def test_tokens_written_otherwise_are_counted(speaking: Speaking, rest: str) -> None:
+async def test_tokens_written_otherwise_are_counted(replace_worker: ReplaceWorker, rest: str) -> None:
     """One as it is, so that tokens are looked for, and hundreds in other characters."""
     program = (
         "begin(); T = reference(); E = chr(92) + 'u0072' + T[1:]; n = 400\n"
         f"take(2, '{{' + ('{rest}') * n + '\"c\":\"' + T + '\",\"a\":[' + ','.join(['\"' + E + '\"'] * n) + ']}}')\n"
         "done(value='1'); wait()"
     )
-    result, tools = await attacked(speaking, program, "balanced")
+    result, tools = await run_attack(replace_worker, program, "balanced")
     assert result.calls[1].code == InvalidInputError.code
-    assert tools.taken == []
+    assert tools.inputs == []
 
 
 @pytest.mark.parametrize("preset", ["secure", "balanced"])
-async def test_one_token_written_as_it_is_does_not_stand_for_another(speaking: Speaking, preset: str) -> None:
+async def test_one_token_written_as_it_is_does_not_stand_for_another(
+    replace_worker: ReplaceWorker, preset: str
+) -> None:
     program = (
         "begin(); T = reference(); E = chr(92) + 'u0072' + T[1:]\n"
         'take(2, \'{"a":"\' + T + \'","b":"\' + E + \'"}\'); wait()'
     )
-    result, tools = await attacked(speaking, program, preset)
+    result, tools = await run_attack(replace_worker, program, preset)
     assert isinstance(result.error, MessageValidationError)
     assert "in other characters" in result.error.message
-    assert tools.taken == []
+    assert tools.inputs == []
 
 
-async def test_a_token_that_is_in_no_text_is_no_json(speaking: Speaking) -> None:
-    result, tools = await attacked(speaking, "begin(); T = reference(); take(2, '{\"a\":' + T + '}'); wait()")
+async def test_a_token_that_is_in_no_text_is_no_json(replace_worker: ReplaceWorker) -> None:
+    result, tools = await run_attack(replace_worker, "begin(); T = reference(); take(2, '{\"a\":' + T + '}'); wait()")
     assert isinstance(result.error, MessageValidationError)
-    assert tools.taken == []
+    assert tools.inputs == []
 
 
 RESULTS = [
@@ -155,9 +157,11 @@ RESULTS = [
 
 @pytest.mark.parametrize("spaces", ["(',', ':')", "(' , ', ' : ')"])
 @pytest.mark.parametrize(("form", "left"), RESULTS)
-async def test_results_stay_json_wherever_a_token_stands(speaking: Speaking, form: str, left: int, spaces: str) -> None:
+async def test_results_stay_json_wherever_a_token_stands(
+    replace_worker: ReplaceWorker, form: str, left: int, spaces: str
+) -> None:
     program = f"import json; begin(); T = reference(); done(value=json.dumps({form}, separators={spaces})); wait()"
-    result, _ = await attacked(speaking, program)
+    result, _ = await run_attack(replace_worker, program)
     assert result.success, result.error
     assert str(result.value).count("ref_") == left
     assert result.warnings == (
@@ -167,27 +171,29 @@ async def test_results_stay_json_wherever_a_token_stands(speaking: Speaking, for
     )
 
 
-async def test_a_result_that_is_no_json_stays_none(speaking: Speaking) -> None:
-    result, _ = await attacked(speaking, "begin(); T = reference(); done(value='[' + T + ',\"' + T + '\"]'); wait()")
+async def test_a_result_that_is_no_json_stays_none(replace_worker: ReplaceWorker) -> None:
+    result, _ = await run_attack(
+        replace_worker, "begin(); T = reference(); done(value='[' + T + ',\"' + T + '\"]'); wait()"
+    )
     assert isinstance(result.error, MessageValidationError)
 
 
 @pytest.mark.parametrize("form", ["T * 10000", "[T] * 10000", "[{'$reference': T}] * 10000"])
-async def test_nothing_is_built_of_a_bomb(speaking: Speaking, form: str) -> None:
+async def test_nothing_is_built_of_a_bomb(replace_worker: ReplaceWorker, form: str) -> None:
     """One value of 100 kB, ten thousand times: a gigabyte."""
     program = f"import json; begin(); T = reference(); take(2, json.dumps({{'a': {form}}})); done(value='1'); wait()"
     tracemalloc.start()
     try:
-        result, tools = await attacked(speaking, program, "balanced")
+        result, tools = await run_attack(replace_worker, program, "balanced")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert result.calls[1].code == InvalidInputError.code
-    assert tools.taken == []
+    assert tools.inputs == []
     assert peak < 20_000_000
 
 
-async def test_the_server_holds_no_more_than_the_preset_allows(speaking: Speaking) -> None:
+async def test_the_server_holds_no_more_than_the_preset_allows(replace_worker: ReplaceWorker) -> None:
     """Sixty references at once, of which five fit."""
     size = len(json.dumps(ROWS, separators=(",", ":")))
     program = (
@@ -195,6 +201,6 @@ async def test_the_server_holds_no_more_than_the_preset_allows(speaking: Speakin
         "while n < 55: n += receive().count(b'MESSAGE_TOO_LARGE'); (calls() if n < 55 else 0)\n"
         "done(value='1'); wait()"
     )
-    result, _ = await attacked(speaking, program, reference_total_bytes=5 * size + 10)
+    result, _ = await run_attack(replace_worker, program, reference_total_bytes=5 * size + 10)
     assert [call.code for call in result.calls].count(None) == 5
     assert {call.code for call in result.calls} == {None, "MESSAGE_TOO_LARGE"}

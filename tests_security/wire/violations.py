@@ -96,7 +96,7 @@ FRAMES = [
     Violation("half a frame, then nothing", "begin(); s.sendall(b'\\0\\0\\1\\0abc'); wait()", TIMEOUT),
     Violation("half a frame, then the end", "begin(); s.sendall(b'\\0\\0\\1\\0abc'); os._exit(3)", CRASHED),
     Violation(
-        "a frame in crumbs",
+        "a frame in too many fragments",
         "begin()\nfor b in frame(pack(message('done', value=repr('x' * 9000)))): s.send(bytes([b])); "
         "time.sleep(0.00005)",
         FLOOD,

@@ -14,31 +14,31 @@ from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host.dispatch import MAX_NAMES, MAX_SUMMARY, CallLog
 
 
-def started(ledger: CallLog, number: int, called: CallKind, name: str) -> CallRecord:
-    ledger.add(wire.Call(number, name, "{}", called))
-    call = ledger.calls[number]
+def started(log: CallLog, number: int, called: CallKind, name: str) -> CallRecord:
+    log.add(wire.Call(number, name, "{}", called))
+    call = log.calls[number]
     call.start()
     return call
 
 
 def test_nothing_to_tell() -> None:
     assert CallLog().summary() == ""
-    ledger = CallLog()
-    started(ledger, 1, "tool", "a").end("INVALID_INPUT")
-    assert ledger.summary(except_call=1) == ""
+    log = CallLog()
+    started(log, 1, "tool", "a").end("INVALID_INPUT")
+    assert log.summary(except_call=1) == ""
 
 
 def test_each_outcome_is_told_with_its_names() -> None:
-    ledger = CallLog()
+    log = CallLog()
     for number, name in enumerate(["users:list", "orders:get", "orders:get"], start=1):
-        started(ledger, number, "tool", name).end()
-    started(ledger, 4, "resource", "data://a").end("TOOL_TIMEOUT")
-    running = started(ledger, 5, "tool", "slow")
+        started(log, number, "tool", name).end()
+    started(log, 4, "resource", "data://a").end("TOOL_TIMEOUT")
+    running = started(log, 5, "tool", "slow")
     assert running.started is not None
     running.started -= 2.5
     for number in (6, 7):
-        ledger.add(wire.Call(number, "late", "{}"))
-    summary = ledger.summary()
+        log.add(wire.Call(number, "late", "{}"))
+    summary = log.summary()
     assert summary == (
         "3 tool calls had completed and are not undone: users:list, 2 of orders:get; "
         "1 tool call had failed: data://a (TOOL_TIMEOUT); "
@@ -47,13 +47,13 @@ def test_each_outcome_is_told_with_its_names() -> None:
 
 
 def test_a_summary_is_bounded_and_says_how_many_more() -> None:
-    ledger = CallLog()
+    log = CallLog()
     for number in range(1, 41):
-        started(ledger, number, "tool", f"tool {number}").end()
-    assert f"tool {MAX_NAMES} and {40 - MAX_NAMES} more names." in ledger.summary()
+        started(log, number, "tool", f"tool {number}").end()
+    assert f"tool {MAX_NAMES} and {40 - MAX_NAMES} more names." in log.summary()
     for number in range(41, 900):
-        started(ledger, number, "tool", f"{number} {'n' * 300}")
-    summary = ledger.summary()
+        started(log, number, "tool", f"{number} {'n' * 300}")
+    summary = log.summary()
     assert len(summary) == MAX_SUMMARY
     assert summary.endswith("…")
 

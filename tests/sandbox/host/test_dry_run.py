@@ -28,22 +28,22 @@ const prompt = await getPrompt("report", { of: menu });
 return [prompt, await callTool(codecallContext.tool)];
 """
 
-ran: list[str] = []
+calls_made: list[str] = []
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client[Any]]:
-    ran.clear()
+    calls_made.clear()
     server = FastMCP[Any]("shop")
 
     @server.tool(name="users:list")
     def users_list(limit: int = 10) -> dict[str, Any]:
-        ran.append("list")
+        calls_made.append("list")
         return {"items": []}
 
     @server.tool(name="users:update")
     def users_update(id: int, stage: Literal["open", "won"]) -> str:  # noqa: A002
-        ran.append("update")
+        calls_made.append("update")
         return "done"
 
     @server.tool(name="users:secret", auth=lambda context: False)
@@ -65,14 +65,14 @@ async def look(client: Client[Any], script: str, **arguments: Any) -> dict[str, 
     envelope = result.structured_content or {}
     assert envelope["status"] == "ok", envelope
     assert envelope["stats"]["toolCalls"] == 0
-    assert ran == []
+    assert calls_made == []
     return envelope["result"]
 
 
 async def test_everything_is_told(client: Client[Any]) -> None:
     answer = await look(client, SCRIPT)
-    found = [(item["code"], item["toolName"], item["location"]["line"]) for item in answer["findings"]]
-    assert found == [("INVALID_INPUT", "users:update", 4), ("TOOL_NOT_FOUND", "users:updat", 8)]
+    findings = [(item["code"], item["toolName"], item["location"]["line"]) for item in answer["findings"]]
+    assert findings == [("INVALID_INPUT", "users:update", 4), ("TOOL_NOT_FOUND", "users:updat", 8)]
     assert answer["valid"] is False
     assert "'open', 'won'" in answer["findings"][0]["message"]
     assert answer["findings"][1]["hint"].startswith("Did you mean 'users:update'")
@@ -141,12 +141,12 @@ async def test_all_findings_are_told_in_order(client: Client[Any]) -> None:
 
 async def test_only_what_the_caller_may_see_is_known(client: Client[Any]) -> None:
     names = ("users:secret", "users:absent")
-    told = [json.dumps(await look(client, f"return await callTool('{name}', {{}})")) for name in names]
-    assert told[0].replace("secret", "absent") == told[1]
+    answers = [json.dumps(await look(client, f"return await callTool('{name}', {{}})")) for name in names]
+    assert answers[0].replace("secret", "absent") == answers[1]
     hidden = await look(client, "return await callTool('users:hidden', {})")
     assert hidden["findings"][0]["code"] == "ACCESS_DENIED"
-    outside = await look(client, "return await callTool('users:update', {})", allowedTools=["users:list"])
-    assert [item["code"] for item in outside["findings"]] == ["ACCESS_DENIED"]
+    denied = await look(client, "return await callTool('users:update', {})", allowedTools=["users:list"])
+    assert [item["code"] for item in denied["findings"]] == ["ACCESS_DENIED"]
 
 
 async def test_members_of_namespaces_are_looked_up(client: Client[Any]) -> None:
@@ -188,9 +188,9 @@ async def test_an_enclave() -> None:
             return (await enclave.execute(script, dry_run=True, **settings)).value
 
         script = "await callTool('users:list', { x: 1 }); await callTool('users:lst')"
-        known = await answer(script, tool_handler=lambda *_: 1, tools=tools)
-        assert [item["code"] for item in known["findings"]] == ["INVALID_INPUT", "TOOL_NOT_FOUND"]
-        assert known["findings"][1]["hint"] == "Did you mean 'users:list'?"
+        answered = await answer(script, tool_handler=lambda *_: 1, tools=tools)
+        assert [item["code"] for item in answered["findings"]] == ["INVALID_INPUT", "TOOL_NOT_FOUND"]
+        assert answered["findings"][1]["hint"] == "Did you mean 'users:list'?"
         assert (await answer(script, tool_handler=lambda *_: 1))["valid"]
         assert [item["code"] for item in (await answer(script))["findings"]] == ["TOOL_NOT_FOUND"] * 2
         denied = await answer(script, tool_handler=lambda *_: 1, allowed_tools=["x"])

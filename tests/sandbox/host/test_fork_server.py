@@ -19,7 +19,7 @@ from codecall.sandbox.host.spawner import ForkServer
 pytestmark = pytest.mark.skipif(not ForkServer.available(), reason="this system cannot fork from a fork server")
 
 
-async def ended(*pids: int) -> bool:
+async def have_ended(*pids: int) -> bool:
     """Wait until these processes are gone."""
     with anyio.fail_after(10):
         while any(state(pid) != "Z" for pid in pids):
@@ -53,7 +53,7 @@ async def test_workers_are_children_of_one_clean_process() -> None:
         assert parents != {os.getpid()}
         assert parent(*parents) == os.getpid()
         assert enclave.pool.spawner.forks
-    assert await ended(*pids, *parents)
+    assert await have_ended(*pids, *parents)
 
 
 async def test_without_it_each_worker_is_a_process_of_its_own() -> None:
@@ -70,7 +70,7 @@ async def test_when_it_dies_its_workers_die_and_the_next_script_runs() -> None:
         (pid,) = enclave.pool.pids()
         server = parent(pid)
         os.kill(server, signal.SIGKILL)
-        assert await ended(pid)
+        assert await have_ended(pid)
         assert (await enclave.execute("return 2")).value == 2
         assert parent(enclave.pool.pids()[0]) not in {server, os.getpid()}
 
@@ -81,7 +81,7 @@ async def test_a_script_whose_fork_server_dies_says_so() -> None:
         async def handler(name: str, arguments: dict[str, object]) -> None:
             (pid,) = enclave.pool.pids()
             os.kill(parent(pid), signal.SIGKILL)
-            await ended(pid)
+            await have_ended(pid)
 
         result = await enclave.execute("return await callTool('kill')", tool_handler=handler)
         assert result.error is not None
@@ -121,7 +121,7 @@ async def test_one_that_is_stopped_holds_up_nobody_for_long() -> None:
     assert outcomes == ["WORKER_STARTUP_FAILED", "done"]
     with anyio.fail_after(10):
         await enclave.aclose()
-    assert await ended(pid, server)
+    assert await have_ended(pid, server)
 
 
 async def test_one_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:

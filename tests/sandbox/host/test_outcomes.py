@@ -38,9 +38,9 @@ def test_excerpt(script: str, place: tuple[int, int], text: str | None) -> None:
 
 @given(st.text(max_size=400), st.integers(1, 12), st.integers(1, 500))
 def test_an_excerpt_is_a_part_of_that_line_and_short(script: str, line: int, column: int) -> None:
-    shown = LineIndex(script).excerpt(Location(line, column))
-    if shown is not None:
-        plain = shown.strip("…")
+    excerpt = LineIndex(script).excerpt(Location(line, column))
+    if excerpt is not None:
+        plain = excerpt.strip("…")
         assert len(plain) <= MAX_EXCERPT * len("\\u{10FFFF}")
         if "\\" not in plain and "\t" not in script:
             assert plain in script

@@ -85,10 +85,10 @@ A_FEW = 6
 
 
 @pytest.mark.parametrize("patience", [0.0, 0.0001])
-async def test_a_frame_in_pieces(patience: float) -> None:
+async def test_a_frame_in_pieces(spin_s: float) -> None:
     frame = wire.pack(ASK)
     async with ends() as (pipe, worker):
-        receiving = asyncio.create_task(pipe.receive(patience))
+        receiving = asyncio.create_task(pipe.receive(spin_s))
         for cut in (1, 3, 5, 7):
             await turns_of_the_loop()
             worker.sendall(frame[:cut])
@@ -96,17 +96,17 @@ async def test_a_frame_in_pieces(patience: float) -> None:
             assert not receiving.done()
         worker.sendall(frame + wire.pack(LONG))
         assert await within(receiving) == ASK
-        assert await within(pipe.receive(patience)) == LONG
+        assert await within(pipe.receive(spin_s)) == LONG
 
 
 async def test_no_frame_by_the_deadline() -> None:
     async with ends() as (pipe, worker):
         now = asyncio.get_running_loop().time
         frame = wire.pack(ASK)
-        for patience in (0.0, 0.0001):
+        for spin_s in (0.0, 0.0001):
             began = now()
             with pytest.raises(TimeoutError):
-                await within(pipe.receive(patience, began + 0.01))
+                await within(pipe.receive(spin_s, began + 0.01))
             assert now() - began >= 0.009
         worker.sendall(frame[:5])
         with pytest.raises(TimeoutError):
@@ -229,9 +229,9 @@ async def test_the_end_while_the_server_has_the_turn(listening: bool) -> None:
             assert await asleep() <= A_FEW
             assert len(notices) == 1
         assert isinstance(await pipe.interrupt_error(), WorkerCrashedError)
-        for patience in (0.0, 0.0001):
+        for spin_s in (0.0, 0.0001):
             with pytest.raises(WorkerCrashedError):
-                await within(pipe.receive(patience))
+                await within(pipe.receive(spin_s))
 
 
 async def test_the_end_in_the_middle_of_a_frame() -> None:

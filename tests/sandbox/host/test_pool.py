@@ -29,11 +29,10 @@ from codecall.errors import (
 from codecall.options import SanitizationOptions
 from codecall.sandbox.callbacks import CallbackBroker
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host import process
-from codecall.sandbox.host import queue as waiting
+from codecall.sandbox.host import process, queue
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Whether no such process is left, not even as a zombie."""
     try:
         os.kill(pid, 0)
@@ -67,11 +66,11 @@ SHARED = pytest.mark.usefixtures("shared_fork_server")
 @SHARED
 async def test_a_worker_is_reused_until_its_runs_are_used_up() -> None:
     async with Enclave("secure", worker_max_runs=2, pool={"min_workers": 1, "max_workers": 1}) as enclave:
-        seen: list[int] = []
+        pids: list[int] = []
         for _ in range(4):
             result = await enclave.execute("return callTool('pid')", tool_handler=lambda n, a: enclave.pool.pids())
-            seen += cast("list[int]", result.value)
-    assert seen[0] == seen[1] != seen[2] == seen[3]
+            pids += cast("list[int]", result.value)
+    assert pids[0] == pids[1] != pids[2] == pids[3]
 
 
 @SHARED
@@ -90,7 +89,7 @@ async def test_closing_leaves_no_process() -> None:
         await anyio.sleep(0.002)  # the fork server needs the processor
     await enclave.aclose()
     await enclave.aclose()
-    assert all(gone(pid) for pid in pids)
+    assert all(has_ended(pid) for pid in pids)
     result = await enclave.execute("return 1")
     assert isinstance(result.error, WorkerPoolDisposedError)
 
@@ -231,13 +230,13 @@ async def test_an_idle_worker_that_died_is_noticed() -> None:
         assert (await enclave.execute("return 1")).success
         (pid,) = enclave.pool.pids()
         os.kill(pid, signal.SIGKILL)
-        while not gone(pid):
+        while not has_ended(pid):
             await anyio.lowlevel.checkpoint()
         assert (await enclave.execute("return 1")).value == 1
 
 
-async def test_the_watchdog_kills_a_worker_that_does_not_answer(speaking: Callable[[str], None]) -> None:
-    speaking("ready(); receive(); time.sleep(60)")
+async def test_the_watchdog_kills_a_worker_that_does_not_answer(replace_worker: Callable[[str], None]) -> None:
+    replace_worker("ready(); receive(); time.sleep(60)")
     async with Enclave("secure", timeout_ms=100, pool=PLAIN) as enclave:
         with anyio.fail_after(5):
             result = await enclave.execute("return 1")
@@ -247,7 +246,7 @@ async def test_the_watchdog_kills_a_worker_that_does_not_answer(speaking: Callab
 
 
 @pytest.fixture
-def speaking(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def replace_worker(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Replaces the worker by a process that has been taken over and says what it likes."""
     preamble = (
         "import os, socket, struct, time, msgspec\n"
@@ -292,8 +291,8 @@ async def test_never_more_workers_than_allowed() -> None:
     assert max(sizes) <= 2
 
 
-async def test_closing_while_a_worker_loads(speaking: Callable[[str], None]) -> None:
-    speaking("time.sleep(60)")
+async def test_closing_while_a_worker_loads(replace_worker: Callable[[str], None]) -> None:
+    replace_worker("time.sleep(60)")
     enclave = Enclave("secure", pool=PLAIN | {"max_workers": 2})
     results: list[ExecutionResult] = []
 
@@ -308,15 +307,15 @@ async def test_closing_while_a_worker_loads(speaking: Callable[[str], None]) -> 
         pids = enclave.pool.pids()
         await enclave.aclose()
     assert [result.error and result.error.code for result in results] == ["POOL_DISPOSED", "POOL_DISPOSED"]
-    assert all(gone(pid) for pid in pids)
+    assert all(has_ended(pid) for pid in pids)
 
 
-async def test_a_worker_that_cannot_start_while_another_is_busy(speaking: Callable[[str], None]) -> None:
+async def test_a_worker_that_cannot_start_while_another_is_busy(replace_worker: Callable[[str], None]) -> None:
     gate = Gate()
     async with Enclave("secure", pool=PLAIN | {"max_workers": 2}) as enclave, anyio.create_task_group() as group:
         group.start_soon(lambda: enclave.execute(WAITING, tool_handler=gate))
         await gate.called.wait()
-        speaking("os._exit(3)")
+        replace_worker("os._exit(3)")
         result = await enclave.execute("return 1")
         assert isinstance(result.error, WorkerStartupError)
         gate.open.set()
@@ -392,7 +391,7 @@ async def test_closing_while_the_first_worker_loads_harms_nobody_else() -> None:
 async def test_descriptors_of_any_number_will_do() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
-    kept = [os.dup(0) for _ in range(1100)]
+    descriptors = [os.dup(0) for _ in range(1100)]
     try:
         async with Enclave("secure", pool={"max_workers": 1}) as enclave:
             assert (await enclave.execute("return 1")).value == 1
@@ -400,7 +399,7 @@ async def test_descriptors_of_any_number_will_do() -> None:
             codes = [(await enclave.execute("return 1")).status for _ in range(2)]
             assert codes[-1] == "ok"
     finally:
-        for descriptor in kept:
+        for descriptor in descriptors:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -410,7 +409,7 @@ async def test_descriptors_of_any_number_will_do() -> None:
 async def test_one_owners_many_scripts_do_not_hold_up_anothers_for_longer_than_a_slice(
     slice_s: float, latest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "TIME_SLICE_S", slice_s)
+    monkeypatch.setattr(queue, "TIME_SLICE_S", slice_s)
     gate = Gate()
     order: list[str] = []
     async with (

@@ -32,29 +32,29 @@ class Shop:
     """A server whose tools note that they have run."""
 
     def __init__(self) -> None:
-        self.ran: list[str] = []
+        self.performed: list[str] = []
         self.server = FastMCP[Any]("shop")
         self.users = child = FastMCP[Any]("users")
         remote = FastMCP[Any]("remote")
 
         @self.server.tool
         def write(text: str) -> str:
-            self.ran.append("write")
+            self.performed.append("write")
             return text
 
         @self.server.tool(name="deals:list")
         def deals(stage: Stage, limit: int = 10, only: Filter | None = None) -> list[str]:
-            self.ran.append("deals")
+            self.performed.append("deals")
             return [stage.value] * limit
 
         @child.tool
         def get(id: int, verbose: bool = False) -> dict[str, int]:  # noqa: A002
-            self.ran.append("get")
+            self.performed.append("get")
             return {"id": id}
 
         @remote.tool
         def far(id: int, mode: Literal["a", "b"] = "a") -> int:  # noqa: A002
-            self.ran.append("far")
+            self.performed.append("far")
             return id
 
         @self.server.tool(auth=lambda context: False)
@@ -111,7 +111,7 @@ async def test_a_certain_mistake_ends_the_script_before_anything_runs(
     envelope = await run(client, script)
     error = envelope["error"]
     assert (envelope["status"], error["code"]) == ("tool_error", "INVALID_INPUT"), envelope
-    assert shop.ran == []
+    assert shop.performed == []
     assert field in error["message"]
     assert "Valid parameters" in error["message"]
     assert error["details"]
@@ -152,7 +152,7 @@ HANDLED = [
 async def test_a_failure_that_the_script_handles_is_its_own(shop: Shop, client: Client[Any], script: str) -> None:
     envelope = await run(client, WRITE + script)
     assert (envelope["status"], envelope.get("result")) == ("ok", "INVALID_INPUT"), envelope
-    assert shop.ran == ["write"]
+    assert shop.performed == ["write"]
 
 
 NOT_REACHED = [
@@ -179,23 +179,23 @@ async def test_all_wrong_calls_are_named(shop: Shop, client: Client[Any]) -> Non
     error = (await run(client, script))["error"]
     assert error["location"]["line"] == 1
     assert "line 2 ('users_get'), line 3 ('users_get'), line 4 ('users_get') and 2 more" in error["hint"]
-    assert shop.ran == []
+    assert shop.performed == []
 
 
 async def test_what_the_caller_cannot_see_is_nobodys_business(shop: Shop, client: Client[Any]) -> None:
     for name in ("secret", "absent"):
         script = f"{WRITE}return await callTool('{name}', {{ kei: [] }})"
-        shop.ran.clear()
+        shop.performed.clear()
         error = (await run(client, script))["error"]
         assert error["code"] == "TOOL_NOT_FOUND"
-        assert shop.ran == ["write"]
+        assert shop.performed == ["write"]
 
 
 async def test_what_is_not_allowed_is_told_as_that(shop: Shop, client: Client[Any]) -> None:
     script = f"{WRITE}return await callTool('users_get', {{}})"
     error = (await run(client, script, allowedTools=["write"]))["error"]
     assert error["code"] == "ACCESS_DENIED"
-    assert shop.ran == ["write"]
+    assert shop.performed == ["write"]
 
 
 @pytest.mark.parametrize("mounted", [False, True])
@@ -264,20 +264,20 @@ async def enclave() -> AsyncIterator[Enclave]:
 
 @pytest.mark.parametrize("bad", ["{}", "{ id: 1, extra: 2 }", "{ id: {} }", "{ id: 1, mode: 'c' }"])
 async def test_an_enclave_goes_by_the_schemas_it_is_given(enclave: Enclave, bad: str) -> None:
-    ran: list[str] = []
+    performed: list[str] = []
 
     def handler(name: str, arguments: dict[str, Any]) -> object:
-        ran.append(name)
+        performed.append(name)
         return arguments
 
     script = f"await callTool('write', {{}});\nreturn await callTool('users:get', {bad})"
     result = await enclave.execute(script, tool_handler=handler, tools=TOOLS)
     assert result.error is not None
-    assert (result.error.code, ran) == ("INVALID_INPUT", [])
+    assert (result.error.code, performed) == ("INVALID_INPUT", [])
     assert result.error.location is not None
     assert result.error.location.line == 2
     result = await enclave.execute(script, tool_handler=handler)
-    assert (result.success, ran) == (True, ["write", "users:get"])
+    assert (result.success, performed) == (True, ["write", "users:get"])
 
 
 async def test_the_worker_is_kept(enclave: Enclave) -> None:

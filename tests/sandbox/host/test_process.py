@@ -20,6 +20,6 @@ def test_its_end_may_be_learned_of_by_two_at_once(_: int) -> None:
         waiting = [threads.submit(process.wait, 5) for _ in range(3)]
         theirs.send(EXIT_RECORD.pack(EXITED, 7))
         waiting.append(threads.submit(process.wait, 5))
-        assert [told.result() for told in waiting] == [7] * 4
+        assert [future.result() for future in waiting] == [7] * 4
     process.kill()
     assert process.poll() == 7

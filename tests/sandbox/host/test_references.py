@@ -20,8 +20,7 @@ from codecall.options import SanitizationOptions
 from codecall.sandbox import wire
 from codecall.sandbox.callbacks import CallbackBroker
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host import references as resolving
-from codecall.sandbox.host import references as sidecar
+from codecall.sandbox.host import references
 from codecall.sandbox.host.references import ReferenceLimits, ReferenceResolver, ReferenceStore
 from codecall.sandbox.interfaces import ObserverGroup, RunHooks, RunObserver
 
@@ -44,12 +43,12 @@ class Tools:
     """Tools that give values, and one that takes them."""
 
     def __init__(self) -> None:
-        self.taken: list[dict[str, Any]] = []
+        self.inputs: list[dict[str, Any]] = []
 
     def __call__(self, name: str, arguments: dict[str, Any]) -> Any:
         if name == "take":
-            self.taken.append(arguments)
-            return len(self.taken)
+            self.inputs.append(arguments)
+            return len(self.inputs)
         if name == "fail":
             raise ValueError("no such thing")
         return VALUES[name]
@@ -82,7 +81,7 @@ async def run(enclave: Enclave, tools: Tools, script: str, **config: Any) -> Exe
 async def test_the_other_tool_gets_what_the_one_gave(enclave: Enclave, tools: Tools, name: str) -> None:
     script = f"const v = await callTool('{name}', {{}}, {ASK}); return callTool('take', {{ v, all: [1, {{ v }}] }})"
     assert (await run(enclave, tools, script)).value == 1
-    assert tools.taken == [{"v": VALUES[name], "all": [1, {"v": VALUES[name]}]}]
+    assert tools.inputs == [{"v": VALUES[name], "all": [1, {"v": VALUES[name]}]}]
 
 
 async def test_small_values_are_given_as_they_are(enclave: Enclave, tools: Tools) -> None:
@@ -103,13 +102,13 @@ async def test_a_reference_says_what_it_stands_for(enclave: Enclave, tools: Tool
     }}
     return seen;
     """
-    seen = (await run(enclave, tools, script)).value
-    assert isinstance(seen, list)
-    for said, name in zip(seen, ("rows", "text", "object", "emoji"), strict=True):
+    recorders = (await run(enclave, tools, script)).value
+    assert isinstance(recorders, list)
+    for message, name in zip(recorders, ("rows", "text", "object", "emoji"), strict=True):
         text = json.dumps(VALUES[name], separators=(",", ":"), ensure_ascii=False)
-        assert said["preview"] == f"{text[:200]}…"
-        assert said["bytes"] == len(text.encode())
-    assert [(said["type"], said.get("length")) for said in seen] == [
+        assert message["preview"] == f"{text[:200]}…"
+        assert message["bytes"] == len(text.encode())
+    assert [(said["type"], said.get("length")) for said in recorders] == [
         ("array", len(ROWS)),
         ("string", len(TEXT)),
         ("object", None),
@@ -147,7 +146,7 @@ COPIES = [
 async def test_copies_stand_for_the_value_too(enclave: Enclave, tools: Tools, copy: str) -> None:
     script = f"const ref = await callTool('rows', {{}}, {ASK}); return callTool('take', {{ v: {copy} }})"
     assert (await run(enclave, tools, script)).success
-    assert tools.taken == [{"v": ROWS}]
+    assert tools.inputs == [{"v": ROWS}]
 
 
 READS = [
@@ -162,11 +161,11 @@ READS = [
 
 @pytest.mark.parametrize(("expression", "said"), READS)
 async def test_reading_the_value_is_no_silent_undefined(
-    enclave: Enclave, tools: Tools, expression: str, said: str
+    enclave: Enclave, tools: Tools, expression: str, message: str
 ) -> None:
     result = await run(enclave, tools, f"const ref = await callTool('rows', {{}}, {ASK}); return {expression}")
     assert result.error is not None
-    assert said in result.error.message
+    assert message in result.error.message
     assert result.error.message.startswith("the value of 'rows' stayed outside of the script")
     assert "Pass the reference on as it is" in str(result.error.hint)
 
@@ -185,7 +184,7 @@ async def test_every_way_of_asking(enclave: Enclave, tools: Tools) -> None:
     """
     assert (await run(enclave, tools, script)).value == [True, "no such thing"]
     read, prompt = {"uri": "data://a", "rows": ROWS}, {"messages": [{"text": "x" * 3_000}]}
-    assert tools.taken == [{"data": ROWS, "rows": ROWS, "read": read, "prompt": prompt}, {"v": ROWS}]
+    assert tools.inputs == [{"data": ROWS, "rows": ROWS, "read": read, "prompt": prompt}, {"v": ROWS}]
 
 
 async def test_a_prompt_takes_references(enclave: Enclave, tools: Tools) -> None:
@@ -195,7 +194,7 @@ async def test_a_prompt_takes_references(enclave: Enclave, tools: Tools) -> None
 
 async def test_a_reference_may_be_all_of_the_input(enclave: Enclave, tools: Tools) -> None:
     assert (await run(enclave, tools, f"return callTool('take', await callTool('object', {{}}, {ASK}))")).success
-    assert tools.taken == [VALUES["object"]]
+    assert tools.inputs == [VALUES["object"]]
     result = await run(enclave, tools, f"return callTool('take', await callTool('rows', {{}}, {ASK}))")
     assert isinstance(result.error, InvalidInputError)
     assert result.error.message == "The input of 'take' is a reference to what is no object"
@@ -228,10 +227,10 @@ async def test_texts_with_references_in_them(enclave: Enclave, generous: Enclave
     refused = await run(enclave, tools, script)
     assert isinstance(refused.error, InvalidInputError)
     assert "inside a longer text, which is not allowed here" in refused.error.message
-    assert tools.taken == []
+    assert tools.inputs == []
     assert (await run(generous, tools, script)).success
     rows = json.dumps(ROWS, separators=(",", ":"))
-    assert tools.taken == [{"v": f'see {TEXT}, and {rows}, "and" ref_{"0" * 29}'}]
+    assert tools.inputs == [{"v": f'see {TEXT}, and {rows}, "and" ref_{"0" * 29}'}]
 
 
 @pytest.mark.parametrize("key", ["[ref]", "[`a ${ref}`]"])
@@ -248,7 +247,7 @@ async def test_a_reference_with_members_of_its_own(enclave: Enclave, tools: Tool
     result = await run(enclave, tools, script)
     assert result.error is not None
     assert result.error.message == "The input has a reference with a member of its own, 'limit'"
-    assert tools.taken == []
+    assert tools.inputs == []
 
 
 # ---------------------------------------------------------------------------------------------------------- limits
@@ -267,11 +266,11 @@ async def test_limits_are_told_and_can_be_caught(enclave: Enclave, tools: Tools)
          {"reference_passed_bytes": 2 * size - 1}, "INVALID_INPUT", f"of which {size} are used"),
         (rows, {"reference_max_bytes": 0}, "INVALID_INPUT", "references are switched off here"),
     ]  # fmt: skip
-    for script, config, code, said in cases:
+    for script, config, code, message in cases:
         caught = await run(enclave, tools, f"try {{ {script} }} catch (e) {{ return [e.code, e.message] }}", **config)
         assert isinstance(caught.value, list), (script, caught)
         assert caught.value[0] == code
-        assert said in str(caught.value[1])
+        assert message in str(caught.value[1])
         failed = await run(enclave, tools, script, **config)
         assert isinstance(failed.error, ToolCallError)
         assert failed.error.hint
@@ -327,14 +326,14 @@ async def test_values_in_use_at_the_same_time_are_bounded(enclave: Enclave) -> N
 
 
 async def test_unknown_options_are_refused(enclave: Enclave, tools: Tools) -> None:
-    for options, said in (
+    for options, message in (
         ("{ timeout: 5 }", "has no option 'timeout'; there are throwOnError and reference"),
         ("{ reference: 1 }", "needs true or false for its option 'reference', got number"),
         ("{ ['refer' + 'ence']: true }", "Write the option 'reference' out where it is used"),
     ):
         result = await run(enclave, tools, f"return callTool('small', {{}}, {options})")
         assert result.error is not None
-        assert said in result.error.message
+        assert message in result.error.message
     assert (await run(enclave, tools, "return [{}, {}].map(tools.small).length")).value == 2
 
 
@@ -377,8 +376,8 @@ async def test_a_result_is_bounded_with_its_values(enclave: Enclave, tools: Tool
 
 async def test_the_console_shows_what_a_reference_is(enclave: Enclave, tools: Tools) -> None:
     result = await run(enclave, tools, f"console.log(await callTool('rows', {{}}, {ASK})); return 1")
-    shown = json.loads(result.logs[0])
-    assert list(shown) == ["$reference", "type", "bytes", "length", "preview"]
+    reference = json.loads(result.logs[0])
+    assert list(reference) == ["$reference", "type", "bytes", "length", "preview"]
 
 
 # -------------------------------------------------------------------------------------------- records and the end
@@ -390,7 +389,7 @@ class CallRecorder(RunObserver):
     def __init__(self) -> None:
         self.inputs: list[str] = []
         self.values: list[str | None] = []
-        self.kept: dict[str, str] = {}
+        self.remembered: dict[str, str] = {}
         self.reused = 0
 
     def on_call(self, record: Any, input_json: str) -> Any:
@@ -398,31 +397,31 @@ class CallRecorder(RunObserver):
         return self.values.append
 
     async def recall(self, record: Any, input_json: str) -> str | None:
-        value = self.kept.get(f"{record.name} {input_json}")
+        value = self.remembered.get(f"{record.name} {input_json}")
         self.reused += value is not None
         return value
 
     async def keep(self, record: Any, input_json: str, value: str | None) -> None:
         if value is not None:
-            self.kept[f"{record.name} {input_json}"] = value
+            self.remembered[f"{record.name} {input_json}"] = value
 
 
 async def test_records_and_memory_know_values_and_no_tokens(enclave: Enclave, tools: Tools) -> None:
     script = f"const v = await callTool('rows', {{}}, {ASK}); return callTool('take', {{ v, w: [v] }})"
-    seen = [CallRecorder(), CallRecorder()]
-    seen[1].kept = seen[0].kept
-    for watch in seen:
+    recorders = [CallRecorder(), CallRecorder()]
+    recorders[1].remembered = recorders[0].remembered
+    for recorder in recorders:
         broker = CallbackBroker(tools, None, None, SanitizationOptions())
-        result = await enclave.run(script, broker, hooks=RunHooks(observer=ObserverGroup([watch]), memory=watch))
+        result = await enclave.run(script, broker, hooks=RunHooks(observer=ObserverGroup([recorder]), memory=recorder))
         assert result.value == 1
         assert re.search("ref_[0-9a-f]{29}", result.calls[1].input)
-    assert seen[0].inputs == seen[1].inputs
+    assert recorders[0].inputs == recorders[1].inputs
     assert re.fullmatch(
-        r'take \{"v":\{"\$reference":"(sha256:[0-9a-f]{64})"\},"w":\[\{"\$reference":"\1"\}\]\}', seen[0].inputs[1]
+        r'take \{"v":\{"\$reference":"(sha256:[0-9a-f]{64})"\},"w":\[\{"\$reference":"\1"\}\]\}', recorders[0].inputs[1]
     )
-    assert json.loads(str(seen[0].values[0])) == ROWS
-    assert (seen[0].reused, seen[1].reused) == (0, 2)
-    assert tools.taken == [{"v": ROWS, "w": [ROWS]}]
+    assert json.loads(str(recorders[0].values[0])) == ROWS
+    assert (recorders[0].reused, recorders[1].reused) == (0, 2)
+    assert tools.inputs == [{"v": ROWS, "w": [ROWS]}]
 
 
 async def test_a_dry_run_and_a_look_ahead_say_nothing_of_references(enclave: Enclave, tools: Tools) -> None:
@@ -444,24 +443,24 @@ async def test_a_dry_run_and_a_look_ahead_say_nothing_of_references(enclave: Enc
     assert isinstance(looked.value, dict)
     assert looked.value["valid"] is True, looked.value
     assert (await enclave.execute(script, tool_handler=tools, tools=described)).success
-    assert tools.taken == [{"v": ROWS, "s": ROWS, "t": ROWS}]
+    assert tools.inputs == [{"v": ROWS, "s": ROWS, "t": ROWS}]
 
 
 @pytest.mark.parametrize("end", ["returns", "throws", "is cancelled", "is killed"])
 async def test_values_are_gone_with_the_run(enclave: Enclave, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[ReferenceStore] = []
+    stores: list[ReferenceStore] = []
     create = ReferenceStore.__init__
 
     def created(self: ReferenceStore, allowance: ReferenceLimits) -> None:
         create(self, allowance)
-        kept.append(self)
+        stores.append(self)
 
     monkeypatch.setattr(ReferenceStore, "__init__", created)
     waits = anyio.Event()
 
     async def handler(name: str, arguments: dict[str, Any]) -> Any:
         if name == "wait":
-            assert kept[0].size > 0
+            assert stores[0].size > 0
             waits.set()
             await anyio.sleep_forever()
         return ROWS
@@ -480,7 +479,7 @@ async def test_values_are_gone_with_the_run(enclave: Enclave, end: str, monkeypa
             else:
                 for worker in enclave.pool.busy_workers():
                     worker.kill()
-    assert (kept[0].size, [found async for found in kept[0].find("ref_")]) == (0, [])
+    assert (stores[0].size, [match async for match in stores[0].find("ref_")]) == (0, [])
 
 
 # -------------------------------------------------------------------------------------------------- any value, anywhere
@@ -505,18 +504,18 @@ LIMITS = wire.Limits(**dict.fromkeys(wire.Limits.__struct_fields__, 100_000) | {
 @given(values=st.lists(JSON, min_size=1, max_size=3), template=JSON, data=st.data())
 def test_any_value_arrives_as_it_was_wherever_it_is_put(values: list[Any], template: Any, data: st.DataObject) -> None:
     async def check() -> None:
-        outside = ReferenceStore(ALLOWANCE)
+        store = ReferenceStore(ALLOWANCE)
         tokens: list[str] = []
         for number, value in enumerate(values):
             call = wire.Call(number + 1, "give", "{}", reference=True)
-            told = await outside.keep(call, json.dumps(value, ensure_ascii=number % 2 == 0))
-            tokens.append(json.loads(str(told))["$reference"])
+            reference = await store.keep(call, json.dumps(value, ensure_ascii=number % 2 == 0))
+            tokens.append(json.loads(str(reference))["$reference"])
         sent, expected = placed(template, tokens)
         text = json.dumps({"input": sent}, separators=(",", ":"), ensure_ascii=False)
-        resolve = ReferenceResolver(outside, LIMITS, wire.Call(9, "take", text))
-        async with resolve.arguments(json.loads(text)) as given:
-            assert given == {"input": expected}
-        result = await resolving.resolve_result(resolving.RawResult(text, len(text.encode())), outside, LIMITS)
+        resolve = ReferenceResolver(store, LIMITS, wire.Call(9, "take", text))
+        async with resolve.arguments(json.loads(text)) as arguments:
+            assert arguments == {"input": expected}
+        result = await references.resolve_result(references.RawResult(text, len(text.encode())), store, LIMITS)
         if not result.warnings:
             assert json.loads(result.result.text) == {"input": expected}
             assert result.result.size == len(result.result.text.encode())
@@ -529,8 +528,8 @@ def test_any_value_arrives_as_it_was_wherever_it_is_put(values: list[Any], templ
             value = values[number]
             if how == "inside":
                 # The value's own JSON, as it was kept.
-                shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=number % 2 == 0)
-                return f'x"{tokens[number]}"5', f'x"{shown}"5'
+                reference = value if isinstance(value, str) else json.dumps(value, ensure_ascii=number % 2 == 0)
+                return f'x"{tokens[number]}"5', f'x"{reference}"5'
             return ({"$reference": tokens[number]} if how == "object" else tokens[number]), value
         if isinstance(template, list):
             pairs = [placed(item, tokens) for item in template]
@@ -547,15 +546,15 @@ def test_any_value_arrives_as_it_was_wherever_it_is_put(values: list[Any], templ
 
 async def test_halves_of_surrogate_pairs_are_replaced() -> None:
     """As the engine would on their way to another tool."""
-    outside = ReferenceStore(ALLOWANCE)
-    told = await outside.keep(
+    store = ReferenceStore(ALLOWANCE)
+    reference = await store.keep(
         wire.Call(1, "give", "{}", reference=True), r'["\ud83d\ude00 \ud83d \\ud83d \ude00", "é"]'
     )
-    token = json.loads(str(told))["$reference"]
-    assert json.loads(str(told))["length"] == 2
+    token = json.loads(str(reference))["$reference"]
+    assert json.loads(str(reference))["length"] == 2
     text = json.dumps({"v": token})
-    async with ReferenceResolver(outside, LIMITS, wire.Call(2, "take", text)).arguments({"v": token}) as given:
-        assert given == {"v": ["😀 \ufffd \\ud83d \ufffd", "é"]}
+    async with ReferenceResolver(store, LIMITS, wire.Call(2, "take", text)).arguments({"v": token}) as arguments:
+        assert arguments == {"v": ["😀 \ufffd \\ud83d \ufffd", "é"]}
 
 
 class Turns:
@@ -577,51 +576,51 @@ class Turns:
 
 
 async def test_the_event_loop_has_its_turn_while_references_are_filled_in() -> None:
-    outside = ReferenceStore(ALLOWANCE)
-    told = await outside.keep(wire.Call(1, "give", "{}", reference=True), json.dumps("x" * 100_000))
-    token = json.loads(str(told))["$reference"]
-    given: dict[str, Any] = {"v": [token] * 80}
+    store = ReferenceStore(ALLOWANCE)
+    reference = await store.keep(wire.Call(1, "give", "{}", reference=True), json.dumps("x" * 100_000))
+    token = json.loads(str(reference))["$reference"]
+    arguments: dict[str, Any] = {"v": [token] * 80}
     async with (
         Turns() as turns,
-        ReferenceResolver(outside, LIMITS, wire.Call(2, "take", json.dumps(given))).arguments(given),
+        ReferenceResolver(store, LIMITS, wire.Call(2, "take", json.dumps(arguments))).arguments(arguments),
     ):
         assert turns.number >= 40
 
 
 async def test_the_event_loop_has_its_turn_while_a_result_is_searched() -> None:
-    outside = ReferenceStore(ALLOWANCE)
-    told = await outside.keep(wire.Call(1, "give", "{}", reference=True), json.dumps("x" * 100))
-    token = json.loads(str(told))["$reference"]
+    store = ReferenceStore(ALLOWANCE)
+    reference = await store.keep(wire.Call(1, "give", "{}", reference=True), json.dumps("x" * 100))
+    token = json.loads(str(reference))["$reference"]
     limits = msgspec.structs.replace(LIMITS, max_kept_bytes=8_000_000)
     # Tokens at the edges of the windows, and within none.
     rows = [token if n % 37 == 0 else "{}," * n for n in range(1_000)]
     text = json.dumps(rows)
     async with Turns() as turns:
-        result = await resolving.resolve_result(resolving.RawResult(text, len(text)), outside, limits)
-    assert turns.number >= len(text) // sidecar.WINDOW
+        result = await references.resolve_result(references.RawResult(text, len(text)), store, limits)
+    assert turns.number >= len(text) // references.WINDOW
     assert json.loads(result.result.text) == ["x" * 100 if item == token else item for item in rows]
 
 
 async def test_no_more_references_than_may_be_in_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving, "MAX_RESULT_REFERENCES", 10)
-    outside = ReferenceStore(ALLOWANCE)
-    token = json.loads(str(await outside.keep(wire.Call(1, "give", "{}", reference=True), "[1]")))["$reference"]
+    monkeypatch.setattr(references, "MAX_RESULT_REFERENCES", 10)
+    store = ReferenceStore(ALLOWANCE)
+    token = json.loads(str(await store.keep(wire.Call(1, "give", "{}", reference=True), "[1]")))["$reference"]
     for count in (10, 11):
         text = json.dumps([token] * count)
         if count == 10:
             assert (
-                await resolving.resolve_result(resolving.RawResult(text, len(text)), outside, LIMITS)
+                await references.resolve_result(references.RawResult(text, len(text)), store, LIMITS)
             ).result.text == str([[1]] * count)
             continue
         with pytest.raises(LimitExceeded, match="more than 10 references"):
-            await resolving.resolve_result(resolving.RawResult(text, len(text)), outside, LIMITS)
+            await references.resolve_result(references.RawResult(text, len(text)), store, LIMITS)
 
 
 def test_tokens_of_two_runs_have_nothing_in_common() -> None:
     async def tokens() -> list[str]:
-        outside = ReferenceStore(ALLOWANCE)
-        told = [await outside.keep(wire.Call(n, "x", "{}", reference=True), "[1]") for n in (1, 2)]
-        return [json.loads(str(item))["$reference"] for item in told]
+        store = ReferenceStore(ALLOWANCE)
+        reference = [await store.keep(wire.Call(n, "x", "{}", reference=True), "[1]") for n in (1, 2)]
+        return [json.loads(str(item))["$reference"] for item in reference]
 
     first, second = asyncio.run(tokens()), asyncio.run(tokens())
     assert len({*first, *second}) == 4

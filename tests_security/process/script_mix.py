@@ -100,13 +100,13 @@ def tools(name: str, arguments: dict[str, Any]) -> Any:
 
 
 def _codes() -> frozenset[str]:
-    found: set[str] = set(get_args(LimitCode))
+    codes: set[str] = set(get_args(LimitCode))
     classes: list[type[CodeCallError]] = [CodeCallError]
     while classes:
         cls = classes.pop()
-        found.add(cls.code)
+        codes.add(cls.code)
         classes += cls.__subclasses__()
-    return frozenset(found - {CodeCallError.code})
+    return frozenset(codes - {CodeCallError.code})
 
 
 DOCUMENTED: Final = _codes()
@@ -124,7 +124,9 @@ def complaint(script: Script, result: ExecutionResult) -> str | None:
     if not script.hostile:
         good = error is None and result.value == script.value
         return None if good else f"{script.title}: {result.value!r} {error!r}\n{script.source}"
-    shown = f"//~ {error.code}" if error is not None else ""
-    if error is not None and (error.code not in DOCUMENTED or (error.code in UNWANTED and shown not in script.source)):
+    expected = f"//~ {error.code}" if error is not None else ""
+    if error is not None and (
+        error.code not in DOCUMENTED or (error.code in UNWANTED and expected not in script.source)
+    ):
         return f"{script.title}: {error.code} {error.message}\n{script.source}"
     return None

@@ -65,8 +65,8 @@ def resident_mb() -> float:
     status = Path("/proc/self/statm")
     if status.exists():
         return int(status.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    shown = subprocess.run(["ps", "-o", "rss=", "-p", str(os.getpid())], check=True, capture_output=True, text=True)
-    return int(shown.stdout) / 1024
+    output = subprocess.run(["ps", "-o", "rss=", "-p", str(os.getpid())], check=True, capture_output=True, text=True)
+    return int(output.stdout) / 1024
 
 
 def running(pid: int) -> bool:

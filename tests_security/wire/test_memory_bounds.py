@@ -13,9 +13,8 @@ import pytest
 
 from codecall.sandbox import wire
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host import dispatch as lanes
-from codecall.sandbox.host import pipe
-from tests_security.wire.conftest import Speaking
+from codecall.sandbox.host import dispatch, pipe
+from tests_security.wire.conftest import ReplaceWorker
 from tests_security.wire.hostile import PLAIN
 
 MANY = """
@@ -26,8 +25,8 @@ return all.map((answer) => answer.n);
 
 @pytest.mark.parametrize("answer", [10, 700], ids=["short answers", "long answers"])
 async def test_budgets_change_nothing_but_the_order(monkeypatch: pytest.MonkeyPatch, answer: int) -> None:
-    monkeypatch.setattr(lanes, "MAX_HELD_BYTES", 2000)
-    monkeypatch.setattr(lanes, "ANSWERS_BUDGET", 1500)
+    monkeypatch.setattr(dispatch, "MAX_HELD_BYTES", 2000)
+    monkeypatch.setattr(dispatch, "ANSWERS_BUDGET", 1500)
     frames: list[int] = []
     send = pipe.WorkerPipe.send
 
@@ -50,13 +49,13 @@ async def test_budgets_change_nothing_but_the_order(monkeypatch: pytest.MonkeyPa
     async with Enclave("secure", pool={"max_workers": 1}) as enclave:
         result = await enclave.execute(MANY, tool_handler=echo)
     assert result.value == list(range(90)), result
-    assert 1 < most <= lanes.MAX_CALLS_IN_FLIGHT
+    assert 1 < most <= dispatch.MAX_CALLS_IN_FLIGHT
     assert max(frames) <= max(1500, answer + 50)
 
 
-async def test_answers_that_do_not_fit_into_one_frame(speaking: Speaking) -> None:
+async def test_answers_that_do_not_fit_into_one_frame(replace_worker: ReplaceWorker) -> None:
     """Seven answers of 12 MB each, to a worker that takes them: several turns rather than MESSAGE_TOO_LARGE."""
-    speaking(
+    replace_worker(
         "begin(); calls(*[[i + 1, 'big', '{}'] for i in range(7)]); turns = 0; n = 0\n"
         "while n < 84000000: n += len(receive()); turns += 1; (calls() if n < 84000000 else None)\n"
         "done(value=str(turns))"
@@ -81,18 +80,18 @@ DURING = {
 
 @pytest.mark.parametrize("during", DURING)
 @pytest.mark.parametrize("program", GOING)
-async def test_calls_end_with_their_worker(speaking: Speaking, program: str, during: str) -> None:
-    speaking(GOING[program])
+async def test_calls_end_with_their_worker(replace_worker: ReplaceWorker, program: str, during: str) -> None:
+    replace_worker(GOING[program])
     number, code = DURING[during]
-    called, ended = anyio.Event(), 0
+    called, cancelled = anyio.Event(), 0
 
     async def never(name: str, arguments: dict[str, Any]) -> None:
-        nonlocal ended
+        nonlocal cancelled
         called.set()
         try:
             await anyio.sleep_forever()
         finally:
-            ended += 1
+            cancelled += 1
 
     async with Enclave("secure", pool=PLAIN) as enclave, anyio.create_task_group() as group:
 
@@ -109,13 +108,13 @@ async def test_calls_end_with_their_worker(speaking: Speaking, program: str, dur
             result = await enclave.execute("return 1", tool_handler=never)
     assert result.error is not None
     assert result.error.code == code
-    assert ended == 1 + (program == "two calls")
+    assert cancelled == 1 + (program == "two calls")
     assert time.perf_counter() - began < 3
 
 
 @pytest.mark.parametrize("program", GOING)
-async def test_speech_during_a_call_ends_it(speaking: Speaking, program: str) -> None:
-    speaking(GOING[program].removesuffix("receive()") + "time.sleep(0.1); ask('a'); wait()")
+async def test_speech_during_a_call_ends_it(replace_worker: ReplaceWorker, program: str) -> None:
+    replace_worker(GOING[program].removesuffix("receive()") + "time.sleep(0.1); ask('a'); wait()")
     with anyio.fail_after(10):
         async with Enclave("secure", pool=PLAIN) as enclave:
             result = await enclave.execute("return 1", tool_handler=_never)

@@ -62,9 +62,9 @@ def raw(name: str, *arguments: int) -> Callable[[], object]:
 
 def address(text: str) -> int:
     """A C string that stays where it is."""
-    kept = ctypes.create_string_buffer(text.encode())
-    KEPT.append(kept)
-    return ctypes.addressof(kept)
+    buffer = ctypes.create_string_buffer(text.encode())
+    KEPT.append(buffer)
+    return ctypes.addressof(buffer)
 
 
 KEPT: list[object] = []
@@ -119,7 +119,7 @@ def environment() -> str:
 
 
 def open_descriptors() -> str:
-    found: list[int] = []
+    descriptors: list[int] = []
     for descriptor in range(1, 256):
         try:
             os.fstat(descriptor)
@@ -127,8 +127,8 @@ def open_descriptors() -> str:
             if failure.errno != errno.EBADF:
                 raise
         else:
-            found.append(descriptor)
-    return json.dumps(found)
+            descriptors.append(descriptor)
+    return json.dumps(descriptors)
 
 
 def sweep(shared: jail.Shared) -> dict[str, str]:
@@ -264,8 +264,8 @@ def main(shared: jail.Shared | None = None) -> None:
                 settled.close()
                 os.wait()
             return
-        wanted, _, name = record.decode().partition(" ")
-        if wanted == "all" and settled is not None:
+        layers, _, name = record.decode().partition(" ")
+        if layers == "all" and settled is not None:
             socket.send_fds(settled, [record], descriptors)
             os.close(descriptors[0])
             requests.sendall(settled.recv(100))
@@ -274,7 +274,7 @@ def main(shared: jail.Shared | None = None) -> None:
             os.dup2(descriptors[0], 0)
             os.close(descriptors[0])
             try:
-                attempt(shared, wanted, name)
+                attempt(shared, layers, name)
             finally:
                 os._exit(1)
         os.close(descriptors[0])
@@ -296,7 +296,7 @@ def settling() -> socket.socket:
     return ours
 
 
-def attempt(shared: jail.Shared | None, wanted: str, name: str) -> None:
+def attempt(shared: jail.Shared | None, layers: str, name: str) -> None:
     """Enter what is asked for, try, tell."""
     attack = attacks()[name] if name != "sweep" else None
     line = socket.socket(fileno=0)
@@ -309,9 +309,9 @@ def attempt(shared: jail.Shared | None, wanted: str, name: str) -> None:
         terms = jail.Terms(16 << 20, 1, 200 << 20)
         with contextlib.suppress(OSError):
             syscalls.prepare()
-        chosen = [row for row in jail.LAYERS if row.name in wanted.split(",")]
-        assert len(chosen) == len(wanted.split(","))
-        layers = [jail.enter_layer(row, terms) for row in chosen]
+        rows = [row for row in jail.LAYERS if row.name in layers.split(",")]
+        assert len(rows) == len(layers.split(","))
+        layers = [jail.enter_layer(row, terms) for row in rows]
     missing = [layer for layer in layers if not layer.active]
     if missing:
         line.sendall(json.dumps({"missing": str(missing)}).encode())

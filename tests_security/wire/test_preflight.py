@@ -10,7 +10,7 @@ import pytest
 
 from codecall.envelopes import ExecutionResult
 from codecall.sandbox.enclave import Enclave
-from tests_security.wire.conftest import Speaking
+from tests_security.wire.conftest import ReplaceWorker
 from tests_security.wire.hostile import PLAIN
 
 SCRIPT = "return await callTool('known', { id: 1 })"
@@ -25,19 +25,19 @@ TOOLS = [
 BAD = "plan(['known', '[1,{}]', 13])"
 """A plan the server refuses."""
 
-ran: list[str] = []
+performed: list[str] = []
 
 
 def tool(name: str, arguments: dict[str, Any]) -> object:
     """Notes that it ran."""
-    ran.append(name)
+    performed.append(name)
     return arguments
 
 
-async def run(program: str, speaking: Speaking, **settings: Any) -> ExecutionResult:
+async def run(program: str, replace_worker: ReplaceWorker, **settings: Any) -> ExecutionResult:
     """The result of SCRIPT in a worker that says what it likes."""
-    ran.clear()
-    speaking(program)
+    performed.clear()
+    replace_worker(program)
     async with Enclave("secure", timeout_ms=250, pool=PLAIN | {"startup_timeout_ms": 600}) as enclave:
         with anyio.fail_after(10):
             return await enclave.execute(SCRIPT, tool_handler=tool, tools=TOOLS, **settings)
@@ -54,40 +54,42 @@ async def run(program: str, speaking: Speaking, **settings: Any) -> ExecutionRes
         "done(value='[' * 100)",
     ],
 )
-async def test_the_server_tells_what_it_has_found_whatever_the_worker_says(speaking: Speaking, then: str) -> None:
-    result = await run(f"begin(); {BAD}; receive(); {then}", speaking)
+async def test_the_server_tells_what_it_has_found_whatever_the_worker_says(
+    replace_worker: ReplaceWorker, then: str
+) -> None:
+    result = await run(f"begin(); {BAD}; receive(); {then}", replace_worker)
     assert result.error is not None
     assert result.error.code == "INVALID_INPUT"
     assert "id: Field required" in result.error.message
     assert result.error.as_dict()["location"] == {"line": 1, "column": 14, "text": SCRIPT}
     assert result.value is None
-    assert ran == []
+    assert performed == []
 
 
 @pytest.mark.parametrize("then", ["calls([1, 'known', '{}'])", "calls([1, 'known', '{\"id\":1}'])", "calls()"])
-async def test_a_script_that_may_not_run_makes_no_calls(speaking: Speaking, then: str) -> None:
-    result = await run(f"begin(); {BAD}; receive(); {then}", speaking)
+async def test_a_script_that_may_not_run_makes_no_calls(replace_worker: ReplaceWorker, then: str) -> None:
+    result = await run(f"begin(); {BAD}; receive(); {then}", replace_worker)
     assert result.error is not None
     assert result.error.code == "MESSAGE_INVALID"
-    assert ran == []
+    assert performed == []
 
 
-async def test_a_worker_that_waits_is_given_up(speaking: Speaking) -> None:
-    result = await run(f"begin(); {BAD}; receive(); wait()", speaking)
+async def test_a_worker_that_waits_is_given_up(replace_worker: ReplaceWorker) -> None:
+    result = await run(f"begin(); {BAD}; receive(); wait()", replace_worker)
     assert result.error is not None
     assert result.error.code == "WORKER_TIMEOUT"
 
 
 @pytest.mark.parametrize("name", ["known", "unknown", "codecall:execute", "", "\\0"])
-async def test_a_plan_that_fits_lets_the_script_run(speaking: Speaking, name: str) -> None:
+async def test_a_plan_that_fits_lets_the_script_run(replace_worker: ReplaceWorker, name: str) -> None:
     fits = f"begin(); plan(['{name}', '[1,{{\"id\":[31,1]}}]', 13]); receive(); done(value='1')"
-    result = await run(fits, speaking)
+    result = await run(fits, replace_worker)
     assert result.value == 1
 
 
-async def test_no_plan_is_no_offence(speaking: Speaking) -> None:
-    result = await run("begin(); calls([1, 'known', '{}']); receive(); done(value='1')", speaking)
-    assert (result.value, ran) == (1, ["known"])
+async def test_no_plan_is_no_offence(replace_worker: ReplaceWorker) -> None:
+    result = await run("begin(); calls([1, 'known', '{}']); receive(); done(value='1')", replace_worker)
+    assert (result.value, performed) == (1, ["known"])
 
 
 REPORT = {"findings": [], "calls": [], "loops": [], "computed": False, "parsed": True}
@@ -126,30 +128,30 @@ LIES: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize("program", [program for _, program in LIES], ids=[title for title, _ in LIES])
-async def test_a_dry_run_that_tells_what_cannot_be(speaking: Speaking, program: str) -> None:
-    result = await run(program, speaking, dry_run=True)
+async def test_a_dry_run_that_tells_what_cannot_be(replace_worker: ReplaceWorker, program: str) -> None:
+    result = await run(program, replace_worker, dry_run=True)
     assert result.error is not None, result
     assert result.error.code == "MESSAGE_INVALID"
-    assert ran == []
+    assert performed == []
 
 
-async def test_what_a_dry_run_tells_is_cleaned_and_bounded(speaking: Speaking) -> None:
+async def test_what_a_dry_run_tells_is_cleaned_and_bounded(replace_worker: ReplaceWorker) -> None:
     text = "\u202e/home/ann/.ssh/id_rsa BIG"
     findings = [["VALIDATION_ERROR", "UnsafeSource", text, 1, 1, text]] * 3
-    result = await run(report(findings=findings), speaking, dry_run=True)
-    told = json.dumps(result.value)
-    assert len(told) < 30_000
-    assert "/home/ann" not in told
-    assert "\\u202e" not in told
+    result = await run(report(findings=findings), replace_worker, dry_run=True)
+    answer = json.dumps(result.value)
+    assert len(answer) < 30_000
+    assert "/home/ann" not in answer
+    assert "\\u202e" not in answer
     assert not result.value["valid"]  # type: ignore[index]
 
 
-async def test_a_dry_run_may_fail_like_any_other(speaking: Speaking) -> None:
-    result = await run("begin(); failed('TIMEOUT', status='timeout')", speaking, dry_run=True)
+async def test_a_dry_run_may_fail_like_any_other(replace_worker: ReplaceWorker) -> None:
+    result = await run("begin(); failed('TIMEOUT', status='timeout')", replace_worker, dry_run=True)
     assert result.error is not None
     assert result.error.code == "TIMEOUT"
 
 
-async def test_names_are_looked_up_as_often_as_the_server_likes(speaking: Speaking) -> None:
-    result = await run(report(calls=[["tool", f"t{n}", 0, ""] for n in range(1_000)]), speaking, dry_run=True)
+async def test_names_are_looked_up_as_often_as_the_server_likes(replace_worker: ReplaceWorker) -> None:
+    result = await run(report(calls=[["tool", f"t{n}", 0, ""] for n in range(1_000)]), replace_worker, dry_run=True)
     assert len(result.value["findings"]) == 100  # type: ignore[index]
