@@ -15,7 +15,7 @@ import pytest
 
 from codecall.sandbox.worker import jail, syscalls
 
-INSIDE = Path(__file__).parent / "inside.py"
+INSIDE = Path(__file__).parent / "compromised_worker.py"
 
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the layers are those of Linux")
 

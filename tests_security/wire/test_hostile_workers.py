@@ -12,7 +12,7 @@ import pytest
 from codecall.envelopes import ExecutionResult
 from codecall.errors import MAX_HINT, WorkerError
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host import pipe
+from codecall.sandbox.host import pipe, preflight
 from tests_security.wire.conftest import ReplaceWorker
 from tests_security.wire.hostile import PLAIN, WELL_BEHAVED
 from tests_security.wire.violations import VIOLATIONS, Violation

@@ -88,12 +88,12 @@ async def test_tokens_in_places_where_none_belongs(replace_worker: ReplaceWorker
     assert result.success, result.error
     refused = [call.code for call in result.calls[1:]]
     assert refused == ["INVALID_INPUT" if isinstance(expected, str) else None for _, expected in inputs]
-    inputs = iter(tools.inputs)
+    received = iter(tools.inputs)
     for _, expected in inputs:
         if isinstance(expected, dict):
-            assert next(inputs) == expected
+            assert next(received) == expected
         elif expected is None:
-            assert "ref_" in str(next(inputs)).lower()
+            assert "ref_" in str(next(received)).lower()
 
 
 @pytest.mark.parametrize("preset", ["secure", "balanced"])

@@ -84,7 +84,7 @@ A_FEW = 6
 """Rounds of an event loop that sleeps."""
 
 
-@pytest.mark.parametrize("patience", [0.0, 0.0001])
+@pytest.mark.parametrize("spin_s", [0.0, 0.0001])
 async def test_a_frame_in_pieces(spin_s: float) -> None:
     frame = wire.pack(ASK)
     async with ends() as (pipe, worker):

@@ -159,7 +159,7 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "said"), READS)
+@pytest.mark.parametrize(("expression", "message"), READS)
 async def test_reading_the_value_is_no_silent_undefined(
     enclave: Enclave, tools: Tools, expression: str, message: str
 ) -> None:
