@@ -1,20 +1,15 @@
-"""Telling clients that a list has changed: those of the handshake over their connection, those of 2026-07-28 over the
-stream of `subscriptions/listen` that they have opened.
-
-FastMCP 4.1 tells only the client whose request it is answering, and does not serve that stream; the SDK below it does.
-"""
+"""What the gateway sends to its clients besides answers: that a list has changed, and instructions at the beginning."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, SupportsFloat, cast
+from collections.abc import Collection, Sequence
+from typing import Any, Final, NamedTuple
 from weakref import WeakSet
 
 import mcp_types
 from fastmcp import FastMCP
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
-from key_value.aio.stores.memory import MemoryStore
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
@@ -24,36 +19,39 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
+from codecall.gateway.upstream.session import client_connection, handler_registry
 from codecall.redaction.clean import well_formed
-
-# ----------------------------------------------------------------------------------------------------
-# Telling clients that a list has changed: those of the handshake over their connection, those of 2026-07-28 over the
 
 logger = logging.getLogger("codecall")
 
 MAX_STREAMS: Final = 1_024
 """Clients that may listen at the same time."""
 
+MAX_CHARS_EACH: Final = 1_500
+"""Characters of one server's description, and of its instructions, that are passed on."""
 
-class _Handlers(Protocol):
-    def add_request_handler(self, method: str, params_type: type[Any], handler: Any, /) -> None: ...
+MAX_CHARS: Final = 12_000
+"""Characters of all instructions together."""
 
 
 class ListChangedNotifier(Middleware):
-    """The clients of one server, as far as they can be told something."""
+    """Notifies all clients of one server that a list has changed: those of the handshake over their connection, those
+    of 2026-07-28 over the stream of `subscriptions/listen` that they have opened.
+
+    FastMCP 4.1 notifies only the client whose request it is answering, and does not serve that stream; the SDK below it
+    does.
+    """
 
     def __init__(self) -> None:
         self._connections: WeakSet[Connection] = WeakSet()
         self._bus = InMemorySubscriptionBus()
-        self._listening = ListenHandler(self._bus, max_subscriptions=MAX_STREAMS)
+        self._listen_handler = ListenHandler(self._bus, max_subscriptions=MAX_STREAMS)
 
     def install(self, server: FastMCP[Any]) -> None:
-        """Have the clients of `server` told."""
+        """Have the clients of `server` notified."""
         server.add_middleware(self)
-        # Private in FastMCP, which registers all of its handlers there; test_gateway holds us to the name.
-        handlers = cast("_Handlers", vars(server)["_mcp_server"])
         params = mcp_types.SubscriptionsListenRequestParams
-        handlers.add_request_handler("subscriptions/listen", params, self._listening)
+        handler_registry(server).add_request_handler("subscriptions/listen", params, self._listen_handler)
 
     async def on_initialize(
         self,
@@ -62,15 +60,14 @@ class ListChangedNotifier(Middleware):
     ) -> mcp_types.InitializeResult | None:
         """Remember the client's connection for as long as it lasts."""
         result = await call_next(context)
-        asked = context.fastmcp_context
-        # Private in the SDK, whose sessions last for one request; FastMCP's proxies read it too.
-        connection = getattr(asked.session, "_connection", None) if asked is not None else None
-        if isinstance(connection, Connection):
+        request_context = context.fastmcp_context
+        connection = client_connection(request_context) if request_context is not None else None
+        if connection is not None:
             self._connections.add(connection)
         return result
 
     async def notify(self, kinds: Collection[str]) -> None:
-        """Tell all of them that lists of these kinds have changed: `tools`, `resources`, `prompts`."""
+        """Notify all clients that lists of these kinds have changed: `tools`, `resources`, `prompts`."""
         for connection in list(self._connections):
             try:
                 if "tools" in kinds:
@@ -80,7 +77,7 @@ class ListChangedNotifier(Middleware):
                 if "prompts" in kinds:
                     await connection.send_prompt_list_changed()
             except Exception:
-                # One that cannot be told must not keep the others from being told.
+                # One that cannot be notified must not keep the others from being notified.
                 logger.debug("A client could not be told of a change", exc_info=True)
                 self._connections.discard(connection)
         if "tools" in kinds:
@@ -91,32 +88,22 @@ class ListChangedNotifier(Middleware):
             await self._bus.publish(PromptsListChanged())
 
     def close(self) -> None:
-        """End the streams of those that listen."""
-        self._listening.close()
-
-
-# ----------------------------------------------------------------------------------------------------
-# What the gateway tells clients about itself when they connect: its servers, and what these say in turn.
-
-MAX_CHARS_EACH: Final = 1_500
-"""Of what one server says that are passed on."""
-
-MAX_CHARS: Final = 12_000
-"""Of all of it."""
+        """End the streams of clients that listen."""
+        self._listen_handler.close()
 
 
 class ServerBlurb(NamedTuple):
-    """One server."""
+    """What the instructions contain about one server."""
 
     name: str
     description: str | None
-    """What the configuration says of it."""
+    """From the configuration."""
     instructions: str | None
-    """What it says itself."""
+    """From the server itself."""
 
 
 def build_instructions(servers: Sequence[ServerBlurb], *, search: str | None) -> str:
-    """The text.
+    """The gateway's instructions: its servers, and what these say in turn, each within its own section.
 
     Args:
         servers: those behind the gateway.
@@ -126,61 +113,26 @@ def build_instructions(servers: Sequence[ServerBlurb], *, search: str | None) ->
     text = f"Tools of these servers are at hand, named after them: {names}."
     if search is not None:
         text += f" They are not listed one by one; {search} finds them."
-    for number, server in enumerate(servers):
-        said = "\n\n".join(part for part in (_shortened(server.description), _quoted(server.instructions)) if part)
-        if not said:
+    for index, server in enumerate(servers):
+        parts = _shorten(server.description), _quote(server.instructions)
+        body = "\n\n".join(part for part in parts if part)
+        if not body:
             continue
-        section = f"\n\n## {server.name}\n\n{said}"
+        section = f"\n\n## {server.name}\n\n{body}"
         if len(text) + len(section) > MAX_CHARS:
-            return f"{text}\n\n[what {len(servers) - number} more servers say of themselves is left out]"
+            return f"{text}\n\n[what {len(servers) - index} more servers say of themselves is left out]"
         text += section
     return text
 
 
-def _quoted(text: str | None) -> str:
-    """Each line with a mark before it, whatever separates lines. The marks count as its own characters."""
+def _quote(text: str | None) -> str:
+    """Each line with a mark before it, whatever separates lines. The marks count as the server's own characters."""
     lines = well_formed(text or "").strip().splitlines()
-    return _shortened("\n".join(f"> {line}".rstrip() for line in lines))
+    return _shorten("\n".join(f"> {line}".rstrip() for line in lines))
 
 
-def _shortened(text: str | None) -> str:
+def _shorten(text: str | None) -> str:
     text = well_formed(text or "").strip()
     if len(text) <= MAX_CHARS_EACH:
         return text
     return f"{text[:MAX_CHARS_EACH]}… [shortened by {len(text) - MAX_CHARS_EACH} characters]"
-
-
-# ----------------------------------------------------------------------------------------------------
-# What FastMCP keeps of sessions: as it does by itself, in memory, but quicker to say that there is nothing.
-
-
-class SessionState(MemoryStore):
-    """FastMCP's own default. It asks for the visibility rules of a session three times a call, and in a gateway hardly
-    a session has any: until something has been put in here, nothing is looked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._used = False
-
-    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
-        """What is kept under that key."""
-        return await super().get(key, collection=collection) if self._used else None
-
-    async def put(
-        self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
-    ) -> None:
-        """Keep something; `ttl`: seconds."""
-        self._used = True
-        await super().put(key, value, collection=collection, ttl=ttl)
-
-    async def put_many(
-        self,
-        keys: Sequence[str],
-        values: Sequence[Mapping[str, Any]],
-        *,
-        collection: str | None = None,
-        ttl: SupportsFloat | None = None,
-    ) -> None:
-        """Keep several things; `ttl`: seconds."""
-        self._used = True
-        await super().put_many(keys, values, collection=collection, ttl=ttl)

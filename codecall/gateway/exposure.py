@@ -21,6 +21,7 @@ from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 
 from codecall.gateway.config.options import ExposeOptions
+from codecall.gateway.upstream.session import request_method
 from codecall.plugin import CodeCallPlugin
 
 RETURN_SHARE: Final = 0.8
@@ -108,9 +109,7 @@ class GatewayPlugin(CodeCallPlugin):
 
 def is_listing_tools(context: Context | None) -> bool:
     """Whether the request of this context is a client's `tools/list`."""
-    request = context.request_context if context is not None else None
-    # FastMCP calls it an escape hatch to what the SDK knows of the request; test_exposing holds us to the name.
-    return getattr(getattr(request, "_srctx", None), "method", None) == "tools/list"
+    return request_method(context) == "tools/list"
 
 
 def current_context() -> Context | None:

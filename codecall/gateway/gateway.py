@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from hashlib import blake2b
-from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
@@ -21,7 +19,7 @@ from fastmcp.server.providers import Provider
 from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
-from codecall.gateway.downstream import ListChangedNotifier, ServerBlurb, SessionState, build_instructions
+from codecall.gateway.downstream import ListChangedNotifier, ServerBlurb, build_instructions
 from codecall.gateway.exposure import Exposure, ExposurePolicy, GatewayPlugin, current_context, is_listing_tools
 from codecall.gateway.tools.disk_cache import ListingCacheFile, cache_folder, remove_old_files
 from codecall.gateway.tools.filter import AccessRules, HiddenComponent, ReservedNames
@@ -103,17 +101,6 @@ class Gateway:
     def exposure(self) -> Exposure:
         """What clients list now, and why."""
         return self._exposing.current
-
-    @property
-    def cache_files(self) -> Sequence[Path]:
-        """The files that listings are kept in, those included that are not there yet."""
-        return [provider.cache_file.path for provider in self._providers.values() if provider.cache_file is not None]
-
-    @property
-    def digest(self) -> str:
-        """The same as long as no server lists anything else."""
-        listings = [(name, each.is_listed, each.listing.digest) for name, each in self._providers.items()]
-        return blake2b(repr(listings).encode(), digest_size=16).hexdigest()
 
     def hidden(self) -> list[HiddenComponent]:
         """What servers list and nobody sees, and why."""
@@ -237,7 +224,7 @@ class Gateway:
             async with self:
                 yield {}
 
-        server: FastMCP[Any] = FastMCP(self.options.name, lifespan=lifespan, session_state_store=SessionState())
+        server: FastMCP[Any] = FastMCP(self.options.name, lifespan=lifespan)
         routes: dict[str, Provider] = {}
         for name, provider in self._providers.items():
             server.add_provider(provider, namespace=name)

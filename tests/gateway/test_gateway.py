@@ -38,7 +38,7 @@ class Changes(MessageHandler):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for between two listings."""
-    monkeypatch.setattr(knowing, "BETWEEN_S", 0)
+    monkeypatch.setattr(knowing, "FIRST_PAUSE_S", 0)
 
 
 async def names(client: Client) -> list[str]:  # type: ignore[type-arg]
@@ -146,7 +146,7 @@ async def test_rules_of_a_server_replace_those_of_the_gateway(tmp_path: Path):
     )
     async with Gateway(options) as gate, Client(gate.server) as client:
         assert await names(client) == ["lax_read", "lax_write", "strict_read"]
-        assert gate.cache_files == []
+        assert [provider.cache_file for provider in gate.providers.values()] == [None, None]
 
 
 async def test_a_server_that_does_not_start_does_not_hold_up_the_others(tmp_path: Path):
@@ -195,14 +195,14 @@ async def test_refreshing_tells_how_far_it_is_and_knows_its_servers(tmp_path: Pa
         assert await gate.refresh(None, lambda name, done, of: seen.append((name, done, of))) == {}
         assert sorted(name for name, _, _ in seen) == ["one", "two"]
         assert [done[1:] for done in seen] == [(1, 2), (2, 2)]
-        before = gate.digest
         one.say(tool("new"))
         await gate.refresh(["one"])
-        assert gate.digest != before
+        assert [each.name for each in gate.providers["one"].tools] == ["new"]
         with pytest.raises(OptionsError, match="three") as wrong:
             await gate.refresh(["three"])
         assert "one, two" in str(wrong.value.hint)
-    assert all(path.exists() for path in gate.cache_files)
+    files = [provider.cache_file for provider in gate.providers.values()]
+    assert all(file is not None and file.path.exists() for file in files)
 
 
 async def test_a_server_cannot_take_the_name_of_a_meta_tool_or_of_another_server(tmp_path: Path):

@@ -115,7 +115,7 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_alone() -> None:
 
 @pytest.mark.parametrize("line", ["", "rubbish", "{rubbish"])
 async def test_a_flood_of_rubbish_is_slowed_down(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    monkeypatch.setattr(pipes, "LINES_PER_S", 100)
+    monkeypatch.setattr(pipes, "MAX_LINES_PER_S", 100)
     monkeypatch.setattr(pipes, "_MALFORMED_PER_S", 100)
     async with Backend("raw", RAW) as backend:
         started = asyncio.get_running_loop().time()

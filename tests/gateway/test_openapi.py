@@ -102,7 +102,9 @@ async def test_an_api_is_a_server_like_any_other(api: Api, tmp_path: Path, monke
         assert ("GET", "/pages/7", "s3cr3t") in api.seen
         assert gate.providers["pages"].listing.server_info is not None
         assert gate.providers["pages"].listing.server_info.version == "1.2"
-    assert b"s3cr3t" not in b"".join(path.read_bytes() for path in gate.cache_files)
+    file = gate.providers["pages"].cache_file
+    assert file is not None
+    assert b"s3cr3t" not in file.path.read_bytes()
     api.seen.clear()
     async with Gateway(GatewayOptions.read(options, where="")) as gate, Client(gate.server) as client:
         assert len(await client.list_tools()) == 3

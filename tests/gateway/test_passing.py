@@ -129,7 +129,7 @@ async def test_nobody_is_asked_while_calls_of_several_clients_are_under_way() ->
 @pytest.mark.parametrize("ends", ["answered", "time is up"])
 async def test_a_call_that_was_given_up_is_still_its_callers(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
     monkeypatch.setattr(passing, "_ECHO_S", 0.0)
-    monkeypatch.setattr(passing, "LINGERS_S", 60.0 if ends == "answered" else 0.4)
+    monkeypatch.setattr(passing, "LINGER_S", 60.0 if ends == "answered" else 0.4)
     heard: list[object] = []
 
     async def log(message: mcp_types.LoggingMessageNotificationParams) -> None:

@@ -83,7 +83,7 @@ class Told:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for between two listings."""
-    monkeypatch.setattr(knowing, "BETWEEN_S", 0)
+    monkeypatch.setattr(knowing, "FIRST_PAUSE_S", 0)
 
 
 async def names_of(provider: ServerProvider) -> list[str]:

@@ -71,18 +71,17 @@ def ended() -> Iterator[list[Served]]:
 CALL = {"name": "codecall_invoke", "arguments": {"tool": "alpha_get_customer_5", "input": {"id": "7"}}}
 
 
-def test_over_stdio_cold_then_warm_then_told_to_end(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
+def test_over_stdio_with_and_without_kept_listings(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
     answers: list[list[dict[str, Any]]] = []
-    for start in ("cold", "warm"):
+    for start in ("nothing kept", "kept"):
         served = Served(loaded_python.executable, tmp_path, "--expose", "always")
         ended.append(served)
         # Everything at once, before anything is read.
         served.say(initialize(), INITIALIZED, request(2, "tools/list"), request(3, "tools/call", CALL))
         answers.append([served.hear(number) for number in (1, 2, 3)])
-        if start == "cold":
+        if start == "nothing kept":
             code, said, logged = served.end()
             assert (code, said, logged) == (0, "", "")
-            assert len(list((tmp_path / "cache" / "starts").iterdir())) == 1
         else:
             served.process.send_signal(signal.SIGTERM)
             assert served.process.wait(30) == -signal.SIGTERM
@@ -204,29 +203,3 @@ def test_what_cannot_be_served(loaded_python: LoadedPython, tmp_path: Path, word
     code, out, logged = served.end()
     assert (code, out) == (2, "")
     assert said in logged
-
-
-def test_a_start_that_fails_answers_what_waits(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
-    """The record of an earlier start is valid, but the gateway cannot be built any more."""
-    served = Served(loaded_python.executable, tmp_path, "--expose", "always")
-    ended.append(served)
-    served.say(initialize(), INITIALIZED, request(2, "tools/list"))
-    served.hear(2)
-    served.end()
-    (record,) = (tmp_path / "cache" / "starts").iterdir()
-    (tmp_path / "mcp.json").write_text("{")
-    kept = json.loads(record.read_text())
-    from codecall.gateway.warm_start.record import Seen
-
-    kept["files"] = [list(Seen.of(path, contents=digest is not None)) for path, digest, *_ in kept["files"]]
-    record.write_text(json.dumps(kept))
-    served = Served(loaded_python.executable, tmp_path, "--expose", "always")
-    ended.append(served)
-    served.say(initialize(), request(2, "tools/list"), request(3, "tools/call", CALL))
-    assert "result" in served.hear(1)
-    assert "result" in served.hear(2)
-    assert "could not start" in served.hear(3)["error"]["message"]
-    code, said, logged = served.end()
-    assert (code, said) == (2, "")
-    assert "mcp.json" in logged
-    assert os.fspath(tmp_path) in logged

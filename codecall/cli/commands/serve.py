@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from codecall.cli.arguments import PresetName, ServerArguments, default_config_paths
+from codecall.cli.arguments import PresetName, ServerArguments
 
 if TYPE_CHECKING:
     from codecall.gateway.config.options import GatewayOptions
@@ -59,36 +58,22 @@ def serve(
 
     Ends with 0 when its client has left, and by the signal when SIGTERM or Ctrl-C tells it to end.
     """
-    from codecall.errors import CodeCallError
     from codecall.gateway.config.load import add_access_rules
-    from codecall.gateway.warm_start.door import opened
 
-    words = sys.argv[2:]
-    try:
-        configuration = server_args.configuration(servers)
-        for note in configuration.notes:
-            print(note, file=sys.stderr)
-        options = add_access_rules(
-            configuration.options, allow=allow, deny=deny, read_only=read_only, destructive=allow_destructive
-        )
-        reached = {"transport": transport, "host": host, "port": port}
-        options = _changed(options, reached, expose, preset, canonical=canonical_names)
-        if options.serve.transport == "stdio" and (unused := [word for word in ("host", "port") if reached[word]]):
-            said = " and ".join(f"--{word}" for word in unused)
-            print(f"warning: {said}: not used over stdio; --transport http listens there", file=sys.stderr)
-        files = [
-            *configuration.files,
-            *([] if server_args.any_named or servers else default_config_paths()),
-            *_preset_files(options),
-        ]
+    configuration = server_args.configuration(servers)
+    for note in configuration.notes:
+        print(note, file=sys.stderr)
+    options = add_access_rules(
+        configuration.options, allow=allow, deny=deny, read_only=read_only, destructive=allow_destructive
+    )
+    reached = {"transport": transport, "host": host, "port": port}
+    options = _changed(options, reached, expose, preset, canonical=canonical_names)
+    if options.serve.transport == "stdio" and (unused := [word for word in ("host", "port") if reached[word]]):
+        said = " and ".join(f"--{word}" for word in unused)
+        print(f"warning: {said}: not used over stdio; --transport http listens there", file=sys.stderr)
+    from codecall.gateway.serve.serve import serve
 
-        from codecall.gateway.serve.serve import serve
-
-        return serve(options, words=words, files=files, insecure=insecure, log_level=log_level.upper())
-    except CodeCallError as failure:
-        if (door := opened()) is not None:
-            door.fail(f"The gateway could not start: {failure.message}")
-        raise
+    return serve(options, insecure=insecure, log_level=log_level.upper())
 
 
 def _changed(
@@ -109,10 +94,3 @@ def _changed(
         plugin.pop("toolNameSeparator", None)
         plugin["tool_name_separator"] = ":"
     return options.model_copy(update={**changed, "codecall": plugin})
-
-
-def _preset_files(options: GatewayOptions) -> list[Path]:
-    """The file of the limits, where they are in one of the user's: clients are told of limits."""
-    vm = options.codecall.get("vm")
-    preset = cast("Mapping[str, object]", vm).get("preset") if isinstance(vm, Mapping) else None
-    return [Path(preset).absolute()] if isinstance(preset, str) and preset.endswith(".toml") else []

@@ -13,9 +13,8 @@ import gc
 import logging
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final, cast
 
 import anyio
@@ -26,31 +25,20 @@ from codecall.concurrency import tune_garbage_collection
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, ServeOptions
 from codecall.gateway.gateway import Gateway
-from codecall.gateway.serve.stdio import Passage, speak
+from codecall.gateway.serve.stdio import interruptible_stdin, run_stdio
 from codecall.gateway.upstream.process import kill_all
-from codecall.gateway.warm_start.door import open_door, opened, possible
-from codecall.gateway.warm_start.recorder import Recording
 from codecall.server.shutdown import ServeSignals
 from codecall.telemetry.metrics import tracer
 
 logger = logging.getLogger("codecall")
 
 
-def serve(
-    options: GatewayOptions,
-    *,
-    words: Sequence[str] = (),
-    files: Iterable[Path] = (),
-    insecure: bool = False,
-    log_level: str = "WARNING",
-) -> int:
+def serve(options: GatewayOptions, *, insecure: bool = False, log_level: str = "WARNING") -> int:
     """Serve until the client leaves (stdio) or the process is told to end; the exit code. A process that SIGTERM ended
     has ended by it, and no code.
 
     Args:
         options: The gateway, and how it is reached.
-        words: The words behind `codecall serve`, by which the next start over stdio finds what is kept for it.
-        files: Every file that the options came from, and those that could have been read instead.
         insecure: Let everybody who reaches an address that is not this machine's own use the gateway.
         log_level: From which level on there is logging, to standard error.
 
@@ -60,32 +48,22 @@ def serve(
     _log(log_level)
     tune_garbage_collection()
     options = draining_at_sigterm(options)
-    if (door := opened()) is not None:
-        door.building()
     with ServeSignals(kill_all) as signals:
         if options.serve.transport == "stdio":
-            anyio.run(_over_stdio, options, words, files, signals)
+            anyio.run(_over_stdio, options, signals)
         else:
             anyio.run(_over_http, options, signals, insecure)
     return signals.exit_code()
 
 
-async def _over_stdio(
-    options: GatewayOptions, words: Sequence[str], files: Iterable[Path], signals: ServeSignals
-) -> None:
+async def _over_stdio(options: GatewayOptions, signals: ServeSignals) -> None:
     gateway = Gateway(options)
     async with gateway:
         _settled()
-        if not possible():
-            await gateway.server.run_stdio_async(show_banner=False)
-            return
         if sys.stdin is not None and sys.stdin.isatty():
             print(_ALONE, file=sys.stderr)
-        recording = Recording(gateway, words, files)
-        passage = Passage(opened() or open_door({}), recording.note)
-        with signals.stop_with(passage.stop):
-            await speak(gateway.server, passage)
-        recording.write()
+        with interruptible_stdin() as stop, signals.stop_with(stop) if stop is not None else contextlib.nullcontext():
+            await run_stdio(gateway.server)
 
 
 _ALONE: Final = (

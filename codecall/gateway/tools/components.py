@@ -36,6 +36,7 @@ from codecall.gateway.tools.filter import (
 from codecall.gateway.upstream.errors import CONNECTION_META_KEYS, forwarded_meta, is_modern, raise_server_errors_as
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing
+from codecall.gateway.upstream.session import set_header_parameters
 from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
 # ----------------------------------------------------------------------------------------------------
@@ -100,7 +101,7 @@ class GatewayTool(Tool):
                 asks = is_modern(session)
                 if asks and (headers := x_mcp_header_map(self.parameters)):
                     # What a listing over this very connection would have set.
-                    session._x_mcp_header_maps[name] = headers  # pyright: ignore[reportPrivateUsage]
+                    set_header_parameters(session, name, headers)
                 result = await session.call_tool(
                     name,
                     arguments,

@@ -1,4 +1,7 @@
-"""A server behind a URL: streamable HTTP or SSE, with what it is to be told in headers, and nothing of our clients."""
+"""The transport to a server behind a URL: streamable HTTP or SSE, with the configured headers and sign-in.
+
+Nothing of the gateway's clients is sent. What the server sends is bounded in size and in values before it is parsed.
+"""
 
 from __future__ import annotations
 
@@ -36,37 +39,34 @@ from codecall.gateway.upstream.messages import (
 )
 from codecall.gateway.upstream.stdio import MAX_MESSAGE_BYTES
 
-# ----------------------------------------------------------------------------------------------------
-# A server behind a URL: streamable HTTP or SSE, with what it is to be told in headers, and nothing of our clients.
-
 T = TypeVar("T")
 
 _CONNECT_S: Final = 30.0
 """Seconds a connection, or the sending of a request, may take."""
 
-_LOST: Final = {
+_SESSION_LOST: Final = {
     (CONNECTION_CLOSED, "SSE stream ended without a response"): "closed the connection",
     (CONNECTION_CLOSED, "SSE stream ended and reconnection attempts were exhausted"): "closed the connection",
 }
-"""What the SDK makes of a session that is over: code and message."""
+"""Code and message of the errors that the SDK raises for a session that has ended, and what we call it."""
 
-_REFUSED: Final = (INTERNAL_ERROR, "Server returned an error response")
-"""What the SDK makes of an answer with an HTTP status that is none of MCP's."""
+_REFUSED_MESSAGE: Final = (INTERNAL_ERROR, "Server returned an error response")
+"""Code and message of the error that the SDK raises for a response with an HTTP status that MCP does not use."""
 
 
 _COMPRESSED: Final = "it is compressed"
 
-_BLANK: Final = re.compile(rb"(?:\n\r?\n|\r\r)[\r\n]*")
-"""What ends an event."""
+_EVENT_END: Final = re.compile(rb"(?:\n\r?\n|\r\r)[\r\n]*")
+"""The end of an event."""
 
 
 class HttpTransport(ClientTransport):
-    """A connection over HTTP.
+    """Connects to a server over HTTP.
 
     Args:
         url: where the server is. A name and a password in it are sent as basic authentication.
         kind: streamable HTTP or SSE; None: SSE where the path ends in `/sse`.
-        headers: of every request. Redirects leave the server's origin never, so they go nowhere else.
+        headers: of every request. Redirects never leave the server's origin, so the headers go nowhere else.
         auth: "oauth", a bearer token, or None.
         session: makes a session of two streams.
     """
@@ -79,14 +79,14 @@ class HttpTransport(ClientTransport):
         auth: str | None,
         session: Callable[..., ClientSession],
     ) -> None:
-        self._url, basic = _without_name(url)
+        self._url, basic = _split_credentials(url)
         self._sse = kind == "sse" or (kind is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
         self._headers = headers
         self._auth = auth
         self._basic = basic
         self._session = session
         self._status = 0
-        self._forgotten = False
+        self._session_forgotten = False
         self.legacy_only = self._sse
 
     def __repr__(self) -> str:
@@ -107,32 +107,34 @@ class HttpTransport(ClientTransport):
                     # Seconds without a byte: as long as the connection is wanted. Calls have times of their own.
                     sse_read_timeout=None,  # pyright: ignore[reportArgumentType] - httpx2 takes None for ever
                     httpx_client_factory=self._client,
-                    auth=self._authentication(),
+                    auth=self._auth_flow(),
                 )
             else:
                 client = await stack.enter_async_context(
-                    self._client(self._headers, httpx2.Timeout(_CONNECT_S, read=None), self._authentication())
+                    self._client(self._headers, httpx2.Timeout(_CONNECT_S, read=None), self._auth_flow())
                 )
                 streams = streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES)
             read, write = await stack.enter_async_context(streams)
             yield await stack.enter_async_context(self._session(read, write, **session_kwargs))
 
     async def describe_end(self) -> str:
-        """How the connection ended."""
+        """Say how the connection ended."""
         return "closed the connection"
 
     def describe_loss(self, failure: MCPError) -> str | None:
-        """How the session has ended, if that is what `failure` says; None: it goes on."""
+        """Say how the session has ended, if `failure` means that; None: it goes on."""
         return (
-            "has forgotten the session" if self._forgotten else _LOST.get((failure.error.code, failure.error.message))
+            "has forgotten the session"
+            if self._session_forgotten
+            else _SESSION_LOST.get((failure.error.code, failure.error.message))
         )
 
     def describe_refusal(self, failure: BaseException) -> str | None:
-        """What kept a request from being answered, if that is what `failure` is about."""
-        if isinstance(failure, MCPError) and (failure.error.code, failure.error.message) == _REFUSED:
-            return f"answered HTTP {self._status}" if self._status >= 400 else "answered with an HTTP error"
+        """Say what kept a request from being response_id, if `failure` is of the transport; None: it is not."""
+        if isinstance(failure, MCPError) and (failure.error.code, failure.error.message) == _REFUSED_MESSAGE:
+            return f"response_id HTTP {self._status}" if self._status >= 400 else "response_id with an HTTP error"
         if isinstance(failure, httpx2.HTTPStatusError):
-            return f"answered HTTP {failure.response.status_code}"
+            return f"response_id HTTP {failure.response.status_code}"
         if isinstance(failure, httpx2.TimeoutException):
             return "could not be reached in time"
         if isinstance(failure, httpx2.ConnectError):
@@ -141,10 +143,8 @@ class HttpTransport(ClientTransport):
             return f"could not be reached ({type(failure).__name__})"
         return None
 
-    def _authentication(self) -> httpx2.Auth | None:
+    def _auth_flow(self) -> httpx2.Auth | None:
         if self._auth == "oauth":
-            pass
-
             return create_oauth(self._url)
         return self._basic if self._auth is None else BearerAuth(self._auth)
 
@@ -154,15 +154,15 @@ class HttpTransport(ClientTransport):
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        async def note(response: httpx2.Response) -> None:
+        async def record_response(response: httpx2.Response) -> None:
             self._status = response.status_code
             # That is how a server says that it does not know the session, whatever it writes into the answer.
-            self._forgotten |= response.status_code == 404 and "mcp-session-id" in response.request.headers
+            self._session_forgotten |= response.status_code == 404 and "mcp-session-id" in response.request.headers
 
             media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            response.stream = _Events(response) if media == "text/event-stream" else _Bounded(response)
+            response.stream = _EventStream(response) if media == "text/event-stream" else _BoundedBody(response)
 
-        hooks: dict[str, list[Callable[..., Any]]] = {"response": [note]}
+        hooks: dict[str, list[Callable[..., Any]]] = {"response": [record_response]}
         return httpx2.AsyncClient(
             # Uncompressed: a little that is compressed may be very much.
             headers={"accept-encoding": "identity", **(headers or {})},
@@ -172,8 +172,8 @@ class HttpTransport(ClientTransport):
         )
 
 
-class _Body(httpx2.AsyncByteStream):
-    """What a server sends in answer to a request."""
+class _ResponseBody(httpx2.AsyncByteStream):
+    """The body of a server's response."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._inner = cast("httpx2.AsyncByteStream", response.stream)
@@ -185,8 +185,8 @@ class _Body(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-class _Bounded(_Body):
-    """An answer that is read whole, up to what one message may have."""
+class _BoundedBody(_ResponseBody):
+    """A body that is read as a whole, up to what one message may have."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         chunks: list[bytes] = []
@@ -197,64 +197,66 @@ class _Bounded(_Body):
             if size > MAX_MESSAGE_BYTES or self._encoded:
                 what = _COMPRESSED if self._encoded else f"it has more than {MAX_MESSAGE_BYTES // 2**20} MiB"
                 raise httpx2.StreamError(f"The server's answer was not read: {what}")
-        body = await _off_the_loop(_plain_body, b"".join(chunks))
+        body = await _in_thread_if_large(_checked_body, b"".join(chunks))
         if body is None:
             raise httpx2.StreamError(f"The server's answer was not read: {TOO_MANY_VALUES}")
         yield body
 
 
-class _Events(_Body):
-    """A stream of events, each of which is passed on when it has come whole."""
+class _EventStream(_ResponseBody):
+    """A stream of events, each of which is passed on once it is complete."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._encoded:
-            yield _event_for(b"", _COMPRESSED)
+            yield _error_event(b"", _COMPRESSED)
             return
         waiting = bytearray()
         async for chunk in self._inner:
             searched = max(0, len(waiting) - 3)
             waiting += chunk
             end = 0
-            for blank in _BLANK.finditer(waiting, searched):
+            for blank in _EVENT_END.finditer(waiting, searched):
                 end = blank.end()
             if len(waiting) > MAX_MESSAGE_BYTES:
-                # Whoever reads the events refuses it.
+                # The reader of the events refuses it.
                 end = len(waiting)
             if end:
-                yield await _off_the_loop(_plain_events, bytes(waiting[:end]))
+                yield await _in_thread_if_large(_checked_events, bytes(waiting[:end]))
                 del waiting[:end]
         yield bytes(waiting)
 
 
-async def _off_the_loop(work: Callable[[bytes], T], data: bytes) -> T:
+async def _in_thread_if_large(work: Callable[[bytes], T], data: bytes) -> T:
     return await anyio.to_thread.run_sync(work, data) if len(data) > IN_THREAD_BYTES else work(data)
 
 
-def _plain_body(body: bytes) -> bytes | None:
+def _checked_body(body: bytes) -> bytes | None:
+    """The repaired body; None: it has too many values."""
     return replace_lone_surrogates(body) if is_within_value_limit(body) else None
 
 
-def _plain_events(events: bytes) -> bytes:
-    """Events, with an error in place of each that has too many values."""
+def _checked_events(events: bytes) -> bytes:
+    """Repair events, and put an error in place of each that has too many values."""
     if len(events) <= MAX_MESSAGE_VALUES:
         return replace_lone_surrogates(events)
     start, parts = 0, list[bytes]()
-    for blank in _BLANK.finditer(events):
+    for blank in _EVENT_END.finditer(events):
         event = events[start : blank.end()]
-        parts.append(event if is_within_value_limit(event) else _event_for(event, TOO_MANY_VALUES))
+        parts.append(event if is_within_value_limit(event) else _error_event(event, TOO_MANY_VALUES))
         start = blank.end()
     return replace_lone_surrogates(b"".join((*parts, events[start:])))
 
 
-def _event_for(event: bytes, why: str) -> bytes:
-    """The event in place of one that was not read. The SDK knows what the stream of a request answers."""
-    answered = find_response_id(event)
-    error = unreadable_response(0 if answered is None else answered, why)
+def _error_event(event: bytes, reason: str) -> bytes:
+    """The event in place of one that was not read. Where it has no id, the SDK knows which request the stream
+    answers."""
+    response_id = find_response_id(event)
+    error = unreadable_response(0 if response_id is None else response_id, reason)
     return b"event: message\ndata: " + error.model_dump_json(exclude_unset=True).encode() + b"\n\n"
 
 
-def _without_name(url: str) -> tuple[str, httpx2.Auth | None]:
-    """`url` without name and password, which would stand in the logs of whoever logs URLs; and these."""
+def _split_credentials(url: str) -> tuple[str, httpx2.Auth | None]:
+    """`url` without name and password, which would end up in logs of URLs, and these as authentication."""
     parts = urlsplit(url)
     if "@" not in parts.netloc:
         return url, None
@@ -263,12 +265,11 @@ def _without_name(url: str) -> tuple[str, httpx2.Auth | None]:
     return parts._replace(netloc=address).geturl(), httpx2.BasicAuth(unquote(user), unquote(password))
 
 
-# ----------------------------------------------------------------------------------------------------
-# Signing in to a server in a browser, and keeping the tokens where FastMCP's own client keeps them.
-
-
 def create_oauth(url: str) -> OAuth:
-    """OAuth with dynamic registration for the server at `url`. Opens a browser when there is no token that is good."""
+    """OAuth with dynamic registration for the server at `url`, which opens a browser when there is no valid token.
+
+    Tokens are kept where FastMCP's own client keeps them.
+    """
     folder = Path(fastmcp.settings.home) / "oauth-tokens"
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)

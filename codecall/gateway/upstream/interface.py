@@ -1,4 +1,4 @@
-"""What components and providers need of a server behind the gateway, whoever has the connection to it."""
+"""What components and providers need of an upstream server: protocols, so that tests and the client bring their own."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from codecall.gateway.upstream.listing import Listing
 
 
 class UpstreamCall(Protocol):
-    """A connection to the server, for one call."""
+    """One call to an upstream server, and the connection it goes over."""
 
     @property
     def session(self) -> ClientSession:
-        """The session, connected. Answers `InputRequiredResult` where it is allowed to."""
+        """The connected session, which may answer with `InputRequiredResult`."""
         ...
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """What the server tells of the call's progress goes here."""
+        """Pass a progress notification of the server on; the SDK calls this."""
         ...
 
 
 class Upstream(Protocol):
-    """A server behind the gateway."""
+    """One upstream server."""
 
     @property
     def name(self) -> str:
-        """Its name, which is its namespace."""
+        """The server's name, which is its namespace."""
         ...
 
     @property
     def server_info(self) -> mcp_types.Implementation | None:
-        """What it called itself when it was last connected; None before."""
+        """Name and version that the server gave when it was last connected; None before."""
         ...
 
     def use(self, context: Context | None) -> AbstractAsyncContextManager[UpstreamCall]:
-        """A connection for one call made on behalf of `context`.
+        """Enter one call made on behalf of `context`; None: on behalf of the gateway itself.
 
         Raises:
             ServerUnavailableError, ServerTimeoutError: on entering, or when the call fails for such a reason.
@@ -48,7 +48,7 @@ class Upstream(Protocol):
         ...
 
     async def fetch_listing(self) -> Listing:
-        """What it lists now.
+        """Ask the server for everything it lists now.
 
         Raises:
             ServerUnavailableError, ServerTimeoutError: it cannot be asked.
@@ -56,6 +56,6 @@ class Upstream(Protocol):
         ...
 
     def on_changed(self, callback: Callable[[str], None]) -> None:
-        """Have `callback` called with "started" when it was connected for a call, and with "tools", "resources" or
-        "prompts" when it says that they have changed."""
+        """Have `callback` called with "started" when the server was connected for a call, and with "tools", "resources"
+        or "prompts" when it says that they have changed."""
         ...

@@ -1,27 +1,57 @@
-"""Reading everything a server lists, page by page, but no more than anybody can use."""
+"""What one server lists: reading it page by page, but no more than can be used, and listening for changes."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import Final, TypeVar
 
+import anyio
 import anyio.to_thread
 import mcp_types
 from mcp import ClientSession, MCPError
+from mcp.client.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    SubscriptionLost,
+    ToolsListChanged,
+    listen,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from codecall.gateway.upstream.errors import listing_too_large_error
 
-# ----------------------------------------------------------------------------------------------------
-# What one server lists: its tools, resources, templates and prompts, and what it says about itself.
+MAX_ITEMS: Final = 10_000
+"""Tools, resources, templates and prompts of one server together."""
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of JSON of everything one server lists."""
+
+MAX_PAGES: Final = 1_000
+"""Pages of one list."""
+
+_IN_THREAD_ITEMS: Final = 200
+
+_MAX_RECONNECT_S: Final = 60.0
+"""Seconds at most before a stream of changes that was lost is opened again."""
+
+_CHANGES: Final[dict[type, str]] = {
+    ToolsListChanged: "tools",
+    ResourcesListChanged: "resources",
+    PromptsListChanged: "prompts",
+}
+
+Item = TypeVar("Item", bound=BaseModel)
+_Page = tuple[Sequence[Item], str | None]
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What one server lists. Nobody changes it, or what it holds."""
+    """Everything one server lists. Neither it nor what it holds is ever changed."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -36,56 +66,38 @@ class Listing:
 
     @cached_property
     def encoded(self) -> bytes:
-        """All of it as JSON, with only what the server said; `decoded` reads it."""
+        """All of it as JSON, with only the fields that the server sent; `from_json` reads it."""
         return _JSON.dump_json(self, by_alias=True, exclude_unset=True)
 
     @cached_property
     def digest(self) -> str:
-        """The same for two listings only if they say the same."""
+        """A digest that two listings share only if they are equal."""
         return blake2b(self.encoded, digest_size=16).hexdigest()
 
     @classmethod
     def from_json(cls, encoded: bytes) -> Listing:
-        """The listing that `encoded` is of.
+        """Read a listing from what `encoded` gave.
 
         Raises:
-            ValueError: it is of none.
+            ValueError: it is no listing.
         """
         listing = _JSON.validate_json(encoded)
         vars(listing)["encoded"] = encoded  # known: it is not worked out again
         return listing
 
 
-_JSON = TypeAdapter(Listing)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Reading everything a server lists, page by page, but no more than anybody can use.
-
-MAX_ITEMS: Final = 10_000
-"""Tools, resources, templates and prompts of one server together."""
-
-MAX_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of JSON of everything one server lists."""
-
-MAX_PAGES: Final = 1_000
-"""Pages of one list."""
-
-_IN_THREAD_ITEMS: Final = 200
-
-Item = TypeVar("Item", bound=BaseModel)
-_Page = tuple[Sequence[Item], str | None]
+_JSON: Final = TypeAdapter(Listing)
 
 
 async def read_listing(session: ClientSession, server: str) -> Listing:
-    """Everything the server of `session` lists; what it does not have is empty.
+    """Read everything the server of `session` lists; lists that it does not have are empty.
 
     Raises:
-        ServerUnavailableError: it lists more than may be.
+        ServerUnavailableError: it lists more than is allowed.
         MCPError: it answered with another error than that it has no such list.
     """
-    able = session.server_capabilities or mcp_types.ServerCapabilities()
-    reading = _Reading(server)
+    capabilities = session.server_capabilities or mcp_types.ServerCapabilities()
+    reader = _BoundedReader(server)
 
     async def tools(params: mcp_types.PaginatedRequestParams) -> _Page[mcp_types.Tool]:
         page = await session.list_tools(params=params)
@@ -105,28 +117,77 @@ async def read_listing(session: ClientSession, server: str) -> Listing:
 
     return Listing(
         # Tools are asked for in any case: servers forget to say that they have some.
-        tools=await reading.all_of(tools),
-        resources=await reading.all_of(resources) if able.resources is not None else (),
-        templates=await reading.all_of(templates) if able.resources is not None else (),
-        prompts=await reading.all_of(prompts) if able.prompts is not None else (),
+        tools=await reader.read_all(tools),
+        resources=await reader.read_all(resources) if capabilities.resources is not None else (),
+        templates=await reader.read_all(templates) if capabilities.resources is not None else (),
+        prompts=await reader.read_all(prompts) if capabilities.prompts is not None else (),
         server_info=session.server_info,
         instructions=session.instructions,
         capabilities=session.server_capabilities,
     )
 
 
-class _Reading:
-    """Counts what has been read."""
+async def listen_for_changes(session: ClientSession, on_change: Callable[[str], None], logger: logging.Logger) -> None:
+    """Listen for changes of the lists of a server of MCP 2026-07-28, which reports them only to clients that ask.
+
+    Ends when the server does not report such changes, or has reported all it will; servers of older versions notify
+    unasked.
+
+    Args:
+        session: with the server.
+        on_change: called with "tools", "resources" or "prompts".
+        logger: of the server.
+    """
+    if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return
+    tools, resources, prompts = _reported_changes(session)
+    if not (tools or resources or prompts):
+        return
+    wait_s = 1.0
+    while True:
+        try:
+            async with listen(
+                session, tools_list_changed=tools, resources_list_changed=resources, prompts_list_changed=prompts
+            ) as events:
+                wait_s = 1.0
+                async for event in events:
+                    if (kind := _CHANGES.get(type(event))) is not None:
+                        on_change(kind)
+                return
+        except MCPError as failure:
+            if failure.error.code in (mcp_types.METHOD_NOT_FOUND, mcp_types.INVALID_PARAMS):
+                return
+            logger.debug("does not tell of changes (error %d)", failure.error.code)
+        except SubscriptionLost:
+            # What happened meanwhile is not reported again.
+            for kind in _CHANGES.values():
+                on_change(kind)
+        await anyio.sleep(wait_s)
+        wait_s = min(_MAX_RECONNECT_S, wait_s * 2)
+
+
+def _reported_changes(session: ClientSession) -> tuple[bool, bool, bool]:
+    """Whether the server says that it reports changes of tools, resources and prompts."""
+    capabilities = session.server_capabilities or mcp_types.ServerCapabilities()
+    return (
+        capabilities.tools is not None and bool(capabilities.tools.list_changed),
+        capabilities.resources is not None and bool(capabilities.resources.list_changed),
+        capabilities.prompts is not None and bool(capabilities.prompts.list_changed),
+    )
+
+
+class _BoundedReader:
+    """Reads lists page by page, and counts what has been read of one server."""
 
     def __init__(self, server: str) -> None:
         self._server = server
         self._items = 0
         self._bytes = 0
 
-    async def all_of(
+    async def read_all(
         self, page_at: Callable[[mcp_types.PaginatedRequestParams], Awaitable[_Page[Item]]]
     ) -> tuple[Item, ...]:
-        found: list[Item] = []
+        items_read: list[Item] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             try:
@@ -135,10 +196,10 @@ class _Reading:
                 if failure.error.code == mcp_types.METHOD_NOT_FOUND:
                     return ()
                 raise
-            found += items
+            items_read += items
             await self._count(items)
             if cursor is None:
-                return tuple(found)
+                return tuple(items_read)
         raise listing_too_large_error(self._server, f"{MAX_PAGES} pages")
 
     async def _count(self, items: Sequence[BaseModel]) -> None:

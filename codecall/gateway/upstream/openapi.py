@@ -1,7 +1,7 @@
 """A REST API as a server: its OpenAPI document becomes a FastMCP server in memory, whose tools are the operations.
 
-The document is fetched when the server is started, bounded in size and time. What an operation's HTTP method promises
-becomes the annotations that access rules read: GET and HEAD change nothing, DELETE destroys something.
+The document is fetched when the server is started, bounded in size and time. An operation's HTTP method decides the
+annotations that access rules read: GET and HEAD change nothing, DELETE destroys something.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 """Largest document."""
 
 MAX_DEPTH: Final = 100
-"""Lists and mappings within each other of a YAML document; reading deeper ones takes time that grows by its square."""
+"""Nesting of a YAML document; the time to read deeper ones grows by its square."""
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _REPEATABLE: Final = _SAFE | {"PUT", "DELETE"}
@@ -45,7 +45,7 @@ _URL: Final = re.compile(r"https?://", re.IGNORECASE)
 
 
 class OpenApiTransport(ClientTransport):
-    """Makes the server for each session, and ends it with the session.
+    """Builds the server for each session, and ends it with the session.
 
     Args:
         name: of the server.
@@ -78,22 +78,22 @@ class OpenApiTransport(ClientTransport):
             yield connected
 
     async def describe_end(self) -> str:
-        """How it ended."""
+        """Say how the server ended."""
         return "was stopped"
 
 
 async def build_openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any]:
-    """The server, ready to be connected to; its HTTP client lives as long as its lifespan.
+    """Build the server, ready to be connected to; its HTTP client lives as long as its lifespan.
 
     Args:
         name: of the server.
         options: with all references replaced.
 
     Raises:
-        OptionsError: the document cannot be had, is none, or does not say where the API is.
+        OptionsError: the document cannot be fetched, is no OpenAPI document, or does not say where the API is.
     """
-    text, url = await _document(name, options)
-    document = await asyncio.to_thread(_read, name, text)
+    text, url = await _fetch_document(name, options)
+    document = await asyncio.to_thread(_parse, name, text)
     base_url = options.base_url or _base_url(name, document, url)
     if options.headers and options.base_url is None and (url is None or _origin(base_url) != _origin(url)):
         # A document is data: whoever writes it must not decide who gets the headers.
@@ -102,14 +102,14 @@ async def build_openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any
             + ("" if url is None else ": on another host than the document"),
             hint="Set base_url to the API's URL, if it is to get the headers.",
         )
-    return await asyncio.to_thread(_made, name, document, base_url, options)
+    return await asyncio.to_thread(_build_server, name, document, base_url, options)
 
 
-async def _document(name: str, options: OpenApiServer) -> tuple[bytes, str | None]:
-    """The text, and where it was fetched from."""
+async def _fetch_document(name: str, options: OpenApiServer) -> tuple[bytes, str | None]:
+    """The text of the document, and the URL it was fetched from; None: it is a file."""
     if not _URL.match(options.openapi):
         try:
-            return await asyncio.to_thread(_file, options.openapi), None
+            return await asyncio.to_thread(_read_file, options.openapi), None
         except OSError as failure:
             raise OptionsError(
                 f"servers.{name}.openapi: the file cannot be read ({failure.strerror or type(failure).__name__})",
@@ -120,29 +120,29 @@ async def _document(name: str, options: OpenApiServer) -> tuple[bytes, str | Non
         async with (
             # Headers are for the API, and for its document only if that is where the API is: else they might be
             # shown to somebody else.
-            httpx2.AsyncClient(timeout=timeout, follow_redirects=False, headers=_headers_for(options)) as client,
+            httpx2.AsyncClient(timeout=timeout, follow_redirects=False, headers=_document_headers(options)) as client,
             asyncio.timeout(options.start_timeout_s),
             client.stream("GET", options.openapi) as response,
         ):
             if response.status_code != 200:
-                raise _no_document(name, f"the server answered {response.status_code}")
+                raise _fetch_error(name, f"the server answered {response.status_code}")
             text = bytearray()
             async for part in response.aiter_bytes():
                 text += part
                 if len(text) > MAX_BYTES:
-                    raise _no_document(name, f"it is larger than {MAX_BYTES} bytes")
+                    raise _fetch_error(name, f"it is larger than {MAX_BYTES} bytes")
             return bytes(text), options.openapi
     except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as failure:
-        raise _no_document(name, type(failure).__name__) from None
+        raise _fetch_error(name, type(failure).__name__) from None
 
 
-def _headers_for(options: OpenApiServer) -> Mapping[str, str]:
+def _document_headers(options: OpenApiServer) -> Mapping[str, str]:
     api = options.base_url or options.openapi
     return options.headers if _origin(api) == _origin(options.openapi) else {}
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None] | None:
-    """Scheme, host and port; None, which is no other's: it is no URL."""
+    """Scheme, host and port; None: it is no URL."""
     try:
         parts = urlsplit(url)
         return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
@@ -150,14 +150,14 @@ def _origin(url: str) -> tuple[str, str | None, int | None] | None:
         return None
 
 
-def _no_document(name: str, why: str) -> OptionsError:
+def _fetch_error(name: str, reason: str) -> OptionsError:
     return OptionsError(
-        f"servers.{name}.openapi: the document could not be fetched: {why}",
+        f"servers.{name}.openapi: the document could not be fetched: {reason}",
         hint="Open its URL in a browser, or save it and give the path of the file.",
     )
 
 
-def _file(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     with Path(path).expanduser().open("rb") as file:
         text = file.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
@@ -165,16 +165,16 @@ def _file(path: str) -> bytes:
     return text
 
 
-def _read(name: str, text: bytes) -> dict[str, Any]:
-    """The document that `text` is, JSON or YAML."""
+def _parse(name: str, text: bytes) -> dict[str, Any]:
+    """Parse a document, JSON or YAML."""
     value: object = None
     try:
         value = read_json(text)
     except (ValueError, RecursionError):
         try:
-            written = text.decode("utf-8-sig")
-            if is_harmless_yaml(written, depth=MAX_DEPTH):
-                value = yaml.load(written, Loader=_Plain)  # noqa: S506 - a safe one
+            decoded = text.decode("utf-8-sig")
+            if is_harmless_yaml(decoded, depth=MAX_DEPTH):
+                value = yaml.load(decoded, Loader=_YamlLoader)  # noqa: S506 - a safe one
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
             value = None
     if not isinstance(value, dict) or not isinstance(cast("dict[str, object]", value).get("paths"), dict):
@@ -185,27 +185,27 @@ def _read(name: str, text: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-class _Plain(yaml.SafeLoader):
-    """YAML as JSON has it: dates stay texts."""
+class _YamlLoader(yaml.SafeLoader):
+    """Loads YAML as JSON has it: dates stay strings."""
 
 
-_Plain.yaml_implicit_resolvers = {
+_YamlLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
 def _base_url(name: str, document: Mapping[str, Any], url: str | None) -> str:
-    """The first server that the document names; relative ones are relative to where it came from."""
+    """The URL of the first server that the document names; a relative one is relative to the document's URL."""
     servers = cast("object", document.get("servers"))
     first: object = cast("list[object]", servers)[0] if isinstance(servers, list) and servers else None
     server = cast("dict[str, Any]", first) if isinstance(first, dict) else {}
-    said = server.get("url")
-    if isinstance(said, str):
+    server_url = server.get("url")
+    if isinstance(server_url, str):
         variables = cast("dict[str, Any]", server.get("variables") or {})
-        for variable, meaning in variables.items():
-            said = said.replace(f"{{{variable}}}", str(meaning.get("default", "")))
-    base = urljoin(url, said if isinstance(said, str) else "/") if url is not None else said
+        for variable, definition in variables.items():
+            server_url = server_url.replace(f"{{{variable}}}", str(definition.get("default", "")))
+    base = urljoin(url, server_url if isinstance(server_url, str) else "/") if url is not None else server_url
     if not isinstance(base, str) or not _URL.match(base):
         raise OptionsError(
             f"servers.{name}.base_url: the document does not say where the API is",
@@ -214,7 +214,7 @@ def _base_url(name: str, document: Mapping[str, Any], url: str | None) -> str:
     return base
 
 
-def _made(name: str, document: dict[str, Any], base_url: str, options: OpenApiServer) -> FastMCP[Any]:
+def _build_server(name: str, document: dict[str, Any], base_url: str, options: OpenApiServer) -> FastMCP[Any]:
     # These load jsonschema and more, and only those need them who have a REST API.
     from fastmcp.server.providers.openapi import MCPType, OpenAPIProvider, OpenAPITool, RouteMap
 

@@ -1,4 +1,4 @@
-"""A server that is a program: started with little, spoken to over pipes, and ended with everything it has started.
+"""A server that is a program: started with few variables, spoken to over pipes, ended with everything it has started.
 
 On POSIX it gets a process group of its own, so that what `npx` or a shell has started ends with it. A program that
 leaves its group on purpose gets away.
@@ -37,18 +37,18 @@ STDERR_LINE_CHARS: Final = 4096
 _CHUNK: Final = 64 * 1024
 _POLL_S: Final = 0.02
 _STOPPING: Final[set[asyncio.Task[None]]] = set()
-"""Programs being ended; nobody's cancellation ends that."""
-_KNOWN: Final[set[ServerProcess]] = set()
+"""Tasks that end programs; no cancellation of a caller ends them."""
+_RUNNING: Final[set[ServerProcess]] = set()
 """Programs that have been started and not been ended."""
 
 
 def kill_all() -> None:
-    """Kill all programs and what they have started: this process ends at once. May be called by a signal handler."""
-    for program in tuple(_KNOWN):
+    """Kill all programs and what they have started, for a process that ends at once. A signal handler may call it."""
+    for program in tuple(_RUNNING):
         program.kill()
 
 
-class _Watched(SubprocessStreamProtocol):
+class _PipeProtocol(SubprocessStreamProtocol):
     """Pipes as streams, and the moment the program ends: asyncio's `wait` also waits for whoever has inherited them."""
 
     def __init__(self) -> None:
@@ -65,16 +65,16 @@ class ServerProcess:
 
     Attributes:
         pid: of the program, which is also its process group's.
-        said: the last lines it wrote to stderr, without the credentials it was given.
+        stderr_lines: the last lines it wrote to stderr, without the secrets it was given.
         exited: set when it has ended, whatever it has started may be doing.
     """
 
     def __init__(
         self,
         transport: asyncio.SubprocessTransport,
-        pipes: _Watched,
+        pipes: _PipeProtocol,
         logger: logging.Logger,
-        hidden: re.Pattern[str] | None,
+        secrets: re.Pattern[str] | None,
     ) -> None:
         process = Process(transport, pipes, asyncio.get_running_loop())
         if process.stdin is None or process.stdout is None or process.stderr is None:
@@ -84,12 +84,12 @@ class ServerProcess:
         self.stdout = process.stdout
         self.stderr_lines: deque[str] = deque(maxlen=STDERR_LINES)
         self.exited = pipes.exited
-        self._hidden = hidden
+        self._secret_pattern = secrets
         self._process = process
         self._transport = transport
-        self._stopping: asyncio.Task[None] | None = None
-        self._listening = asyncio.create_task(self._listen(process.stderr, logger))
-        _KNOWN.add(self)
+        self._stop_task: asyncio.Task[None] | None = None
+        self._stderr_reader = asyncio.create_task(self._read_stderr(process.stderr, logger))
+        _RUNNING.add(self)
 
     @classmethod
     async def start(
@@ -102,11 +102,11 @@ class ServerProcess:
         *,
         secrets: Collection[str] = (),
     ) -> ServerProcess:
-        """Start `command` with the few variables of the environment that every server gets, and `env`. What is `hidden`
-        is replaced in all that it writes to stderr.
+        """Start `command` with the few variables of the environment that every server gets, and `env`. Each of
+        `secrets` is replaced in all that it writes to stderr.
 
         Raises:
-            Why: there is no such program, or it cannot be started.
+            ConnectFailure: there is no such program, or it cannot be started.
         """
         if sys.platform == "win32":
             from mcp.os.win32.utilities import get_windows_executable_command
@@ -114,7 +114,7 @@ class ServerProcess:
             command = await asyncio.to_thread(get_windows_executable_command, command)
         try:
             transport, pipes = await asyncio.get_running_loop().subprocess_exec(
-                _Watched,
+                _PipeProtocol,
                 command,
                 *args,
                 stdin=PIPE,
@@ -127,7 +127,7 @@ class ServerProcess:
         except FileNotFoundError:
             if cwd is not None and not await asyncio.to_thread(os.path.isdir, cwd):
                 raise ConnectFailure("its folder was not found", "Check its `cwd`.") from None
-            raise ConnectFailure("its program was not found", _where(command)) from None
+            raise ConnectFailure("its program was not found", _path_advice(command)) from None
         except PermissionError:
             raise ConnectFailure(
                 "its program may not be run", "Make it executable, or give another `command`."
@@ -140,16 +140,16 @@ class ServerProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code, negative for a signal; None while it runs."""
+        """The exit code, negative for a signal; None while it runs."""
         return self._process.returncode
 
     async def stop(self) -> None:
         """End it and what it has started: close its input, then SIGTERM, then SIGKILL. Goes on if the caller leaves."""
-        if self._stopping is None:
-            self._stopping = asyncio.create_task(self._stop())
-            _STOPPING.add(self._stopping)
-            self._stopping.add_done_callback(_STOPPING.discard)
-        await asyncio.shield(self._stopping)
+        if self._stop_task is None:
+            self._stop_task = asyncio.create_task(self._stop())
+            _STOPPING.add(self._stop_task)
+            self._stop_task.add_done_callback(_STOPPING.discard)
+        await asyncio.shield(self._stop_task)
 
     def kill(self) -> None:
         """End it and what it has started, waiting for nothing."""
@@ -160,32 +160,32 @@ class ServerProcess:
         # A program that is stuck writing does not see that its input has ended.
         draining = asyncio.create_task(self._drain())
         try:
-            await self._ends_within(GRACE_S, whole_group=False)
+            await self._wait_for_exit(GRACE_S, whole_group=False)
             # Whoever is left in the group has outlived the program, or is it.
-            if self._signal(signal.SIGTERM) and not await self._ends_within(GRACE_S, whole_group=True):
+            if self._signal(signal.SIGTERM) and not await self._wait_for_exit(GRACE_S, whole_group=True):
                 self.kill()
-                await self._ends_within(GRACE_S, whole_group=True)
+                await self._wait_for_exit(GRACE_S, whole_group=True)
         finally:
-            _KNOWN.discard(self)
+            _RUNNING.discard(self)
             draining.cancel()
-            self._listening.cancel()
+            self._stderr_reader.cancel()
             if self.stdin.transport.get_write_buffer_size():  # somebody else holds its input, and reads nothing
                 self.stdin.transport.abort()
             with suppress(PermissionError):
                 self._transport.close()
-            await asyncio.wait({draining, self._listening})
+            await asyncio.wait({draining, self._stderr_reader})
 
-    async def _ends_within(self, seconds: float, *, whole_group: bool) -> bool:
+    async def _wait_for_exit(self, seconds: float, *, whole_group: bool) -> bool:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.exited.wait()
-                while whole_group and self._signal(0):  # noqa: ASYNC110 - nobody tells when a group is empty
+                while whole_group and self._signal(0):  # noqa: ASYNC110 - nothing reports that a group is empty
                     await asyncio.sleep(_POLL_S)
                 return True
         return False
 
     def _signal(self, number: int) -> bool:
-        """Send a signal to the whole group; whether anybody is there to get it."""
+        """Send a signal to the whole group; False where no process of it is left."""
         if sys.platform == "win32":
             if self.exit_code is None and number:
                 self._process.terminate()
@@ -203,30 +203,30 @@ class ServerProcess:
             while await self.stdout.read(_CHUNK):
                 pass
 
-    async def _listen(self, stderr: asyncio.StreamReader, logger: logging.Logger) -> None:
-        rest, pace = b"", Throttle(MAX_LINES_PER_S)
+    async def _read_stderr(self, stderr: asyncio.StreamReader, logger: logging.Logger) -> None:
+        rest, throttle = b"", Throttle(MAX_LINES_PER_S)
         while chunk := await stderr.read(_CHUNK):
             *lines, rest = (rest + chunk).split(b"\n")
             # Of a line without end only the beginning is kept.
             rest = rest[: 4 * STDERR_LINE_CHARS]
             for line in lines:
                 if line:
-                    self._hear(line, logger)
-                await pace.wait()
+                    self._record_line(line, logger)
+                await throttle.wait()
         if rest:
-            self._hear(rest, logger)
+            self._record_line(rest, logger)
 
-    def _hear(self, line: bytes, logger: logging.Logger) -> None:
+    def _record_line(self, line: bytes, logger: logging.Logger) -> None:
         text = line[: 4 * STDERR_LINE_CHARS].decode("utf-8", "replace").rstrip("\r")
-        if self._hidden is not None:
-            text = self._hidden.sub(CREDENTIAL, text)
+        if self._secret_pattern is not None:
+            text = self._secret_pattern.sub(CREDENTIAL, text)
         text = text[:STDERR_LINE_CHARS]
         self.stderr_lines.append(text)
         logger.debug("%s", text)
 
 
-def _where(command: str) -> str:
-    """What to do about a program that is not there."""
+def _path_advice(command: str) -> str:
+    """Say what to do about a program that is not there."""
     program = describe_program(command)
     if "/" in command or "\\" in command:
         return f"There is no {program} at the path that `command` gives."

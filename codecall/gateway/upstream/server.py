@@ -1,4 +1,4 @@
-"""A server behind the gateway: connected when it is needed, stopped when it is not, tried again when it has failed.
+"""One upstream server: connected when it is needed, stopped when it is not, tried again when it has failed.
 
     idle ──a call──▶ starting ──▶ running ──unused for `idle_s`──▶ idle
                         │            │
@@ -9,7 +9,7 @@
                       failed ──a call──▶ starting
 
 The first try after a crash is made at once. From then on, and after a start that failed, it waits 1, 2, 4 … 60 seconds,
-until a call has been answered. A call that was sent is never sent again: what it has done is not known.
+until a call has been answered. A call that was sent is never sent again: change it has done is not known.
 """
 
 from __future__ import annotations
@@ -47,50 +47,50 @@ State = Literal["idle", "starting", "running", "backing_off", "failed"]
 MAX_CLIENTS: Final = 64
 """Connections to a server of which each client has one of its own."""
 
-_LONGEST_S: Final = 60.0
+_MAX_BACKOFF_S: Final = 60.0
 """Seconds at most between two tries."""
 
 _CHANGES_S: Final = 1.0
-"""Seconds at least between two times that listeners are told of changes."""
+"""Least number of seconds between two times that callbacks are called with changes."""
 
 
 @dataclass(frozen=True)
 class Health:
-    """How a server is."""
+    """The state of a server, for an operator."""
 
     state: State
     pid: int | None
-    """Of its program, if it is one and runs; of the first, if each client has one."""
+    """Process id of its program, if it is one and runs; of the first, if each client has one."""
     connected_at: float | None
     """When it was connected, in seconds of the epoch; None: it is not."""
     restarts: int
     """How often it was connected again after it had failed."""
     connections: int
-    """How many there are."""
+    """How many connections are ready."""
     calls: int
     """How many calls are under way."""
     last_error: str | None
     """Why it last failed; None: it has not."""
     stderr: tuple[str, ...]
-    """The last lines it wrote to stderr, without paths and what looks like credentials. They are for an operator."""
+    """The last lines it wrote to stderr, without paths and change looks like credentials. They are for an operator."""
 
 
 @dataclass
 class _Slot:
-    """Where the connection of one client, or of all, goes."""
+    """The connection of one client, or of all, and change is known of its failures."""
 
     connection: UpstreamConnection | None = None
     failures: int = 0
     not_before: float = 0.0
-    """Of the event loop's clock."""
-    why: str = ""
+    """By the event loop's clock."""
+    reason: str = ""
     advice: str = ""
-    wrote: bool = False
+    has_stderr: bool = False
     """Its program ran, and wrote something to stderr."""
 
 
 class Backend:
-    """One server behind the gateway. Use it as an async context manager: what runs ends with it.
+    """One server behind the gateway. Use it as an async context manager: change runs ends with it.
 
     Args:
         name: its namespace.
@@ -102,20 +102,20 @@ class Backend:
         self.name = name
         self.options = options
         self.server_info: mcp_types.Implementation | None = None
-        """What it called itself when it was last connected."""
+        """Name and version that it gave when it was last connected."""
         self._resolve: ResolveOptions = resolve
         self._logger = logging.getLogger(f"codecall.gateway.{name}")
         self._slots: dict[tuple[str, Era], _Slot] = {}
-        self._alive: set[UpstreamConnection] = set()
+        self._connections: set[UpstreamConnection] = set()
         self._modern: bool | None = None
         self._open = False
         self._restarts = 0
         self._last_error: str | None = None
-        self._last_said: tuple[str, ...] = ()
+        self._last_stderr: tuple[str, ...] = ()
         self._callbacks: list[Callable[[str], None]] = []
-        self._changes: dict[str, None] = {}
-        self._telling: asyncio.TimerHandle | None = None
-        self._told = 0.0
+        self._pending_changes: dict[str, None] = {}
+        self._change_timer: asyncio.TimerHandle | None = None
+        self._notified_at = 0.0
 
     async def __aenter__(self) -> Self:
         self._open = True
@@ -123,14 +123,14 @@ class Backend:
 
     async def __aexit__(self, *_failure: object) -> None:
         self._open = False
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._change_timer is not None:
+            self._change_timer.cancel()
         # Those too that are ending already.
-        await asyncio.gather(*(connection.close() for connection in self._alive))
+        await asyncio.gather(*(connection.close() for connection in self._connections))
 
     @asynccontextmanager
     async def use(self, context: Context | None = None) -> AsyncGenerator[InFlightCall]:
-        """A connection for one call on behalf of `context`; it is made if there is none. None: on nobody's.
+        """Enter one call on behalf of `context`, connecting first if need be; None: on behalf of the gateway itself.
 
         Raises:
             ServerUnavailableError: it does not start, is not tried yet, or ended with the call under way.
@@ -140,19 +140,19 @@ class Backend:
         slot = self._slots.get(key)
         connection = slot.connection if slot is not None else None
         if connection is None or not connection.is_open or not connection.ready.done():
-            connection = await self._connected(key)
+            connection = await self._ready_connection(key)
         async with connection.call(context) as call:
             yield call
 
     async def fetch_listing(self) -> Listing:
-        """Everything it lists, read anew.
+        """Ask the server for everything it lists now.
 
         Raises:
             ServerUnavailableError, ServerTimeoutError: it cannot be asked.
         """
         running = [slot.connection for slot in self._slots.values() if slot.connection and slot.connection.is_open]
         ready = next((one for one in running if one.ready.done()), None)
-        connection = ready or await self._connected(self._key(None), quietly=True)
+        connection = ready or await self._ready_connection(self._key(None), silent=True)
         async with connection.call(None, for_client=False) as call:
             return await read_listing(call.session, self.name)
 
@@ -163,11 +163,11 @@ class Backend:
 
     @property
     def health(self) -> Health:
-        """How it is now."""
+        """The state of the server now."""
         slots = list(self._slots.values())
         running = [slot.connection for slot in slots if slot.connection is not None and slot.connection.is_open]
         ready = [connection for connection in running if connection.ready.done()]
-        said = next((lines for connection in running if (lines := connection.stderr_lines())), self._last_said)
+        stderr = next((lines for connection in running if (lines := connection.stderr_lines())), self._last_stderr)
         return Health(
             state=self._state(slots, bool(running), bool(ready)),
             pid=next((connection.pid for connection in running if connection.pid is not None), None),
@@ -176,7 +176,7 @@ class Backend:
             connections=len(ready),
             calls=sum(connection.active_calls for connection in running),
             last_error=self._last_error,
-            stderr=tuple(clean_text(line, SanitizationOptions()) for line in said),
+            stderr=tuple(clean_text(line, SanitizationOptions()) for line in stderr),
         )
 
     def _state(self, slots: list[_Slot], running: bool, ready: bool) -> State:
@@ -200,55 +200,55 @@ class Backend:
             client = f"{client} {context.session_id}"
         return client, era
 
-    async def _connected(self, key: tuple[str, Era], *, quietly: bool = False) -> UpstreamConnection:
-        """The connection of that client, made if there is none; all who ask meanwhile wait for the same."""
+    async def _ready_connection(self, key: tuple[str, Era], *, silent: bool = False) -> UpstreamConnection:
+        """The connection of that client, made if there is none; callers that come meanwhile wait for the same one."""
         if not self._open:
             raise gateway_closing_error(self.name)
         if key not in self._slots and len(self._slots) >= MAX_CLIENTS:
-            self._forget_failures()
+            self._remove_failed_slots()
             if len(self._slots) >= MAX_CLIENTS:
                 raise too_many_clients_error(self.name, MAX_CLIENTS)
         slot = self._slots.setdefault(key, _Slot())
         connection = slot.connection
         if connection is None or not connection.is_open:
-            if (left := slot.not_before - asyncio.get_running_loop().time()) > 0:
-                raise backoff_error(self.name, slot.why, left, advice=slot.advice, has_stderr=slot.wrote)
+            if (wait_s := slot.not_before - asyncio.get_running_loop().time()) > 0:
+                raise backoff_error(self.name, slot.reason, wait_s, advice=slot.advice, has_stderr=slot.has_stderr)
             self._restarts += 1 if slot.failures else 0
-            connection = slot.connection = self._connection(key, slot, quietly=quietly)
+            connection = slot.connection = self._open_connection(key, slot, silent=silent)
         try:
             await asyncio.shield(connection.ready)
-        except ConnectFailure as why:
+        except ConnectFailure as failure:
             if self._modern is None and key[1] == "auto" and connection.ended_before_answer and self._open:
                 # Some programs of the handshake era do not survive being asked anything before the handshake.
                 self._modern, slot.failures, slot.not_before = False, 0, 0.0
-                return await self._connected((key[0], "legacy"), quietly=quietly)
-            left, wrote = slot.not_before - asyncio.get_running_loop().time(), bool(connection.stderr_lines())
-            raise start_error(self.name, str(why), left, advice=why.advice, has_stderr=wrote) from None
+                return await self._ready_connection((key[0], "legacy"), silent=silent)
+            wait_s, has_stderr = slot.not_before - asyncio.get_running_loop().time(), bool(connection.stderr_lines())
+            raise start_error(self.name, str(failure), wait_s, advice=failure.advice, has_stderr=has_stderr) from None
         return connection
 
-    def _connection(self, key: tuple[str, Era], slot: _Slot, *, quietly: bool) -> UpstreamConnection:
-        def over(connection: UpstreamConnection, why: str | None) -> None:
-            self._last_said = connection.stderr_lines() or self._last_said
-            if connection.has_answered or why is None:
+    def _open_connection(self, key: tuple[str, Era], slot: _Slot, *, silent: bool) -> UpstreamConnection:
+        def on_close(connection: UpstreamConnection, reason: str | None) -> None:
+            self._last_stderr = connection.stderr_lines() or self._last_stderr
+            if connection.has_answered or reason is None:
                 slot.failures = 0
-            if why is None or not self._open:  # nobody is to try again where the gateway is ending
-                self._forget(slot)
+            if reason is None or not self._open:  # there is no next try where the gateway is ending
+                self._remove_slot(slot)
                 return
             started = connection.ready.done()
             slot.failures += 1
-            slot.why = why if not started else f"it {why}"
-            slot.advice, slot.wrote = connection.advice, bool(connection.stderr_lines())
-            waits = slot.failures - 1 if started else slot.failures
-            delay = min(_LONGEST_S, 2.0 ** (waits - 1)) if waits else 0.0
+            slot.reason = reason if not started else f"it {reason}"
+            slot.advice, slot.has_stderr = connection.advice, bool(connection.stderr_lines())
+            exponent = slot.failures - 1 if started else slot.failures
+            delay = min(_MAX_BACKOFF_S, 2.0 ** (exponent - 1)) if exponent else 0.0
             slot.not_before = asyncio.get_running_loop().time() + delay
-            self._last_error = slot.why
-            self._logger.warning("server %r failed: %s; next try in %g s", self.name, slot.why, delay)
+            self._last_error = slot.reason
+            self._logger.warning("server %r failed: %s; next try in %g s", self.name, slot.reason, delay)
 
-        def made(ready: asyncio.Future[None]) -> None:
+        def on_ready(ready: asyncio.Future[None]) -> None:
             if not ready.cancelled() and ready.exception() is None:
-                self._connected_to(key, slot, connection)
-                if not quietly:
-                    self._tell("started")
+                self._record_session(key, slot, connection)
+                if not silent:
+                    self._notify("started")
 
         connection = UpstreamConnection(
             self.name,
@@ -256,15 +256,15 @@ class Backend:
             self._resolve,
             key[1],
             logger=self._logger,
-            on_change=self._changed,
-            on_close=over,
+            on_change=self._note_change,
+            on_close=on_close,
         )
-        connection.ready.add_done_callback(made)
-        self._alive.add(connection)
-        connection.task.add_done_callback(lambda _task: self._alive.discard(connection))
+        connection.ready.add_done_callback(on_ready)
+        self._connections.add(connection)
+        connection.task.add_done_callback(lambda _task: self._connections.discard(connection))
         return connection
 
-    def _connected_to(self, key: tuple[str, Era], slot: _Slot, connection: UpstreamConnection) -> None:
+    def _record_session(self, key: tuple[str, Era], slot: _Slot, connection: UpstreamConnection) -> None:
         session = connection.session
         self.server_info = session.server_info
         self._modern = session.protocol_version in MODERN_PROTOCOL_VERSIONS if key[1] == "auto" else self._modern
@@ -272,31 +272,31 @@ class Backend:
         if self._modern is False and key[1] == "auto" and legacy not in self._slots:
             self._slots[legacy] = self._slots.pop(key, slot)
 
-    def _forget_failures(self) -> None:
-        """Make room: clients whose connections failed, and may be tried again, leave nothing behind."""
+    def _remove_failed_slots(self) -> None:
+        """Make room: forget clients whose connections failed and may be tried again."""
         now = asyncio.get_running_loop().time()
         for slot in list(self._slots.values()):
             if slot.not_before <= now and (slot.connection is None or not slot.connection.is_open):
-                self._forget(slot)
+                self._remove_slot(slot)
 
-    def _forget(self, slot: _Slot) -> None:
-        for key, known in list(self._slots.items()):
-            if known is slot:
+    def _remove_slot(self, slot: _Slot) -> None:
+        for key, entry in list(self._slots.items()):
+            if entry is slot:
                 del self._slots[key]
 
-    def _changed(self, what: str) -> None:
-        self._changes[what] = None
-        if self._telling is None and self._open:
+    def _note_change(self, change: str) -> None:
+        self._pending_changes[change] = None
+        if self._change_timer is None and self._open:
             loop = asyncio.get_running_loop()
-            self._telling = loop.call_at(max(loop.time(), self._told + _CHANGES_S), self._tell_changes)
+            self._change_timer = loop.call_at(max(loop.time(), self._notified_at + _CHANGES_S), self._notify_changes)
 
-    def _tell_changes(self) -> None:
-        self._telling = None
-        self._told = asyncio.get_running_loop().time()
-        changes, self._changes = self._changes, {}
-        for what in changes:
-            self._tell(what)
+    def _notify_changes(self) -> None:
+        self._change_timer = None
+        self._notified_at = asyncio.get_running_loop().time()
+        changes, self._pending_changes = self._pending_changes, {}
+        for change in changes:
+            self._notify(change)
 
-    def _tell(self, what: str) -> None:
+    def _notify(self, change: str) -> None:
         for callback in self._callbacks:
-            callback(what)
+            callback(change)

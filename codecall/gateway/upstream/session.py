@@ -1,13 +1,29 @@
-"""The session with a server: FastMCP's own, but that it relays results unjudged and tells when it has ended."""
+"""The MCP client session with one upstream server, and everything the gateway reads of FastMCP's and MCP's insides.
+
+`RelayingSession` is the SDK's session, but that it hands whatever the server sends to a `MessageRouter`, leaves results
+unjudged, bounds what the server may ask for, and reports its own end.
+
+Private names of the two libraries that the gateway uses, all of them in the functions at the end of this file:
+
+- `ClientSession._x_mcp_header_maps`: parameters that go into HTTP headers. The SDK fills it when it lists tools over
+  the same connection; the gateway lists from a cache, and sets what a listing would have set.
+- `ServerSession._connection`: the client's connection, which outlasts the request that the session is for. It is the
+  one way to notify a client outside of its requests; FastMCP's proxies read it too.
+- `FastMCP._mcp_server`: the SDK's server, on which FastMCP registers its handlers. FastMCP 4.1 does not serve
+  `subscriptions/listen`; the gateway registers a handler for it.
+- `_srctx` of a request's context, which FastMCP calls an escape hatch: the SDK's own context, which knows the method.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Protocol, Self, cast
 
 import mcp_types
+from fastmcp import Context, FastMCP
 from mcp import ClientSession
+from mcp.server.connection import Connection
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
@@ -22,24 +38,24 @@ _MESSAGES_PER_S: Final = 1000
 """Messages read of one server in a second that are no answers."""
 
 _Item = SessionMessage | Exception
-_ANSWERS: Final = (mcp_types.JSONRPCResponse, mcp_types.JSONRPCError)
+_RESPONSES: Final = (mcp_types.JSONRPCResponse, mcp_types.JSONRPCError)
 
 
 class RelayingSession(ClientSession):
-    """A session that asks `passing` about whatever the server sends besides results.
+    """A session that hands whatever the server sends besides results to `router`.
 
     Args:
         read: messages of the server.
         write: messages to it.
-        passing: who answers and is told.
-        ended: called once, when no more messages come.
+        router: answers its requests and takes its notifications.
+        on_close: called when no more messages come.
         options: as for `ClientSession`.
     """
 
     def __init__(
         self, read: Any, write: Any, *, router: MessageRouter, on_close: Callable[[], None], **options: Any
     ) -> None:
-        answers: dict[str, Any] = {
+        callbacks: dict[str, Any] = {
             "sampling_callback": router.handle_sampling,
             "elicitation_callback": router.handle_elicitation,
             "list_roots_callback": router.handle_list_roots,
@@ -48,121 +64,154 @@ class RelayingSession(ClientSession):
             # Which logs a client wants stands in its own requests.
             "log_level": None,
         }
-        written = _Written(write, router)
-        watched = _Watched(read, written, router, on_close)
-        super().__init__(cast("Any", watched), cast("Any", written), **{**options, **answers})
+        writer = _RequestWriter(write, router)
+        reader = _BoundedReader(read, writer, router, on_close)
+        super().__init__(cast("Any", reader), cast("Any", writer), **{**options, **callbacks})
 
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
         """Nothing: whoever uses the result judges it."""
 
 
-class _Written:
-    """A stream of messages to a server, which knows what the server has asked and was not answered."""
+class _RequestWriter:
+    """Writes messages to a server, and knows which of the server's own requests wait for an answer."""
 
-    def __init__(self, inner: Any, passing: MessageRouter) -> None:
-        self.open: set[mcp_types.RequestId] = set()
+    def __init__(self, stream: Any, router: MessageRouter) -> None:
+        self.open_requests: set[mcp_types.RequestId] = set()
         self._answering: set[mcp_types.RequestId] = set()
-        self._inner = inner
-        self._passing = passing
+        self._stream = stream
+        self._router = router
 
     async def send(self, item: SessionMessage) -> None:
         message = item.message
         if isinstance(message, mcp_types.JSONRPCRequest):
-            self._passing.request_sent(message.id)
-        if not isinstance(message, _ANSWERS) or message.id is None:
-            await self._inner.send(item)
+            self._router.request_sent(message.id)
+        if not isinstance(message, _RESPONSES) or message.id is None:
+            await self._stream.send(item)
             return
-        number = coerce_request_id(message.id)
-        self._answering.add(number)
+        request_id = coerce_request_id(message.id)
+        self._answering.add(request_id)
         try:
-            await self._inner.send(item)
+            await self._stream.send(item)
         finally:
-            self._answering.discard(number)
-            self.open.discard(number)
+            self._answering.discard(request_id)
+            self.open_requests.discard(request_id)
 
-    async def refuse(self, number: mcp_types.RequestId, why: str) -> None:
+    async def refuse(self, request_id: mcp_types.RequestId, reason: str) -> None:
         """Answer a request that goes no further."""
-        error = mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=f"Refused by the gateway: {why}")
-        await self._inner.send(SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=number, error=error)))
+        error = mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=f"Refused by the gateway: {reason}")
+        await self._stream.send(SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)))
 
-    def taken_back(self, number: mcp_types.RequestId) -> None:
+    def cancel(self, request_id: mcp_types.RequestId) -> None:
         """The server wants no answer any more. One that is being written is written all the same."""
-        if number not in self._answering:
-            self.open.discard(number)
+        if request_id not in self._answering:
+            self.open_requests.discard(request_id)
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        await self._stream.aclose()
 
     async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
+        await self._stream.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._inner.__aexit__(kind, value, trace)
+        await self._stream.__aexit__(kind, value, trace)
 
 
-class _Watched:
-    """A stream of messages of a server: no faster, and no more of its requests at once, than may be. Tells when it is
-    read no more."""
+class _BoundedReader:
+    """Reads messages of a server: no faster, and no more of its requests at once, than is allowed. Calls `on_close`
+    when it is read no more."""
 
-    def __init__(self, inner: Any, written: _Written, passing: MessageRouter, ended: Callable[[], None]) -> None:
-        self._inner = inner
-        self._written = written
-        self._passing = passing
-        self._ended = ended
-        self._pace = Throttle(_MESSAGES_PER_S)
+    def __init__(
+        self, stream: Any, writer: _RequestWriter, router: MessageRouter, on_close: Callable[[], None]
+    ) -> None:
+        self._stream = stream
+        self._writer = writer
+        self._router = router
+        self._on_close = on_close
+        self._throttle = Throttle(_MESSAGES_PER_S)
 
     @property
     def last_context(self) -> Any:
-        """Of whoever sent the last message, for streams that know it."""
-        return getattr(self._inner, "last_context", None)
+        """The context of whoever sent the last message, for streams that know it."""
+        return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> _Item:
-        while not await self._passes(item := await self._inner.receive()):
+        while not await self._accept(item := await self._stream.receive()):
             pass
         return item
 
-    async def _passes(self, item: _Item) -> bool:
+    async def _accept(self, item: _Item) -> bool:
+        """Whether the session gets this message; one that it does not get has been answered."""
         message = None if isinstance(item, Exception) else item.message
-        if isinstance(message, _ANSWERS):
+        if isinstance(message, _RESPONSES):
             if message.id is not None:
-                self._passing.response_received(coerce_request_id(message.id))
+                self._router.response_received(coerce_request_id(message.id))
             return True
-        await self._pace.wait()
+        await self._throttle.wait()
         if isinstance(message, mcp_types.JSONRPCNotification) and message.method == "notifications/cancelled":
             if (cancelled := cancelled_request_id_from_params(message.params)) is not None:
-                self._written.taken_back(coerce_request_id(cancelled))
+                self._writer.cancel(coerce_request_id(cancelled))
         elif isinstance(message, mcp_types.JSONRPCRequest):
-            number = coerce_request_id(message.id)
-            if number in self._written.open:
-                await self._written.refuse(message.id, "a request with this id waits for its answer")
+            request_id = coerce_request_id(message.id)
+            if request_id in self._writer.open_requests:
+                await self._writer.refuse(message.id, "a request with this id waits for its answer")
                 return False
-            if len(self._written.open) >= MAX_OPEN_REQUESTS:
-                await self._written.refuse(message.id, f"{MAX_OPEN_REQUESTS} requests wait for their answers")
+            if len(self._writer.open_requests) >= MAX_OPEN_REQUESTS:
+                await self._writer.refuse(message.id, f"{MAX_OPEN_REQUESTS} requests wait for their answers")
                 return False
-            self._written.open.add(number)
+            self._writer.open_requests.add(request_id)
         return True
 
     async def aclose(self) -> None:
-        self._ended()
-        await self._inner.aclose()
+        self._on_close()
+        await self._stream.aclose()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> _Item:
-        while not await self._passes(item := await self._inner.__anext__()):
+        while not await self._accept(item := await self._stream.__anext__()):
             pass
         return item
 
     async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
+        await self._stream.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ended()
-        await self._inner.__aexit__(kind, value, trace)
+        self._on_close()
+        await self._stream.__aexit__(kind, value, trace)
+
+
+class HandlerRegistry(Protocol):
+    """Where the SDK's server takes handlers of requests."""
+
+    def add_request_handler(self, method: str, params_type: type[Any], handler: Any, /) -> None:
+        """Have `handler` called for requests of `method`."""
+        ...
+
+
+def set_header_parameters(session: ClientSession, tool: str, headers: Mapping[Any, str]) -> None:
+    """Have `session` send these parameters of a tool as HTTP headers too."""
+    session._x_mcp_header_maps[tool] = cast("Any", headers)  # pyright: ignore[reportPrivateUsage]
+
+
+def handler_registry(server: FastMCP[Any]) -> HandlerRegistry:
+    """The SDK's server below `server`."""
+    return cast("HandlerRegistry", getattr(server, "_mcp_server"))  # noqa: B009
+
+
+def client_connection(context: Context) -> Connection | None:
+    """The connection of the client whose request this is; None where it has none that lasts."""
+    connection = getattr(context.session, "_connection", None)
+    return connection if isinstance(connection, Connection) else None
+
+
+def request_method(context: Context | None) -> str | None:
+    """The method of the request that is being answered, such as `tools/list`; None outside of requests."""
+    request = context.request_context if context is not None else None
+    return getattr(getattr(request, "_srctx", None), "method", None)

@@ -1,12 +1,18 @@
-"""Messages over the pipes of a program: one line of JSON each, none larger than may be, none too fast."""
+"""The transport to a server that is a program: one line of JSON a message over its pipes, none too large, none too
+fast.
+
+The streams are our own, since the SDK's task and queue for each direction would take longer than a message does.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Final, TypeVar, Unpack
+from types import TracebackType
+from typing import Final, Self, TypeVar, Unpack
 
 import anyio
 import anyio.to_thread
@@ -20,8 +26,6 @@ from codecall.gateway.upstream.messages import (
     IN_THREAD_BYTES,
     MAX_LINES_PER_S,
     MAX_MESSAGE_VALUES,
-    LineReader,
-    MessageStream,
     Throttle,
     TooManyValuesError,
     parse_message,
@@ -48,7 +52,7 @@ class ProcessTransport(ClientTransport):
     Args:
         start: starts the program.
         session: makes the session of the two streams.
-        logger: is told of what is no message.
+        logger: gets a line for what is no message.
     """
 
     def __init__(
@@ -61,7 +65,7 @@ class ProcessTransport(ClientTransport):
         self._session = session
         self._logger = logger
         self.process: ServerProcess | None = None
-        self._heard: _Heard | None = None
+        self._reader: _MessageReader | None = None
 
     @asynccontextmanager
     async def connect_session(
@@ -69,20 +73,20 @@ class ProcessTransport(ClientTransport):
     ) -> AsyncGenerator[ClientSession]:
         """A session with a new program."""
         _ = transport_options
-        program = self.process = await self._start()
-        heard = self._heard = _Heard(program.stdout, self._logger)
-        watching = asyncio.create_task(_until_exited(program, heard))
+        process = self.process = await self._start()
+        reader = self._reader = _MessageReader(process.stdout, self._logger)
+        watcher = asyncio.create_task(_stop_after_exit(process, reader))
         try:
-            async with self._session(heard, _Said(program.stdin, heard), **session_kwargs) as session:
+            async with self._session(reader, _MessageWriter(process.stdin, reader), **session_kwargs) as session:
                 yield session
         finally:
-            abandon(watching)
-            await program.stop()
+            abandon(watcher)
+            await process.stop()
 
     async def describe_end(self) -> str:
-        """How it ended, as in `ended (exit code 1)`."""
-        if self._heard is not None and self._heard.why is not None:
-            return self._heard.why
+        """Say how the program ended, as in `ended (exit code 1)`."""
+        if self._reader is not None and self._reader.failure is not None:
+            return self._reader.failure
         if self.process is None:
             return "closed its output"
         with suppress(TimeoutError):
@@ -91,101 +95,155 @@ class ProcessTransport(ClientTransport):
         return describe_exit(self.process.exit_code)
 
 
-class _Heard(LineReader):
-    """What a program says, message by message.
+class _Stream:
+    """What both directions have: they can be closed."""
+
+    closed = False
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _failure: BaseException | None, _where: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _MessageReader(_Stream):
+    """The messages that a program writes, read when they are asked for.
 
     Args:
-        stdout: where it says that.
-        logger: is told of what is no message.
+        stdout: the program's standard output.
+        logger: gets a line for what is no message.
 
     Attributes:
-        why: Why the program was given up, where it was not for its end.
-        stopped: Called when it is stopped.
+        failure: why the program was given up; None while it was not, and where its output just ended.
+        on_stop: called when reading is stopped.
     """
 
     def __init__(self, stdout: asyncio.StreamReader, logger: logging.Logger) -> None:
-        super().__init__()
-        self.why: str | None = None
-        self.stopped: Callable[[], object] = lambda: None
+        self.failure: str | None = None
+        self.on_stop: Callable[[], object] = lambda: None
         self._stdout = stdout
         self._logger = logger
-        self._waiting: asyncio.Timeout | None = None
+        self._at_end = False
+        """No more comes than has been read."""
+        self._lines: deque[bytes] = deque()
+        self._line_parts: list[bytes] = []
+        """Of a line without its end."""
+        self._line_size = 0
+        """Bytes of these parts."""
+        self._pending: asyncio.Timeout | None = None
         self._rubbish, self._malformed = Throttle(MAX_LINES_PER_S), Throttle(_MALFORMED_PER_S)
 
     async def receive(self) -> SessionMessage:
-        """The next message; waits for it.
+        """Wait for the next message.
 
         Raises:
             anyio.EndOfStream: there are no more.
             anyio.ClosedResourceError: this is closed.
         """
-        while (message := await self._message(line := await self._line())) is None:
-            if not self.over:
-                await self._unless_stopped((self._malformed if _begins(line) else self._rubbish).wait())
+        while (message := await self._parse(line := await self._next_line())) is None:
+            if not self._at_end:
+                throttle = self._malformed if _looks_like_message(line) else self._rubbish
+                await self._unless_stopped(throttle.wait())
         return message
 
-    def stop(self) -> None:
-        """Hear nothing more, not even what has been read."""
-        if self._waiting is not None and not self.over:
-            self._waiting.reschedule(asyncio.get_running_loop().time())
-        self.over = True
-        self._lines.clear()
-        self.stopped()
+    def __aiter__(self) -> Self:
+        return self
 
-    async def _more(self) -> None:
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    def stop(self) -> None:
+        """Read nothing more, and drop what has been read."""
+        if self._pending is not None and not self._at_end:
+            self._pending.reschedule(asyncio.get_running_loop().time())
+        self._at_end = True
+        self._lines.clear()
+        self.on_stop()
+
+    async def _next_line(self) -> bytes:
+        if self._lines:  # a program that writes much lets other tasks run
+            await asyncio.sleep(0)
+        while not self._lines:
+            if self.closed:
+                raise anyio.ClosedResourceError
+            if self._at_end:
+                raise anyio.EndOfStream
+            await self._read_chunk()
+        return self._lines.popleft()
+
+    async def _read_chunk(self) -> None:
         if chunk := await self._unless_stopped(self._stdout.read(_CHUNK)):
-            self._take(chunk)
+            self._split(chunk)
         else:
-            self.over = True
-        if self._size > MAX_MESSAGE_BYTES:  # as much as shows that it is too long
-            self._lines.append(b"".join(self._parts))
+            self._at_end = True
+        if self._line_size > MAX_MESSAGE_BYTES:  # as much as shows that it is too long
+            self._lines.append(b"".join(self._line_parts))
+
+    def _split(self, chunk: bytes) -> None:
+        """Take what was read, which may be cut anywhere."""
+        *lines, rest = chunk.split(b"\n")
+        if lines:
+            self._lines.append(b"".join((*self._line_parts, lines[0])))
+            self._lines += lines[1:]
+            self._line_parts, self._line_size = [], 0
+        self._line_parts.append(rest)
+        self._line_size += len(rest)
 
     async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
         try:
-            async with asyncio.timeout(None) as self._waiting:
+            async with asyncio.timeout(None) as self._pending:
                 return await work
         except OSError:  # a TimeoutError too, when it was stopped
             return None
         finally:
-            self._waiting = None
+            self._pending = None
 
-    async def _message(self, line: bytes) -> SessionMessage | None:
+    async def _parse(self, line: bytes) -> SessionMessage | None:
         if len(line) > MAX_MESSAGE_BYTES:
-            raise self._given_up(f"{MAX_MESSAGE_BYTES // 2**20} MiB")
+            raise self._give_up(f"{MAX_MESSAGE_BYTES // 2**20} MiB")
         message = None
         try:
-            if _begins(line):
+            if _looks_like_message(line):
                 large = len(line) > IN_THREAD_BYTES
                 message = await anyio.to_thread.run_sync(parse_message, line) if large else parse_message(line)
         except TooManyValuesError:
-            raise self._given_up(f"{MAX_MESSAGE_VALUES:,} values") from None
+            raise self._give_up(f"{MAX_MESSAGE_VALUES:,} values") from None
         if message is None and line:
             self._logger.debug("wrote %d bytes to its standard output that are no message", len(line))
         return None if message is None else SessionMessage(message)
 
-    def _given_up(self, most: str) -> anyio.EndOfStream:
-        self.why = f"sent a message of more than {most} and was ended"
+    def _give_up(self, limit: str) -> anyio.EndOfStream:
+        self.failure = f"sent a message of more than {limit} and was ended"
         self.stop()
         return anyio.EndOfStream()
 
 
-class _Said(MessageStream):
-    """What a program is told. One message waits for another, and all for a program that reads nothing.
+class _MessageWriter(_Stream):
+    """Writes messages to a program. One message waits for another, and all wait for a program that reads nothing.
 
     Args:
-        stdin: where it is told that.
-        heard: ends when nothing reaches it any more, though it may live; nobody waits for it then.
+        stdin: the program's standard input.
+        reader: is stopped when nothing reaches the program any more, though it may live; then nothing waits for it.
     """
 
-    def __init__(self, stdin: asyncio.StreamWriter, heard: _Heard) -> None:
+    def __init__(self, stdin: asyncio.StreamWriter, reader: _MessageReader) -> None:
         self._stdin = stdin
-        self._heard = heard
-        self._free = asyncio.Lock()
-        self._waiting: set[asyncio.Timeout] = set()
-        heard.stopped = self._leave
+        self._reader = reader
+        self._lock = asyncio.Lock()
+        self._pending: set[asyncio.Timeout] = set()
+        reader.on_stop = self._release
 
     async def send(self, item: SessionMessage) -> None:
-        """Tell it that. Where it cannot be told, whoever waits for an answer learns from the end of what is heard.
+        """Write a message. Where that fails, whoever waits for the answer learns it from the end of what is read.
 
         Raises:
             anyio.ClosedResourceError: this is closed.
@@ -194,45 +252,45 @@ class _Said(MessageStream):
             raise anyio.ClosedResourceError
         data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         try:
-            async with asyncio.timeout(None) as waiting:
-                self._waiting.add(waiting)
+            async with asyncio.timeout(None) as pending:
+                self._pending.add(pending)
                 try:
-                    await self._written(data)
+                    await self._write(data)
                 finally:
-                    self._waiting.discard(waiting)
+                    self._pending.discard(pending)
         except TimeoutError:
             if self.closed:
                 raise anyio.ClosedResourceError from None
         except OSError:
-            self._heard.stop()
+            self._reader.stop()
 
     async def aclose(self) -> None:
-        """Say nothing more, and wait for nobody who reads nothing."""
+        """Write nothing more, and wait for no program that reads nothing."""
         await super().aclose()
-        self._leave()
+        self._release()
 
-    async def _written(self, data: bytes) -> None:
-        async with self._free:
-            await self._stdin.drain()  # what others, who have left, still have to say
+    async def _write(self, data: bytes) -> None:
+        async with self._lock:
+            await self._stdin.drain()  # what others, who have left, still have to write
             self._stdin.write(data)
             await self._stdin.drain()
         if self._stdin.is_closing():
             raise BrokenPipeError
 
-    def _leave(self) -> None:
-        """Let nobody wait any more."""
+    def _release(self) -> None:
+        """Let nothing wait any more."""
         now = asyncio.get_running_loop().time()
-        while self._waiting:
-            self._waiting.pop().reschedule(now)
+        while self._pending:
+            self._pending.pop().reschedule(now)
 
 
-def _begins(line: bytes) -> bool:
-    """Whether a line looks like a message, or some of them."""
+def _looks_like_message(line: bytes) -> bool:
+    """Whether a line looks like a message, or several of them."""
     return line.lstrip().startswith((b"{", b"["))
 
 
-async def _until_exited(program: ServerProcess, heard: _Heard) -> None:
-    """End the reading soon after the program: what it has started may hold its output open."""
-    await program.exited.wait()
+async def _stop_after_exit(process: ServerProcess, reader: _MessageReader) -> None:
+    """Stop reading soon after the program has ended: what it has started may hold its output open."""
+    await process.exited.wait()
     await asyncio.sleep(_EXIT_S)
-    heard.stop()
+    reader.stop()
