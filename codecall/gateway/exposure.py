@@ -35,14 +35,14 @@ class Exposure(NamedTuple):
 
     mode: Mode
     tokens: int
-    """What the definitions of all tools cost a model, about."""
+    """About how many tokens the definitions of all tools cost a model."""
     limit: int
     """Tokens up to which `auto` lists the tools themselves."""
     reason: str
 
 
 class ExposurePolicy:
-    """Decides what clients list, with each change of the tools anew."""
+    """Decides what clients list, anew with each change of the tools."""
 
     def __init__(self, options: ExposeOptions) -> None:
         self._options = options
@@ -52,7 +52,7 @@ class ExposurePolicy:
         self.current = self._exposure(0)
 
     def decide(self, tokens: int) -> bool:
-        """Whether clients list other things now that all definitions cost that much."""
+        """Decide what clients list now that all definitions cost so many tokens; whether that has changed."""
         old = self._mode
         if self._options.mode == "auto":
             back = self._limit if not self._decided or old == "tools" else int(RETURN_SHARE * self._limit)
@@ -65,31 +65,31 @@ class ExposurePolicy:
     def _exposure(self, tokens: int) -> Exposure:
         mode, limit = self._options.mode, self._limit
         if mode != "auto":
-            why = f'expose.mode is "{mode}"'
+            reason = f'expose.mode is "{mode}"'
         elif self._mode == "tools":
-            why = f"the tools' definitions take about {tokens:,} tokens, and {limit:,} are allowed to"
+            reason = f"the tools' definitions take about {tokens:,} tokens, and {limit:,} are allowed to"
         elif tokens > limit:
-            why = f"the tools' definitions would take about {tokens:,} tokens, more than the {limit:,} allowed"
+            reason = f"the tools' definitions would take about {tokens:,} tokens, more than the {limit:,} allowed"
         else:
-            why = (
+            reason = (
                 f"the tools' definitions would take about {tokens:,} tokens; after having been more than the "
                 f"{limit:,} allowed they are listed again at {int(RETURN_SHARE * limit):,}"
             )
-        return Exposure(self._mode, tokens, limit, why)
+        return Exposure(self._mode, tokens, limit, reason)
 
 
 class GatewayPlugin(CodeCallPlugin):
-    """The plugin of a gateway: it stands aside while the tools themselves are listed."""
+    """The plugin of a gateway: it does not change lists while the tools themselves are listed."""
 
     exposure_policy: ExposurePolicy | None = None
-    """Asked in each listing; None: the meta-tools are listed."""
+    """Says what clients list; None: the meta-tools."""
     routes: Mapping[str, Provider] = MappingProxyType({})
-    """By name of a server, what gives its tools under the names that clients know."""
+    """By name of a server, the provider of its tools under the names that clients know."""
 
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
-        """A tool of a server from that server alone. FastMCP asks all of them, each in a task of its own."""
+        """Get a tool from its own server alone. FastMCP asks all servers, each in a task of its own."""
 
-        async def routed(name: str, *, version: VersionSpec | None = None) -> Tool | None:
+        async def get_routed(name: str, *, version: VersionSpec | None = None) -> Tool | None:
             end = name.find("_")
             while end > 0:
                 route = self.routes.get(name[:end])
@@ -98,11 +98,11 @@ class GatewayPlugin(CodeCallPlugin):
                 end = name.find("_", end + 1)
             return await call_next(name, version=version)
 
-        return await super().get_tool(name, routed, version=version)
+        return await super().get_tool(name, get_routed, version=version)
 
     async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
-        """What clients list: as of any plugin, or the tools as they are."""
-        if self.exposure_policy is not None and self.exposure_policy.current.mode == "tools" and _in_request():
+        """Replace the tools that clients list as any plugin does, or leave them as they are."""
+        if self.exposure_policy is not None and self.exposure_policy.current.mode == "tools" and _is_in_request():
             return tools
         return await super().transform_tools(tools)
 
@@ -120,5 +120,5 @@ def current_context() -> Context | None:
         return None
 
 
-def _in_request() -> bool:
+def _is_in_request() -> bool:
     return current_context() is not None

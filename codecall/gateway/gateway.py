@@ -1,7 +1,7 @@
 """`Gateway`: one FastMCP server in front of many. Start here to read how its parts work together.
 
-Each server behind it is a `Backend`, which runs when it is used, and a `ServerProvider`, which lists what the server
-said last under its name. On top stands the plugin (`GatewayPlugin`), which decides what clients list.
+Each upstream server is a `Backend`, which runs while it is used, and a `ServerProvider`, which lists what the server
+listed last, under its name. On top stands the plugin (`GatewayPlugin`), which decides what clients list.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Gateway:
         async with Gateway(options) as gateway:
             await gateway.server.run_async()
 
-    The server's own lifespan opens the gateway too, for those who run it in another way.
+    The server's own lifespan opens the gateway too, for callers that run it in another way.
 
     Args:
         options: which servers, what of them may be used, how they are shown.
@@ -48,38 +48,38 @@ class Gateway:
 
     def __init__(self, options: GatewayOptions) -> None:
         self.options: Final = options
-        chosen = {name: server for name, server in options.servers.items() if server.enabled}
-        self._exposing = ExposurePolicy(options.expose)
-        self._plugin = self._made_plugin()
-        self._clients = ListChangedNotifier()
-        self._folder = cache_folder(options.cache_dir)
-        self._backends: Final = {name: Backend(name, server, resolve_server) for name, server in chosen.items()}
-        names = ReservedNames(chosen, _spellings(self._plugin))
+        enabled = {name: server for name, server in options.servers.items() if server.enabled}
+        self._exposure_policy = ExposurePolicy(options.expose)
+        self._plugin = self._create_plugin()
+        self._notifier = ListChangedNotifier()
+        self._cache_folder = cache_folder(options.cache_dir)
+        self._backends: Final = {name: Backend(name, server, resolve_server) for name, server in enabled.items()}
+        names = ReservedNames(enabled, _meta_tool_spellings(self._plugin))
         self._providers: Final = {
             name: ServerProvider(
                 self._backends[name],
                 access=AccessRules(server.access or options.access),
-                cache_file=ListingCacheFile.from_server(self._folder, name, server)
-                if self._folder is not None
+                cache_file=ListingCacheFile.from_server(self._cache_folder, name, server)
+                if self._cache_folder is not None
                 else None,
                 names=names,
-                on_change=self._changed,
-                wait_for_first=self._waits,
+                on_change=self._lists_changed,
+                wait_for_first=self._must_wait,
             )
-            for name, server in chosen.items()
+            for name, server in enabled.items()
         }
-        self._server: Final = self._made_server()
+        self._server: Final = self._create_server()
         self._users = 0
-        self._opening = asyncio.Lock()
-        self._ending = asyncio.Event()
-        self._lives: list[asyncio.Task[None]] = []
-        self._untold: set[str] = set()
-        self._telling: asyncio.Task[None] | None = None
-        self._decide()
+        self._lock = asyncio.Lock()
+        self._closing = asyncio.Event()
+        self._backend_tasks: list[asyncio.Task[None]] = []
+        self._unsent_changes: set[str] = set()
+        self._notify_task: asyncio.Task[None] | None = None
+        self._update_exposure()
 
     @property
     def server(self) -> FastMCP[Any]:
-        """What clients connect to."""
+        """The server that clients connect to."""
         return self._server
 
     @property
@@ -89,35 +89,35 @@ class Gateway:
 
     @property
     def backends(self) -> Mapping[str, Backend]:
-        """The servers behind it by name; those that are not enabled are left out."""
+        """The upstream servers by name; those that are not enabled are left out."""
         return MappingProxyType(self._backends)
 
     @property
     def providers(self) -> Mapping[str, ServerProvider]:
-        """What is known of each of them, by name."""
+        """What is known of each upstream server, by name."""
         return MappingProxyType(self._providers)
 
     @property
     def exposure(self) -> Exposure:
         """What clients list now, and why."""
-        return self._exposing.current
+        return self._exposure_policy.current
 
     def hidden(self) -> list[HiddenComponent]:
-        """What servers list and nobody sees, and why."""
+        """Components that servers list and clients do not see, with the reasons."""
         return [hidden for provider in self._providers.values() for hidden in provider.hidden]
 
     async def refresh(
         self, names: Collection[str] | None = None, progress: Callable[[str, int, int], None] | None = None
     ) -> Mapping[str, CodeCallError]:
-        """Ask servers what they have, all at the same time, and use and keep what they say.
+        """Ask servers for their lists, all at the same time, and use and keep these.
 
         Args:
-            names: which ones; None: all.
+            names: of the servers to ask; None: all.
             progress: called with the name of each that has answered or could not be asked, how many have by now, and
                 how many are asked.
 
         Returns:
-            Why each of those that could not be asked could not. What was known of them stays.
+            The errors of those that could not be asked. What was known of them stays.
 
         Raises:
             OptionsError: there is no server of such a name.
@@ -128,7 +128,7 @@ class Gateway:
                 f"no server of the name {', '.join(unknown)}",
                 hint=f"There are: {', '.join(self._providers) or 'none'}.",
             )
-        asked = [name for name in self._providers if names is None or name in names]
+        selected = [name for name in self._providers if names is None or name in names]
         failures: dict[str, CodeCallError] = {}
         done = 0
 
@@ -140,13 +140,13 @@ class Gateway:
                 failures[name] = error
             done += 1
             if progress is not None:
-                progress(name, done, len(asked))
+                progress(name, done, len(selected))
 
-        await asyncio.gather(*map(one, asked))
+        await asyncio.gather(*map(one, selected))
         return failures
 
     async def __aenter__(self) -> Self:
-        async with self._opening:
+        async with self._lock:
             if not self._users:
                 await self._open()
             self._users += 1
@@ -155,19 +155,19 @@ class Gateway:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        async with self._opening:
+        async with self._lock:
             self._users -= 1
             if not self._users:
                 await self._close()
 
     async def _open(self) -> None:
-        await asyncio.to_thread(self._load)
-        self._decide()
-        self._ending = asyncio.Event()
+        await asyncio.to_thread(self._load_listings)
+        self._update_exposure()
+        self._closing = asyncio.Event()
         loop = asyncio.get_running_loop()
         ready = {name: loop.create_future() for name in self._backends}
-        self._lives = [
-            asyncio.create_task(self._live(backend, ready[name]), name=f"server {name}")
+        self._backend_tasks = [
+            asyncio.create_task(self._run_backend(backend, ready[name]), name=f"server {name}")
             for name, backend in self._backends.items()
         ]
         try:
@@ -179,18 +179,19 @@ class Gateway:
             provider.open()
 
     async def _close(self) -> None:
-        self._clients.close()
+        self._notifier.close()
         await asyncio.gather(*(provider.close() for provider in self._providers.values()))
-        self._ending.set()
-        if self._lives:
-            await asyncio.wait(self._lives)
-        if self._telling is not None:
-            self._telling.cancel()
-            await asyncio.wait({self._telling})
+        self._closing.set()
+        if self._backend_tasks:
+            await asyncio.wait(self._backend_tasks)
+        if self._notify_task is not None:
+            self._notify_task.cancel()
+            await asyncio.wait({self._notify_task})
 
-    async def _live(self, backend: Backend, ready: asyncio.Future[None]) -> None:
-        """The life of one backend. A task for each, so that all of them end at the same time."""
-        ending = self._ending
+    async def _run_backend(self, backend: Backend, ready: asyncio.Future[None]) -> None:
+        """Run one backend until the gateway closes. Each has a task of its own, so that all of them end at the same
+        time."""
+        ending = self._closing
         try:
             async with backend:
                 ready.set_result(None)
@@ -201,13 +202,13 @@ class Gateway:
             else:
                 logger.exception("Server %s did not end well", backend.name)
 
-    def _load(self) -> None:
-        if self._folder is not None:
-            remove_old_files(self._folder)
+    def _load_listings(self) -> None:
+        if self._cache_folder is not None:
+            remove_old_files(self._cache_folder)
         for provider in self._providers.values():
             provider.load()
 
-    def _made_plugin(self) -> GatewayPlugin | None:
+    def _create_plugin(self) -> GatewayPlugin | None:
         if self.options.expose.mode == "never":
             return None
         options = dict(resolve_values(self.options.codecall, where="codecall"))
@@ -215,10 +216,10 @@ class Gateway:
             options["tool_name_separator"] = "_"
         vm = options.pop("vm", None)
         plugin = GatewayPlugin.init(vm=vm, **options)  # pyright: ignore[reportArgumentType] - init says what is wrong
-        plugin.exposure_policy = self._exposing
+        plugin.exposure_policy = self._exposure_policy
         return plugin
 
-    def _made_server(self) -> FastMCP[Any]:
+    def _create_server(self) -> FastMCP[Any]:
         @asynccontextmanager
         async def lifespan(_: FastMCP[Any]) -> AsyncGenerator[dict[str, Any]]:
             async with self:
@@ -229,7 +230,7 @@ class Gateway:
         for name, provider in self._providers.items():
             server.add_provider(provider, namespace=name)
             routes[name] = server.providers[-1]
-        self._clients.install(server)
+        self._notifier.install(server)
         if self.options.rate_limits is not None:
             from codecall.ratelimit.middleware import RateLimitPlugin  # loads what counts them
 
@@ -240,40 +241,41 @@ class Gateway:
             self._plugin.install(server)
         return server
 
-    def _waits(self) -> bool:
-        """Whether a request waits for servers of which nothing is known. Not one that lists the meta-tools alone."""
+    def _must_wait(self) -> bool:
+        """Whether a request waits for servers of which nothing is known. One that lists the meta-tools alone does
+        not."""
         return not (self.exposure.mode == "meta_tools" and is_listing_tools(current_context()))
 
-    def _changed(self, kinds: frozenset[str]) -> None:
-        switched = self._decide()
-        self._untold |= kinds | ({"tools"} if switched else set())
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._tell(), name="telling clients")
+    def _lists_changed(self, kinds: frozenset[str]) -> None:
+        switched = self._update_exposure()
+        self._unsent_changes |= kinds | ({"tools"} if switched else set())
+        if self._notify_task is None or self._notify_task.done():
+            self._notify_task = asyncio.create_task(self._send_changes(), name="notifying clients")
 
-    async def _tell(self) -> None:
-        while self._untold:
-            kinds, self._untold = self._untold, set()
-            await self._clients.notify(kinds)
+    async def _send_changes(self) -> None:
+        while self._unsent_changes:
+            kinds, self._unsent_changes = self._unsent_changes, set()
+            await self._notifier.notify(kinds)
 
-    def _decide(self) -> bool:
-        """Whether clients list other things now than before."""
-        switched = self._exposing.decide(sum(provider.tokens for provider in self._providers.values()))
+    def _update_exposure(self) -> bool:
+        """Decide anew what clients list, and write the instructions; whether clients list something else now."""
+        switched = self._exposure_policy.decide(sum(provider.tokens for provider in self._providers.values()))
         about = [
             ServerBlurb(name, self.options.servers[name].description, provider.listing.instructions)
             for name, provider in self._providers.items()
         ]
         lists_meta_tools = self._plugin is not None and self.exposure.mode == "meta_tools"
         self._server.instructions = build_instructions(
-            about, search=_search(self._plugin) if lists_meta_tools else None
+            about, search=_search_name(self._plugin) if lists_meta_tools else None
         )
         return switched
 
 
-def _spellings(plugin: GatewayPlugin | None) -> list[str]:
-    """Every name under which a client may call a meta-tool."""
+def _meta_tool_spellings(plugin: GatewayPlugin | None) -> list[str]:
+    """Every spelling under which a client may call a meta-tool."""
     names = [tool.name for tool in plugin.meta_tools] if plugin is not None else []
     return [f"codecall{mark}{name.removeprefix('codecall')[1:]}" for name in names for mark in ":_"]
 
 
-def _search(plugin: GatewayPlugin | None) -> str | None:
+def _search_name(plugin: GatewayPlugin | None) -> str | None:
     return next((tool.name for tool in plugin.meta_tools if tool.name.endswith("search")), None) if plugin else None

@@ -70,15 +70,15 @@ async def test_a_server_that_is_down_is_named_in_every_kind_of_failure() -> None
     down = Backend("git", StdioServer(command="no-such-program-anywhere"))
     for resource in listed[0]:
         assert isinstance(resource, GatewayResource)
-        resource._behind = down
+        resource._upstream = down
         server.add_resource(resource)
     for template in listed[1]:
         assert isinstance(template, GatewayTemplate)
-        template._behind = down
+        template._upstream = down
         server.add_template(template)
     for prompt in listed[2]:
         assert isinstance(prompt, GatewayPrompt)
-        prompt._behind = down
+        prompt._upstream = down
         server.add_prompt(prompt)
     async with down, Client(server) as client:
         with pytest.raises(MCPError, match="SERVER_UNAVAILABLE: Server 'git' is not available: its program was not"):

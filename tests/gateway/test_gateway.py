@@ -17,7 +17,7 @@ from mcp.shared.subscriptions import ToolsListChanged
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.gateway import Gateway
-from codecall.gateway.tools import provider as knowing
+from codecall.gateway.tools import refresher
 from tests.gateway.listed import Listed, gateway, tool
 
 META = ["codecall_search", "codecall_describe", "codecall_invoke", "codecall_execute"]
@@ -38,7 +38,7 @@ class Changes(MessageHandler):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for between two listings."""
-    monkeypatch.setattr(knowing, "FIRST_PAUSE_S", 0)
+    monkeypatch.setattr(refresher, "FIRST_PAUSE_S", 0)
 
 
 async def names(client: Client) -> list[str]:  # type: ignore[type-arg]
@@ -163,7 +163,7 @@ async def test_a_server_that_does_not_start_does_not_hold_up_the_others(tmp_path
 
 
 async def test_a_slow_server_is_listed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(knowing, "FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr(refresher, "FIRST_WAIT_S", 0.0)
     late, changes = Listed(tmp_path, "late"), Changes()
     late.say(tool("one"))
     async with (

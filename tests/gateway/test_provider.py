@@ -19,10 +19,11 @@ from codecall import CodeCallPlugin
 from codecall.catalog.cache.fingerprint import Fingerprint
 from codecall.errors import CodeCallError
 from codecall.gateway.config.options import AccessOptions
-from codecall.gateway.tools import provider as knowing
+from codecall.gateway.tools import refresher
 from codecall.gateway.tools.disk_cache import ListingCacheFile
 from codecall.gateway.tools.filter import AccessRules, ReservedNames
-from codecall.gateway.tools.provider import Backoff, ServerProvider
+from codecall.gateway.tools.provider import ServerProvider
+from codecall.gateway.tools.refresher import Backoff
 from codecall.gateway.upstream.interface import UpstreamCall
 from codecall.gateway.upstream.listing import Listing
 
@@ -83,7 +84,7 @@ class Told:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for between two listings."""
-    monkeypatch.setattr(knowing, "FIRST_PAUSE_S", 0)
+    monkeypatch.setattr(refresher, "FIRST_PAUSE_S", 0)
 
 
 async def names_of(provider: ServerProvider) -> list[str]:
@@ -118,7 +119,7 @@ async def test_what_is_not_kept_is_asked_for_and_waited_for_and_kept(tmp_path: P
 
 
 async def test_nobody_waits_for_ever_and_what_comes_later_is_told(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(knowing, "FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr(refresher, "FIRST_WAIT_S", 0.02)
     behind, told = Steered(listing("late")), Told()
     behind.gate.clear()
     provider = ServerProvider(behind, on_change=told)
@@ -158,7 +159,7 @@ async def test_a_server_that_cannot_be_listed_is_tried_again_later(
     assert provider.failure is not None
     assert "secret" not in provider.failure
     assert "steered could not be listed" in caplog.text
-    monkeypatch.setattr(knowing, "RETRY_S", 0)
+    monkeypatch.setattr(refresher, "RETRY_S", 0)
     behind.says = listing("back")
     assert await names_of(provider) == ["back"]
     assert provider.failure is None
@@ -426,7 +427,7 @@ async def test_what_cannot_be_shown_is_not_kept_and_stops_nobody(
     def broken(_: object) -> bool:
         raise RecursionError
 
-    monkeypatch.setattr("codecall.gateway.tools.components.may_be_large", broken)
+    monkeypatch.setattr("codecall.gateway.tools.visible.may_be_large", broken)
     provider.load()
     assert not provider.is_listed
     assert "what is kept of it is not used" in caplog.text

@@ -1,9 +1,9 @@
 """What servers list, kept on disk from one start of the gateway to the next: one file for each server.
 
 A file is named by a digest of how its server is configured, so that another configuration has another file, and holds
-what the server said, after a line with the format and a checksum. It is replaced as a whole or not at all, and written
-only where its content would differ; when it was last confirmed is its time. Like all that a server says it is checked
-before use: see `screening`.
+what the server listed, after a line with the format and a checksum. It is replaced as a whole or not at all, and
+written only where its content would differ; when it was last confirmed is its time. Like all that a server lists it is
+checked before use: see `filter`.
 
 A cache may fail, and the gateway must not notice but for time. What goes wrong is logged once for each file; the server
 is then started and asked.
@@ -32,84 +32,92 @@ from codecall.gateway.upstream.listing import Listing
 logger = logging.getLogger("codecall")
 
 FORMAT: Final = 1
-"""Of the files; those of another are not read."""
+"""Version of the format; files of another one are not read."""
 
 MAX_BYTES: Final = 16 * 1024 * 1024
-"""Largest file: a server that lists more is asked at every start."""
+"""Bytes of the largest file: a server that lists more is asked at every start."""
 
 MAX_AGE_DAYS: Final = 90
 """Days after its last confirmation that a file is kept."""
 
-_ENDING: Final = ".listing"
+_SUFFIX: Final = ".listing"
 
 
 def default_cache_folder() -> Path:
-    """Where the files are when nobody says."""
+    """The folder of the files when none is configured."""
     from platformdirs import user_cache_path  # most callers have a folder
 
     return user_cache_path("codecall", appauthor=False) / "listings"
 
 
 def cache_folder(cache_dir: str | Path | Literal[False] | None) -> Path | None:
-    """Where the files are with that option of the gateway; None: nowhere."""
+    """The folder of the files with that option of the gateway; None: listings are not kept."""
     if cache_dir is False:
         return None
     return default_cache_folder() if cache_dir is None else Path(cache_dir).expanduser().absolute() / "listings"
 
 
 def config_fingerprint(name: str, server: AnyServer) -> str:
-    """The same for two servers only if they are called and configured alike, and mean the same by it here and now.
+    """A digest that two servers share only if they are called and configured alike, and mean the same by it here and
+    now.
 
     Of environment variables and headers only the names count, so that a new token does not make another server. The
     folder a program runs in counts, and what references (`${workspaceFolder}`, `~`) in its command, its arguments, its
     folder or a URL stand for: of that a digest, as it may be secret.
     """
-    said: dict[str, object] = {"format": FORMAT, "name": name}
-    texts: list[str] = []
+    configuration: dict[str, object] = {"format": FORMAT, "name": name}
+    references: list[str] = []
     variables: dict[str, str] = {}
     match server:
         case StdioServer():
-            said |= {"command": server.command, "args": server.args, "cwd": server.cwd, "env": sorted(server.env)}
-            said |= {"env_file": server.env_file}
-            texts = [server.command, *server.args]
-            variables = {key: value for key, text in server.env.items() if (value := _meant(text, {})) is not None}
+            configuration |= {
+                "command": server.command,
+                "args": server.args,
+                "cwd": server.cwd,
+                "env": sorted(server.env),
+            }
+            configuration |= {"env_file": server.env_file}
+            references = [server.command, *server.args]
+            variables = {key: value for key, text in server.env.items() if (value := _resolve(text, {})) is not None}
         case HttpServer():
-            said |= {"url": server.url, "transport": server.transport, "headers": sorted(server.headers)}
-            texts = [server.url]
+            configuration |= {"url": server.url, "transport": server.transport, "headers": sorted(server.headers)}
+            references = [server.url]
         case OpenApiServer():
-            said |= {"openapi": server.openapi, "base_url": server.base_url, "headers": sorted(server.headers)}
-            texts = [server.openapi, server.base_url or ""]
-    written = json.dumps(said).encode("utf-8", "surrogatepass")
-    meant: list[str | None] = [_meant(text, variables) for text in texts if "$" in text or text.startswith("~")]
+            configuration |= {"openapi": server.openapi, "base_url": server.base_url, "headers": sorted(server.headers)}
+            references = [server.openapi, server.base_url or ""]
+    written = json.dumps(configuration).encode("utf-8", "surrogatepass")
+    resolved: list[str | None] = [
+        _resolve(text, variables) for text in references if "$" in text or text.startswith("~")
+    ]
     if isinstance(server, StdioServer):
-        meant.append(_folder(_meant(server.cwd or "", variables)))
+        resolved.append(_absolute_folder(_resolve(server.cwd or "", variables)))
     elif isinstance(server, OpenApiServer) and "://" not in server.openapi:
-        meant.append(_folder(""))
-    if meant:
+        resolved.append(_absolute_folder(""))
+    if resolved:
         # Keyed by what stands around it, so that the same secret in two places cannot be seen to be the same.
-        encoded = json.dumps(meant).encode("utf-8", "surrogatepass")
+        encoded = json.dumps(resolved).encode("utf-8", "surrogatepass")
         written += blake2b(encoded, key=blake2b(written).digest()).digest()
     return blake2b(written, digest_size=16).hexdigest()
 
 
-def _meant(text: str, variables: Mapping[str, str]) -> str | None:
+def _resolve(text: str, variables: Mapping[str, str]) -> str | None:
     """`text` with its references replaced; None where one cannot be. Variables in `variables` come first."""
     try:
-        meant = resolve_values({"": text}, where="", environ={**os.environ, **variables} if "$" in text else {})[""]
+        resolved = resolve_values({"": text}, where="", environ={**os.environ, **variables} if "$" in text else {})[""]
     except (OptionsError, OSError, RuntimeError):  # not set; no current folder; no home
         return None
-    return os.path.expanduser(str(meant))  # noqa: PTH111 - it need not be a path
+    return os.path.expanduser(str(resolved))  # noqa: PTH111 - it need not be a path
 
 
-def _folder(below: str | None) -> str | None:
-    """The folder of this process, or one below it, or one elsewhere; None where there is none."""
+def _absolute_folder(below: str | None) -> str | None:
+    """`below` as an absolute path, from the folder of this process; None where there is none."""
     with suppress(OSError):
         return None if below is None else str(Path.cwd() / below)
     return None
 
 
 class ListingCacheFile:
-    """The file of one server. Any thread may use it, one at a time.
+    """The cache file of one server. Any thread may use it, one at a time.
 
     Args:
         path: where it is. Both it and its folder are made for their owner alone; a folder that is there already must be
@@ -118,42 +126,42 @@ class ListingCacheFile:
 
     def __init__(self, path: Path) -> None:
         self.path: Final = path
-        self._complained = False
+        self._has_warned = False
 
     @classmethod
     def from_server(cls, folder: Path, name: str, server: AnyServer) -> ListingCacheFile:
-        """The one for a server of that name and configuration."""
-        return cls(folder / f"{config_fingerprint(name, server)}{_ENDING}")
+        """The file for a server of that name and configuration."""
+        return cls(folder / f"{config_fingerprint(name, server)}{_SUFFIX}")
 
     def load(self) -> Listing | None:
-        """What it holds; None where there is nothing that can be used."""
+        """Read the listing; None where there is none that can be used."""
         try:
-            content = self._read()
+            content = self._read_file()
             if content is None:
                 return None
             head, _, encoded = content.partition(b"\n")
-            if head != _head(encoded):
+            if head != _header(encoded):
                 raise ValueError("it is damaged, or of another version")  # noqa: TRY301
             return Listing.from_json(encoded)
         except (OSError, ValueError) as failure:
-            self._complain("is not used, and the server is asked instead", failure)
+            self._warn("is not used, and the server is asked instead", failure)
             return None
 
     def save(self, listing: Listing) -> None:
         """Keep `listing` in place of what was there."""
         try:
-            content = _head(listing.encoded) + b"\n" + listing.encoded
+            content = _header(listing.encoded) + b"\n" + listing.encoded
             if len(content) > MAX_BYTES:
                 raise ValueError(f"the server lists {len(content)} bytes; at most {MAX_BYTES} are kept")  # noqa: TRY301
             folder = self.path.parent
             make_private_folders(folder)
             check_private_file(folder, folder.stat())
-            self._replace(content)
+            self._replace_file(content)
         except (OSError, ValueError) as failure:
-            self._complain("is not written", failure)
+            self._warn("is not written", failure)
 
     def confirm(self) -> None:
-        """Note that its server still says the same."""
+        """Note that the server still lists the same."""
         with suppress(OSError):
             os.utime(self.path, follow_symlinks=False)
 
@@ -164,7 +172,7 @@ class ListingCacheFile:
         except OSError:
             return None
 
-    def _read(self) -> bytes | None:
+    def _read_file(self) -> bytes | None:
         folder = self.path.parent
         if not os.path.lexists(self.path):
             return None
@@ -181,7 +189,7 @@ class ListingCacheFile:
             raise ValueError(f"it is larger than {MAX_BYTES} bytes")
         return content
 
-    def _replace(self, content: bytes) -> None:
+    def _replace_file(self, content: bytes) -> None:
         descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".new-")  # for its owner alone
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -192,9 +200,9 @@ class ListingCacheFile:
                 os.unlink(name)  # noqa: PTH108
             raise
 
-    def _complain(self, what: str, failure: Exception) -> None:
-        level = logging.DEBUG if self._complained else logging.WARNING
-        self._complained = True
+    def _warn(self, what: str, failure: Exception) -> None:
+        level = logging.DEBUG if self._has_warned else logging.WARNING
+        self._has_warned = True
         logger.log(level, "The catalog cache %s %s: %s", self.path, what, failure)
 
 
@@ -202,11 +210,11 @@ def remove_old_files(folder: Path) -> None:
     """Remove the files that nobody has confirmed for `KEPT_DAYS`, and what was left of writing some."""
     oldest = time.time() - MAX_AGE_DAYS * 86_400
     with suppress(OSError):
-        for path in [*folder.glob(f"*{_ENDING}"), *folder.glob(".new-*")]:
+        for path in [*folder.glob(f"*{_SUFFIX}"), *folder.glob(".new-*")]:
             with suppress(OSError):
                 if path.lstat().st_mtime < oldest:
                     path.unlink()
 
 
-def _head(encoded: bytes) -> bytes:
+def _header(encoded: bytes) -> bytes:
     return f"codecall-listing {FORMAT} {blake2b(encoded, digest_size=16).hexdigest()}".encode()

@@ -1,9 +1,9 @@
-"""What of a listing can be shown at all, before any rule is asked: a server may list what it likes, and is believed in
-nothing that concerns others.
+"""Which components of a server are hidden: by access rules, and by structural checks that no rule gets around.
 
-Bounded are the number of things, the length of names and of definitions. A tool or prompt whose full name would be that
-of a meta-tool, or read as one of another server, is hidden, and so is what nothing can be made of. Of what `meta` tells
-CodeCall only what a server may decide for itself is left: examples, tags, that CodeCall is to keep away from a tool.
+A server may list what it likes, and is believed in nothing that concerns others. Bounded are the number of components,
+the length of names and of definitions. A tool or prompt whose full name would be that of a meta-tool, or would read as
+one of another server, is hidden, and so is a component that FastMCP cannot make. Of what a tool's `meta` tells CodeCall
+only what a server may decide for itself is accepted: examples, tags, that CodeCall is to keep away from a tool.
 """
 
 from __future__ import annotations
@@ -19,28 +19,47 @@ from codecall.gateway.config.options import AccessOptions
 from codecall.gateway.upstream.listing import Listing
 from codecall.patterns import MAX_URI_CHARS, Patterns, display_name
 
-# ----------------------------------------------------------------------------------------------------
-# Which tools of a server may be used: globs, tools that change nothing, tools that may destroy something.
+logger = logging.getLogger("codecall")
+
+MAX_NAME_CHARS: Final = 128
+"""Longest name of a tool or a prompt, as MCP has it (SEP-986)."""
+
+MAX_DEFINITION_BYTES: Final = 256 * 1024
+"""Bytes of the largest definition of one component, as JSON."""
+
+MAX_TOOLS: Final = 5_000
+MAX_OTHERS: Final = 5_000
+"""Resources and prompts of one server that are shown; of templates `MAX_TEMPLATES`."""
+
+MAX_TEMPLATES: Final = 200
+"""Each request for a resource is compared with all of them."""
+
+_OWN_SETTINGS: Final = ("enabledInCodeCall", "tags", "examples")
+"""Settings that a tool's `meta` may give here. Its app, which is its server, and whether it is listed it may not."""
+
+Item = mcp_types.Tool | mcp_types.Resource | mcp_types.ResourceTemplate | mcp_types.Prompt
+ItemT = TypeVar("ItemT", mcp_types.Tool, mcp_types.Resource, mcp_types.ResourceTemplate, mcp_types.Prompt)
+ComponentT = TypeVar("ComponentT")
 
 HideCode = Literal[
     "not_allowed", "denied", "not_read_only", "destructive", "name", "size", "number", "shadows", "unusable"
 ]
-"""Why something is hidden. Access rules have the first four, and nothing gets around the other ones."""
+"""Why a component is hidden. Access rules give the first four; nothing gets around the others."""
 
 
 ComponentKind = Literal["tool", "resource", "template", "prompt"]
-"""What servers list."""
+"""Kinds of components that servers list."""
 
 
 class HideReason(NamedTuple):
-    """Why something is hidden."""
+    """Why a component is hidden."""
 
     code: HideCode
     reason: str
 
 
 class HiddenComponent(NamedTuple):
-    """Something that a server lists and nobody sees."""
+    """A component that a server lists and clients do not see."""
 
     server: str
     kind: ComponentKind
@@ -75,41 +94,15 @@ class AccessRules:
         return None
 
     def depends_on_hints(self, name: str) -> bool:
-        """Whether it counts for a tool of that name what its server says about it."""
+        """Whether the decision about a tool of that name rests on the hints that its server gives."""
         return self._read_only or not self._lets_destroy(name)
 
     def _lets_destroy(self, name: str) -> bool:
         return self._destructive if isinstance(self._destructive, bool) else self._destructive.matches(name)
 
 
-# ----------------------------------------------------------------------------------------------------
-# What of a listing can be shown at all, before any rule is asked: a server may list what it likes, and is believed in
-
-logger = logging.getLogger("codecall")
-
-MAX_NAME_CHARS: Final = 128
-"""Longest name of a tool or a prompt, as MCP has it (SEP-986)."""
-
-MAX_DEFINITION_BYTES: Final = 256 * 1024
-"""Largest definition of one thing, as JSON."""
-
-MAX_TOOLS: Final = 5_000
-MAX_OTHERS: Final = 5_000
-"""Resources and prompts of one server that are shown; of templates `MAX_TEMPLATES`."""
-
-MAX_TEMPLATES: Final = 200
-"""Each request for a resource is compared with all of them."""
-
-_MINE: Final = ("enabledInCodeCall", "tags", "examples")
-"""What a tool's `meta` may tell CodeCall here. Not its app, which is its server, nor whether it is listed."""
-
-Item = mcp_types.Tool | mcp_types.Resource | mcp_types.ResourceTemplate | mcp_types.Prompt
-ItemT = TypeVar("ItemT", mcp_types.Tool, mcp_types.Resource, mcp_types.ResourceTemplate, mcp_types.Prompt)
-MadeT = TypeVar("MadeT")
-
-
 class ReservedNames:
-    """The names that tools and prompts of the servers of one gateway have for its clients.
+    """Full names that a tool or prompt of one of the gateway's servers may not have.
 
     Args:
         servers: the names of all servers.
@@ -132,7 +125,7 @@ class ReservedNames:
 
 
 def component_id(item: Item) -> str:
-    """What a thing is asked for by: its name, its URI or its template."""
+    """What a component is requested by: its name, its URI or its template."""
     match item:
         case mcp_types.Resource():
             return str(item.uri)
@@ -146,40 +139,42 @@ def screen_components(
     items: tuple[ItemT, ...],
     *,
     large: bool,
-    refused: Callable[[ItemT], HideReason | None],
-    make: Callable[[ItemT], MadeT],
+    reason_to_hide: Callable[[ItemT], HideReason | None],
+    make: Callable[[ItemT], ComponentT],
     hide: Callable[[str, HideReason], None],
-) -> dict[str, MadeT]:
-    """What is made of those of `items` that can be shown, by name; the others go to `hide`.
+) -> dict[str, ComponentT]:
+    """Make components of those of `items` that can be shown, by name; report the others to `hide`.
 
     Args:
         items: of one kind, as a server lists them.
         large: whether the listing is so large that one of them may be too large.
-        refused: whatever else there is against one.
-        make: makes what is shown. One for which it fails is hidden, whatever the failure.
-        hide: gets the name, fit to be printed.
+        reason_to_hide: gives a further reason against one.
+        make: makes the component. One for which it fails is hidden, whatever the failure.
+        hide: gets the name, fit to be printed, and the reason.
     """
-    kept: dict[str, MadeT] = {}
-    for number, item in enumerate(items):
-        most = _most(item)
+    accepted: dict[str, ComponentT] = {}
+    for index, item in enumerate(items):
+        limit = _max_items(item)
         name = component_id(item)
-        if number >= most:
+        if index >= limit:
             hide(
                 display_name(name),
-                HideReason("number", f"{len(items) - most} more than {most}; this is the first of them"),
+                HideReason("number", f"{len(items) - limit} more than {limit}; this is the first of them"),
             )
             break
         try:
-            refusal = _of_name(item, name, kept) or (_of_size(item) if large else None) or refused(item)
-            if refusal is None:
-                kept[name] = make(item)
+            reason = (
+                _name_problem(item, name, accepted) or (_size_problem(item) if large else None) or reason_to_hide(item)
+            )
+            if reason is None:
+                accepted[name] = make(item)
         except Exception as failure:
-            # A server may write what it likes: no oddity of one thing may take the others along.
+            # A server may write what it likes: no oddity of one component may take the others along.
             logger.debug("Nothing can be made of %s", display_name(name), exc_info=True)
-            refusal = HideReason("unusable", f"nothing can be made of its definition ({type(failure).__name__})")
-        if refusal is not None:
-            hide(display_name(name), refusal)
-    return kept
+            reason = HideReason("unusable", f"nothing can be made of its definition ({type(failure).__name__})")
+        if reason is not None:
+            hide(display_name(name), reason)
+    return accepted
 
 
 def may_be_large(listing: Listing) -> bool:
@@ -189,35 +184,35 @@ def may_be_large(listing: Listing) -> bool:
 
 def strip_reserved_meta(tool: mcp_types.Tool) -> mcp_types.Tool:
     """The tool without what its server may not decide."""
-    said = (tool.meta or {}).get(META_KEY)
-    if said is None:
+    declared = (tool.meta or {}).get(META_KEY)
+    if declared is None:
         return tool
     meta = {key: value for key, value in (tool.meta or {}).items() if key != META_KEY}
-    if isinstance(said, dict):
-        settings = cast("dict[str, object]", said)
-        meta[META_KEY] = {key: settings[key] for key in _MINE if key in settings}
+    if isinstance(declared, dict):
+        settings = cast("dict[str, object]", declared)
+        meta[META_KEY] = {key: settings[key] for key in _OWN_SETTINGS if key in settings}
     return tool.model_copy(update={"meta": meta or None})
 
 
-def _most(item: Item) -> int:
+def _max_items(item: Item) -> int:
     if isinstance(item, mcp_types.Tool):
         return MAX_TOOLS
     return MAX_TEMPLATES if isinstance(item, mcp_types.ResourceTemplate) else MAX_OTHERS
 
 
-def _of_name(item: Item, name: str, kept: Mapping[str, object]) -> HideReason | None:
-    most = MAX_NAME_CHARS if isinstance(item, (mcp_types.Tool, mcp_types.Prompt)) else MAX_URI_CHARS
-    if not 0 < len(name) <= most:
-        return HideReason("name", f"its name has {len(name)} characters; 1 to {most} are possible")
+def _name_problem(item: Item, name: str, accepted: Mapping[str, object]) -> HideReason | None:
+    limit = MAX_NAME_CHARS if isinstance(item, (mcp_types.Tool, mcp_types.Prompt)) else MAX_URI_CHARS
+    if not 0 < len(name) <= limit:
+        return HideReason("name", f"its name has {len(name)} characters; 1 to {limit} are possible")
     if not name.isprintable():
         return HideReason("name", "its name has characters that nobody sees")
-    if name in kept:
+    if name in accepted:
         return HideReason("name", "its server lists another one of the same name before it")
     return None
 
 
-def _of_size(item: Item) -> HideReason | None:
+def _size_problem(item: Item) -> HideReason | None:
     size = len(item.model_dump_json(by_alias=True, exclude_unset=True))
     if size > MAX_DEFINITION_BYTES:
-        return HideReason("size", f"its definition has {size} bytes; at most {MAX_DEFINITION_BYTES} are shown")
+        return HideReason("size", f"its definition has {size} bytes; at limit {MAX_DEFINITION_BYTES} are shown")
     return None
