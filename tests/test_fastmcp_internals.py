@@ -14,7 +14,7 @@ INTERNALS: dict[str, set[str]] = {
     "meta_tools/tasks.py": {"_srctx"},
     "server/progress.py": {"_client_log_levels"},
     "catalog/cache/fastmcp_internals.py": {"_inner", "_prefix", "_server"},
-    "gateway/upstream/session.py": {"_connection", "_mcp_server", "_srctx", "_x_mcp_header_maps"},
+    "gateway/upstream/session.py": {"_mcp_server", "_srctx", "_x_mcp_header_maps"},
 }
 """At most one file a folder; each says at its top what it reads, and why."""
 

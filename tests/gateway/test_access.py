@@ -85,7 +85,7 @@ def test_names_that_cannot_be_shown_are_hidden_and_the_first_of_two_stays():
     kept = screen_components(
         (first, tool("same"), *map(tool, bad)),
         large=False,
-        refused=lambda _: None,
+        reason_to_hide=lambda _: None,
         make=lambda item: item,
         hide=lambda name, refusal: hidden.append((name, refusal.code)),
     )

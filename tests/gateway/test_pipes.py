@@ -23,7 +23,7 @@ from codecall.gateway.upstream import process as processes
 from codecall.gateway.upstream import stdio as pipes
 from codecall.gateway.upstream.process import ServerProcess
 from codecall.gateway.upstream.server import Backend
-from codecall.gateway.upstream.stdio import _Heard, _Said
+from codecall.gateway.upstream.stdio import _MessageReader, _MessageWriter
 from tests.gateway.running import call
 from tests.loop_turns import count_loop_turns
 
@@ -46,17 +46,17 @@ async def running(code: str) -> AsyncGenerator[ServerProcess]:
         await program.stop()
 
 
-async def methods(heard: _Heard) -> list[str]:
+async def methods(reader: _MessageReader) -> list[str]:
     """Of all messages until the end."""
-    return [json.loads(item.message.model_dump_json())["method"] async for item in heard]
+    return [json.loads(item.message.model_dump_json())["method"] async for item in reader]
 
 
 @given(cuts=st.lists(st.integers(0, 200), max_size=12), ends=st.sampled_from(["\n", "\r\n", "\n\n", "\nrubbish\n"]))
 async def test_it_does_not_matter_where_what_it_says_is_cut(cuts: Sequence[int], ends: str) -> None:
     data = "".join(f'{{"jsonrpc":"2.0","method":"m{n}"}}{ends}' for n in range(4)).encode()
     stdout = asyncio.StreamReader()
-    heard = _Heard(stdout, LOGGER)
-    reading = asyncio.create_task(methods(heard))
+    reader = _MessageReader(stdout, LOGGER)
+    reading = asyncio.create_task(methods(reader))
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     for begin, end in pairwise(places):
         stdout.feed_data(data[begin:end])
@@ -70,60 +70,60 @@ async def test_who_says_much_at_once_lets_others_speak() -> None:
     stdout.feed_data(b'{"jsonrpc":"2.0","method":"m"}\n' * 1000)
     stdout.feed_eof()
     with count_loop_turns() as turns:
-        assert len(await methods(_Heard(stdout, LOGGER))) == 1000
+        assert len(await methods(_MessageReader(stdout, LOGGER))) == 1000
     assert turns.count >= 990
 
 
 async def test_nothing_more_is_heard_once_it_was_stopped() -> None:
     stdout = asyncio.StreamReader()
     ended: list[bool] = []
-    heard = _Heard(stdout, LOGGER)
-    heard.stopped = lambda: ended.append(True)
+    reader = _MessageReader(stdout, LOGGER)
+    reader.on_stop = lambda: ended.append(True)
     stdout.feed_data(b'{"jsonrpc":"2.0","method":"a"}\n{"jsonrpc":"2.0","method":"b"}\n')
-    first = await heard.receive()
+    first = await reader.receive()
     assert (first.message.model_dump()["method"], ended) == ("a", [])
-    heard.stop()
-    assert (await methods(heard), ended) == ([], [True])
+    reader.stop()
+    assert (await methods(reader), ended) == ([], [True])
     with pytest.raises(anyio.EndOfStream):
-        await heard.receive()
+        await reader.receive()
 
 
 async def test_it_may_be_stopped_twice() -> None:
     for turns in range(5):
-        heard = _Heard(asyncio.StreamReader(), LOGGER)
-        waiting = asyncio.create_task(heard.receive())
+        reader = _MessageReader(asyncio.StreamReader(), LOGGER)
+        waiting = asyncio.create_task(reader.receive())
         for _ in range(turns):
             await asyncio.sleep(0)
-        heard.stop()
+        reader.stop()
         for _ in range(3):
             await asyncio.sleep(0)
-            heard.stop()
+            reader.stop()
         with pytest.raises(anyio.EndOfStream):
             await waiting
 
 
 async def test_closed_streams_pass_nothing() -> None:
     async with running("input()") as program:
-        heard = _Heard(program.stdout, LOGGER)
-        said = _Said(program.stdin, heard)
-        async with heard, said:
+        reader = _MessageReader(program.stdout, LOGGER)
+        writer = _MessageWriter(program.stdin, reader)
+        async with reader, writer:
             pass
         with pytest.raises(anyio.ClosedResourceError):
-            await said.send(message("m"))
+            await writer.send(message("m"))
         with pytest.raises(anyio.ClosedResourceError):
-            await heard.receive()
+            await reader.receive()
 
 
 async def test_a_program_that_closes_its_input_is_heard_no_more() -> None:
     code = 'import os, time; os.close(0); print(\'{"jsonrpc":"2.0","method":"closed"}\', flush=True); time.sleep(60)'
     async with running(code) as program:
-        heard = _Heard(program.stdout, LOGGER)
-        said = _Said(program.stdin, heard)
-        await heard.receive()
-        waiting = asyncio.create_task(heard.receive())
+        reader = _MessageReader(program.stdout, LOGGER)
+        writer = _MessageWriter(program.stdin, reader)
+        await reader.receive()
+        waiting = asyncio.create_task(reader.receive())
         async with asyncio.timeout(10):
             while not waiting.done():
-                await said.send(message("m"))
+                await writer.send(message("m"))
                 await asyncio.sleep(0)
         assert isinstance(waiting.exception(), anyio.EndOfStream)
         assert program.exit_code is None
@@ -131,10 +131,10 @@ async def test_a_program_that_closes_its_input_is_heard_no_more() -> None:
 
 async def test_a_program_that_reads_nothing_is_not_sent_ever_more() -> None:
     async with running("import time; time.sleep(60)") as program:
-        said = _Said(program.stdin, _Heard(program.stdout, LOGGER))
+        writer = _MessageWriter(program.stdin, _MessageReader(program.stdout, LOGGER))
         large = message("m", text="x" * 200_000)
         for _ in range(30):
-            sending = asyncio.create_task(said.send(large))
+            sending = asyncio.create_task(writer.send(large))
             for _ in range(5):
                 await asyncio.sleep(0)
             sending.cancel()
@@ -145,13 +145,13 @@ async def test_a_program_that_reads_nothing_is_not_sent_ever_more() -> None:
 async def test_nothing_is_lost_of_what_waits_for_it() -> None:
     code = "import sys; [print(line[:48].split(',\"params')[0] + '}', flush=True) for line in sys.stdin]"
     async with running(code) as program:
-        heard = _Heard(program.stdout, LOGGER)
-        said = _Said(program.stdin, heard)
+        reader = _MessageReader(program.stdout, LOGGER)
+        writer = _MessageWriter(program.stdin, reader)
         async with asyncio.TaskGroup() as all_at_once:
             for number in range(20):
-                all_at_once.create_task(said.send(message(f"m{number:02}", text="x" * 100_000)))
+                all_at_once.create_task(writer.send(message(f"m{number:02}", text="x" * 100_000)))
         program.stdin.close()
-        assert await methods(heard) == [f"m{number:02}" for number in range(20)]
+        assert await methods(reader) == [f"m{number:02}" for number in range(20)]
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ async def test_the_output_ends_with_the_program_though_others_hold_it_open(monke
         'print(\'{"jsonrpc":"2.0","method":"last"}\', flush=True)'
     )
     async with running(code) as program:
-        heard = _Heard(program.stdout, LOGGER)
-        watching = asyncio.create_task(pipes._until_exited(program, heard))
+        reader = _MessageReader(program.stdout, LOGGER)
+        watching = asyncio.create_task(pipes._stop_after_exit(program, reader))
         async with asyncio.timeout(10):
-            assert await methods(heard) == ["last"]
+            assert await methods(reader) == ["last"]
         await watching

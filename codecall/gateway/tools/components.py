@@ -49,7 +49,7 @@ class GatewayTool(Tool):
     @classmethod
     def from_mcp(cls, upstream: Upstream, tool: mcp_types.Tool, *, check_access: AccessCheck | None = None) -> Self:
         """Make the tool that `upstream` lists as `tool`; `check_access` is called before each call."""
-        # Every part was checked when the listing was read; hundreds are component when the gateway starts.
+        # Every part was checked when the listing was read; hundreds are made when the gateway starts.
         component = cls.model_construct(
             name=tool.name,
             title=tool.title,

@@ -214,5 +214,5 @@ def _name_problem(item: Item, name: str, accepted: Mapping[str, object]) -> Hide
 def _size_problem(item: Item) -> HideReason | None:
     size = len(item.model_dump_json(by_alias=True, exclude_unset=True))
     if size > MAX_DEFINITION_BYTES:
-        return HideReason("size", f"its definition has {size} bytes; at limit {MAX_DEFINITION_BYTES} are shown")
+        return HideReason("size", f"its definition has {size} bytes; at most {MAX_DEFINITION_BYTES} are shown")
     return None

@@ -132,9 +132,9 @@ class HttpTransport(ClientTransport):
     def describe_refusal(self, failure: BaseException) -> str | None:
         """Say what kept a request from being response_id, if `failure` is of the transport; None: it is not."""
         if isinstance(failure, MCPError) and (failure.error.code, failure.error.message) == _REFUSED_MESSAGE:
-            return f"response_id HTTP {self._status}" if self._status >= 400 else "response_id with an HTTP error"
+            return f"answered HTTP {self._status}" if self._status >= 400 else "answered with an HTTP error"
         if isinstance(failure, httpx2.HTTPStatusError):
-            return f"response_id HTTP {failure.response.status_code}"
+            return f"answered HTTP {failure.response.status_code}"
         if isinstance(failure, httpx2.TimeoutException):
             return "could not be reached in time"
         if isinstance(failure, httpx2.ConnectError):
