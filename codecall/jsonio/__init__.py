@@ -1,1 +1,1 @@
-"""Jsonio."""
+"""Decodes, indexes and digests JSON, within bounds of time and size."""

@@ -1,9 +1,9 @@
-"""JSON of strangers: text from a worker is bounded in size, nesting and number of values, then decoded; and digests of
-JSON that do not depend on the order of keys.
+"""Decodes JSON from untrusted sources within bounds of size, nesting and number of values, and computes digests of JSON
+that do not depend on the order of keys.
 
 Decoding happens on the event loop, because a thread would not help: the decoder holds the interpreter from its first
-byte to its last. So what it is given is bounded beforehand: a megabyte of ordinary rows takes about 4 ms, one of the
-densest data that `Bounds` let through about 12 ms.
+byte to its last. So its input is bounded beforehand: a megabyte of ordinary rows takes about 4 ms, one of the densest
+data that `JsonBounds` let through about 12 ms.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ def _float(text: str) -> float:
 
 
 read_json: Final = msgspec.json.Decoder(float_hook=_float).decode
-"""`msgspec.json.decode`, but for numbers near the ends of what a float can hold. Its own reading of one of those takes
-20 microseconds, so that a hundred thousand hold the interpreter for two seconds, in whatever thread.
+"""Decodes JSON as `msgspec.json.decode` does, with a faster parser of floats. For numbers near the ends of what a float
+can hold msgspec's own takes 20 microseconds, so that a hundred thousand hold the interpreter for two seconds, in
+whatever thread.
 
 Raises:
-    msgspec.DecodeError, RecursionError: not JSON, or nested too deeply.
+    msgspec.DecodeError, RecursionError: the text is not JSON, or is nested too deeply.
 """
 
 MANY = 10_000
-"""Objects and arrays that are visited without a pause: under a millisecond."""
+"""Objects and arrays that are visited without yielding to the event loop: under a millisecond."""
 
 MARK_DEPTH = 2
-"""Levels by which the runtime's own marks of what it shortened may exceed the nesting a preset allows."""
+"""Levels by which the marks that the runtime leaves for shortened values may exceed the nesting of a preset."""
 
 FEWEST_CONTAINERS = 50_000
 """Objects and arrays that data may have under every preset."""
@@ -50,16 +51,19 @@ BYTES_PER_CONTAINER = 64
 """For every so many bytes a preset allows, one object or array more. An empty array is two bytes of JSON and sixty-four
 of the server's memory, and takes ten times as long to decode as other data."""
 
-_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-_PIECE = re.compile(r'(?:[^"]*+"(?:[^"\\]++|\\.)*+"){1,1000}+|.++', re.DOTALL)
+JSON_STRING: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+"""A pattern for one string of JSON; needs `re.DOTALL`."""
+
+_STRING = re.compile(f"{JSON_STRING}?", re.DOTALL)
+_PIECE = re.compile(rf'(?:[^"]*+{JSON_STRING}){{1,1000}}+|.++', re.DOTALL)
 
 
 class NotJson(Exception):  # noqa: N818 - internal signal, named for what happened
-    """The text is not JSON, or nested deeper than the runtime in a worker would let it be."""
+    """The text is not JSON, or is nested deeper than the runtime in a worker allows."""
 
 
 class TooManyContainers(Exception):  # noqa: N818 - internal signal, named for what happened
-    """The data have more objects and arrays than may be. `count`: how many."""
+    """The data has more objects and arrays than allowed; `count` is how many it has."""
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
@@ -70,13 +74,13 @@ class JsonBounds(NamedTuple):
     """Limits of JSON data from a worker."""
 
     depth: int
-    """Objects and arrays within each other."""
+    """Most objects and arrays nested within each other."""
     containers: int
-    """Objects and arrays."""
+    """Most objects and arrays in all."""
 
     @classmethod
     def from_limits(cls, limits: wire.Limits, size: int = 0) -> JsonBounds:
-        """The bounds that go with a preset, for data of its largest results, or of `size` bytes where that is more."""
+        """Returns the bounds for the largest result of a preset, or for `size` bytes where that is more."""
         return cls(
             limits.sanitize_max_depth + MARK_DEPTH,
             FEWEST_CONTAINERS + max(limits.max_result_bytes, size) // BYTES_PER_CONTAINER,
@@ -84,18 +88,18 @@ class JsonBounds(NamedTuple):
 
 
 def utf8_length(text: str) -> int:
-    """Bytes of `text` as UTF-8."""
+    """Returns the bytes of `text` as UTF-8."""
     return len(text) if text.isascii() else len(text.encode())
 
 
 async def decode_json(text: str, bounds: JsonBounds) -> object:
-    """The data in `text`.
+    """Decodes `text`.
 
     Raises:
-        NotJson: not JSON, or nested more deeply than `bounds` allow.
-        TooManyContainers: more objects and arrays than they allow.
+        NotJson: the text is not JSON, or is nested more deeply than `bounds` allow.
+        TooManyContainers: the text has more objects and arrays than `bounds` allow.
     """
-    # What stands in strings counts too at first: nearly always that is few enough all the same.
+    # Brackets in strings count too at first: nearly always there are few enough all the same.
     brackets = await count_containers(text, bounds.containers)
     if brackets > bounds.containers:
         raise TooManyContainers(brackets)
@@ -109,12 +113,12 @@ async def decode_json(text: str, bounds: JsonBounds) -> object:
 
 
 async def count_containers(text: str, threshold: int) -> int:
-    """Objects and arrays in JSON text. Up to `enough`, brackets within strings may be among them."""
+    """Counts objects and arrays in JSON text. Up to `threshold`, brackets within strings may be among them."""
     brackets = text.count("[") + text.count("{")
-    return brackets if brackets <= threshold else await _containers(text)
+    return brackets if brackets <= threshold else await _count_outside_strings(text)
 
 
-async def _containers(text: str) -> int:
+async def _count_outside_strings(text: str) -> int:
     count = 0
     for piece in _PIECE.finditer(text):
         bare = _STRING.sub("", piece[0])
@@ -134,17 +138,17 @@ async def _check_depth(data: object, depth: int) -> None:
 
 
 def child_values(container: object) -> Iterable[object]:
-    """What an object or an array holds; of anything else nothing."""
+    """Returns the values in an object or an array; nothing for anything else."""
     if isinstance(container, dict):
         return cast("dict[str, object]", container).values()
     return cast("list[object]", container) if isinstance(container, list) else ()
 
 
 def encode_context(context: Mapping[str, Any] | None) -> str | None:
-    """`codecallContext` as JSON text; None where there is nothing.
+    """Encodes `codecallContext` as JSON text; returns None for an empty one.
 
     Raises:
-        TypeError: it is not JSON data.
+        TypeError: the context is not JSON data.
     """
     if not context:
         return None
@@ -155,7 +159,7 @@ def encode_context(context: Mapping[str, Any] | None) -> str | None:
 
 
 def encode_json(value: object) -> str:
-    """JSON of plain data. What is no Unicode text in it, which has no UTF-8 form, is replaced."""
+    """Encodes plain data as JSON. Lone surrogates, which have no UTF-8 form, are replaced."""
     try:
         return msgspec.json.encode(value).decode()
     except UnicodeEncodeError:
@@ -163,21 +167,21 @@ def encode_json(value: object) -> str:
 
 
 MAX_SORTED: Final = 64 * 1024
-"""Characters of input whose keys are sorted: half a millisecond."""
+"""Most characters of an input whose keys are sorted: half a millisecond."""
 
 
 def canonical_digest(text: str) -> str:
-    """The SHA-256 of an input, given as JSON text, with its keys sorted; 64 hexadecimal digits."""
+    """Returns the SHA-256 of an input in JSON text, with its keys sorted, as 64 hexadecimal digits."""
     return hashlib.sha256(_canonical(text)).hexdigest()
 
 
 async def canonical_digest_async(text: str) -> str:
-    """`canonical_digest`, off the event loop where it takes long."""
+    """Returns `canonical_digest`; computes it in a thread where it takes long."""
     return canonical_digest(text) if len(text) <= MAX_SORTED else await anyio.to_thread.run_sync(canonical_digest, text)
 
 
 def sha256(text: str) -> str:
-    """SHA-256 of a text as UTF-8; 64 hexadecimal digits."""
+    """Returns the SHA-256 of a text as UTF-8, as 64 hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,10 +1,10 @@
-"""JSON of many megabytes, read a piece at a time, so that the event loop has its turn in between.
+"""Decodes and indexes JSON of many megabytes a piece at a time, so that the event loop runs in between.
 
 One call of the decoder holds the interpreter to its end, in a thread too: 8 ms for each megabyte of ordinary rows. Here
 it takes 15 ms, one at a time. An array is cut at commas that look as if they stood between two of its items; the
 decoder itself says whether they do, since only whole items read as an array of their own. Where no such comma is found,
-and for objects, a pattern passes over as many items as fit in a piece; the end of one that is longer is told by the
-decoder, which passes over it in one go: a millisecond for each megabyte.
+and for objects, a pattern passes over as many items as fit in a piece; the decoder finds the end of a longer item, at
+once: a millisecond for each megabyte.
 
 A bound of 4 MiB for one reference would not make this needless: one call of the decoder holds the event loop for 45 to
 80 ms with 4 MiB of rows and for 85 to 100 ms with 4 MiB of floats, where 20 ms are allowed. And a script takes values
@@ -23,55 +23,87 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from codecall.jsonio.decode import NotJson, child_values, read_json
-
-# ----------------------------------------------------------------------------------------------------
-# JSON of many megabytes, read a piece at a time, so that the event loop has its turn in between.
+from codecall.jsonio.decode import JSON_STRING, NotJson, child_values, read_json
 
 PIECE: Final = 128 * 1024
-"""Bytes that are read in one go: about a millisecond."""
+"""Bytes that are decoded in one go: about a millisecond."""
 
 MAX_COUNTED: Final = 500_000
-"""Items of an array that are counted."""
+"""Most items of an array that are counted."""
 
 MAX_HEAD: Final = 80
-"""Bytes of an item's beginning by which the next is looked for."""
+"""Bytes of an item's beginning that serve to find the next item."""
 
 _SEPARATORS: Final = (b"},", b"],", b'",', b",")
-"""What may stand between two items, the likeliest first."""
+"""Texts that may separate two items, the likeliest first."""
 
 _NOT_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, UnicodeEncodeError, RecursionError)
 
 _ENDS: Final = {b"[": b"]", b"{": b"}", b'"': b'"'}
-_TEXT: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 
 
-def _inside(depth: int) -> bytes:
-    """What stands between brackets, other brackets included as far as that depth."""
-    deeper = rb"|[\[{]%b[\]}]" % _inside(depth - 1) if depth else b""
-    return rb'(?:%b|[^"\[\]{}]++%b)*+' % (_TEXT, deeper)
+def _nested(depth: int) -> str:
+    """A pattern for what stands between two brackets, with other brackets nested up to `depth` levels deep."""
+    deeper = rf"|[\[{{]{_nested(depth - 1)}[\]}}]" if depth else ""
+    return rf'(?:{JSON_STRING}|[^"\[\]{{}}]++{deeper})*+'
 
 
-_ITEMS: Final = re.compile(rb'(?:(?:%b|[^"\[\]{},]++|[\[{]%b[\]}])*+,)*+' % (_TEXT, _inside(3)), re.DOTALL)
-"""Items, or members, each with the comma behind it; nothing before one that is nested deeper than the pattern."""
+_ITEMS: Final = re.compile(
+    rb'(?:(?:%b|[^"\[\]{},]++|[\[{]%b[\]}])*+,)*+' % (JSON_STRING.encode(), _nested(3).encode()), re.DOTALL
+)
+"""Matches items or members, each with its comma, up to the first that is nested deeper than the pattern."""
 
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 
-_apart = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_one = msgspec.json.Decoder(msgspec.Raw).decode
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_value = msgspec.json.Decoder(msgspec.Raw).decode
 
 _WHOLE_CHARACTERS: Final = re.compile(
     rb"(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])....|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)*+", re.DOTALL
 )
-"""As much of a text's JSON as is not half of an escape, or of a pair of them."""
+"""Matches the JSON of a text as far as it ends with a whole escape, or a whole pair of surrogate escapes."""
+
+MAX_MEMBERS: Final = 100
+"""Most members of an object that are indexed; the first ones are."""
+
+MAX_NAME: Final = 200
+"""Most characters that the name of an indexed member may have, as JSON."""
+
+STRIDE: Final = 16 * 1024
+"""Characters after which the next item is marked: as many may have to be read to find an item."""
+
+_WINDOW: Final = 64 * 1024
+"""Characters that a pattern matches in one go: under 2 ms."""
+
+_RUN: Final = 32
+"""Items that a pattern tries to match at once."""
+
+_DEEP: Final = 4
+"""Levels of containers within an item that a pattern matches at once."""
+
+_MAX_STEPS: Final = 1_000_000
+"""Most brackets, items and members that are visited one by one: about a second. A text with more is not indexed."""
+
+_STEPS_PER_YIELD: Final = 1_000
+"""Steps between two yields to the event loop."""
+
+_BLANK: Final = r"[ \t\r\n]*+"
+
+_VALUE: Final = rf'(?:{JSON_STRING}|[^"\[\]{{}},\s]++|[\[{{]{_nested(_DEEP)}[\]}}])'
+_ONE: Final = re.compile(_VALUE, re.DOTALL)
+_MANY: Final = re.compile(rf"(?:{_VALUE}{_BLANK},{_BLANK}){{{_RUN}}}", re.DOTALL)
+_CHARACTERS: Final = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_PLAIN: Final = re.compile(_nested(0), re.DOTALL)
+_BRACKET: Final = re.compile(rf"{_nested(0)}([\[\]{{}}])", re.DOTALL)
+_BLANKS: Final = re.compile(_BLANK)
 
 
 async def read(data: bytes, depth: int) -> object:
-    """What `data`, which is JSON, says.
+    """Decodes `data`, which is JSON.
 
     Raises:
-        NotJson: it is no JSON, or nested deeper than `depth` objects and arrays.
+        NotJson: the data is no JSON, or is nested deeper than `depth` objects and arrays.
     """
     try:
         return await _value(data.strip(), depth)
@@ -80,17 +112,18 @@ async def read(data: bytes, depth: int) -> object:
 
 
 async def length(data: bytes) -> int | None:
-    """Items of the array, or UTF-16 units of the text, that `data` is; None of anything else, and of an array with more
-    than `MAX_COUNTED`.
+    """Returns the number of items if `data` is an array, or of UTF-16 units if it is a text.
+
+    Returns None for any other JSON, and for an array with more than `MAX_COUNTED` items.
 
     Raises:
-        NotJson: it is no JSON.
+        NotJson: the data is no JSON.
     """
     data = data.strip()
     try:
         if data[:1] == b"[":
             count = 0
-            async with contextlib.aclosing(_batches(data, _apart)) as batches:
+            async with contextlib.aclosing(_batches(data, _decode_items)) as batches:
                 async for items in batches:
                     count += len(items)
                     if count > MAX_COUNTED:
@@ -103,6 +136,75 @@ async def length(data: bytes) -> int | None:
     return None
 
 
+class ArrayIndex(msgspec.Struct, frozen=True, array_like=True):
+    """Where the items of an array are in its text."""
+
+    count: int
+    marks: tuple[tuple[int, int], ...]
+    """Number and offset in the text of some items, the first included."""
+    end: int
+    """The offset of the closing bracket."""
+
+    def span(self, number: int) -> tuple[int, int, int]:
+        """Returns where to look for an item: the number and offset of the mark at or before it, and where to stop."""
+        index = bisect_right(self.marks, (number, self.end)) - 1
+        marked, start = self.marks[index]
+        stop = self.marks[index + 1][1] if index + 1 < len(self.marks) else self.end
+        # Only the last item before the next mark can be longer than that, and nothing behind it is looked for.
+        return marked, start, min(stop, start + STRIDE + 2 * _WINDOW)
+
+
+class MemberSpan(msgspec.Struct, frozen=True, array_like=True):
+    """Where the value of an object's member is in the text, and its items if the value is an array."""
+
+    start: int
+    end: int
+    items: ArrayIndex | None = None
+
+
+class JsonIndex(msgspec.Struct, frozen=True):
+    """The index of a JSON text. Both fields are None for a scalar, and where indexing would take too long."""
+
+    items: ArrayIndex | None = None
+    """The items, if the text is an array."""
+    members: dict[str, MemberSpan] | None = None
+    """The first members by name, if the text is an object."""
+
+
+def index_json(text: str) -> Generator[None, None, JsonIndex]:
+    """Indexes a JSON text; the generator yields where the event loop may run, and returns the index."""
+    scanner = _JsonScanner(text)
+    start = scanner.pass_blanks(0)
+    try:
+        if text[start] == "[":
+            return JsonIndex(items=(yield from scanner.items(start)))
+        if text[start] == "{":
+            return JsonIndex(members=(yield from scanner.members(start)))
+    except _TooMuch:
+        pass
+    return JsonIndex()
+
+
+def skip_items(text: str, count: int) -> int:
+    """Returns the offset of item `count` in a text that begins with item 0."""
+    scanner = _JsonScanner(text)
+    at = 0
+    for _ in range(count):
+        if at >= len(text):  # not the text that was indexed
+            break
+        for end in _run_to_end(scanner.value(at)):
+            at = scanner.pass_blanks(scanner.pass_blanks(end) + 1)
+    return at
+
+
+class _TooMuch(Exception):  # noqa: N818 - internal signal, named for what happened
+    """Indexing takes more than `_MAX_STEPS`."""
+
+
+Work: TypeAlias = Generator[None, None, int]
+"""A generator that yields where the event loop may run, and returns an offset."""
+
+
 async def _value(data: bytes, depth: int) -> object:
     if len(data) <= PIECE:
         return _small(data, depth)
@@ -113,22 +215,22 @@ async def _value(data: bytes, depth: int) -> object:
     if data[:1] == b'"':
         return "".join([text async for text in _texts(data)])
     if data[:1] == b"[":
-        found: list[object] = []
+        array: list[object] = []
         async for items in _batches(data, lambda piece: _small(piece, depth)):
-            # What is larger than a piece is still to be read.
-            found += [await _later(item, depth) if type(item) is msgspec.Raw else item for item in items]
-        return found
+            # What is larger than a piece is still to be decoded.
+            array += [await _large_item(item, depth) if type(item) is msgspec.Raw else item for item in items]
+        return array
     if data[:1] == b"{":
         return await _object(data, depth)
     return read_json(data)
 
 
-async def _later(item: msgspec.Raw, depth: int) -> object:
+async def _large_item(item: msgspec.Raw, depth: int) -> object:
     return await _value(bytes(item).strip(), depth - 1)
 
 
 async def _object(data: bytes, depth: int) -> dict[str, object]:
-    found: dict[str, object] = {}
+    members: dict[str, object] = {}
     at, end = 1, len(data) - 1
     while at <= end:
         cut = _cut(data, at, end, members=True)
@@ -136,13 +238,13 @@ async def _object(data: bytes, depth: int) -> dict[str, object]:
         if at > 1 and not piece[1:-1].strip():
             raise NotJson
         if len(piece) <= PIECE:
-            found |= cast("dict[str, object]", _small(piece, depth))
+            members |= cast("dict[str, object]", _small(piece, depth))
         else:
-            for key, value in _members(piece).items():
-                found[key] = await _value(bytes(value), depth - 1)
+            for key, value in _decode_members(piece).items():
+                members[key] = await _value(bytes(value), depth - 1)
         at = cut + 1
         await asyncio.sleep(0)
-    return found
+    return members
 
 
 def _small(data: bytes, depth: int) -> object:
@@ -162,11 +264,11 @@ def _check_depth(data: object, depth: int) -> None:
 
 
 async def _texts(data: bytes) -> AsyncIterator[str]:
-    """The text whose JSON is `data`, in parts."""
+    """Yields the text whose JSON is `data`, in parts."""
     at, end = 1, len(data) - 1
     while end - at > PIECE:
-        found = _WHOLE_CHARACTERS.match(data, at, at + PIECE)
-        cut = at if found is None else found.end()
+        match = _WHOLE_CHARACTERS.match(data, at, at + PIECE)
+        cut = at if match is None else match.end()
         while cut > at and data[cut] & 0xC0 == 0x80:
             cut -= 1  # within a character
         if cut == at:
@@ -182,8 +284,10 @@ def _text(characters: bytes) -> str:
 
 
 async def _batches(data: bytes, read_items: Callable[[bytes], object]) -> AsyncGenerator[Sequence[object]]:
-    """The items of the array whose JSON is `data`, some at a time, as `read_items` reads an array of them; single items
-    of more than `PIECE` bytes as `Raw`, where it is not cut at the right place."""
+    """Yields the items of the array whose JSON is `data` in batches, as `read_items` decodes an array of them.
+
+    An item of more than `PIECE` bytes is a batch of its own, as `Raw`, unless a guessed cut already isolated it.
+    """
     at, end = 1, len(data) - 1
     guessing = True
     while end - at > PIECE:
@@ -200,7 +304,7 @@ async def _batches(data: bytes, read_items: Callable[[bytes], object]) -> AsyncG
             guessing = False
             cut = _cut(data, at, end)
             items = data[at:cut]
-            # One that is larger than a piece is read later.
+            # An item that is larger than a piece is decoded later.
             yield [msgspec.Raw(items)] if cut - at > PIECE else cast("list[object]", read_items(b"[%b]" % items))
             at = cut + 1
         await asyncio.sleep(0)
@@ -212,7 +316,7 @@ async def _batches(data: bytes, read_items: Callable[[bytes], object]) -> AsyncG
 
 
 def _cuts(data: bytes, start: int, end: int) -> Iterator[int]:
-    """Commas between `start` and `end` that may stand between two items of an array, one of which begins at `start`."""
+    """Yields commas between `start` and `end` that may separate two items of an array; one item begins at `start`."""
     tried: set[int] = set()
     head = data[start : start + MAX_HEAD].lstrip()
     if (colon := head.find(b":")) > 0:
@@ -229,12 +333,14 @@ def _cuts(data: bytes, start: int, end: int) -> Iterator[int]:
 
 
 def _cut(data: bytes, start: int, end: int, *, members: bool = False) -> int:
-    """The comma behind as many items as fit in a piece that begins at `start`, or behind the first of them if that is
-    longer; `end` behind the last."""
+    """Returns the offset of the comma after as many items as fit in a piece that begins at `start`.
+
+    If the first item is longer than a piece, this is the comma after it; after the last item it is `end`.
+    """
     cut = start
     while cut - start < PIECE // 4:
-        found = _ITEMS.match(data, cut, min(start + PIECE, end))
-        cut = cut if found is None else found.end()
+        match = _ITEMS.match(data, cut, min(start + PIECE, end))
+        cut = cut if match is None else match.end()
         if cut - start >= PIECE // 4:
             break
         past = cut
@@ -255,162 +361,39 @@ def _cut(data: bytes, start: int, end: int, *, members: bool = False) -> int:
 
 
 def _end(data: bytes, start: int, end: int) -> int:
-    """What comes after the value that begins at `start`, and after the blanks behind it."""
+    """Returns the offset after the value that begins at `start` and the blanks behind it."""
     try:
-        _one(memoryview(data)[start:end])
+        _decode_value(memoryview(data)[start:end])
     except msgspec.DecodeError as failure:
-        if (found := _TRAILING.search(str(failure))) is None:
+        if (match := _TRAILING.search(str(failure))) is None:
             raise
-        return start + int(found[1]) - 1
+        return start + int(match[1]) - 1
     return end
 
 
-# ----------------------------------------------------------------------------------------------------
-# Where the parts of a JSON text are: the items of an array, the members of an object.
-
-MAX_MEMBERS: Final = 100
-"""Members of an object that are found; the first ones."""
-
-MAX_NAME: Final = 200
-"""Characters of the name of a member that is found, as JSON."""
-
-STRIDE: Final = 16 * 1024
-"""Characters after which the next item is marked: what may have to be read to find one."""
-
-_WINDOW: Final = 64 * 1024
-"""Characters that are looked at in one piece: under 2 ms."""
-
-_RUN: Final = 32
-"""Items that are tried at once."""
-
-_DEEP: Final = 4
-"""Containers within an item that are passed over at once."""
-
-_MAX_STEPS: Final = 1_000_000
-"""Brackets, items and members that are looked at one by one: about a second. A text with more has no parts."""
-
-_REST: Final = 1_000
-"""Of these, how many between two yields."""
-
-_TEXT_OF_PART: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_BLANK: Final = r"[ \t\r\n]*+"
-
-
-def _inside_part(depth: int) -> str:
-    """What stands between brackets, other brackets included as far as that depth. The text is JSON: they match."""
-    deeper = rf"|[\[{{]{_inside_part(depth - 1)}[\]}}]" if depth else ""
-    return rf'(?:{_TEXT_OF_PART}|[^"\[\]{{}}]++{deeper})*+'
-
-
-_VALUE: Final = rf'(?:{_TEXT_OF_PART}|[^"\[\]{{}},\s]++|[\[{{]{_inside_part(_DEEP)}[\]}}])'
-_ONE: Final = re.compile(_VALUE, re.DOTALL)
-_MANY: Final = re.compile(rf"(?:{_VALUE}{_BLANK},{_BLANK}){{{_RUN}}}", re.DOTALL)
-_CHARACTERS: Final = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
-_PLAIN: Final = re.compile(_inside_part(0), re.DOTALL)
-_BRACKET: Final = re.compile(rf"{_inside_part(0)}([\[\]{{}}])", re.DOTALL)
-_BLANKS: Final = re.compile(_BLANK)
-
-
-class ArrayIndex(msgspec.Struct, frozen=True, array_like=True):
-    """The items of an array."""
-
-    count: int
-    marks: tuple[tuple[int, int], ...]
-    """Some of them, the first included: number, and offset in the text."""
-    end: int
-    """Where the closing bracket stands."""
-
-    def span(self, number: int) -> tuple[int, int, int]:
-        """Where to look for an item: the number of one at or before it, where that begins, and where to stop."""
-        index = bisect_right(self.marks, (number, self.end)) - 1
-        known, start = self.marks[index]
-        stop = self.marks[index + 1][1] if index + 1 < len(self.marks) else self.end
-        # Only the last item before the next mark can be longer than that, and nothing behind it is looked for.
-        return known, start, min(stop, start + STRIDE + 2 * _WINDOW)
-
-
-class MemberSpan(msgspec.Struct, frozen=True, array_like=True):
-    """One member of an object: where its value stands, and its items if that is an array."""
-
-    start: int
-    end: int
-    items: ArrayIndex | None = None
-
-
-class JsonIndex(msgspec.Struct, frozen=True):
-    """What is known of a text; both are None of one that is neither, or where finding out would take too long."""
-
-    items: ArrayIndex | None = None
-    """Of an array."""
-    members: dict[str, MemberSpan] | None = None
-    """Of an object: the first ones, by name."""
-
-
-class _TooMuch(Exception):  # noqa: N818 - internal signal, named for what happened
-    """Looking takes too long."""
-
-
-Work: TypeAlias = Generator[None, None, int]
-"""Gives an offset, in the end."""
-
-
-def index_json(text: str) -> Generator[None, None, JsonIndex]:
-    """The parts of a JSON text."""
-    look = _Look(text)
-    start = look.pass_blanks(0)
-    try:
-        if text[start] == "[":
-            return JsonIndex(items=(yield from look.items(start)))
-        if text[start] == "{":
-            return JsonIndex(members=(yield from look.members(start)))
-    except _TooMuch:
-        pass
-    return JsonIndex()
-
-
-def skip_items(text: str, count: int) -> int:
-    """The offset of item `count` in a text that begins with item 0."""
-    look = _Look(text)
-    at = 0
-    for _ in range(count):
-        if at >= len(text):  # not the text that was looked at
-            break
-        for end in _exhausted(look.value(at)):
-            at = look.pass_blanks(look.pass_blanks(end) + 1)
-    return at
-
-
-def _exhausted(work: Work) -> Generator[int, None, None]:
-    try:
-        while True:
-            next(work)
-    except StopIteration as end:
-        yield end.value
-
-
-class _Look:
-    """Looks at one text."""
+class _JsonScanner:
+    """Finds the ends of values in one JSON text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._steps = 0
 
     def pass_blanks(self, at: int) -> int:
-        """The first character from there that is no blank."""
-        found = _BLANKS.match(self._text, at)
-        return found.end() if found else at
+        """Returns the offset of the first character from `at` on that is no blank."""
+        match = _BLANKS.match(self._text, at)
+        return match.end() if match else at
 
     def value(self, at: int) -> Work:
-        """The end of the value that begins there."""
+        """Returns the end of the value that begins at `at`."""
         text, stop = self._text, at + _WINDOW
-        found = _ONE.match(text, at, stop)
+        match = _ONE.match(text, at, stop)
         # What reaches the edge of the window may go on behind it.
-        if found is not None and (found.end() < stop or stop >= len(text)):
-            return found.end()
+        if match is not None and (match.end() < stop or stop >= len(text)):
+            return match.end()
         return (yield from self._string(at) if text[at] == '"' else self._container(at))
 
     def items(self, at: int) -> Generator[None, None, ArrayIndex]:
-        """The items of the array that begins there."""
+        """Indexes the items of the array that begins at `at`."""
         text = self._text
         at = self.pass_blanks(at + 1)
         marks = [(0, at)]
@@ -431,23 +414,23 @@ class _Look:
                 marks.append((number, at))
                 yield
             self._step()
-            if self._steps % _REST == 0:
+            if self._steps % _STEPS_PER_YIELD == 0:
                 yield
 
     def members(self, at: int) -> Generator[None, None, dict[str, MemberSpan]]:
-        """The members of the object that begins there."""
-        text, found = self._text, dict[str, MemberSpan]()
+        """Indexes the members of the object that begins at `at`."""
+        text, members = self._text, dict[str, MemberSpan]()
         at = self.pass_blanks(at + 1)
-        while text[at] == '"' and len(found) < MAX_MEMBERS:
+        while text[at] == '"' and len(members) < MAX_MEMBERS:
             key_end = yield from self._string(at)
             start = self.pass_blanks(self.pass_blanks(key_end) + 1)
             member = yield from self._member(start)
             if key_end - at <= MAX_NAME:
-                found[str(json.loads(text[at:key_end]))] = member
+                members[str(json.loads(text[at:key_end]))] = member
             at = self.pass_blanks(member.end)
             if text[at] == ",":
                 at = self.pass_blanks(at + 1)
-        return found
+        return members
 
     def _member(self, start: int) -> Generator[None, None, MemberSpan]:
         self._step()
@@ -458,31 +441,31 @@ class _Look:
         return MemberSpan(start, (yield from self.value(start)))
 
     def _container(self, at: int) -> Work:
-        """The end of a container that is large or deep, bracket by bracket."""
-        text, depth, rested = self._text, 0, at
+        """Returns the end of a large or deep container; goes from bracket to bracket."""
+        text, depth, last_yield = self._text, 0, at
         while at < len(text):
-            found = _BRACKET.match(text, at, at + _WINDOW)
-            if found is None:
+            match = _BRACKET.match(text, at, at + _WINDOW)
+            if match is None:
                 plain = _PLAIN.match(text, at, at + _WINDOW)
                 at = plain.end() if plain else at
                 at = (yield from self._string(at)) if text[at : at + 1] == '"' else at
             else:
-                at = found.end()
-                depth += 1 if found[1] in "[{" else -1
+                at = match.end()
+                depth += 1 if match[1] in "[{" else -1
                 if not depth:
                     break
             self._step()
-            if self._steps % _REST == 0 or at - rested > 2 * _WINDOW:
-                rested = at
+            if self._steps % _STEPS_PER_YIELD == 0 or at - last_yield > 2 * _WINDOW:
+                last_yield = at
                 yield
         return at
 
     def _string(self, at: int) -> Work:
-        """The end of the string that begins there."""
+        """Returns the end of the string that begins at `at`."""
         text, at = self._text, at + 1
         while at < len(text):
-            found = _CHARACTERS.match(text, at, at + _WINDOW)
-            at = found.end() if found else at
+            match = _CHARACTERS.match(text, at, at + _WINDOW)
+            at = match.end() if match else at
             if text[at : at + 1] == '"':
                 break
             yield
@@ -492,3 +475,11 @@ class _Look:
         self._steps += 1
         if self._steps > _MAX_STEPS:
             raise _TooMuch
+
+
+def _run_to_end(work: Work) -> Generator[int, None, None]:
+    try:
+        while True:
+            next(work)
+    except StopIteration as end:
+        yield end.value

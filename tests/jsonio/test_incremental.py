@@ -121,7 +121,7 @@ async def test_nothing_is_decoded_in_one_go_that_has_many_parts(what: str, monke
 
         return decoded
 
-    for name in ("_apart", "_members", "read_json"):
+    for name in ("_decode_items", "_decode_members", "read_json"):
         monkeypatch.setattr(incremental, name, noting(getattr(incremental, name)))
     assert await incremental.read(data, 50) == json.loads(data)
     await incremental.length(data)
