@@ -24,12 +24,12 @@ _RANGES = (
     ("minItems", "maxItems", " items"),
     ("minProperties", "maxProperties", " properties"),
 )
-_UNSPOKEN = ("not", "if", "dependencies", "dependentRequired", "dependentSchemas", "contains", "propertyNames")
-"""Keywords for which TypeScript has no words, or none that are short."""
+_INEXPRESSIBLE = ("not", "if", "dependencies", "dependentRequired", "dependentSchemas", "contains", "propertyNames")
+"""Keywords that TypeScript cannot express, or not briefly."""
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text` on one line; cut at a word, with `…`, where it has more than `limit` characters."""
+    """Puts `text` on one line; cuts it at a word, with `…`, where it has more than `limit` characters."""
     line = " ".join(text[:MAX_READ].split())
     if len(line) <= limit:
         return line
@@ -38,16 +38,16 @@ def shorten(text: str, limit: int) -> str:
 
 
 def block_comment(text: str) -> str:
-    """A comment that says `text`, whatever is in it."""
-    return f"/* {_harmless(text)} */"
+    """Writes a comment with `text`, which cannot end the comment whatever it contains."""
+    return f"/* {_escaped(text)} */"
 
 
 def doc_comment(text: str) -> str:
-    """A doc comment that says `text`, whatever is in it."""
-    return f"/** {_harmless(text)} */"
+    """Writes a doc comment with `text`, which cannot end the comment whatever it contains."""
+    return f"/** {_escaped(text)} */"
 
 
-def _harmless(text: str) -> str:
+def _escaped(text: str) -> str:
     if not text.isascii() or not text.isprintable():
         # Without controls, and marks that are invisible or reorder text.
         text = "".join(filter(str.isprintable, text))
@@ -55,35 +55,34 @@ def _harmless(text: str) -> str:
     return re.sub(r"@(?=ts-)", "", text.replace("*/", "*\\/"))
 
 
-def schema_comment(body: JsonObject, also: JsonObject, *, limit: int, asked: bool) -> str:
-    """What a comment says of a schema: its description, then what types do not say; empty where there is nothing.
+def schema_comment(body: JsonObject, inner: JsonObject, *, limit: int, is_input: bool) -> str:
+    """Returns the comment on a schema: its description, then what its type cannot express; empty without either.
 
     Args:
         body: the schema.
-        also: the one schema it refers to or wraps; read for what `body` does not say.
-        limit: most characters of the description; 0 for no comment at all.
-        asked: whether this is something to be given to a tool: the bounds and the default of what a tool gives help
-            nobody.
+        inner: the one schema that it refers to or wraps, for keywords that `body` does not have.
+        limit: the most characters of the description; 0 for no comment at all.
+        is_input: whether the schema is part of a tool's input: bounds and defaults of an output help nobody.
     """
     if limit <= 0:
         return ""
-    given = body.get("description") or also.get("description")
-    said = shorten(given, limit) if isinstance(given, str) else ""
-    facts = ", ".join(_facts({**also, **body}, said.lower(), asked=asked))
+    raw = body.get("description") or inner.get("description")
+    description = shorten(raw, limit) if isinstance(raw, str) else ""
+    facts = ", ".join(_facts({**inner, **body}, description.lower(), is_input=is_input))
     if not facts:
-        return said
-    return f"{said} ({facts})" if said else facts
+        return description
+    return f"{description} ({facts})" if description else facts
 
 
-def _facts(body: JsonObject, said: str, *, asked: bool) -> Iterator[str]:
+def _facts(body: JsonObject, description: str, *, is_input: bool) -> Iterator[str]:
     form = body.get("format")
-    if isinstance(form, str) and form and form.lower() not in said:
+    if isinstance(form, str) and form and form.lower() not in description:
         yield shorten(form, MAX_PATTERN)
-    if body.get("deprecated") is True and "deprecated" not in said:
+    if body.get("deprecated") is True and "deprecated" not in description:
         yield "deprecated"
-    if not asked:
+    if not is_input:
         return
-    if body.get("type") == "integer" and "integer" not in said:
+    if body.get("type") == "integer" and "integer" not in description:
         yield "integer"
     for low, high, unit in _RANGES:
         yield from _range(body, low, high, unit)
@@ -91,17 +90,17 @@ def _facts(body: JsonObject, said: str, *, asked: bool) -> Iterator[str]:
     if step is not None and step != "1":
         yield f"multiple of {step}"
     pattern = body.get("pattern")
-    if isinstance(pattern, str) and 0 < len(pattern) <= MAX_PATTERN and pattern not in said:
+    if isinstance(pattern, str) and 0 < len(pattern) <= MAX_PATTERN and pattern not in description:
         yield f"pattern {pattern}"
     if body.get("uniqueItems") is True:
         yield "each once"
     if body.get("required") is True:
         yield "required"
-    if any(keyword in body for keyword in _UNSPOKEN):
+    if any(keyword in body for keyword in _INEXPRESSIBLE):
         yield "further conditions"
-    shown = _default(body.get("default"))
-    if shown and "default" not in said:
-        yield f"default {shown}"
+    default = _default(body.get("default"))
+    if default and "default" not in description:
+        yield f"default {default}"
 
 
 def _range(body: JsonObject, low: str, high: str, unit: str) -> Iterator[str]:
@@ -126,7 +125,7 @@ def _range(body: JsonObject, low: str, high: str, unit: str) -> Iterator[str]:
 
 
 def _number(value: object) -> str | None:
-    """A bound that says something: the ends of what a number can hold do not."""
+    """A bound as text; None where it says nothing, as the limits of what a number can hold."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     if isinstance(value, float) and not isfinite(value):
@@ -137,16 +136,16 @@ def _number(value: object) -> str | None:
 
 
 def _default(value: object) -> str:
-    """A default as a literal, if it is a short one that says more than "nothing"."""
+    """A default as a literal, if it is short and not empty."""
     items = cast("list[object]", value) if isinstance(value, list) else [value]
-    if not items or len(items) > MAX_DEFAULT // 4 or not all(map(_writable, items)):
+    if not items or len(items) > MAX_DEFAULT // 4 or not all(map(_is_short_scalar, items)):
         return ""
-    shown = literal(cast("object", value))
-    return shown if len(shown) <= MAX_DEFAULT else ""
+    text = literal(cast("object", value))
+    return text if len(text) <= MAX_DEFAULT else ""
 
 
-def _writable(value: object) -> bool:
-    """Whether a value is a scalar that is short when it is written."""
+def _is_short_scalar(value: object) -> bool:
+    """Whether a value is a scalar with a short literal."""
     if isinstance(value, str):
         return 0 < len(value) <= MAX_DEFAULT
     return isinstance(value, (bool, int, float)) and abs(value) <= 2**53

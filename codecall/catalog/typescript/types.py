@@ -1,4 +1,7 @@
-"""TypeScript types to text: what is used once stands where it is used, what is recursive or used often gets a name."""
+"""TypeScript types as values, and their text.
+
+A definition that is used once is written where it is used; one that is recursive or used often gets a name.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ from codecall.catalog.typescript.comments import block_comment, doc_comment
 SHORT = 40
 """Characters of a type that is written out at each place it is used, rather than named."""
 MAX_PRODUCT = 200
-"""Alternatives that an intersection may come to. Compilers write them out, and give up at 100,000."""
+"""Alternatives that an intersection may expand to. Compilers expand them, and give up at 100,000."""
 MAX_INDEX = 120
-"""Characters of the type of further properties, which has to allow all that the named ones do."""
+"""Characters of the type of further properties, which has to allow all that the named ones allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtomicType:
-    """A type that is one word or literal, with a remark on what it leaves out."""
+    """A type of one keyword or literal, with a remark on what it leaves out."""
 
     text: str
     remark: str = ""
@@ -41,21 +44,21 @@ FALSE = AtomicType("false")
 
 @dataclass(frozen=True, slots=True)
 class TypeReference:
-    """A definition, by its key."""
+    """A reference to a definition, by its key."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnionType:
-    """A union; made by `either`."""
+    """A union; created by `union`."""
 
     members: tuple[Type, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IntersectionType:
-    """An intersection; made by `both`."""
+    """An intersection; created by `intersection`."""
 
     members: tuple[Type, ...]
 
@@ -88,7 +91,7 @@ class PropertyType:
 
 @dataclass(frozen=True, slots=True)
 class ObjectType:
-    """An object: its properties, and what any other property is, where something is said of those."""
+    """An object: its properties, and the type of any other property, where it is known."""
 
     properties: tuple[PropertyType, ...]
     others: Type | None = None
@@ -113,18 +116,18 @@ Type: TypeAlias = (
 
 
 def union(members: Iterable[Type]) -> Type:
-    """The union of `members`: each once, null last; `unknown` where one may be anything."""
-    found: dict[Type, None] = {}
+    """Returns the union of types: each once, null last; `unknown` where one of them is."""
+    types: dict[Type, None] = {}
     for member in chain.from_iterable(item.members if isinstance(item, UnionType) else (item,) for item in members):
         if isinstance(member, AtomicType) and member.text == "unknown":
             return member
         if member != NEVER:
-            found[member] = None
-    if TRUE in found and FALSE in found:
-        del found[FALSE]
-        found = {BOOLEAN if member == TRUE else member: None for member in found}
-    several = [member for member in found if member != NULL]
-    if NULL in found:
+            types[member] = None
+    if TRUE in types and FALSE in types:
+        del types[FALSE]
+        types = {BOOLEAN if member == TRUE else member: None for member in types}
+    several = [member for member in types if member != NULL]
+    if NULL in types:
         several.append(NULL)
     if not several:
         return NEVER
@@ -132,21 +135,21 @@ def union(members: Iterable[Type]) -> Type:
 
 
 def intersection(members: Iterable[Type]) -> Type:
-    """The intersection of `members`: each once, without what says nothing beside the others."""
-    found: dict[Type, None] = {}
+    """Returns the intersection of types: each once, without those that add nothing to the others."""
+    types: dict[Type, None] = {}
     for member in chain.from_iterable(
         item.members if isinstance(item, IntersectionType) else (item,) for item in members
     ):
-        found[member] = None
-    several = [member for member in found if not (isinstance(member, AtomicType) and member.text == "unknown")]
+        types[member] = None
+    several = [member for member in types if not (isinstance(member, AtomicType) and member.text == "unknown")]
     if not several:
-        return next(iter(found), UNKNOWN)
+        return next(iter(types), UNKNOWN)
     telling = [member for member in several if not _is_wide(member)] or several[:1]
     return telling[0] if len(telling) == 1 else IntersectionType(tuple(telling))
 
 
 def inner(item: Type) -> Iterator[Type]:
-    """The types that `item` is made of directly; not what it refers to."""
+    """Yields the types directly inside `item`; not those it refers to."""
     match item:
         case UnionType(members) | IntersectionType(members):
             yield from members
@@ -167,22 +170,22 @@ def inner(item: Type) -> Iterator[Type]:
 
 
 def references(item: Type) -> Iterator[str]:
-    """The keys of all definitions that `item` refers to, each as often as it does."""
-    waiting = [item]
-    while waiting:
-        part = waiting.pop()
+    """Yields the keys of all definitions that `item` refers to, each as often as it does."""
+    pending = [item]
+    while pending:
+        part = pending.pop()
         if isinstance(part, TypeReference):
             yield part.key
-        waiting.extend(inner(part))
+        pending.extend(inner(part))
 
 
 @dataclass(frozen=True, slots=True)
 class PrintedType:
-    """A type as text, and the definitions it needs."""
+    """A type as text, and the aliases it needs."""
 
     text: str
     aliases: tuple[str, ...]
-    """Whole `type` declarations, one for each definition that has a name."""
+    """The `type` declarations, one for each definition that has a name."""
 
 
 def print_type(
@@ -196,48 +199,48 @@ def print_type(
         notes: comments on them.
         name_of: gives each key its name in the text.
     """
-    linker = _Linker(definitions, notes, name_of)
+    linker = _TypePrinter(definitions, notes, name_of)
     text = linker.link(root)
     return PrintedType(text.text, tuple(linker.named(text)))
 
 
 def _is_wide(item: Type) -> bool:
-    """Whether an intersection can do without, where it has something that says more."""
+    """Whether a type adds nothing to a more specific one in an intersection."""
     return all(member in _WIDE for member in (item.members if isinstance(item, UnionType) else (item,)))
 
 
 @dataclass(slots=True)
-class _Text:
+class _TypeText:
     text: str
     loose: bool
-    """Whether it needs parentheses inside of another type."""
+    """Whether it needs parentheses inside another type."""
     named: set[str] = field(default_factory=set[str])
-    """Definitions it names."""
+    """The definitions that it names."""
 
 
-class _Linker:
+class _TypePrinter:
     def __init__(
         self, definitions: Mapping[str, Type], notes: Mapping[str, str], name_of: Callable[[str], str]
     ) -> None:
-        self._definitions = _without_circles(definitions)
+        self._definitions = _without_cycles(definitions)
         self._notes = notes
         self._name_of = name_of
         self._uses: Counter[str] = Counter()
         self._recursive: set[str] = set()
-        self._texts: dict[str, _Text] = {}
+        self._texts: dict[str, _TypeText] = {}
         self._names: dict[str, str] = {}
         self._widths: dict[str, int] = {}
 
-    def link(self, root: Type) -> _Text:
-        """The text of `root`; those of the definitions are made first, each after those it holds."""
+    def link(self, root: Type) -> _TypeText:
+        """Returns the text of `root`; definitions are written first, each after those it contains."""
         graph = {place: set(references(item)) for place, item in self._definitions.items()}
-        self._recursive = {place for place in graph if place in _reached(graph[place], graph)}
-        reached = _reached(set(references(root)), graph)
+        self._recursive = {place for place in graph if place in _reachable(graph[place], graph)}
+        reached = _reachable(set(references(root)), graph)
         self._uses.update(references(root))
         for place in reached:
             self._uses.update(references(self._definitions[place]))
         for place in TopologicalSorter(
-            {each: set(_direct(self._definitions[each])) for each in reached}
+            {each: set(_direct_references(self._definitions[each])) for each in reached}
         ).static_order():
             self._widths[place] = self._width(self._definitions[place])
         order = TopologicalSorter({place: graph[place] - self._recursive for place in reached})
@@ -246,15 +249,15 @@ class _Linker:
                 self._texts[place] = self._print(self._definitions[place])
         return self._print(root)
 
-    def named(self, text: _Text) -> Iterator[str]:
-        """The declarations that a text needs."""
-        waiting, seen = deque(sorted(text.named)), set(text.named)
-        while waiting:
-            place = waiting.popleft()
+    def named(self, text: _TypeText) -> Iterator[str]:
+        """Yields the `type` declarations that a text needs."""
+        pending, seen = deque(sorted(text.named)), set(text.named)
+        while pending:
+            place = pending.popleft()
             body = self._texts[place]
             note = self._notes.get(place)
             yield f"{f'{doc_comment(note)} ' if note else ''}type {self._named(place)} = {body.text};"
-            waiting.extend(sorted(body.named - seen))
+            pending.extend(sorted(body.named - seen))
             seen |= body.named
 
     def _named(self, place: str) -> str:
@@ -267,13 +270,13 @@ class _Linker:
             return False
         return self._uses[place] == 1 or len(self._texts[place].text) <= SHORT
 
-    def _print(self, item: Type) -> _Text:
+    def _print(self, item: Type) -> _TypeText:
         named: set[str] = set()
         text, loose = self._text(item, named)
-        return _Text(text, loose, named)
+        return _TypeText(text, loose, named)
 
     def _text(self, item: Type, named: set[str]) -> tuple[str, bool]:
-        """A type as text, and whether it needs parentheses inside of another."""
+        """A type as text, and whether it needs parentheses inside another."""
         loose = False
         match item:
             case AtomicType(word, remark):
@@ -288,30 +291,33 @@ class _Linker:
             case UnionType(members):
                 text, loose = " | ".join(self._text(member, named)[0] for member in members), True
             case IntersectionType(members):
-                kept = self._bounded(members)
-                text, loose = " & ".join(self._tight(member, named) for member in kept), len(kept) > 1
+                expandable = self._expandable(members)
+                text, loose = (
+                    " & ".join(self._parenthesized(member, named) for member in expandable),
+                    len(expandable) > 1,
+                )
             case ArrayType(of):
-                text = f"{self._tight(of, named)}[]"
+                text = f"{self._parenthesized(of, named)}[]"
             case TupleType():
-                text = self._row(item, named)
+                text = self._tuple(item, named)
             case ObjectType():
-                text = self._shape(item, named)
+                text = self._object(item, named)
             case MappedType(names, value):
                 text = f"{{ [K in {' | '.join(map(string_literal, names))}]?: {self._text(value, named)[0]} }}"
         return text, loose
 
-    def _tight(self, item: Type, named: set[str]) -> str:
+    def _parenthesized(self, item: Type, named: set[str]) -> str:
         text, loose = self._text(item, named)
         return f"({text})" if loose else text
 
-    def _row(self, row: TupleType, named: set[str]) -> str:
-        parts = [self._tight(item, named) for item in row.items]
+    def _tuple(self, row: TupleType, named: set[str]) -> str:
+        parts = [self._parenthesized(item, named) for item in row.items]
         parts = [part if place < row.required else f"{part}?" for place, part in enumerate(parts)]
         if row.rest is not None:
-            parts.append(f"...{self._tight(row.rest, named)}[]")
+            parts.append(f"...{self._parenthesized(row.rest, named)}[]")
         return f"[{', '.join(parts)}]"
 
-    def _shape(self, shape: ObjectType, named: set[str]) -> str:
+    def _object(self, shape: ObjectType, named: set[str]) -> str:
         if not shape.properties:
             if shape.others is None:
                 return "{}"
@@ -324,7 +330,7 @@ class _Linker:
         return f"{{ {'; '.join(parts)} }}"
 
     def _index(self, shape: ObjectType, others: Type, named: set[str]) -> str:
-        """What any property is: a named one has to fit in, too."""
+        """The type of an index signature, which the named properties must fit too."""
         texts: dict[str, None] = {}
         needed: set[str] = set()
         for item in (others, *(each.type for each in shape.properties)):
@@ -349,19 +355,19 @@ class _Linker:
             if isinstance(part, TypeReference) and self._is_inlined(part.key):
                 yield part.key
 
-    def _bounded(self, members: tuple[Type, ...]) -> list[Type]:
-        """As much of an intersection as compilers can write out; without the rest it allows more."""
-        kept: list[Type] = []
+    def _expandable(self, members: tuple[Type, ...]) -> list[Type]:
+        """As much of an intersection as compilers can expand; without the rest it allows more."""
+        expandable: list[Type] = []
         width = 1
         for member in members:
             wider = width * self._width(member)
-            if wider <= MAX_PRODUCT or not kept:
-                kept.append(member)
+            if wider <= MAX_PRODUCT or not expandable:
+                expandable.append(member)
                 width = wider
-        return kept
+        return expandable
 
     def _width(self, item: Type) -> int:
-        """Into how many alternatives a type falls."""
+        """The number of alternatives of a type."""
         match item:
             case UnionType(members):
                 return min(sum(map(self._width, members)), MAX_PRODUCT)
@@ -373,7 +379,7 @@ class _Linker:
                 return 1
 
 
-def _reached(first: set[str], graph: Mapping[str, set[str]]) -> set[str]:
+def _reachable(first: set[str], graph: Mapping[str, set[str]]) -> set[str]:
     """All that can be reached from `first`, itself included."""
     seen = set(first)
     waiting = list(first)
@@ -384,19 +390,19 @@ def _reached(first: set[str], graph: Mapping[str, set[str]]) -> set[str]:
     return seen
 
 
-def _without_circles(definitions: Mapping[str, Type]) -> dict[str, Type]:
+def _without_cycles(definitions: Mapping[str, Type]) -> dict[str, Type]:
     """The definitions without those that are defined by themselves alone: such types mean nothing."""
-    found = dict(definitions)
-    graph = {place: set(_direct(item)) for place, item in found.items()}
-    for place in found:
-        if place in _reached(graph[place], graph):
-            found[place] = UNKNOWN
+    acyclic = dict(definitions)
+    graph = {place: set(_direct_references(item)) for place, item in acyclic.items()}
+    for place in acyclic:
+        if place in _reachable(graph[place], graph):
+            acyclic[place] = UNKNOWN
             graph[place] = set()
-    return found
+    return acyclic
 
 
-def _direct(item: Type) -> Iterator[str]:
-    """What a type refers to without an object or an array in between."""
+def _direct_references(item: Type) -> Iterator[str]:
+    """Yields what a type refers to without an object or an array in between."""
     waiting = [item]
     while waiting:
         part = waiting.pop()
