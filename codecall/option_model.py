@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Annotated, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel, to_snake
 
 from codecall.errors import OptionsError
+from codecall.suggestions import nearest
 
 Millis = Annotated[int, Field(ge=1, le=86_400_000)]
 """Milliseconds, up to a day."""
@@ -71,7 +71,7 @@ def _explain(model: type[Options], failure: ValidationError, where: str, shown: 
         path = _dotted(where, *item["loc"])
         if item["type"] == "extra_forbidden":
             known = _model_at(model, item["loc"]).names()
-            near = get_close_matches(to_snake(str(item["loc"][-1])), known, n=1)
+            near = nearest(to_snake(str(item["loc"][-1])), known)
             meant = f" (did you mean {near[0]}?)" if near else ""
             lines.append(f"{path}: unknown option; known here: {', '.join(known)}{meant}")
         elif item["type"] == "missing":

@@ -27,6 +27,8 @@ MAX_LINES = 600
 SOFT_LINES = 400
 """Above it a file says in `LONG` why it is one."""
 LONG: dict[str, str] = {
+    "codecall.catalog.typescript.from_schema": "one recursive reader, and what single keywords of a schema mean to it",
+    "codecall.catalog.typescript.types": "the types, and the printer that matches on each of them",
     "codecall.errors": "the whole tree of errors, one class after the other, and the default hint of each code",
     "codecall.jsonio.incremental": "decoder and index share one grammar of nested JSON and the measure of a piece",
     "codecall.schema.validation": "problems after a call, violations before it, described alike",
@@ -54,7 +56,8 @@ class Row(NamedTuple):
 POLICY = "sandbox.agentscript.policy"
 WIRE = "sandbox.wire"
 LEAVES = (
-    f"errors envelopes option_model options option_types presets concurrency files key_value quota namespaces {POLICY}"
+    "errors envelopes option_model options option_types presets concurrency files key_value quota namespaces "
+    f"suggestions {POLICY}"
 )
 SHARED = f"{LEAVES} redaction jsonio schema patterns identity fastmcp_errors sandbox.interfaces"
 LANGUAGE = f"sandbox.agentscript {WIRE} schema.partial"
@@ -67,7 +70,7 @@ HOUSE = {
     POLICY: Row(""),
     "errors": Row(POLICY),
     "envelopes": Row("errors"),
-    "option_model": Row("errors", "pydantic"),
+    "option_model": Row("errors suggestions", "pydantic"),
     "presets": Row("errors option_model", "pydantic"),
     "options": Row("errors key_value option_model presets", "pydantic"),
     "option_types": Row("key_value options", "fastmcp"),
@@ -76,9 +79,10 @@ HOUSE = {
     "key_value": Row("concurrency"),
     "quota": Row(""),
     "namespaces": Row(POLICY),
+    "suggestions": Row(""),
     "redaction": Row(LEAVES, "anyio"),
     "jsonio": Row(f"redaction {WIRE}", "anyio msgspec"),
-    "schema": Row(POLICY),
+    "schema": Row(f"suggestions {POLICY}"),
     "patterns": Row("errors redaction catalog.entries"),
     "identity": Row("fastmcp_errors", "fastmcp mcp_types"),
     "fastmcp_errors": Row("options redaction", f"{MCP} pydantic"),

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import SequenceMatcher
 from heapq import nsmallest
 
 from codecall.catalog.search.analysis import name_parts, stem
 from codecall.catalog.search.synonyms import ACTIONS
+from codecall.suggestions import similarity
 
 MAX_NAME_CHARS = 128
 """Characters of a name that are compared; MCP allows 128."""
@@ -93,7 +93,7 @@ def _similarity(word: str, words: frozenset[str], other: str) -> float:
         return 1.0
     other_words = _words(other)
     best = _SAME_NAMESPACE_SIMILARITY if _namespace(word) and _namespace(word) == _namespace(other) else 0.0
-    best = max(best, SequenceMatcher(None, key, other_key, autojunk=False).ratio())
+    best = max(best, similarity(key, other_key))
     if words and other_words:
         common = len(words & other_words)
         if words == other_words:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
@@ -28,6 +27,7 @@ from codecall.redaction.clean import ThreadedCleaner
 from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.schema.partial import PreflightError
 from codecall.schema.validation import find_violations, invalid_input_message, violation_problems
+from codecall.suggestions import nearest
 
 ToolHandler = Callable[[str, dict[str, Any]], Any]
 """Performs a script's tool calls, or renders its prompts: `(name, input) -> value`, sync or async. A sync one runs in a
@@ -185,4 +185,4 @@ class CallbackBroker:
 
 
 def _similar(name: str, names: Sequence[str]) -> list[str]:
-    return get_close_matches(name[:MAX_COMPARED], names[:MAX_COMPARED], n=3)
+    return nearest(name[:MAX_COMPARED], names[:MAX_COMPARED], limit=3)

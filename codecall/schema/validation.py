@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final, NamedTuple, cast
 
 from codecall.schema.partial import JsonPath, PartialArray, PartialObject, Unknown
+from codecall.suggestions import nearest
 
 JsonObject = dict[str, object]
 
@@ -122,7 +122,7 @@ def _similar_parameter(path: Sequence[str], schema: JsonObject) -> str | None:
     if len(path) != 1 or path[0] in known or len(path[0]) > MAX_CHOICE_CHARS:
         return None
     folded = {name.replace("_", "").casefold(): name for name in list(known)[:MAX_PARAMETERS]}
-    near = get_close_matches(path[0].replace("_", "").casefold(), folded, n=1, cutoff=0.75)
+    near = nearest(path[0].replace("_", "").casefold(), folded, min_similarity=0.75)
     return folded[near[0]] if near else None
 
 

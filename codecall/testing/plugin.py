@@ -5,7 +5,6 @@ Loading it imports nothing of CodeCall but this module; what runs scripts is imp
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Callable, Generator
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
 import pytest
+
+from codecall.suggestions import nearest
 
 if TYPE_CHECKING:
     from codecall.testing.event_loop import SessionEnclaves
@@ -246,7 +247,7 @@ def _find_script(path: Path, folders: list[Path]) -> Path:
         if (folder / path).is_file():
             return folder / path
     scripts = sorted({file.name for folder in folders if folder.is_dir() for file in folder.glob(f"*{path.suffix}")})
-    near = difflib.get_close_matches(path.name, scripts, n=3)
+    near = nearest(path.name, scripts, limit=3)
     searched = "".join(f"\n  {folder}" for folder in folders)
     suggestion = f"\nDid you mean {', '.join(near)}?" if near else ""
     return pytest.fail(
@@ -313,7 +314,7 @@ def _check_limits(limits: dict[str, object]) -> None:
     known = (*OTHER_KEYS, *ALLOWANCES, *Preset.model_fields)
     spellings = {spelling for name, field in Preset.model_fields.items() for spelling in (name, field.alias)}
     for name in limits.keys() - spellings:
-        near = difflib.get_close_matches(name, known, n=1)
+        near = nearest(name, known)
         suggestion = f"did you mean {near[0]}? " if near else ""
         _refuse(f" takes no {name!r}; {suggestion}Known: {', '.join(known)}")
 

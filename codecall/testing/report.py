@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from itertools import count
 from typing import Final, Literal, ParamSpec, TypeVar
 
 from codecall.errors import CallKind
+from codecall.suggestions import nearest
 from codecall.testing.calls import Call, Calls
 
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
@@ -176,7 +176,7 @@ def refuse_unknown(
     """
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+            near = nearest(name, known)
             replacement = (replacements or {}).get(name) or (near[0] if near else "")
             suggestion = f"; did you mean {replacement}?" if replacement else "."
             raise TypeError(f"{function} has no argument {name!r}{suggestion} It takes {', '.join(known)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
@@ -15,6 +14,7 @@ from codecall.errors import OptionsError
 from codecall.presets import Preset
 from codecall.sandbox.callbacks import ToolHandler
 from codecall.sandbox.interfaces import RunHooks, ToolBroker
+from codecall.suggestions import nearest
 from codecall.testing import coverage_data
 from codecall.testing.calls import Calls, abbreviate
 from codecall.testing.event_loop import EnclaveJob, PresetChoice, SessionEnclaves
@@ -67,7 +67,7 @@ def _replacements(options: RunOptions) -> dict[str, str]:
     """What to write instead of an unknown option: limits go into `config`, all else into `context`."""
     places = {name: "config" if name in Preset.model_fields else "context" for name in options}
     plain = dict[str, object](options)
-    near = {name for name in plain if get_close_matches(name, _OPTIONS, n=1)}
+    near = {name for name in plain if nearest(name, _OPTIONS)}
     return {name: f"{place}={abbreviate({name: plain[name]})}" for name, place in places.items() if name not in near}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import re
@@ -20,6 +19,7 @@ from codecall.catalog.view import CatalogView
 from codecall.catalog.visibility import VisibilityPolicy
 from codecall.options import PluginOptions
 from codecall.plugin import CodeCallPlugin
+from codecall.suggestions import nearest
 from codecall.testing.stubs.schemas import DeclaredTool
 
 _MODULE_AND_NAME: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -91,7 +91,7 @@ def _import_object(path: str, root: Path) -> object:
             reason = f"{type(failure).__name__}: {failure} ({Path(at.filename).name}:{at.lineno})"
         raise ServerNameError(f"{path!r} cannot be imported: {reason}") from None
     if not hasattr(imported, name):
-        near = difflib.get_close_matches(name, dir(imported), n=1)
+        near = nearest(name, dir(imported))
         suggestion = f"; did you mean {module}:{near[0]}?" if near else ""
         raise ServerNameError(f"{path!r} cannot be imported: {module} has no {name!r}{suggestion}")
     return getattr(imported, name)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
@@ -32,6 +31,7 @@ from codecall.gateway.config.options import (
 from codecall.gateway.config.secrets import replace_secrets
 from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references
 from codecall.option_model import Options, reject_double_spelling
+from codecall.suggestions import nearest
 
 # ----------------------------------------------------------------------------------------------------
 # Our own configuration files: every field of `GatewayOptions`, nothing unknown, paths from the file's folder.
@@ -103,7 +103,7 @@ def _unknown(keys: Iterable[str]) -> str:
     said = ""
     for key in keys:
         if key not in known and key not in map(to_camel, known):
-            near = get_close_matches(to_snake(key), known, n=1)
+            near = nearest(to_snake(key), known)
             said += f"; unknown: {key}" + (f" (did you mean {near[0]}?)" if near else "")
     return said
 

@@ -8,11 +8,11 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
 from codecall.errors import OptionsError
+from codecall.suggestions import nearest
 
 Client = Literal["claude-desktop", "claude-code", "cursor", "vscode"]
 CLIENTS: Final[tuple[Client, ...]] = get_args(Client)
@@ -77,7 +77,7 @@ def parse_client(client: str) -> Client:
     for name in CLIENTS:
         if plain == name:
             return name
-    near = get_close_matches(plain, CLIENTS, n=2)
+    near = nearest(plain, CLIENTS, limit=2)
     meant = f" (did you mean {' or '.join(near)}?)" if near else ""
     raise OptionsError(
         f"unknown client {client!r:.80}; known: {', '.join(CLIENTS)}{meant}", hint="For a file use --config FILE."

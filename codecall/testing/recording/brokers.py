@@ -14,6 +14,7 @@ from codecall.errors import CallKind, SelfReferenceError, ToolCallError
 from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.sandbox.interfaces import ToolBroker
 from codecall.schema.partial import PreflightError
+from codecall.suggestions import nearest
 from codecall.testing.calls import abbreviate
 from codecall.testing.recording.cassette import JsonObject, RecordedCall, Replay, RequestKind
 
@@ -280,5 +281,5 @@ def _similarity(entry: RecordedCall, request: RecordedCall) -> float:
 
 def _similar_names(request: RecordedCall, replay: Replay) -> str:
     names = {entry.name for entry in (*replay.unused, *replay.used) if entry.kind == request.kind}
-    near = difflib.get_close_matches(request.name, names, n=3)
+    near = nearest(request.name, names, limit=3)
     return f"; there is {', '.join(near)}" if near else ""

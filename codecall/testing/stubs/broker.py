@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -27,6 +26,7 @@ from codecall.options import SanitizationOptions
 from codecall.sandbox.callbacks import CallbackBroker, ToolHandler
 from codecall.schema.partial import PreflightError
 from codecall.schema.validation import invalid_input_message
+from codecall.suggestions import nearest
 from codecall.testing.calls import Call, abbreviate
 from codecall.testing.report import join_names
 from codecall.testing.stubs.answers import (
@@ -237,7 +237,7 @@ class StubBroker(CallbackBroker):
     def _reason(self, call: Call, same_name: Sequence[Stub]) -> str:
         if not same_name:
             known = list(dict.fromkeys(stub.name for stub in self._stubs.stubs if stub.kind == call.kind))
-            near = difflib.get_close_matches(call.name, known, cutoff=_MIN_SIMILARITY)
+            near = nearest(call.name, known, min_similarity=_MIN_SIMILARITY)
             if near:
                 return f"which has no stub; did it mean {near[0]}?"
             return f"which has no stub; there are stubs of {join_names(known)}" if known else "which has no stub"
