@@ -1,6 +1,7 @@
 """The pytest plugin: options, fixtures and hooks. pytest loads it by itself wherever CodeCall is installed.
 
-Loading it imports nothing of CodeCall but this module; what runs scripts is imported by the first test that runs one.
+Loading it imports nothing of CodeCall but this module and `session`; what runs scripts is imported by the first test
+that runs one.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 import pytest
 
 from codecall.suggestions import nearest
+from codecall.testing.session import ENCLAVES, configured_preset, display_path, session_enclaves
 
 if TYPE_CHECKING:
-    from codecall.testing.event_loop import SessionEnclaves
     from codecall.testing.report import FailureReason
     from codecall.testing.runner import Script, ScriptEnclave
     from codecall.testing.scripts.items import ScriptFile
@@ -44,7 +45,6 @@ _MARKER_HELP: Final = (
 _MAX_REPORTS: Final = 5
 """Most scripts that a failing test reports on."""
 
-_enclaves_key = pytest.StashKey["SessionEnclaves"]()
 
 _stubs_key = pytest.StashKey["Stubs"]()
 
@@ -90,7 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the workers."""
-    if (enclaves := config.stash.get(_enclaves_key, None)) is not None:
+    if (enclaves := config.stash.get(ENCLAVES, None)) is not None:
         enclaves.close()
 
 
@@ -214,30 +214,6 @@ def script(
         return Script(file, display_path(file, config.rootpath), codecall_enclave)
 
     return read
-
-
-def configured_preset(config: pytest.Config) -> str | None:
-    """The preset of the command line or the configuration file; paths in the configuration are relative to the root."""
-    command_line: str | None = config.getoption("codecall_preset", None)
-    preset: str = command_line or config.getini("codecall_preset")
-    if not preset:
-        return None
-    path = config.rootpath / preset
-    return str(path) if command_line is None and path.suffix == ".toml" else preset
-
-
-def session_enclaves(config: pytest.Config) -> SessionEnclaves:
-    """The worker pools of this session."""
-    if (enclaves := config.stash.get(_enclaves_key, None)) is None:
-        from codecall.testing.event_loop import SessionEnclaves
-
-        enclaves = config.stash[_enclaves_key] = SessionEnclaves()
-    return enclaves
-
-
-def display_path(path: Path, root: Path) -> str:
-    """A path as messages show it: relative to the root if it is below."""
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
 
 
 def _find_script(path: Path, folders: list[Path]) -> Path:

@@ -103,7 +103,7 @@ def describe_program(command: str) -> str:
 
 
 def _looks_secret(word: str) -> bool:
-    from codecall.gateway.config.secrets import is_secret  # loads patterns, and most starts name no server
+    from codecall.gateway.config.secret_detection import is_secret  # loads patterns, and most starts name no server
 
     return "://" not in word and is_secret("argument", word)
 

@@ -6,36 +6,18 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from codecall.gateway.config.names import find_started_program
 from codecall.gateway.config.options import AnyServer, GatewayOptions, HttpServer, OpenApiServer, StdioServer
-from codecall.gateway.config.variables import REFERENCE
-from codecall.redaction.masking import Masker
+from codecall.gateway.config.secret_detection import AUTHORIZATION_NAMES, SCHEME, is_secret, is_secret_setting
 
-_SCHEME: Final = re.compile(r"(?:bearer|basic|token|apikey|api-key)\s+", re.IGNORECASE)
 _FLAG: Final = re.compile(r"-{1,2}([A-Za-z][\w-]*)")
 _ASSIGNED: Final = re.compile(
     r"(?P<head>(?:-e=?|--env=)?-{0,2}(?P<key>[A-Za-z_][\w-]*)(?:=|:(?!//))\s*)(?P<value>.+)", re.DOTALL
 )
-_WORDS: Final = frozenset(
-    {"true", "false", "yes", "no", "on", "off", "0", "1", "none", "oauth", "bearer", "basic", "token"}
-)
-"""Values that are no secrets, whatever their name."""
-_MANY_DIGITS: Final = 6
-_AUTHORIZED: Final = frozenset({"authorization", "proxy-authorization", "cookie", "x-auth"})
 _PATH_KEY: Final = re.compile(r"https?://[^/]+/(?:.*/)?[A-Za-z0-9_-]{24,}(?:[/?]|$)")
 """URLs in which services put a key as part of the path."""
-
-_NAMED: Final = re.compile(
-    r"(?:.*(?:[\W_]|[a-z](?=[A-Z])))?(?i:key|pw|pin|pass|pat|auth|credentials?)"
-    r"|[A-Z0-9_]*(?:KEY|PW|PASS)|(?i:.*(?:passw(?:or)?d|pwd|passphrase|passcode|secret|token|apikey|credentials))"
-)
-"""How settings of servers are called that hold a secret, beside what `masking` knows: there `key` is often a field."""
-
-_PUBLIC: Final = re.compile(r"(?:.*[\W_])?public[\W_]?key", re.IGNORECASE)
-_DIGITS: Final = re.compile(r"(?:.*[\W_])?(?:pin|pw|pwd|pass|passw(?:or)?d|passcode|secret)", re.IGNORECASE)
-"""Names of secrets that may be digits alone, however few."""
 
 _NO_PASSWORD: Final = re.compile(r"[\d.:\-]+(?:/\w+)?|[~.]?[/\\].*|[A-Za-z]:[/\\].*|.*[/\\].*", re.DOTALL)
 """What `-p` is followed by where that is no password: ports, versions, paths, packages of a scope."""
@@ -70,7 +52,7 @@ def find_credentials(server: StdioServer) -> frozenset[str]:
     _of_server("server", server, replacing)
     found: set[str] = set()
     for value in (*server.env.values(), *replacing.secrets):
-        scheme = _SCHEME.match(value)
+        scheme = SCHEME.match(value)
         found |= {value, *value.splitlines(), value[len(scheme[0]) :] if scheme else ""}
         found.update(_in_url(value) if "://" in value else _in_json(value))
     return frozenset(each for part in found if len(each := part.strip()) >= _SHORTEST)
@@ -86,7 +68,7 @@ def _in_json(text: str) -> list[str]:
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):
-            found += [value, _SCHEME.sub("", value, count=1)]
+            found += [value, SCHEME.sub("", value, count=1)]
         elif isinstance(value, list):
             waiting += cast("list[object]", value)
         elif isinstance(value, dict):
@@ -156,9 +138,9 @@ class _OfServer:
 
     def text(self, key: str, value: str, field: str, called: str) -> str:
         """`value`, or a reference in its place; `Bearer` and the like before it stay."""
-        if not _is_setting(key, value):
+        if not is_secret_setting(key, value):
             return value
-        scheme = _SCHEME.match(value)
+        scheme = SCHEME.match(value)
         head = scheme[0] if scheme else ""
         return head + self._replacing.reference(value[len(head) :], called, self.name, f"servers.{self.name}.{field}")
 
@@ -166,14 +148,14 @@ class _OfServer:
         """Headers; the one that signs in gives `<SERVER>_TOKEN`."""
         return {
             key: self.text(
-                key, value, f"headers.{key}", f"{self.name}_{'token' if key.lower() in _AUTHORIZED else key}"
+                key, value, f"headers.{key}", f"{self.name}_{'token' if key.lower() in AUTHORIZATION_NAMES else key}"
             )
             for key, value in headers.items()
         }
 
     def url(self, field: str, value: str | None, called: str) -> str | None:
         """A URL, whole: with a secret in it none of its parts can be trusted."""
-        if value is None or "://" not in value or not (_is_setting(field, value) or _PATH_KEY.match(value)):
+        if value is None or "://" not in value or not (is_secret_setting(field, value) or _PATH_KEY.match(value)):
             return value
         where = f"servers.{self.name}.{field}"
         return self._replacing.reference(value, f"{self.name}_{called}", self.name, where)
@@ -189,12 +171,12 @@ class _OfServer:
         for index, arg in enumerate(args):
             field = f"args[{index}]"
             assigned = _ASSIGNED.fullmatch(arg)
-            if assigned is not None and _is_setting(key := assigned["key"], assigned["value"]):
-                called = "token" if key.lower() in _AUTHORIZED else key
+            if assigned is not None and is_secret_setting(key := assigned["key"], assigned["value"]):
+                called = "token" if key.lower() in AUTHORIZATION_NAMES else key
                 text = assigned["head"] + self.text(key, assigned["value"], field, f"{self.name}_{called}")
             elif flag == "p" and index > own and not arg.startswith("-") and not _NO_PASSWORD.fullmatch(arg):
                 text = self.text("password", arg, field, f"{self.name}_password")
-            elif flag and not arg.startswith("-") and _is_setting(flag, arg):
+            elif flag and not arg.startswith("-") and is_secret_setting(flag, arg):
                 text = self.text(flag, arg, field, f"{self.name}_{flag}")
             elif "://" in arg:
                 text = self.url(field, arg, f"argument_{index}") or arg
@@ -203,45 +185,6 @@ class _OfServer:
             done.append(text)
             flag = found[1] if (found := _FLAG.fullmatch(arg)) else ""
         return tuple(done)
-
-
-def is_secret(name: str, value: str) -> bool:
-    """Whether a literal `value` under `name` is to be kept out of files: by the name, or by how it looks. What is only
-    references is none; their defaults count as literal."""
-    literal = _literal(value)
-    if not literal or literal.lower() in _WORDS or literal.isdecimal():
-        return False
-    places: list[str] = []
-    # Not by what the environment holds now: what is written must not depend on the shell it is written in.
-    Masker(environment=False).mask({name: literal}, "", places)
-    return bool(places) or name.lower() in _AUTHORIZED
-
-
-def _is_setting(name: str, value: str) -> bool:
-    """The same for what a server is given in its environment, its arguments, its headers or a URL's query, where more
-    names than elsewhere are those of secrets."""
-    if is_secret(name, value):
-        return True
-    literal = _literal(value)
-    if "://" in literal and _query_has_secret(literal):
-        return True
-    if not literal or literal.lower() in _WORDS or not _NAMED.fullmatch(name) or _PUBLIC.fullmatch(name):
-        return False
-    return not literal.isdecimal() or len(literal) >= _MANY_DIGITS or _DIGITS.fullmatch(name) is not None
-
-
-def _literal(value: str) -> str:
-    """What of `value` stands in the file itself: without references, and without `Bearer` and the like."""
-    literal = REFERENCE.sub(lambda found: "" if found["escaped"] else found["default"] or "", value)
-    return _SCHEME.sub("", literal + " ").strip()
-
-
-def _query_has_secret(url: str) -> bool:
-    try:
-        pairs = parse_qsl(urlsplit(url).query)
-    except ValueError:
-        return False
-    return any("://" not in value and _is_setting(name, value) for name, value in pairs)
 
 
 def _variable(name: str) -> str:

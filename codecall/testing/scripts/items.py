@@ -15,12 +15,12 @@ from codecall.errors import NOT_FOUND, Location, OptionsError
 from codecall.presets import Preset
 from codecall.sandbox.agentscript.checked import Finding
 from codecall.testing.event_loop import PresetChoice
-from codecall.testing.plugin import configured_preset, display_path, session_enclaves
 from codecall.testing.report import IN_FILES, FailureKind, format_reasons
 from codecall.testing.results import error_location, namespace_lines, outcome_lines, place_lines
 from codecall.testing.runner import ScriptEnclave, ScriptOrigin
 from codecall.testing.scripts.parser import ScriptFileError, read_programs
 from codecall.testing.scripts.programs import Failure, Program, ProgramStub, Refusal, findings_mismatch, mismatch
+from codecall.testing.session import configured_preset, display_path, session_enclaves
 from codecall.testing.stubs.stubs import Stubs
 
 _ALLOWED: Final[dict[FailureKind, set[str]]] = {
