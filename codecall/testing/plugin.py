@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
 import pytest
 
-from codecall.suggestions import nearest
 from codecall.testing.session import ENCLAVES, configured_preset, display_path, session_enclaves
 
 if TYPE_CHECKING:
@@ -218,6 +217,8 @@ def script(
 
 def _find_script(path: Path, folders: list[Path]) -> Path:
     """Find the file of a script in the folders; fail the test if there is none."""
+    from codecall.suggestions import nearest
+
     __tracebackhide__ = True
     for folder in folders:
         if (folder / path).is_file():
