@@ -289,6 +289,8 @@ def _check_limits(limits: dict[str, object]) -> None:
     from codecall.presets import Preset
 
     known = (*OTHER_KEYS, *ALLOWANCES, *Preset.model_fields)
+    from codecall.suggestions import nearest
+
     spellings = {spelling for name, field in Preset.model_fields.items() for spelling in (name, field.alias)}
     for name in limits.keys() - spellings:
         near = nearest(name, known)
