@@ -287,10 +287,9 @@ def marker_options(node: pytest.Item) -> MarkerOptions:
 def _check_limits(limits: dict[str, object]) -> None:
     """Refuse names that are no limits of a preset."""
     from codecall.presets import Preset
-
-    known = (*OTHER_KEYS, *ALLOWANCES, *Preset.model_fields)
     from codecall.suggestions import nearest
 
+    known = (*OTHER_KEYS, *ALLOWANCES, *Preset.model_fields)
     spellings = {spelling for name, field in Preset.model_fields.items() for spelling in (name, field.alias)}
     for name in limits.keys() - spellings:
         near = nearest(name, known)
