@@ -1,8 +1,8 @@
-"""The only code that calls a tool, reads a resource or renders a prompt: access -> rate -> FastMCP -> unwrap.
+"""The only code that calls a tool, reads a resource or renders a prompt: access -> rate -> FastMCP -> conversion.
 
 Every call re-enters FastMCP with its middleware and authorization (`call_tool`, `read_resource`, `render_prompt`), so a
-script can do nothing its caller could not do one call at a time. Rate rules are FastMCP middleware (`calls/rates.py`),
-so they apply here too. Every outcome that is not a success is raised as a `ToolCallError` under its own code; none ever
+script can do nothing its caller could not do one call at a time. Rate rules are FastMCP middleware (`ratelimit/`), so
+they apply here too. Every outcome that is not a success is raised as a `ToolCallError` under its own code; none ever
 turns into an empty value.
 """
 
@@ -39,7 +39,6 @@ from codecall.schema.partial import PreflightError
 if TYPE_CHECKING:
     from fastmcp import Context
 
-
 logger = logging.getLogger("codecall")
 
 T = TypeVar("T")
@@ -52,19 +51,250 @@ MAX_NESTING: Final = 3
 a tool that ends up at itself would take them all."""
 
 _nesting: Final = contextvars.ContextVar("codecall_nesting", default=0)
-"""How many calls of brokers this task is inside of. Tasks and threads that a tool starts take it along."""
+"""How many calls of brokers this task is inside of. Tasks and threads that a tool starts inherit it."""
 
 
 class ToolExit(Exception):  # noqa: N818 - named for what the tool did
-    """A tool raised what is meant to end the process, or is no `Exception`; `kind` says which."""
+    """A tool raised an exception that ends the process, or that is no `Exception`; `kind` is its type's name."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
         self.kind = kind
 
 
+class Broker:
+    """Performs the calls of one request, for `codecall:execute` and `codecall:invoke` alike.
+
+    Args:
+        context: FastMCP's context of the request.
+        view: the tools this caller can see.
+        allowed_tools: names, URIs or globs that may be called; None allows everything that the caller can see.
+        tool_call_timeout_ms: milliseconds each call may take.
+        max_value_bytes: bytes one value may have as JSON.
+        sanitization: what is removed from error messages.
+        components: the resources and prompts this caller can see; without it there are none.
+        on_result: called with each tool's entry and the JSON text of its value. It must not fail.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        view: ToolLookup,
+        *,
+        allowed_tools: Sequence[str] | None,
+        tool_call_timeout_ms: int,
+        max_value_bytes: int,
+        sanitization: SanitizationOptions,
+        components: ComponentLookup | None = None,
+        on_result: Callable[[CatalogEntry, str], None] | None = None,
+    ) -> None:
+        self._server = context.fastmcp
+        self._access = AccessPolicy(view, allowed_tools, components)
+        self._namespaces = RequestNamespaces(view, self._access)
+        self._timeout_ms = tool_call_timeout_ms
+        self._max_value_bytes = max_value_bytes
+        self._failures = FailureTranslator(sanitization)
+        self._preflight = CallPreflight(self._server, self._access, self._failures)
+        self._cleaner = ThreadedCleaner()
+        self._wrapped_tools: dict[str, bool] = {}
+        self._on_result = on_result
+        self.used_components: set[tuple[CallKind, str]] = set()
+        """Kinds and names of the tools and prompts that have been called and that this caller may use."""
+
+    async def prepare(self) -> None:
+        """Read in advance what this caller can see, which the first call needs."""
+        await self._access.prepare()
+
+    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
+        """Call a tool and return its value as JSON text; `null` for a tool that returns nothing.
+
+        `max_bytes` replaces `max_value_bytes` for this call, see `ToolBroker.call`.
+
+        Raises:
+            ToolCallError: every outcome that is not a success, under its own code.
+            SelfReferenceError: `name` is a meta-tool.
+        """
+        return await self._translate_errors(
+            "tool", name, self._call(name, arguments, max_bytes or self._max_value_bytes)
+        )
+
+    async def read(self, uri: str, *, max_bytes: int | None = None) -> str:
+        """Read one resource and return its value as JSON text (see `resource_json`). `max_bytes`: as for `call`.
+
+        Raises:
+            ToolCallError: every outcome that is not a success, under its own code.
+            SelfReferenceError: `uri` is spelled like a meta-tool.
+        """
+        return await self._translate_errors("resource", uri, self._read(uri, max_bytes or self._max_value_bytes))
+
+    async def prompt(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
+        """Render one prompt and return `{description, messages}` as JSON text. `max_bytes`: as for `call`.
+
+        Arguments of prompts are strings in MCP; other values are sent as their JSON, as FastMCP's client does.
+
+        Raises:
+            ToolCallError: every outcome that is not a success, under its own code.
+            SelfReferenceError: `name` is the name of a meta-tool.
+        """
+        return await self._translate_errors(
+            "prompt", name, self._prompt(name, arguments, max_bytes or self._max_value_bytes)
+        )
+
+    async def describe(self, name: str) -> JsonObject | None:
+        """The tool as `getTool(name)` returns it: name, description, inputSchema, outputSchema; None when it may not be
+        called.
+
+        Raises:
+            ToolCallError: the server could not be asked.
+        """
+        return await self._translate_errors("tool", name, self._access.describe(name))
+
+    async def admit(self, kind: CallKind, name: str) -> None:
+        """Check that a call may be made, without making it; raises what the call would."""
+        if kind == "resource":
+            await self._translate_errors(kind, name, self._access.admit_resource(name))
+        elif kind == "prompt":
+            await self._translate_errors(kind, name, self._access.admit_prompt(name))
+        else:
+            await self._translate_errors("tool", name, self._access.admit(name))
+
+    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
+        """The error that a call is certain to get, if any. See `ToolBroker.preflight`.
+
+        Raises:
+            ToolCallError: the server could not be asked.
+        """
+        return await self._translate_errors("tool", name, self._preflight.preflight(name, arguments))
+
+    async def check_reachable(self, name: str) -> PreflightError | None:
+        """The reason why no call of that name would reach a tool, if any. See `ToolBroker.check_reachable`.
+
+        Raises:
+            ToolCallError: the server could not be asked.
+        """
+        if (missing := self._namespaces.missing_tool_error(name)) is not None:
+            return PreflightError(missing.code, missing.message, missing.hint)
+        return await self._translate_errors("tool", name, self._preflight.check_reachable(name))
+
+    async def namespace(self, path: str) -> JsonObject:
+        """Whether a namespace exists, and its first members. See `ToolBroker.namespace`.
+
+        Raises:
+            ToolCallError: the server could not be asked.
+        """
+        return await self._translate_errors("tool", path, self._namespaces.namespace(path))
+
+    async def member(self, path: str, member: str) -> JsonObject:
+        """The tool or namespace that `path.member` names. See `ToolBroker.member`.
+
+        Raises:
+            ToolCallError: the server could not be asked.
+        """
+        return await self._translate_errors("tool", f"{path}.{member}", self._namespaces.member(path, member))
+
+    async def _translate_errors(
+        self, kind: Literal["tool", "resource", "prompt"], name: str, operation: Awaitable[T]
+    ) -> T:
+        """The result of `operation`, whose exceptions become named errors. Middleware, providers and transforms may
+        raise anything while they are asked for lists."""
+        try:
+            return await operation
+        except CodeCallError:
+            raise
+        except Exception as failure:
+            log_unexpected(f"looking up {kind} {display_name(name)!r}", failure)
+            entry = CatalogEntry(display_name(name), app_id="", description="", input_schema={}, kind=kind)
+            raise await self._cleaner.run(self._failures.from_lookup, failure, entry) from None
+
+    async def _call(self, name: str, arguments: dict[str, object], max_bytes: int) -> str:
+        if (missing := self._namespaces.missing_tool_error(name)) is not None:
+            raise missing
+        entry = await self._access.admit(name)
+        self.used_components.add(("tool", name))
+        check_nesting(entry)
+        # The version that was listed is the one that is called: left open, FastMCP looks for another where the highest
+        # is disabled, and finds the listing in which this plugin hides the tools.
+        request = self._server.call_tool(entry.name, arguments, version=_version(entry.version))
+        result = await self._result(request, entry, arguments)
+        wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
+        value = await self._value_json(to_json(result, wrapped=wrapped, max_bytes=max_bytes), entry, max_bytes)
+        if self._on_result is not None:
+            self._on_result(entry, value)
+        return value
+
+    async def _read(self, uri: str, max_bytes: int) -> str:
+        resource = await self._access.admit_resource(uri)
+        entry = replace(resource.entry, name=uri, kind="resource")
+        check_nesting(entry)
+        request = self._server.read_resource(resource.uri, version=_version(resource.version))
+        result: ResourceResult = await self._result(request, entry, {})
+        return await self._value_json(resource_json(result, resource.uri, max_bytes), entry, max_bytes)
+
+    async def _prompt(self, name: str, arguments: dict[str, object], max_bytes: int) -> str:
+        entry = await self._access.admit_prompt(name)
+        self.used_components.add(("prompt", name))
+        check_nesting(entry)
+        texts = {key: value if isinstance(value, str) else _json(value) for key, value in arguments.items()}
+        request = self._server.render_prompt(entry.name, texts, version=_version(entry.version))
+        result: PromptResult = await self._result(request, entry, texts)
+        return await self._value_json(prompt_json(result, max_bytes), entry, max_bytes)
+
+    async def _value_json(self, value: Awaitable[str], entry: CatalogEntry, max_bytes: int) -> str:
+        """The JSON text of a value; a value that cannot be sent becomes a named error."""
+        try:
+            return await value
+        except ValueTooLarge as failure:
+            raise too_large_error(entry, failure.size, max_bytes) from None
+        except ValueError:
+            raise ToolCallError(
+                f"{entry_label(entry)} returned a value that cannot be sent as JSON",
+                tool_name=entry.name,
+                called=call_kind(entry),
+                hint="It is nested too deeply, or holds what JSON has no form for; ask the tool for less.",
+            ) from None
+
+    async def _result(self, request: Coroutine[Any, Any, T], entry: CatalogEntry, arguments: Mapping[str, object]) -> T:
+        """FastMCP's result, if it is a success."""
+        try:
+            result = await request_with_timeout(request, entry, self._timeout_ms)
+        except CodeCallError:
+            raise
+        except Exception as failure:
+            if isinstance(failure, ToolExit):
+                log_unexpected(f"calling {entry.kind} {entry.name!r}", failure)
+                message = f"{entry_label(entry)} ended with {failure.kind}"
+                raise ToolCallError(message, tool_name=entry.name, called=call_kind(entry)) from None
+            error = await self._error(failure, entry, arguments)
+            if error is None:
+                raise await self._access.not_found(call_kind(entry), entry.name) from None
+            log_unexpected(f"calling {entry.kind} {entry.name!r}", failure)
+            raise error from None
+        if _is_plain_success(result):
+            return result
+        error = await self._cleaner.run(self._failures.from_result, result, entry, arguments)
+        if error is not None:
+            raise error
+        return result
+
+    async def _error(
+        self, failure: Exception, entry: CatalogEntry, arguments: Mapping[str, object]
+    ) -> ToolCallError | None:
+        """The error for an exception of a call. A hostile tool can make its translation slow, so a thread does that."""
+        if isinstance(failure, MCPError) or len(str(failure)) > MAX_QUICK_CHARS:
+            return await self._cleaner.run(self._failures.from_exception, failure, entry, arguments)
+        return self._failures.from_exception(failure, entry, arguments)
+
+    async def _declares_wrapper(self, name: str) -> bool:
+        """Whether the tool's schema says that its results are wrapped; some servers mark only their schemas."""
+        if name not in self._wrapped_tools:
+            tool = await self._server.get_tool(name)
+            schema = tool.output_schema if tool is not None else None
+            self._wrapped_tools[name] = bool(schema and schema.get("x-fastmcp-wrap-result"))
+        return self._wrapped_tools[name]
+
+
 def check_nesting(entry: CatalogEntry) -> None:
-    """Refuse what is too deep.
+    """Refuse a call that is nested too deeply.
 
     Raises:
         ToolCallError: this task is inside of `MAX_NESTING` calls already.
@@ -79,17 +309,17 @@ def check_nesting(entry: CatalogEntry) -> None:
 
 
 async def request_with_timeout(request: Coroutine[Any, Any, T], entry: CatalogEntry, timeout_ms: int) -> T:
-    """The server's answer to `request`, which is about `entry`, within `timeout_ms` milliseconds.
+    """Await `request`, which is about `entry`, for at most `timeout_ms` milliseconds, and return its result.
 
     Raises:
-        ToolTimeoutError: it took longer; it has been cancelled.
-        ToolCallError: it ended by being cancelled, though nobody had cancelled it.
-        ToolExit: it meant to end the process.
-        Exception: whatever else it raised.
+        ToolTimeoutError: the request takes longer; it has been cancelled.
+        ToolCallError: the request ends by being cancelled, though nobody has cancelled it.
+        ToolExit: the tool raises what would end the process.
+        Exception: whatever else the request raises.
     """
-    within = contextvars.copy_context()
-    within.run(_nesting.set, _nesting.get() + 1)
-    task = asyncio.create_task(_contained(request), context=within)
+    task_context = contextvars.copy_context()
+    task_context.run(_nesting.set, _nesting.get() + 1)
+    task = asyncio.create_task(_contain_exit(request), context=task_context)
     try:
         await wait_for_task(task, timeout_ms / 1000)
     except asyncio.CancelledError:
@@ -109,12 +339,12 @@ async def request_with_timeout(request: Coroutine[Any, Any, T], entry: CatalogEn
     return task.result()
 
 
-async def _contained(request: Coroutine[Any, Any, T]) -> T:
-    """The answer to `request`. What a tool raises to leave the program (`sys.exit`, as of a command-line parser) would
-    leave the event loop through this task, and so end the server for everybody.
+async def _contain_exit(request: Coroutine[Any, Any, T]) -> T:
+    """Await `request`, and keep a tool from ending the program. What it raises to do so (`sys.exit`, as command-line
+    parsers do) would leave the event loop through this task, and so end the server for everybody.
 
     Raises:
-        ToolExit: instead of that. Not instead of KeyboardInterrupt, which is an operator's wish.
+        ToolExit: the tool tries to. KeyboardInterrupt passes, since it comes from an operator.
     """
     try:
         return await request
@@ -125,234 +355,12 @@ async def _contained(request: Coroutine[Any, Any, T]) -> T:
 
 
 async def _stop(task: asyncio.Task[Any], name: str) -> None:
-    """Cancel `task` and wait briefly for its clean-up; a tool that does not let go is left behind, and logged."""
+    """Cancel `task` and wait briefly for its clean-up; a tool that ignores this is left running, and logged."""
     abandon(task)
     with anyio.CancelScope(shield=True):
         await asyncio.wait({task}, timeout=STOP_GRACE_S)
     if not task.done():
         logger.warning("tool %r ignores its cancellation; its result will be dropped", name)
-
-
-class Broker:
-    """Performs the calls of one request, for `codecall:execute` and `codecall:invoke` alike.
-
-    Args:
-        context: FastMCP's context of the request.
-        view: the tools this caller can see.
-        allowed_tools: names, URIs or globs that may be asked for; None allows everything that is seen.
-        tool_call_timeout_ms: milliseconds each call may take.
-        max_value_bytes: bytes one value may have as JSON.
-        sanitization: what error messages lose.
-        offers: the resources and prompts this caller can see; without it there are none.
-        saw: told of each tool's result: the tool, and the JSON text of its value. It must not fail.
-    """
-
-    def __init__(
-        self,
-        context: Context,
-        view: ToolLookup,
-        *,
-        allowed_tools: Sequence[str] | None,
-        tool_call_timeout_ms: int,
-        max_value_bytes: int,
-        sanitization: SanitizationOptions,
-        components: ComponentLookup | None = None,
-        on_result: Callable[[CatalogEntry, str], None] | None = None,
-    ) -> None:
-        self._server = context.fastmcp
-        self._access = AccessPolicy(view, allowed_tools, components)
-        self._spaces = RequestNamespaces(view, self._access)
-        self._timeout_ms = tool_call_timeout_ms
-        self._max_value_bytes = max_value_bytes
-        self._failures = FailureTranslator(sanitization)
-        self._foreseeing = CallPreflight(self._server, self._access, self._failures)
-        self._turns = ThreadedCleaner()
-        self._wraps: dict[str, bool] = {}
-        self._saw = on_result
-        self.used_components: set[tuple[CallKind, str]] = set()
-        """What calls have got to: kinds and names of tools and prompts that this caller may use."""
-
-    async def prepare(self) -> None:
-        """Read ahead what this caller can see, which the first call asks for."""
-        await self._access.prepare()
-
-    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
-        """Perform one call and give the tool's value as JSON text; `null` for a tool that returns nothing. `max_bytes`:
-        as `ToolBroker.call` has it, for this call in place of `max_value_bytes`.
-
-        Raises:
-            ToolCallError: every outcome that is not a success, under its own code.
-            SelfReferenceError: `name` is a meta-tool.
-        """
-        return await self._named("tool", name, self._call(name, arguments, max_bytes or self._max_value_bytes))
-
-    async def read(self, uri: str, *, max_bytes: int | None = None) -> str:
-        """Read one resource and give its value as JSON text, as `calls/contents.py` says. `max_bytes`: as for `call`.
-
-        Raises:
-            ToolCallError: every outcome that is not a success, under its own code.
-            SelfReferenceError: `uri` is spelled like a meta-tool.
-        """
-        return await self._named("resource", uri, self._read(uri, max_bytes or self._max_value_bytes))
-
-    async def prompt(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
-        """Render one prompt and give `{description, messages}` as JSON text. `max_bytes`: as for `call`.
-
-        Arguments of prompts are texts in MCP; other values are sent as their JSON, as FastMCP's client does.
-
-        Raises:
-            ToolCallError: every outcome that is not a success, under its own code.
-            SelfReferenceError: `name` is a meta-tool's.
-        """
-        return await self._named("prompt", name, self._prompt(name, arguments, max_bytes or self._max_value_bytes))
-
-    async def describe(self, name: str) -> JsonObject | None:
-        """What `getTool(name)` sees: name, description, inputSchema, outputSchema; None when it may not be called.
-
-        Raises:
-            ToolCallError: the server could not be asked.
-        """
-        return await self._named("tool", name, self._access.describe(name))
-
-    async def admit(self, asked: CallKind, name: str) -> None:
-        """Check that such a call may be made, and make none; raises what making it would."""
-        if asked == "resource":
-            await self._named(asked, name, self._access.admit_resource(name))
-        elif asked == "prompt":
-            await self._named(asked, name, self._access.admit_prompt(name))
-        else:
-            await self._named("tool", name, self._access.admit(name))
-
-    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
-        """What is sure to be wrong with a call. See `ToolBroker.preflight`.
-
-        Raises:
-            ToolCallError: the server could not be asked.
-        """
-        return await self._named("tool", name, self._foreseeing.preflight(name, arguments))
-
-    async def check_reachable(self, name: str) -> PreflightError | None:
-        """Why no call of that name would reach a tool. See `ToolBroker.check_reachable`.
-
-        Raises:
-            ToolCallError: the server could not be asked.
-        """
-        if (missing := self._spaces.missing_tool_error(name)) is not None:
-            return PreflightError(missing.code, missing.message, missing.hint)
-        return await self._named("tool", name, self._foreseeing.check_reachable(name))
-
-    async def namespace(self, path: str) -> JsonObject:
-        """Whether there is a namespace, and its first members. See `ToolBroker.space`.
-
-        Raises:
-            ToolCallError: the server could not be asked.
-        """
-        return await self._named("tool", path, self._spaces.space(path))
-
-    async def member(self, path: str, member: str) -> JsonObject:
-        """What `path.member` is. See `ToolBroker.member`.
-
-        Raises:
-            ToolCallError: the server could not be asked.
-        """
-        return await self._named("tool", f"{path}.{member}", self._spaces.member(path, member))
-
-    async def _named(self, asked: Literal["tool", "resource", "prompt"], name: str, work: Awaitable[T]) -> T:
-        """What `work` gives. Middleware, providers and transforms may raise anything while they are asked for lists."""
-        try:
-            return await work
-        except CodeCallError:
-            raise
-        except Exception as failure:
-            log_unexpected(f"looking up {asked} {display_name(name)!r}", failure)
-            entry = CatalogEntry(display_name(name), app_id="", description="", input_schema={}, kind=asked)
-            raise await self._turns.run(self._failures.from_lookup, failure, entry) from None
-
-    async def _call(self, name: str, arguments: dict[str, object], longest: int) -> str:
-        if (missing := self._spaces.missing_tool_error(name)) is not None:
-            raise missing
-        entry = await self._access.admit(name)
-        self.used_components.add(("tool", name))
-        check_nesting(entry)
-        # The version that was shown is the one that is called: left open, FastMCP looks for another where the highest
-        # is disabled, and finds the listing in which this plugin hides the tools.
-        request = self._server.call_tool(entry.name, arguments, version=_version(entry.version))
-        result = await self._result(request, entry, arguments)
-        wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
-        value = await self._sendable(to_json(result, wrapped=wrapped, max_bytes=longest), entry, longest)
-        if self._saw is not None:
-            self._saw(entry, value)
-        return value
-
-    async def _read(self, uri: str, longest: int) -> str:
-        found = await self._access.admit_resource(uri)
-        entry = replace(found.entry, name=uri, kind="resource")
-        check_nesting(entry)
-        request = self._server.read_resource(found.uri, version=_version(found.version))
-        result: ResourceResult = await self._result(request, entry, {})
-        return await self._sendable(resource_json(result, found.uri, longest), entry, longest)
-
-    async def _prompt(self, name: str, arguments: dict[str, object], longest: int) -> str:
-        entry = await self._access.admit_prompt(name)
-        self.used_components.add(("prompt", name))
-        check_nesting(entry)
-        texts = {key: value if isinstance(value, str) else _json(value) for key, value in arguments.items()}
-        request = self._server.render_prompt(entry.name, texts, version=_version(entry.version))
-        result: PromptResult = await self._result(request, entry, texts)
-        return await self._sendable(prompt_json(result, longest), entry, longest)
-
-    async def _sendable(self, value: Awaitable[str], entry: CatalogEntry, longest: int) -> str:
-        """The JSON text of a value, if it can be sent."""
-        try:
-            return await value
-        except ValueTooLarge as failure:
-            raise too_large_error(entry, failure.size, longest) from None
-        except ValueError:
-            raise ToolCallError(
-                f"{entry_label(entry)} returned a value that cannot be sent as JSON",
-                tool_name=entry.name,
-                called=call_kind(entry),
-                hint="It is nested too deeply, or holds what JSON has no form for; ask the tool for less.",
-            ) from None
-
-    async def _result(self, request: Coroutine[Any, Any, T], entry: CatalogEntry, arguments: Mapping[str, object]) -> T:
-        """FastMCP's result when it is a success."""
-        try:
-            result = await request_with_timeout(request, entry, self._timeout_ms)
-        except CodeCallError:
-            raise
-        except Exception as failure:
-            if isinstance(failure, ToolExit):
-                log_unexpected(f"calling {entry.kind} {entry.name!r}", failure)
-                message = f"{entry_label(entry)} ended with {failure.kind}"
-                raise ToolCallError(message, tool_name=entry.name, called=call_kind(entry)) from None
-            error = await self._error(failure, entry, arguments)
-            if error is None:
-                raise await self._access.not_found(call_kind(entry), entry.name) from None
-            log_unexpected(f"calling {entry.kind} {entry.name!r}", failure)
-            raise error from None
-        if _is_plain_success(result):
-            return result
-        refused = await self._turns.run(self._failures.from_result, result, entry, arguments)
-        if refused is not None:
-            raise refused
-        return result
-
-    async def _error(
-        self, failure: Exception, entry: CatalogEntry, arguments: Mapping[str, object]
-    ) -> ToolCallError | None:
-        """The error for what a call raised. Naming one takes long when a hostile tool has seen to it."""
-        if isinstance(failure, MCPError) or len(str(failure)) > MAX_QUICK_CHARS:
-            return await self._turns.run(self._failures.from_exception, failure, entry, arguments)
-        return self._failures.from_exception(failure, entry, arguments)
-
-    async def _declares_wrapper(self, name: str) -> bool:
-        """Whether the tool's schema says that its results are wrapped, as servers do whose results carry no mark."""
-        if name not in self._wraps:
-            tool = await self._server.get_tool(name)
-            schema = tool.output_schema if tool is not None else None
-            self._wraps[name] = bool(schema and schema.get("x-fastmcp-wrap-result"))
-        return self._wraps[name]
 
 
 def _version(version: str | None) -> VersionSpec | None:
@@ -363,8 +371,6 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _is_plain_success(returned: object) -> bool:
-    """Whether it is an ordinary tool's result, as nearly all are. Middleware may make anything of one."""
-    return (
-        isinstance(returned, ToolResult) and not isinstance(returned, INPUT_REQUIRED_RESULTS) and not returned.is_error
-    )
+def _is_plain_success(result: object) -> bool:
+    """Whether a result is an ordinary tool's, as nearly all are. Middleware may replace it by anything."""
+    return isinstance(result, ToolResult) and not isinstance(result, INPUT_REQUIRED_RESULTS) and not result.is_error

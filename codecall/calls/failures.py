@@ -1,6 +1,6 @@
-"""From every outcome of a call that is not a success to its named error: by type and code, never by message text.
+"""Translates every outcome of a call that is not a success to its named error: by type and code, never by message text.
 
-OF_EXCEPTION lists what FastMCP's `call_tool`, `read_resource` and `render_prompt` raise, most special first;
+BY_EXCEPTION_TYPE lists what FastMCP's `call_tool`, `read_resource` and `render_prompt` raise, most special first;
 `from_result` reads what they return. A tool may name its own error by failing with a JSON object that has `code` and
 `message`; those are kept as they are.
 """
@@ -73,7 +73,36 @@ from codecall.schema.validation import (
 )
 
 MAX_QUESTIONS: Final = 20
-"""Questions of one result that are told."""
+"""Questions of one result that its error lists."""
+
+MAX_READ_ERRORS: Final = 1_000
+"""Errors of one failed validation that are read one by one, which takes pydantic about 1 ms."""
+
+MAX_DETAILS_BYTES: Final = 16 * 1024
+"""Bytes of JSON the details of one error may have; larger ones are replaced by a mark with their size."""
+
+_MAX_OWN_ERROR_CHARS: Final = 64 * 1024
+"""Characters of the longest error text that is searched for a tool's own `code` and `message`."""
+
+_OWN_CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+"""The form of a code that a tool may define itself."""
+
+_PERSON_HINT: Final = (
+    "Call the tool itself, outside of a script, where a person can answer; or give what it asks for as input."
+)
+
+_VERBS: Final = {"tool": "call tool", "resource": "read resource", "prompt": "get prompt"}
+
+_PREFIXES: Final = ("Error calling tool ", "Error reading resource ", "Error rendering prompt ")
+"""The prefixes that FastMCP puts before the text of an exception."""
+
+_NARROWING_PARAMETERS: Final = frozenset(
+    ["limit", "page", "per_page", "page_size", "pagesize", "fields", "columns", "cursor", "offset", "top", "max"]
+)
+"""Parameter names by which tools let callers ask for less."""
+
+_RESULT_TYPES: Final = {"tool": ToolResult, "resource": ResourceResult, "prompt": PromptResult}
+"""The type of FastMCP's results, by the kind of call."""
 
 InputRequired = InputRequiredToolResult | InputRequiredResourceResult | InputRequiredPromptResult
 """What FastMCP's `call_tool`, `read_resource` and `render_prompt` return when they need more input (SEP-2322)."""
@@ -81,157 +110,46 @@ InputRequired = InputRequiredToolResult | InputRequiredResourceResult | InputReq
 INPUT_REQUIRED_RESULTS: Final = (InputRequiredToolResult, InputRequiredResourceResult, InputRequiredPromptResult)
 
 
-def input_questions(result: InputRequired) -> list[dict[str, str]]:
-    """What is asked, by the names under which answers would be given."""
-    requests = result.input_required.input_requests or {}
-    return [
-        {"name": name, "kind": request.method, **_question(request)}
-        for name, request in list(requests.items())[:MAX_QUESTIONS]
-    ]
-
-
-def _question(request: object) -> dict[str, str]:
-    if isinstance(request, ElicitRequest):
-        return {"message": request.params.message}
-    if isinstance(request, CreateMessageRequest):
-        return {"message": "asks the client's model"}
-    return {}
-
-
-def raised_by_elicit(failure: BaseException) -> bool:
-    """Whether `failure`, or what it was raised from, was raised within FastMCP's `Context.elicit`.
-
-    FastMCP has no exception type for it: on 2026-07-28 connections it raises a plain ToolError, on older ones the
-    client's refusal comes back as an MCP error.
-    """
-    return any(
-        code.co_qualname == "Context.elicit" and module == Context.__module__ for code, module in _frames(failure)
-    )
-
-
-def _frames(failure: BaseException) -> Iterator[tuple[CodeType, object]]:
-    seen: set[int] = set()
-    current: BaseException | None = failure
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        step = current.__traceback__
-        while step is not None:
-            yield step.tb_frame.f_code, step.tb_frame.f_globals.get("__name__")
-            step = step.tb_next
-        current = current.__cause__
-
-
-_NARROWING: Final = (
-    "limit",
-    "page",
-    "per_page",
-    "page_size",
-    "pagesize",
-    "fields",
-    "columns",
-    "cursor",
-    "offset",
-    "top",
-    "max",
-)
-"""Parameter names by which tools let callers ask for less."""
-
-
-def too_large_error(entry: CatalogEntry, size: int, longest: int) -> ToolCallError:
-    """The error of a call whose value has `size` bytes, where `longest` may be."""
-    narrowing = [name for name in parameter_names(entry.input_schema) if name.lower() in _NARROWING]
-    advice = f" with {', '.join(narrowing)}" if narrowing else ": fewer rows, fewer fields, or a narrower question"
-    return ToolCallError(
-        f"{entry_label(entry)} returned {size} bytes; one value may have {longest}",
-        tool_name=entry.name,
-        called=call_kind(entry),
-        code="MESSAGE_TOO_LARGE",
-        details={"bytes": size, "maxBytes": longest},
-        hint=f"Ask for less{advice}.",
-    )
-
-
-MAX_READ_ERRORS: Final = 1_000
-"""Errors of one refusal that are read one by one, which takes pydantic about 1 ms."""
-
-
-def problems_from_pydantic(failure: PydanticValidationError, schema: JsonObject) -> list[Problem]:
-    """The fields a tool's argument validation refused, in its order: `MAX_FIELDS` and one for the rest.
-
-    A refusal of more than `MAX_READ_ERRORS` is only counted: pydantic cannot give the first few errors alone, and
-    making a million of them would hold the event loop for a second.
-    """
-    count = failure.error_count()
-    if count > MAX_READ_ERRORS:
-        return [{"field": "input", "message": f"{count:,} values are not valid"}]
-    errors = failure.errors(include_url=False, include_context=False, include_input=False)
-    problems = [make_problem([str(part) for part in item["loc"]], item["msg"], schema) for item in errors[:MAX_FIELDS]]
-    return add_overflow_note(problems, len(errors))
-
-
-MAX_DETAILS_BYTES: Final = 16 * 1024
-"""Bytes of JSON the details of one error may have; larger ones are replaced by a mark with their size."""
-
-_MAX_OWN_ERROR_CHARS: Final = 64 * 1024
-"""Longest error text that is looked at for a tool's own `code` and `message`."""
-
-_OWN_CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-"""What a tool may use as a code of its own."""
-
-_ASKS_PERSON: Final = (
-    "Call the tool itself, outside of a script, where a person can answer; or give what it asks for as input."
-)
-
-_RESULTS: Final = {"tool": ToolResult, "resource": ResourceResult, "prompt": PromptResult}
-"""What FastMCP answers with, by what was asked for."""
-
-_DO: Final = {"tool": "call tool", "resource": "read resource", "prompt": "get prompt"}
-
-_PREFIXES: Final = ("Error calling tool ", "Error reading resource ", "Error rendering prompt ")
-"""What FastMCP puts before the text of what was raised."""
-
-
 @dataclass(frozen=True, slots=True)
 class FailureTranslator:
-    """Names the failures of calls; messages and details leave it sanitized and bounded."""
+    """Makes named errors of failed calls; their messages and details are sanitized and bounded."""
 
     sanitization: SanitizationOptions
-    """What error messages lose."""
+    """What is removed from error messages."""
 
     def from_exception(
         self, failure: Exception, entry: CatalogEntry, arguments: Mapping[str, object] | None = None
     ) -> ToolCallError | None:
-        """The error for what FastMCP raised; None when it says that there is no such thing."""
+        """The error for an exception of FastMCP; None when it means that the component does not exist."""
         if isinstance(failure, (NotFoundError, DisabledError)):
             return None
         if isinstance(failure, PromptError) and (problems := shallow_problems(arguments or {}, entry.input_schema)):
-            message = invalid_input_message(entry.name, problems, entry.input_schema)
-            return self._error(entry, message, InvalidInputError, details=problems)
-        for kind, name_it in BY_EXCEPTION_TYPE:
+            return self.from_preflight(problems, entry)
+        for kind, translate in BY_EXCEPTION_TYPE:
             if isinstance(failure, kind):
-                return name_it(self, failure, entry)
+                return translate(self, failure, entry)
         return self._error(entry, f"{entry_label(entry)} failed inside the server ({type(failure).__name__})")
 
     def from_result(self, result: object, entry: CatalogEntry, arguments: Mapping[str, object]) -> ToolCallError | None:
-        """The error a returned result stands for; None when it is a success."""
-        if not isinstance(result, _RESULTS[call_kind(entry)]):
-            return self._no_result(result, entry)
+        """The error that a returned result stands for; None when it is a success."""
+        if not isinstance(result, _RESULT_TYPES[call_kind(entry)]):
+            return self._missing_value_error(result, entry)
         if isinstance(result, INPUT_REQUIRED_RESULTS):
-            return self._asks(result, entry)
+            return self._input_required_error(result, entry)
         if not isinstance(result, ToolResult) or not result.is_error:
             return None
         text = "\n".join(block.text for block in result.content if isinstance(block, TextContent) and block.text)
-        own = _own_error(result.structured_content) or _own_error(_json_object(text))
-        if own is None:
+        own_error = _parse_own_error(result.structured_content) or _parse_own_error(_json_object(text))
+        if own_error is None:
             problems = shallow_problems(arguments, entry.input_schema)
             if problems:
-                said = f" The tool said: {text}" if text else ""
-                message = f"{invalid_input_message(entry.name, problems, entry.input_schema)}{said}"
+                suffix = f" The tool said: {text}" if text else ""
+                message = f"{invalid_input_message(entry.name, problems, entry.input_schema)}{suffix}"
                 return self._error(entry, message, InvalidInputError, details=problems)
-        return self._told(entry, text, own)
+        return self._tool_error(entry, text, own_error)
 
     def from_lookup(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
-        """The error for what the server raised while it was asked about what `entry` names, before any call."""
+        """The error for an exception that the server raised while `entry` was looked up, before any call."""
         if isinstance(failure, (AuthorizationError, MCPError, ToolError)):
             named = self.from_exception(failure, entry)
             if named is not None:
@@ -240,8 +158,8 @@ class FailureTranslator:
             entry, f"{entry_label(entry)} could not be looked up: {client_message(failure, self.sanitization)}"
         )
 
-    def refused_by_rate(self, failure: RateLimitRefused, entry: CatalogEntry) -> ToolCallError:
-        """One of our rate rules."""
+    def from_rate_rule(self, failure: RateLimitRefused, entry: CatalogEntry) -> ToolCallError:
+        """The error of a call that one of CodeCall's rate rules refuses."""
         error = failure.error
         return self._error(
             entry,
@@ -252,67 +170,67 @@ class FailureTranslator:
             retry=error.retry_after_ms,
         )
 
-    def rate_limited(self, _failure: Exception, entry: CatalogEntry) -> ToolCallError:
-        """FastMCP's own rate-limit middleware, which does not say when to try again."""
+    def from_rate_limiter(self, _failure: Exception, entry: CatalogEntry) -> ToolCallError:
+        """The error of a call that FastMCP's rate-limit middleware refuses; it does not say when to try again."""
         return self._error(entry, f"{entry_label(entry)} is called too often", RateLimitedError)
 
-    def denied(self, failure: AuthorizationError, entry: CatalogEntry) -> ToolCallError:
-        """FastMCP's authorization, asked anew at the call."""
-        message = f"You may not {_DO[call_kind(entry)]} '{entry.name}'"
+    def from_authorization(self, failure: AuthorizationError, entry: CatalogEntry) -> ToolCallError:
+        """The error of a call that FastMCP's authorization refuses, which checks every call anew."""
+        message = f"You may not {_VERBS[call_kind(entry)]} '{entry.name}'"
         scopes = failure.required_scopes if isinstance(failure, InsufficientScopeError) else None
         details = {"requiredScopes": scopes} if scopes else None
         return self._error(entry, message, AccessDeniedError, details=details)
 
-    def invalid(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
-        """The tool's argument validation."""
+    def from_validation(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
+        """The error of a call whose arguments the tool's validation refuses."""
         cause = failure if isinstance(failure, PydanticValidationError) else failure.__cause__
         if not isinstance(cause, PydanticValidationError):
             message = f"{failure} {describe_parameters(entry.input_schema)}"
             return self._error(entry, message, InvalidInputError)
-        problems = problems_from_pydantic(cause, entry.input_schema)
-        message = invalid_input_message(entry.name, problems, entry.input_schema)
-        return self._error(entry, message, InvalidInputError, details=problems)
+        return self.from_preflight(problems_from_pydantic(cause, entry.input_schema), entry)
 
     def from_preflight(self, problems: Sequence[Problem], entry: CatalogEntry) -> ToolCallError:
-        """The same, found out beforehand."""
+        """The error of a call whose arguments do not fit: `problems` says why, before or after the call."""
         message = invalid_input_message(entry.name, problems, entry.input_schema)
         return self._error(entry, message, InvalidInputError, details=list(problems))
 
-    def protocol(self, failure: MCPError, entry: CatalogEntry) -> ToolCallError:
-        """An MCP error: a time limit, a capability the client lacks, an unreachable upstream server."""
+    def from_mcp_error(self, failure: MCPError, entry: CatalogEntry) -> ToolCallError:
+        """The error for an MCP error: a time limit, a capability the client lacks, an unreachable upstream server."""
         if isinstance(failure, RateLimitError):
-            return self.rate_limited(failure, entry)
+            return self.from_rate_limiter(failure, entry)
         # FastMCP turns the timeout of a tool's own `timeout=` into a bare -32000; what it was stays in the context.
         if isinstance(failure.__context__, TimeoutError) or failure.error.code == REQUEST_TIMEOUT:
             return self._error(entry, failure.error.message, ToolTimeoutError)
         if failure.error.code == MISSING_REQUIRED_CLIENT_CAPABILITY:
             data: object = failure.error.data
-            needed = _mapping(_mapping(data).get("requiredCapabilities"))
-            kind = InputRequiredError if "elicitation" in needed else ToolCallError
-            return self._error(entry, failure.error.message, kind, details=data, hint=_ASKS_PERSON)
-        return self._told(entry, failure.error.message, _own_error(_json_object(failure.error.message)))
+            capabilities = _mapping(_mapping(data).get("requiredCapabilities"))
+            kind = InputRequiredError if "elicitation" in capabilities else ToolCallError
+            return self._error(entry, failure.error.message, kind, details=data, hint=_PERSON_HINT)
+        return self._tool_error(entry, failure.error.message, _parse_own_error(_json_object(failure.error.message)))
 
-    def failed(self, failure: ToolError | ResourceError | PromptError, entry: CatalogEntry) -> ToolCallError:
-        """What the tool raised, or what reads the resource or makes the prompt, as FastMCP passes it on."""
-        if raised_by_elicit(failure):
+    def from_component_error(
+        self, failure: ToolError | ResourceError | PromptError, entry: CatalogEntry
+    ) -> ToolCallError:
+        """The error for an exception of the tool, the resource or the prompt itself, which FastMCP passes on."""
+        if is_raised_by_elicit(failure):
             return self._error(
                 entry,
                 f"{entry_label(entry)} asks a person for input, which this client cannot give to a script",
                 InputRequiredError,
-                hint=_ASKS_PERSON,
+                hint=_PERSON_HINT,
             )
         cause = failure.__cause__
         if isinstance(cause, MCPError):
-            return self.protocol(cause, entry)
+            return self.from_mcp_error(cause, entry)
         if isinstance(cause, (ServerUnavailableError, ServerTimeoutError)):
             return self._error(entry, cause.message, type(cause), hint=cause.hint, retry=cause.retry_after_ms)
         text = str(failure)
         if cause is not None and text.startswith(_PREFIXES) and text.endswith(f": {cause}"):
             # FastMCP's prefix repeats the name, and hides that the rest may be the tool's own JSON.
             text = str(cause) or type(cause).__name__
-        return self._told(entry, text, _own_error(_json_object(text)))
+        return self._tool_error(entry, text, _parse_own_error(_json_object(text)))
 
-    def _no_result(self, result: object, entry: CatalogEntry) -> ToolCallError:
+    def _missing_value_error(self, result: object, entry: CatalogEntry) -> ToolCallError:
         data = _mapping(result.model_dump(mode="json", by_alias=True)) if isinstance(result, BaseModel) else {}
         task = _mapping(data.get("task")) or data
         task_id = task.get("taskId")
@@ -326,27 +244,27 @@ class FailureTranslator:
             hint="Its result is not available to this script; a client that supports tasks can ask for it.",
         )
 
-    def _asks(self, result: InputRequired, entry: CatalogEntry) -> ToolCallError:
-        asked = input_questions(result)
+    def _input_required_error(self, result: InputRequired, entry: CatalogEntry) -> ToolCallError:
+        questions = input_questions(result)
         return self._error(
             entry,
             f"{entry_label(entry)} asks for input that a script cannot give",
             InputRequiredError,
-            details={"requests": asked} if asked else None,
-            hint=_ASKS_PERSON,
+            details={"requests": questions} if questions else None,
+            hint=_PERSON_HINT,
         )
 
-    def _told(self, entry: CatalogEntry, text: str, own: JsonObject | None) -> ToolCallError:
-        if own is None:
+    def _tool_error(self, entry: CatalogEntry, text: str, own_error: JsonObject | None) -> ToolCallError:
+        if own_error is None:
             return self._error(entry, text.strip() or f"{entry_label(entry)} failed without a message")
-        retry = own.get("retryAfterMs")
-        code = str(own["code"])
+        retry = own_error.get("retryAfterMs")
+        code = str(own_error["code"])
         return self._error(
             entry,
-            str(own["message"]),
+            str(own_error["message"]),
             # A code is a word; one that has the form of a secret is none.
             code=code if clean_text(code, self.sanitization) == code else None,
-            details=own.get("details"),
+            details=own_error.get("details"),
             retry=retry if isinstance(retry, int) and not isinstance(retry, bool) and retry >= 0 else None,
         )
 
@@ -381,19 +299,87 @@ class FailureTranslator:
 
 
 BY_EXCEPTION_TYPE: Final[tuple[tuple[type[Exception], Callable[..., ToolCallError]], ...]] = (
-    (RateLimitRefused, FailureTranslator.refused_by_rate),
-    (AuthorizationError, FailureTranslator.denied),
-    (ValidationError, FailureTranslator.invalid),
-    (PydanticValidationError, FailureTranslator.invalid),
-    (MCPError, FailureTranslator.protocol),
-    (ToolError, FailureTranslator.failed),
-    (ResourceError, FailureTranslator.failed),
-    (PromptError, FailureTranslator.failed),
+    (RateLimitRefused, FailureTranslator.from_rate_rule),
+    (AuthorizationError, FailureTranslator.from_authorization),
+    (ValidationError, FailureTranslator.from_validation),
+    (PydanticValidationError, FailureTranslator.from_validation),
+    (MCPError, FailureTranslator.from_mcp_error),
+    (ToolError, FailureTranslator.from_component_error),
+    (ResourceError, FailureTranslator.from_component_error),
+    (PromptError, FailureTranslator.from_component_error),
 )
-"""What FastMCP raises, and who names it; the first row whose type fits."""
+"""The types of FastMCP's exceptions, each with the method that translates it; the first row whose type fits is used."""
 
 
-def _own_error(data: object) -> JsonObject | None:
+def too_large_error(entry: CatalogEntry, size: int, max_bytes: int) -> ToolCallError:
+    """The error of a call whose value has `size` bytes; at most `max_bytes` are allowed."""
+    narrowing = [name for name in parameter_names(entry.input_schema) if name.lower() in _NARROWING_PARAMETERS]
+    advice = f" with {', '.join(narrowing)}" if narrowing else ": fewer rows, fewer fields, or a narrower question"
+    return ToolCallError(
+        f"{entry_label(entry)} returned {size} bytes; one value may have {max_bytes}",
+        tool_name=entry.name,
+        called=call_kind(entry),
+        code="MESSAGE_TOO_LARGE",
+        details={"bytes": size, "maxBytes": max_bytes},
+        hint=f"Ask for less{advice}.",
+    )
+
+
+def problems_from_pydantic(failure: PydanticValidationError, schema: JsonObject) -> list[Problem]:
+    """The fields that a tool's argument validation refuses, in its order: `MAX_FIELDS`, and one entry for the rest.
+
+    A failure with more than `MAX_READ_ERRORS` is only counted: pydantic cannot give the first few errors alone, and
+    making a million of them would hold the event loop for a second.
+    """
+    count = failure.error_count()
+    if count > MAX_READ_ERRORS:
+        return [{"field": "input", "message": f"{count:,} values are not valid"}]
+    errors = failure.errors(include_url=False, include_context=False, include_input=False)
+    problems = [make_problem([str(part) for part in item["loc"]], item["msg"], schema) for item in errors[:MAX_FIELDS]]
+    return add_overflow_note(problems, len(errors))
+
+
+def is_raised_by_elicit(failure: BaseException) -> bool:
+    """Whether `failure`, or what it was raised from, was raised within FastMCP's `Context.elicit`.
+
+    FastMCP has no exception type for it: on 2026-07-28 connections it raises a plain ToolError, on older ones the
+    client's refusal comes back as an MCP error.
+    """
+    return any(
+        code.co_qualname == "Context.elicit" and module == Context.__module__ for code, module in _frames(failure)
+    )
+
+
+def input_questions(result: InputRequired) -> list[dict[str, str]]:
+    """The questions a result asks, each with the name under which it expects its answer."""
+    requests = result.input_required.input_requests or {}
+    return [
+        {"name": name, "kind": request.method, **_question_details(request)}
+        for name, request in list(requests.items())[:MAX_QUESTIONS]
+    ]
+
+
+def _frames(failure: BaseException) -> Iterator[tuple[CodeType, object]]:
+    seen: set[int] = set()
+    current: BaseException | None = failure
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        step = current.__traceback__
+        while step is not None:
+            yield step.tb_frame.f_code, step.tb_frame.f_globals.get("__name__")
+            step = step.tb_next
+        current = current.__cause__
+
+
+def _question_details(request: object) -> dict[str, str]:
+    if isinstance(request, ElicitRequest):
+        return {"message": request.params.message}
+    if isinstance(request, CreateMessageRequest):
+        return {"message": "asks the client's model"}
+    return {}
+
+
+def _parse_own_error(data: object) -> JsonObject | None:
     """`data` if it is a tool's own error: an object with a `code` that can be one, and a `message`."""
     error = _mapping(data)
     code, message = error.get("code"), error.get("message")
