@@ -136,13 +136,13 @@ def _encoded(body: JsonObject) -> tuple[JsonObject, bytes]:
 class MetaTool(Tool):
     """A tool CodeCall adds to a server. Knows its server only through the request it answers."""
 
-    _wiring: Runtime = PrivateAttr()
+    _runtime: Runtime = PrivateAttr()
     _operation: Operation = PrivateAttr()
 
     @classmethod
     def build(
         cls,
-        wiring: Runtime,
+        runtime: Runtime,
         *,
         verb: Operation,
         title: str,
@@ -153,7 +153,7 @@ class MetaTool(Tool):
     ) -> Self:
         """The tool under the name the options advertise."""
         tool = cls(
-            name=f"codecall{wiring.options.tool_name_separator}{verb}",
+            name=f"codecall{runtime.options.tool_name_separator}{verb}",
             title=title,
             description=description,
             parameters=parameters,
@@ -161,7 +161,7 @@ class MetaTool(Tool):
             annotations=annotations,
             meta={META_KEY: ToolMetadata(meta_tool=True).model_dump(by_alias=True, exclude_defaults=True)},
         )
-        tool._wiring = wiring
+        tool._runtime = runtime
         tool._operation = verb
         return tool
 
@@ -173,7 +173,7 @@ class MetaTool(Tool):
     def _view(self) -> tuple[Context, CatalogView]:
         """The request that is being answered, and its caller's tools."""
         context = get_context()
-        return context, self._wiring.view(context)
+        return context, self._runtime.view(context)
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """FastMCP's entry: answer the call.
@@ -184,7 +184,7 @@ class MetaTool(Tool):
             ToolError: the server could not be asked for its tools. FastMCP would send the text of any other exception
                 as it is, whatever it holds.
         """
-        request = self._wiring.telemetry.request(self._operation)
+        request = self._runtime.telemetry.request(self._operation)
         if request is None:
             return await self._answered(arguments)
         with request:
@@ -194,7 +194,7 @@ class MetaTool(Tool):
             return result
 
     async def _answered(self, arguments: dict[str, Any]) -> ToolResult:
-        sanitization = self._wiring.options.sanitization
+        sanitization = self._runtime.options.sanitization
         try:
             return await self.respond(arguments)
         except CodeCallError:
@@ -215,28 +215,28 @@ class MetaTool(Tool):
         ...
 
 
-def result_observer(wiring: Runtime, context: Context) -> Callable[[CatalogEntry, str], None] | None:
+def result_observer(runtime: Runtime, context: Context) -> Callable[[CatalogEntry, str], None] | None:
     """What a broker tells of each result of this request: the tool, and the JSON text of its value."""
-    observations = wiring.observations
-    if observations is None or not wiring.options.observed_output.enabled:
+    observations = runtime.observations
+    if observations is None or not runtime.options.observed_output.enabled:
         return None
-    return functools.partial(observations.observe, owner=_caller(wiring, context))
+    return functools.partial(observations.observe, owner=_caller(runtime, context))
 
 
-async def observed_output_schema(wiring: Runtime, context: Context, entry: CatalogEntry) -> JsonObject | None:
+async def observed_output_schema(runtime: Runtime, context: Context, entry: CatalogEntry) -> JsonObject | None:
     """The JSON Schema learned of a tool's results, as the caller of this request may see it; not to be changed.
 
     None for tools that declare the form of their output, while nothing is known, and where the option is off.
     """
-    observations = wiring.observations
+    observations = runtime.observations
     if observations is None:
         return None
-    return await observations.output_schema(entry, _caller(wiring, context))
+    return await observations.output_schema(entry, _caller(runtime, context))
 
 
-def _caller(wiring: Runtime, context: Context) -> str:
+def _caller(runtime: Runtime, context: Context) -> str:
     """Who this request counts for. A process that is spoken to over stdio, or in its own memory, serves one party."""
-    if not wiring.options.observed_output.per_caller:
+    if not runtime.options.observed_output.per_caller:
         request = context.request_context.request if context.request_context is not None else None
         if request is None and get_access_token() is None and not context.is_background_task:
             return ""

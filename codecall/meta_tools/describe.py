@@ -150,13 +150,13 @@ class DescribeTool(MetaTool):
     """Describes tools."""
 
     @classmethod
-    def create(cls, wiring: Runtime) -> DescribeTool:
+    def create(cls, runtime: Runtime) -> DescribeTool:
         """The tool under the advertised name."""
         return cls.build(
-            wiring,
+            runtime,
             verb="describe",
             title="Read tool schemas",
-            description=describe_describe(wiring.options),
+            description=describe_describe(runtime.options),
             parameters=_INPUT,
             output_schema=_OUTPUT,
             annotations=ToolAnnotations(
@@ -168,13 +168,13 @@ class DescribeTool(MetaTool):
         """Describe what of those names this caller and CodeCall may use; name the others."""
         given = parse_arguments(DescribeArguments, self.name, arguments)
         context, view = self._view()
-        offers = component_view(context, self._wiring.options)
+        offers = component_view(context, self._runtime.options)
         found: list[_Found] = []
         missing: list[str] = []
         for name in given.tool_names:
             entries = [] if is_meta_tool(name) else await _all_named(name, view, offers)
             for entry in entries:
-                observed = await observed_output_schema(self._wiring, context, entry)
+                observed = await observed_output_schema(self._runtime, context, entry)
                 found.append(_Found(entry, len(entries) == 1, observed))
                 await asyncio.sleep(0)  # showing a tool resolves its schemas: other tasks get their turn between two
             if not entries:

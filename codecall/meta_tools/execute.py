@@ -87,13 +87,13 @@ def max_value_bytes(preset: Preset) -> int:
     return min(preset.memory_mb * _MIB // 4, 16 * _MIB)
 
 
-async def run_script(wiring: Runtime, context: Context, view: CatalogView, request: ExecuteRequest) -> ExecutionResult:
+async def run_script(runtime: Runtime, context: Context, view: CatalogView, request: ExecuteRequest) -> ExecutionResult:
     """Run what the client of `context` asks for.
 
     Raises:
         CannotResume: the run it is to take up cannot be; nothing has run.
     """
-    options = wiring.options
+    options = runtime.options
     info = RunInfo(_run_id(context), client_key(context), request)
     broker = Broker(
         context,
@@ -103,22 +103,22 @@ async def run_script(wiring: Runtime, context: Context, view: CatalogView, reque
         max_value_bytes=max_value_bytes(options.preset),
         sanitization=options.sanitization,
         components=component_view(context, options),
-        on_result=result_observer(wiring, context),
+        on_result=result_observer(runtime, context),
     )
     progress = progress_from_context(options.progress, context, info.run_id)
-    watches = _watches(wiring, info, progress)
+    watches = _watches(runtime, info, progress)
     if (span := current_request()) is not None:
         # First: what the others do for a call belongs to its span.
         watches.insert(0, _told(span, broker, options, info))
     try:
         memory = await _memory(options, context, info, broker)
     except ResumeError as refused:
-        if wiring.audit.enabled:
+        if runtime.audit.enabled:
             told = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
-            wiring.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: told)
+            runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: told)
         raise
-    services = RunHooks(info.run_id, ObserverGroup(watches), memory, _vault(wiring, info))
-    async with progress or nullcontext(), wiring.enclaves.use(context) as enclave:
+    services = RunHooks(info.run_id, ObserverGroup(watches), memory, _vault(runtime, info))
+    async with progress or nullcontext(), runtime.enclaves.use(context) as enclave:
         run = enclave.run(
             request.script,
             broker,
@@ -144,11 +144,11 @@ async def _memory(options: PluginOptions, context: Context, info: RunInfo, broke
     return memory
 
 
-def _vault(wiring: Runtime, info: RunInfo) -> CallerResults | None:
+def _vault(runtime: Runtime, info: RunInfo) -> CallerResults | None:
     """What keeps a result that is too large, and has the earlier ones of this caller."""
-    if wiring.results is None:
+    if runtime.results is None:
         return None
-    return CallerResults(wiring.results, info.caller, max_value_bytes(wiring.options.preset))
+    return CallerResults(runtime.results, info.caller, max_value_bytes(runtime.options.preset))
 
 
 def _run_id(context: Context) -> str:
@@ -162,13 +162,13 @@ def _run_id(context: Context) -> str:
     return f"run_{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
 
 
-def _watches(wiring: Runtime, info: RunInfo, progress: RunObserver | None) -> list[RunObserver]:
+def _watches(runtime: Runtime, info: RunInfo, progress: RunObserver | None) -> list[RunObserver]:
     """Who sees the run."""
     watches: list[RunObserver] = []
     if progress is not None:
         watches.append(progress)
-    options, asked = wiring.options, info.request
-    if wiring.audit.enabled or options.audit.watchers:
+    options, asked = runtime.options, info.request
+    if runtime.audit.enabled or options.audit.watchers:
         recorded = RunDetails(
             info.run_id,
             info.caller,
@@ -180,8 +180,8 @@ def _watches(wiring: Runtime, info: RunInfo, progress: RunObserver | None) -> li
             asked.dry_run,
             asked.resume_from,
         )
-        if wiring.audit.enabled:
-            watches.append(RunRecord(wiring.audit, recorded))
+        if runtime.audit.enabled:
+            watches.append(RunRecord(runtime.audit, recorded))
         watches.extend(watch for make in options.audit.watchers if (watch := _made(make, recorded)) is not None)
     return watches
 
@@ -263,14 +263,14 @@ class ExecuteTool(MetaTool):
     """Runs scripts."""
 
     @classmethod
-    def create(cls, wiring: Runtime) -> ExecuteTool:
+    def create(cls, runtime: Runtime) -> ExecuteTool:
         """The tool under the advertised name."""
         return cls.build(
-            wiring,
+            runtime,
             verb="execute",
             title="Run a script over tools",
-            description=describe_execute(wiring.options),
-            parameters=_parameters(wiring.options),
+            description=describe_execute(runtime.options),
+            parameters=_parameters(runtime.options),
             output_schema=EXECUTE_SCHEMA,
             # What a script may do is what the tools it calls may do.
             annotations=ToolAnnotations(
@@ -298,19 +298,19 @@ class ExecuteTool(MetaTool):
             given.resume_from,
         )
         try:
-            result = await run_script(self._wiring, context, view, asked)
+            result = await run_script(self._runtime, context, view, asked)
         except ResumeError as refused:
             raise ValidationError(f"{self.name}: resumeFrom: {refused.message}. {refused.hint}") from None
         return self.envelope_result(result)
 
     def envelope_result(self, result: ExecutionResult) -> ToolResult:
         """The answer of a run that has ended so."""
-        return tool_result(result.envelope(), is_error=self._wiring.options.mark_errors and not result.success)
+        return tool_result(result.envelope(), is_error=self._runtime.options.mark_errors and not result.success)
 
     def _check_resume(self, given: ExecuteArguments) -> None:
         if given.resume_from is None:
             return
-        if self._wiring.options.resume is None:
+        if self._runtime.options.resume is None:
             raise ValidationError(
                 f"{self.name}: resumeFrom: this server keeps nothing of runs that failed. `calls` of the envelope says "
                 "what was done; write a script that does the rest"

@@ -59,13 +59,13 @@ class InvokeTool(MetaTool):
     """Calls one tool."""
 
     @classmethod
-    def create(cls, wiring: Runtime) -> InvokeTool:
+    def create(cls, runtime: Runtime) -> InvokeTool:
         """The tool under the advertised name."""
         return cls.build(
-            wiring,
+            runtime,
             verb="invoke",
             title="Call one tool",
-            description=describe_invoke(wiring.options),
+            description=describe_invoke(runtime.options),
             parameters=_INPUT,
             output_schema=INVOKE_SCHEMA,
             annotations=ToolAnnotations(
@@ -76,7 +76,7 @@ class InvokeTool(MetaTool):
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Call the tool. A tool that fails is an envelope; only wrong arguments are an error."""
         given = parse_arguments(InvokeArguments, self.name, arguments)
-        options = self._wiring.options
+        options = self._runtime.options
         context, view = self._view()
         broker = Broker(
             context,
@@ -85,7 +85,7 @@ class InvokeTool(MetaTool):
             tool_call_timeout_ms=options.preset.tool_call_timeout_ms,
             max_value_bytes=max_value_bytes(options.preset),
             sanitization=options.sanitization,
-            on_result=result_observer(self._wiring, context),
+            on_result=result_observer(self._runtime, context),
         )
         try:
             with trace_invoke(given.tool, broker.used_components) as got, self._recorded(context, given) as record:
@@ -104,7 +104,7 @@ class InvokeTool(MetaTool):
     @contextmanager
     def _recorded(self, context: Context, given: InvokeArguments) -> Generator[Callable[[str], None]]:
         """Puts the call on record; what it gives is told the value."""
-        audit = self._wiring.audit
+        audit = self._runtime.audit
         if not audit.enabled:
             yield lambda _: None
             return

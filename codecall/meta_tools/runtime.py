@@ -48,20 +48,20 @@ class ToolSet:
     """Under either spelling of their names."""
 
     @classmethod
-    def from_runtime(cls, wiring: Runtime) -> ToolSet:
+    def from_runtime(cls, runtime: Runtime) -> ToolSet:
         """What the plugin does with that."""
-        options = wiring.options
+        options = runtime.options
         tools: list[MetaTool] = [
-            SearchTool.create(wiring),
-            DescribeTool.create(wiring),
-            _execute(options).create(wiring),
+            SearchTool.create(runtime),
+            DescribeTool.create(runtime),
+            _execute(options).create(runtime),
         ]
         if options.direct_calls.enabled:
-            tools.insert(2, InvokeTool.create(wiring))
+            tools.insert(2, InvokeTool.create(runtime))
         verbs = [tool.name.removeprefix("codecall")[1:] for tool in tools]
         by_name = {f"codecall{mark}{verb}": tool for verb, tool in zip(verbs, tools, strict=True) for mark in ":_"}
         reach = VisibilityPolicy(options)
-        return cls(wiring, reach, CatalogCaches(reach), tuple(tools), by_name)
+        return cls(runtime, reach, CatalogCaches(reach), tuple(tools), by_name)
 
     async def with_options(self, lifetime: EnclaveLifespan, options: PluginOptions) -> ToolSet:
         """The same under other options, with workers that are ready; nothing of it is in force yet.

@@ -1,11 +1,11 @@
-"""`codecall:search`: which tools there are for a task, or at all."""
+"""`codecall:search`: finds the tools for a task, or gives an overview of what the server offers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 import anyio.to_thread
 from fastmcp.server.context import Context
@@ -16,13 +16,12 @@ from pydantic import Discriminator, Field, Tag
 from codecall.catalog.components import component_view
 from codecall.catalog.entries import CatalogEntry, Kind
 from codecall.catalog.search.index import search_threads
-from codecall.catalog.typescript.comments import shorten
-from codecall.catalog.typescript.declarations import declaration
 from codecall.catalog.view import CatalogView
 from codecall.concurrency import CHUNK
 from codecall.meta_tools.base import (
     WELL_FORMED,
     Arguments,
+    JsonObject,
     MetaTool,
     Runtime,
     observed_output_schema,
@@ -36,7 +35,9 @@ from codecall.meta_tools.search_results import (
     PLURALS,
     AppSize,
     Criteria,
+    Detail,
     Match,
+    ObservedSchemas,
     OverviewSize,
     Selection,
     UnmatchedQuery,
@@ -44,17 +45,15 @@ from codecall.meta_tools.search_results import (
     describe_apps,
     index_progress_warnings,
     interleave_apps,
+    match_documents,
     no_match_warnings,
     no_place_warning,
     nothing_left_warning,
     select,
-    shorten_echo,
     suggest_searches,
     unknown_name_warnings,
 )
 from codecall.options import PluginOptions
-
-JsonObject = dict[str, Any]
 
 MAX_QUERY_CHARS = 1_000
 """Longest query, in characters. Source of this number and the next two: the contract, section 2."""
@@ -64,7 +63,7 @@ MAX_TOP_K = 50
 """Most hits of one call."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""What can be searched for."""
+"""The kinds a search can look for."""
 
 _TEXT: JsonObject = {"type": "string"}
 _COUNT: JsonObject = {"type": "integer", "minimum": 0}
@@ -72,7 +71,7 @@ _TEXTS: JsonObject = {"type": "array", "items": _TEXT}
 
 
 def input_schema(options: PluginOptions) -> JsonObject:
-    """The arguments; defaults are those of the plugin."""
+    """The schema of the arguments; defaults are those of the plugin's options."""
     query: JsonObject = {"type": "string", "maxLength": MAX_QUERY_CHARS}
     return {
         "type": "object",
@@ -169,29 +168,22 @@ OUTPUT_SCHEMA: JsonObject = {
     },
     "required": ["tools", "totalIndexed"],
 }
-"""The answer. `apps` comes with an overview and wherever nothing was found, `suggestions` with queries nothing fits,
+"""The answer: `apps` comes with an overview and wherever nothing matches, `suggestions` with queries nothing fits,
 `matchedQueries` with several queries, `kind` with `filter.kinds`, the schemas with detail `full`, `typescript` with
 detail `typescript`."""
 
-
-Detail = Literal["name", "brief", "full", "typescript"]
-
-BRIEF_CHARS = 200
-"""Longest description at detail `brief`; a longer one ends in `…`."""
 
 WEAK_SCORE = 0.4
 """Queries whose best hit scores less get suggestions too. Plain requests score above:
 `tests/catalog/search/test_lexical.py`."""
 
 Query = Annotated[str, Field(max_length=MAX_QUERY_CHARS), WELL_FORMED]
-Observed = dict[str, Mapping[str, object]]
-"""Schemas of what tools were seen to give, by name."""
 
 T = TypeVar("T")
 
 
 class SearchFilter(Arguments):
-    """`filter`: an entry must be of one of the apps, carry one of the tags and be of one of the kinds, where given."""
+    """`filter`: an entry must be of one of the apps, carry one of the tags and be of one of the kinds, each if set."""
 
     app_ids: list[str] | None = None
     tags: list[str] | None = None
@@ -221,14 +213,14 @@ class SearchTool(MetaTool):
     """Finds tools, and whatever else the server offers."""
 
     @classmethod
-    def create(cls, wiring: Runtime) -> SearchTool:
-        """The tool under the advertised name."""
+    def create(cls, runtime: Runtime) -> SearchTool:
+        """Create the tool under the advertised name."""
         return cls.build(
-            wiring,
+            runtime,
             verb="search",
             title="Search tools",
-            description=describe_search(wiring.options),
-            parameters=input_schema(wiring.options),
+            description=describe_search(runtime.options),
+            parameters=input_schema(runtime.options),
             output_schema=OUTPUT_SCHEMA,
             annotations=ToolAnnotations(
                 read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -236,189 +228,158 @@ class SearchTool(MetaTool):
         )
 
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
-        """What this caller may use and fits the queries best; without a query, what there is."""
-        given = parse_arguments(SearchArguments, self.name, arguments)
+        """Find what this caller may use and fits the queries best; without a query, give an overview."""
+        parsed = parse_arguments(SearchArguments, self.name, arguments)
         context, view = self._view()
-        kinds = given.filter.kinds if given.filter else None
-        inquiry = _Inquiry(given, await self._entries(context, view, kinds), self._wiring)
-        found = await inquiry.answer()
-        several = isinstance(given.query, list) and len(given.query) > 1 and bool(inquiry.queries)
-        detail = given.detail or "brief"
-        observed = await self._looked_up(found, context, view) if detail in {"full", "typescript"} else {}
-        show = partial(_documents, found, observed, detail, several, kinds is not None)
+        kinds = parsed.filter.kinds if parsed.filter else None
+        request = _SearchRequest(parsed, await self._entries(context, view, kinds), self._runtime)
+        matches = await request.run()
+        several = isinstance(parsed.query, list) and len(parsed.query) > 1 and bool(request.queries)
+        detail = parsed.detail or "brief"
+        observed = await self._load_entries(matches, context, view) if detail in {"full", "typescript"} else {}
+        render = partial(match_documents, matches, observed, detail, several, kinds is not None)
         # Reads schemas, which may be large.
-        shown = await anyio.to_thread.run_sync(show, limiter=search_threads()) if detail == "typescript" else show()
-        return tool_result_from_catalog({"tools": shown, **inquiry.body})
-
-    async def _looked_up(self, found: Sequence[Match], context: Context, view: CatalogView) -> Observed:
-        """Puts whole entries in the place of those that search knows; gives what was observed of the tools' results."""
-        observed: Observed = {}
-        for item in found:
-            if item.entry.kind == "tool":
-                item.entry = await view.find(item.entry.name) or item.entry
-                seen = await observed_output_schema(self._wiring, context, item.entry)
-                if seen is not None:
-                    observed[item.entry.name] = seen
-            await asyncio.sleep(0)  # showing a tool resolves its schemas: other tasks get their turn between two
-        return observed
+        tools = await anyio.to_thread.run_sync(render, limiter=search_threads()) if detail == "typescript" else render()
+        return tool_result_from_catalog({"tools": tools, **request.body})
 
     async def _entries(
         self, context: Context, view: CatalogView, kinds: Sequence[Kind] | None
     ) -> Sequence[CatalogEntry]:
-        """What there is of these kinds for this caller."""
+        """Everything of these kinds that this caller may use."""
         tools = await view.entries() if kinds is None or "tool" in kinds else ()
         others: set[Kind] = {kind for kind in kinds or () if kind != "tool"}
-        return (*tools, *await component_view(context, self._wiring.options).entries(others)) if others else tools
+        return (*tools, *await component_view(context, self._runtime.options).entries(others)) if others else tools
+
+    async def _load_entries(self, matches: Sequence[Match], context: Context, view: CatalogView) -> ObservedSchemas:
+        """Replace the index's entries by complete ones; returns the observed output schemas of the tools."""
+        observed: ObservedSchemas = {}
+        for match in matches:
+            if match.entry.kind == "tool":
+                match.entry = await view.find(match.entry.name) or match.entry
+                schema = await observed_output_schema(self._runtime, context, match.entry)
+                if schema is not None:
+                    observed[match.entry.name] = schema
+            await asyncio.sleep(0)  # showing a tool resolves its schemas: other tasks get their turn between two
+        return observed
 
 
-class _Inquiry:
-    """One call over what its caller may use: from hits to an answer that leads on even where there are none."""
+class _SearchRequest:
+    """One call of the tool: it finds the matches, and writes the rest of the answer into `body`.
 
-    def __init__(self, given: SearchArguments, entries: Sequence[CatalogEntry], wiring: Runtime) -> None:
-        asked = [given.query] if isinstance(given.query, str) else given.query
-        wanted = given.filter or SearchFilter()
-        options = wiring.options
-        self.queries = list(dict.fromkeys(query for query in asked if query.strip()))
+    Where there are no matches, the answer says what there is and what to try instead.
+    """
+
+    def __init__(self, arguments: SearchArguments, entries: Sequence[CatalogEntry], runtime: Runtime) -> None:
+        queries = [arguments.query] if isinstance(arguments.query, str) else arguments.query
+        filters = arguments.filter or SearchFilter()
+        options = runtime.options
+        self.queries = list(dict.fromkeys(query for query in queries if query.strip()))
         self.body: JsonObject = {"totalIndexed": len(entries)}
         self._entries = entries
-        self._library = wiring.index
-        self._names, self._apps, self._tags = given.exclude_tool_names or [], wanted.app_ids or [], wanted.tags or []
-        self._things = " or ".join(dict.fromkeys(PLURALS[kind] for kind in wanted.kinds or ("tool",)))
-        self._places = given.top_k or options.top_k
-        self._usual = given.top_k is None
+        self._index = runtime.index
+        self._excluded = arguments.exclude_tool_names or []
+        self._apps, self._tags = filters.app_ids or [], filters.tags or []
+        self._kinds = " or ".join(dict.fromkeys(PLURALS[kind] for kind in filters.kinds or ("tool",)))
+        self._places = arguments.top_k or options.top_k
+        self._default_places = arguments.top_k is None
         self._criteria = Criteria(
-            apps=None if wanted.app_ids is None else frozenset(wanted.app_ids),
-            tags=None if wanted.tags is None else frozenset(wanted.tags),
-            excluded=frozenset(self._names),
-            min_score=options.embedding.similarity_threshold if given.min_score is None else given.min_score,
+            apps=None if filters.app_ids is None else frozenset(filters.app_ids),
+            tags=None if filters.tags is None else frozenset(filters.tags),
+            excluded=frozenset(self._excluded),
+            min_score=options.embedding.similarity_threshold if arguments.min_score is None else arguments.min_score,
         )
 
-    async def answer(self) -> list[Match]:
-        """What is shown; `body` then has the rest of the answer."""
+    async def run(self) -> list[Match]:
+        """Return what the answer shows; `body` then has the rest of the answer."""
         warnings: list[str] = []
-        if self._names or self._apps or self._tags:
-            check = partial(unknown_name_warnings, self._entries, self._names, self._apps, self._tags)
-            warnings += await self._aside(check, len(self._names))
-        found: list[Match] = []
+        if self._excluded or self._apps or self._tags:
+            check = partial(unknown_name_warnings, self._entries, self._excluded, self._apps, self._tags)
+            warnings += await self._run_in_thread(check, len(self._excluded))
+        matches: list[Match] = []
         if not self._entries:
             self.body["apps"] = []
-            warnings.append(f"There are no {self._things} you can reach here.")
+            warnings.append(f"There are no {self._kinds} you can reach here.")
         elif not self.queries:
-            found = await self._overview(warnings)
+            matches = await self._overview(warnings)
         else:
-            found = await self._search(warnings)
+            matches = await self._search(warnings)
         if warnings:
             self.body["warnings"] = warnings
-        return found
+        return matches
+
+    async def _overview(self, warnings: list[str]) -> list[Match]:
+        """Put the apps into the answer; the most central entries of each stand in place of hits."""
+        entries, apps = await self._run_in_thread(self._filtered)
+        central = await self._describe_apps(entries, apps, OVERVIEW, warnings)
+        return [Match(entry) for entry in interleave_apps(apps, central, self._places)]
 
     async def _search(self, warnings: list[str]) -> list[Match]:
-        """The hits; where a query has none, what came near and what to try instead."""
-        searched = await self._library.search(self._entries, self.queries)
-        hits = list(zip(self.queries, searched.hits, strict=True))
-        choose = partial(select, hits, self._criteria, self._places, self._usual)
+        """Return the hits; where a query has none, the answer says what is nearest and what to try instead."""
+        results = await self._index.search(self._entries, self.queries)
+        hits = list(zip(self.queries, results.hits, strict=True))
+        choose = partial(select, hits, self._criteria, self._places, self._default_places)
         # One query is read no further than it is shown. Ten common words over thousands of tools, or a filter that
         # leaves few of them, have tens of thousands of hits: too many for the event loop.
-        selection = choose() if len(hits) == 1 and not self._criteria.has_filter else await self._aside(choose)
-        warnings += index_progress_warnings(searched.ready, searched.encoded, len(self._entries))
+        in_loop = len(hits) == 1 and not self._criteria.has_filter
+        selection = choose() if in_loop else await self._run_in_thread(choose)
+        warnings += index_progress_warnings(results.ready, results.encoded, len(self._entries))
         if selection.without_place:
             warnings.append(no_place_warning(selection.without_place, self._places))
         await self._suggest(selection)
+        unmatched, min_score = selection.unmatched, self._criteria.min_score
         if selection.matches:
-            warnings += no_match_warnings(selection.unmatched, self._criteria.min_score, alone=False)
+            warnings += no_match_warnings(unmatched, min_score, alone=False)
         else:
-            left, apps = await self._aside(partial(self._remaining, selection.unmatched))
-            if left and searched.ready:
-                warnings += no_match_warnings(
-                    selection.unmatched, self._criteria.min_score, alone=len(self.queries) == 1
-                )
-            await self._describe(left, apps, DEAD_END, warnings, selection.unmatched)
+            entries, apps = await self._run_in_thread(partial(self._filtered, unmatched))
+            if entries and results.ready:
+                warnings += no_match_warnings(unmatched, min_score, alone=len(self.queries) == 1)
+            await self._describe_apps(entries, apps, DEAD_END, warnings, unmatched)
         return selection.matches
 
-    async def _overview(self, warnings: list[str]) -> list[Match]:
-        """The apps, and the most central of each in place of hits."""
-        left, apps = await self._aside(self._remaining)
-        central = await self._describe(left, apps, OVERVIEW, warnings)
-        return [Match(entry) for entry in interleave_apps(apps, central, self._places)]
-
-    async def _describe(
+    async def _describe_apps(
         self,
-        left: Sequence[CatalogEntry],
+        filtered: Sequence[CatalogEntry],
         apps: Sequence[AppSize],
-        room: OverviewSize,
+        size: OverviewSize,
         warnings: list[str],
-        missed: Sequence[UnmatchedQuery] = (),
+        unmatched: Sequence[UnmatchedQuery] = (),
     ) -> dict[str, list[CatalogEntry]]:
-        """Puts the apps into the answer: those of `left`, or all where nothing is. Gives what is central in `left`."""
-        entries = left
-        if not left:
-            entries, apps = self._entries, await self._aside(partial(app_sizes, self._entries, missed))
-            warnings.append(nothing_left_warning(missed, self._things, len(entries)))
+        """Put the apps of `filtered` into the answer, or all apps where the filter leaves nothing.
+
+        Returns the central entries of each app, of those in `filtered`.
+        """
+        entries = filtered
+        if not filtered:
+            entries, apps = self._entries, await self._run_in_thread(partial(app_sizes, self._entries, unmatched))
+            warnings.append(nothing_left_warning(unmatched, self._kinds, len(entries)))
         # An overview may show as many entries as there are places, each of another app.
-        most = max(self._places, room.names_per_app(len(apps)))
-        named = [app.app_id for app in apps[: max(self._places, room.apps)]]
-        central = await self._library.representative_entries(entries, most, named)
-        described, more = describe_apps(apps, central, room)
+        per_app = max(self._places, size.names_per_app(len(apps)))
+        app_ids = [app.app_id for app in apps[: max(self._places, size.apps)]]
+        central = await self._index.representative_entries(entries, per_app, app_ids)
+        described, size_warnings = describe_apps(apps, central, size)
         self.body.update(described)
-        warnings += more
-        return central if left else {}
+        warnings += size_warnings
+        return central if filtered else {}
 
     async def _suggest(self, selection: Selection) -> None:
-        """Puts what to search for instead into the answer, for queries without a hit or with weak ones only."""
-        sure = {query for item in selection.matches if item.score >= WEAK_SCORE for query in item.queries}
-        asked = [query for query in self.queries if query not in sure and query not in selection.without_place]
+        """Put other words to search for into the answer, for queries without a hit or with weak ones only."""
+        confident = {query for match in selection.matches if match.score >= WEAK_SCORE for query in match.queries}
+        weak = [query for query in self.queries if query not in confident and query not in selection.without_place]
         # Reads descriptions: a few long ones are already too much for the event loop.
-        if asked and (words := await self._aside(partial(suggest_searches, self._entries, asked), CHUNK)):
+        if weak and (words := await self._run_in_thread(partial(suggest_searches, self._entries, weak), CHUNK)):
             self.body["suggestions"] = words
 
-    def _remaining(self, missed: Sequence[UnmatchedQuery] = ()) -> tuple[Sequence[CatalogEntry], list[AppSize]]:
-        """What the filter and the excluded names leave, and its apps."""
-        left = self._entries
+    def _filtered(self, unmatched: Sequence[UnmatchedQuery] = ()) -> tuple[Sequence[CatalogEntry], list[AppSize]]:
+        """The entries that the filter and the excluded names leave, and their apps."""
+        entries = self._entries
         if self._criteria.has_filter:
-            left = [entry for entry in left if self._criteria.fits(entry)]
-        return left, app_sizes(left, missed)
+            entries = [entry for entry in entries if self._criteria.fits(entry)]
+        return entries, app_sizes(entries, unmatched)
 
-    async def _aside(self, work: Callable[[], T], more: int = 0) -> T:
-        """What `work` gives; done in a thread where there are many entries (or `more` things to look at).
+    async def _run_in_thread(self, function: Callable[[], T], more: int = 0) -> T:
+        """Call `function`; in a thread where there are many entries (or `more` things to look at).
 
         Never in one of the threads in which tools run: a flood of searches would leave those none.
         """
         few = len(self._entries) + more <= CHUNK
-        return work() if few else await anyio.to_thread.run_sync(work, limiter=search_threads())
-
-
-def _documents(
-    found: Sequence[Match], observed: Observed, detail: Detail, several: bool, kinds: bool
-) -> list[JsonObject]:
-    return [_document(item, observed.get(item.entry.name), detail, several, kinds) for item in found]
-
-
-def _document(
-    found: Match, observed: Mapping[str, object] | None, detail: Detail, several: bool, kinds: bool
-) -> JsonObject:
-    entry = found.entry
-    body: JsonObject = {"name": entry.name}
-    if kinds:
-        body["kind"] = entry.kind
-    body["appId"] = entry.app_id
-    if detail in {"brief", "full"}:
-        said = entry.description or entry.title or ""
-        body["description"] = said if detail == "full" else brief_description(said)
-        if entry.kind != "tool" and entry.description and entry.title:
-            body["title"] = entry.title  # the name is a URI, which says little
-    body["score"] = found.score
-    if several:
-        body["matchedQueries"] = [shorten_echo(query) for query in found.queries]
-    if detail == "typescript":
-        body["typescript"] = declaration(entry, observed=observed if entry.kind == "tool" else None, brief=True)
-    if detail == "full":
-        body["inputSchema"] = entry.input_schema
-        body["outputSchema"] = entry.output_schema
-        if observed is not None and entry.kind == "tool":
-            body["observedOutput"] = observed
-        body["annotations"] = entry.annotations
-    return body
-
-
-def brief_description(description: str) -> str:
-    """The first paragraph of a description on one line, cut at a word with `…` where it is too long."""
-    return shorten(description.strip().split("\n\n", 1)[0], BRIEF_CHARS)
+        return function() if few else await anyio.to_thread.run_sync(function, limiter=search_threads())

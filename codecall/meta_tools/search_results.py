@@ -1,4 +1,4 @@
-"""What a search says where it has no hits: which apps there are, what is typical of them, what else to try."""
+"""What `codecall:search` answers: the matches it selects from the hits, the overview of apps, and the warnings."""
 
 from __future__ import annotations
 
@@ -6,27 +6,47 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, takewhile, zip_longest
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from codecall.catalog.entries import CatalogEntry, Kind
 from codecall.catalog.search.fusion import diversify
 from codecall.catalog.search.index import Hit
 from codecall.catalog.search.spelling import correct_words
 from codecall.catalog.suggestions import similar_names
+from codecall.catalog.typescript.comments import shorten
+from codecall.catalog.typescript.declarations import declaration
 from codecall.meta_tools.base import JsonObject
 
+Detail = Literal["name", "brief", "full", "typescript"]
+ObservedSchemas = dict[str, Mapping[str, object]]
+"""Output schemas learned from the results of tools, by the tool's name."""
+
+BRIEF_CHARS = 200
+"""Longest description at detail `brief`; a longer one ends in `…`."""
 NEAREST = 3
-"""Most hits named of those that only just were none."""
+"""Most hits named of those that fail the least score or the filter."""
+MAX_NAMED = 10
+"""Most unknown names, tags or queries that one warning repeats; the others are counted."""
+MAX_MORE_APPS = 60
+"""Most apps that an overview lists by their ids alone, after those it describes."""
+MAX_ECHO_CHARS = 120
+"""Characters of a query or name of the call that an answer repeats; what is longer ends in `…`."""
+_MAX_NEAR = 3
+"""Unknown names for which near ones are looked for: each look takes milliseconds in a large catalog."""
+_MAX_SUGGESTIONS = 8
+
+PLURALS: dict[Kind, str] = {"tool": "tools", "resource": "resources", "template": "templates", "prompt": "prompts"}
+"""The word for each kind where it is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What a call asks of a hit besides its words."""
+    """What a hit must satisfy besides the words of the query."""
 
     apps: frozenset[str] | None = None
-    """It must be of one of these; None: of any."""
+    """Its app must be one of these; None allows any."""
     tags: frozenset[str] | None = None
-    """It must carry one of these; None: any or none."""
+    """It must carry one of these; None allows any or none."""
     excluded: frozenset[str] = frozenset()
     """Names it must not have."""
     min_score: float = 0.0
@@ -49,7 +69,7 @@ class Criteria:
 
 @dataclass(slots=True)
 class Match:
-    """What is shown, how well it fits, and which of the queries it fits."""
+    """An entry that the answer shows, how well it fits, and which of the queries it fits."""
 
     entry: CatalogEntry
     score: float = 0.0
@@ -62,14 +82,14 @@ class UnmatchedQuery:
 
     query: str
     below_score: Sequence[Hit]
-    """Fit but for the score."""
+    """These pass the filter, but their score is too low."""
     outside_filter: Sequence[Hit]
-    """Fit but for the filter."""
+    """These have the score, but do not pass the filter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a search found, and what it did not."""
+    """The matches of a search, and its queries without one."""
 
     matches: list[Match]
     """By falling score, then name; each entry once."""
@@ -79,68 +99,68 @@ class Selection:
     """Queries that something fits, but there was no place left for it."""
 
 
-def select(searched: Sequence[tuple[str, Sequence[Hit]]], criteria: Criteria, places: int, default: bool) -> Selection:
-    """The hits to show for queries and their hits by falling score.
+def select(ranked: Sequence[tuple[str, Sequence[Hit]]], criteria: Criteria, places: int, default: bool) -> Selection:
+    """Choose the hits to show for queries whose hits come by falling score.
 
     Each query takes its turn with its next best hit until the places are full, so that none goes without while another
     has several; of one query's hits, no app crowds out the others (`diversify`).
 
     Args:
-        searched: the queries, each once, with all their hits.
+        ranked: the queries, each once, with all their hits.
         criteria: what keeps hits out.
         places: most entries to show.
         default: whether `places` is only the usual number: each query that has a hit then gets at least one place.
     """
     matching: list[tuple[str, Sequence[Hit]]] = []
-    missed: list[UnmatchedQuery] = []
-    for query, hits in searched:
+    unmatched: list[UnmatchedQuery] = []
+    for query, hits in ranked:
         if next(_fitting(hits, criteria), None) is not None:
             matching.append((query, hits))
         else:
-            missed.append(UnmatchedQuery(query, *_nearest(hits, criteria)))
+            unmatched.append(UnmatchedQuery(query, *_nearest(hits, criteria)))
     if default:
         places = max(places, len(matching))
     share = -(-places // len(matching)) if matching else 0
-    chosen = _in_turns([_ranking(hits, criteria, places, share) for _, hits in matching], places)
-    found = {_key(hit.entry): Match(hit.entry, hit.score) for hit in chosen}
-    crowded: list[str] = []
+    selected = _take_turns([_ranking(hits, criteria, places, share) for _, hits in matching], places)
+    matches = {_key(hit.entry): Match(hit.entry, hit.score) for hit in selected}
+    without_place: list[str] = []
     for query, hits in matching:
-        # All hits of one query that are shown were chosen for it; of several, any may fit several.
-        fitting = chosen if len(searched) == 1 else _fitting(hits, criteria)
-        shown = [(item, hit.score) for hit in fitting if (item := found.get(_key(hit.entry)))]
-        for item, score in shown:
-            item.score = max(item.score, score)
-            item.queries.append(query)
-        if not shown:
-            crowded.append(query)
-    best_first = sorted(found.values(), key=lambda item: (-item.score, _key(item.entry)))
-    return Selection(best_first, missed, crowded)
+        # All hits of one query that are shown were selected for it; of several, any may fit several.
+        fitting = selected if len(ranked) == 1 else _fitting(hits, criteria)
+        scored = [(match, hit.score) for hit in fitting if (match := matches.get(_key(hit.entry)))]
+        for match, score in scored:
+            match.score = max(match.score, score)
+            match.queries.append(query)
+        if not scored:
+            without_place.append(query)
+    best_first = sorted(matches.values(), key=lambda match: (-match.score, _key(match.entry)))
+    return Selection(best_first, unmatched, without_place)
 
 
 def _fitting(hits: Sequence[Hit], criteria: Criteria) -> Iterator[Hit]:
     """The hits that may be shown. Lazy: thousands fit a common word, and few are wanted."""
-    enough = takewhile(lambda hit: hit.score >= criteria.min_score, hits)
-    return (hit for hit in enough if criteria.fits(hit.entry)) if criteria.has_filter else enough
+    scored = takewhile(lambda hit: hit.score >= criteria.min_score, hits)
+    return (hit for hit in scored if criteria.fits(hit.entry)) if criteria.has_filter else scored
 
 
 def _ranking(hits: Sequence[Hit], criteria: Criteria, places: int, share: int) -> list[Hit]:
     """As many hits of one query as there are places; of the first `share`, no app has all if another is close."""
     fitting = _fitting(hits, criteria)
     first = list(islice(fitting, places))
-    shared = diversify(
+    diverse = diversify(
         chain(first, fitting), share, app_of=lambda hit: hit.entry.app_id, score_of=lambda hit: hit.score
     )
-    taken = {_key(hit.entry) for hit in shared}
-    return shared + [hit for hit in first if _key(hit.entry) not in taken]
+    keys = {_key(hit.entry) for hit in diverse}
+    return diverse + [hit for hit in first if _key(hit.entry) not in keys]
 
 
-def _in_turns(rankings: Sequence[Sequence[Hit]], places: int) -> list[Hit]:
-    chosen: dict[tuple[str, str], Hit] = {}
+def _take_turns(rankings: Sequence[Sequence[Hit]], places: int) -> list[Hit]:
+    selected: dict[tuple[str, str], Hit] = {}
     for hit in (hit for row in zip_longest(*rankings) for hit in row if hit is not None):
-        if len(chosen) == places:
+        if len(selected) == places:
             break
-        chosen.setdefault(_key(hit.entry), hit)
-    return list(chosen.values())
+        selected.setdefault(_key(hit.entry), hit)
+    return list(selected.values())
 
 
 def _nearest(hits: Sequence[Hit], criteria: Criteria) -> tuple[list[Hit], list[Hit]]:
@@ -152,26 +172,47 @@ def _nearest(hits: Sequence[Hit], criteria: Criteria) -> tuple[list[Hit], list[H
 
 
 def _key(entry: CatalogEntry) -> tuple[str, str]:
-    """What an entry is known by: a resource and a tool may share a name."""
+    """The identity of an entry: a resource and a tool may share a name."""
     return entry.name, entry.kind
 
 
-MAX_NAMED = 10
-"""Most unknown names, tags or queries that one warning repeats; the others are counted."""
+def match_documents(
+    matches: Sequence[Match], observed: ObservedSchemas, detail: Detail, several: bool, with_kind: bool
+) -> list[JsonObject]:
+    """`tools` of an answer; `several`: each match names the queries it fits; `with_kind`: it says what kind it is."""
+    return [_document(match, observed.get(match.entry.name), detail, several, with_kind) for match in matches]
 
-MAX_MORE_APPS = 60
-"""Most apps that an overview lists by their ids alone, after those it describes."""
 
-_MAX_NEAR = 3
-"""Unknown names for which near ones are looked for: each look takes milliseconds in a large catalog."""
+def _document(
+    match: Match, observed: Mapping[str, object] | None, detail: Detail, several: bool, with_kind: bool
+) -> JsonObject:
+    entry = match.entry
+    body: JsonObject = {"name": entry.name}
+    if with_kind:
+        body["kind"] = entry.kind
+    body["appId"] = entry.app_id
+    if detail in {"brief", "full"}:
+        text = entry.description or entry.title or ""
+        body["description"] = text if detail == "full" else brief_description(text)
+        if entry.kind != "tool" and entry.description and entry.title:
+            body["title"] = entry.title  # the name is a URI, which says little
+    body["score"] = match.score
+    if several:
+        body["matchedQueries"] = [_shorten_echo(query) for query in match.queries]
+    if detail == "typescript":
+        body["typescript"] = declaration(entry, observed=observed if entry.kind == "tool" else None, brief=True)
+    if detail == "full":
+        body["inputSchema"] = entry.input_schema
+        body["outputSchema"] = entry.output_schema
+        if observed is not None and entry.kind == "tool":
+            body["observedOutput"] = observed
+        body["annotations"] = entry.annotations
+    return body
 
-_MAX_SUGGESTIONS = 8
 
-MAX_ECHO_CHARS = 120
-"""Characters of a query or name of the call that an answer repeats; what is longer ends in `…`."""
-
-PLURALS: dict[Kind, str] = {"tool": "tools", "resource": "resources", "template": "templates", "prompt": "prompts"}
-"""How each kind is called where it is counted."""
+def brief_description(description: str) -> str:
+    """The first paragraph of a description on one line, cut at a word with `…` where it is too long."""
+    return shorten(description.strip().split("\n\n", 1)[0], BRIEF_CHARS)
 
 
 class OverviewSize(NamedTuple):
@@ -203,42 +244,42 @@ class AppSize(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The number of its entries, of all kinds."""
         return self.counts.total()
 
 
-def app_sizes(entries: Iterable[CatalogEntry], missed: Iterable[UnmatchedQuery] = ()) -> list[AppSize]:
-    """The apps of the entries, the largest first; equal ones by id. Before them those that came near to a query that
-    nothing fits."""
+def app_sizes(entries: Iterable[CatalogEntry], unmatched: Iterable[UnmatchedQuery] = ()) -> list[AppSize]:
+    """The apps of the entries, the largest first; equal ones by id. Apps that come near to an unmatched query precede
+    all others."""
     counts: dict[str, Counter[Kind]] = defaultdict(Counter)
     for entry in entries:
         counts[entry.app_id][entry.kind] += 1
-    near = {hit.entry.app_id for miss in missed for hit in (*miss.below_score, *miss.outside_filter)}
-    found = (AppSize(app, kinds) for app, kinds in counts.items())
-    return sorted(found, key=lambda app: (app.app_id not in near, -app.total, app.app_id))
+    near = {hit.entry.app_id for query in unmatched for hit in (*query.below_score, *query.outside_filter)}
+    sizes = (AppSize(app, kinds) for app, kinds in counts.items())
+    return sorted(sizes, key=lambda app: (app.app_id not in near, -app.total, app.app_id))
 
 
 def describe_apps(
-    apps: Sequence[AppSize], central: Mapping[str, Sequence[CatalogEntry]], room: OverviewSize
+    apps: Sequence[AppSize], central: Mapping[str, Sequence[CatalogEntry]], size: OverviewSize
 ) -> tuple[JsonObject, list[str]]:
     """`apps` of an answer, perhaps `moreApps`, and a warning where not all are shown."""
-    names = room.names_per_app(len(apps))
-    shown: list[JsonObject] = []
-    for app in apps[: room.apps]:
+    names = size.names_per_app(len(apps))
+    described: list[JsonObject] = []
+    for app in apps[: size.apps]:
         counts = {PLURALS[kind]: app.counts[kind] for kind in PLURALS if app.counts[kind]}
         typical = [entry.name for entry in central.get(app.app_id, ())[:names]]
-        shown.append({"appId": app.app_id, **counts, "central": typical})
-    body: JsonObject = {"apps": shown}
-    rest = apps[room.apps :]
+        described.append({"appId": app.app_id, **counts, "central": typical})
+    body: JsonObject = {"apps": described}
+    rest = apps[size.apps :]
     if not rest:
         return body, []
-    listed = [app.app_id for app in rest[: room.more_apps]]
-    if listed:
-        body["moreApps"] = listed
-    said = f"{len(shown)} of {len(apps):,} apps are described"
-    if listed:
-        said += f", {len(listed)} more named in moreApps"
-    return body, [said + "; an empty query with filter.appIds shows what one of them has."]
+    more = [app.app_id for app in rest[: size.more_apps]]
+    if more:
+        body["moreApps"] = more
+    warning = f"{len(described)} of {len(apps):,} apps are described"
+    if more:
+        warning += f", {len(more)} more named in moreApps"
+    return body, [warning + "; an empty query with filter.appIds shows what one of them has."]
 
 
 def interleave_apps(
@@ -252,81 +293,81 @@ def interleave_apps(
 def unknown_name_warnings(
     entries: Sequence[CatalogEntry], excluded: Sequence[str], apps: Sequence[str], tags: Sequence[str]
 ) -> list[str]:
-    """A warning for every name, app or tag of a call that nothing of this caller has; with near ones."""
+    """Warn of every name, app or tag of a call that no entry of this caller has; near ones are named."""
     checks: list[tuple[str, Sequence[str], Callable[[CatalogEntry], Iterable[str]]]] = [
         ("excludeToolNames: no tool is called", excluded, lambda entry: (entry.name,)),
         ("filter.appIds: no tool belongs to", apps, lambda entry: (entry.app_id,)),
         ("filter.tags: no tool is tagged", tags, lambda entry: entry.tags),
     ]
     warnings: list[str] = []
-    for label, words, of in checks:
+    for label, words, words_of in checks:
         if not words:
             continue
-        known = Counter(word for entry in entries for word in of(entry))
-        missing = [word for word in dict.fromkeys(words) if word not in known]
-        if not missing:
+        counts = Counter(word for entry in entries for word in words_of(entry))
+        unknown = [word for word in dict.fromkeys(words) if word not in counts]
+        if not unknown:
             continue
-        said = f"{label} {_quoted(missing[:MAX_NAMED])}"
-        if len(missing) > MAX_NAMED:
-            said += f" and {len(missing) - MAX_NAMED} more"
-        near = dict.fromkeys(name for word in missing[:_MAX_NEAR] for name in similar_names(word, known, limit=2))
+        warning = f"{label} {_quoted(unknown[:MAX_NAMED])}"
+        if len(unknown) > MAX_NAMED:
+            warning += f" and {len(unknown) - MAX_NAMED} more"
+        near = dict.fromkeys(name for word in unknown[:_MAX_NEAR] for name in similar_names(word, counts, limit=2))
         if near:
-            said += f"; near: {_quoted(near)}"
-        elif words is tags and known:
-            usual = sorted(known, key=lambda word: (-known[word], word))
-            said += f"; there are: {_quoted(usual[:MAX_NAMED])}" + (", …" if len(usual) > MAX_NAMED else "")
-        warnings.append(said)
+            warning += f"; near: {_quoted(near)}"
+        elif words is tags and counts:
+            usual = sorted(counts, key=lambda word: (-counts[word], word))
+            warning += f"; there are: {_quoted(usual[:MAX_NAMED])}" + (", …" if len(usual) > MAX_NAMED else "")
+        warnings.append(warning)
     return warnings
 
 
-def no_match_warnings(missed: Sequence[UnmatchedQuery], least: float, *, alone: bool) -> list[str]:
-    """What to say of queries that nothing fits, and what came near. `alone`: there was only this one."""
-    if not missed:
+def no_match_warnings(unmatched: Sequence[UnmatchedQuery], min_score: float, *, alone: bool) -> list[str]:
+    """Warn of queries that nothing fits, and name what comes near. `alone`: the call has this one query only."""
+    if not unmatched:
         return []
-    near = any(miss.below_score for miss in missed)
+    near = any(query.below_score for query in unmatched)
     if alone:
-        named = ", ".join(map(_scored, missed[0].below_score))
-        what = f" with a score of at least {least:g}. Nearest: {named}" if near else ""
+        nearest = ", ".join(map(_scored, unmatched[0].below_score))
+        detail = f" with a score of at least {min_score:g}. Nearest: {nearest}" if near else ""
     else:
-        what = " " + ", ".join(
-            _quote(miss.query) + (f" (nearest: {_scored(miss.below_score[0])})" if miss.below_score else "")
-            for miss in missed
+        detail = " " + ", ".join(
+            _quote(query.query) + (f" (nearest: {_scored(query.below_score[0])})" if query.below_score else "")
+            for query in unmatched
         )
     advice = "lower minScore to get them, or describe" if near else "describe"
-    return [f"Nothing matched{what}; {advice} the task in other words." + _beyond_the_filter(missed)]
+    return [f"Nothing matched{detail}; {advice} the task in other words." + _outside_filter(unmatched)]
 
 
-def nothing_left_warning(missed: Sequence[UnmatchedQuery], things: str, total: int) -> str:
-    """What to say where the filter and the excluded names leave nothing of the caller's `total` things."""
-    said = f"No {things} are left after filter and excludeToolNames; {total:,} without them."
-    return said + _beyond_the_filter(missed)
+def nothing_left_warning(unmatched: Sequence[UnmatchedQuery], kinds: str, total: int) -> str:
+    """Warn that the filter and the excluded names leave nothing of the caller's `total` entries."""
+    warning = f"No {kinds} are left after filter and excludeToolNames; {total:,} without them."
+    return warning + _outside_filter(unmatched)
 
 
-def _beyond_the_filter(missed: Sequence[UnmatchedQuery]) -> str:
-    """What the filter kept from queries that nothing else fits."""
-    outside = {(hit.entry.name, hit.entry.kind): hit for miss in missed for hit in miss.outside_filter}
+def _outside_filter(unmatched: Sequence[UnmatchedQuery]) -> str:
+    """Name the best hits that the filter keeps from queries that nothing else fits."""
+    outside = {(hit.entry.name, hit.entry.kind): hit for query in unmatched for hit in query.outside_filter}
     best = sorted(outside.values(), key=lambda hit: (-hit.score, hit.entry.name))[:NEAREST]
     return f" Outside the filter: {', '.join(map(_scored, best))}." if best else ""
 
 
 def no_place_warning(queries: Sequence[str], places: int) -> str:
-    """What to say of queries whose hits found no place."""
+    """Warn of queries that have hits, but no place in the answer."""
     return f"topK is {places}: no place was left for what fits {_quoted(queries)}."
 
 
 def suggest_searches(entries: Sequence[CatalogEntry], queries: Sequence[str]) -> list[str]:
-    """What to search for instead: words of this catalog that those of the queries look like, and names near to a
-    query that could be one."""
-    found = dict.fromkeys(correct_words(entries, " ".join(queries)))
+    """Suggest other searches: words of this catalog that look like those of the queries, and names near to a query
+    that could be one."""
+    suggestions = dict.fromkeys(correct_words(entries, " ".join(queries)))
     single = [query.strip() for query in queries if len(query.split()) == 1]
     if single:
         names = [entry.name for entry in entries]
-        found |= dict.fromkeys(name for query in single[:_MAX_NEAR] for name in similar_names(query, names))
-    return list(found)[:_MAX_SUGGESTIONS]
+        suggestions |= dict.fromkeys(name for query in single[:_MAX_NEAR] for name in similar_names(query, names))
+    return list(suggestions)[:_MAX_SUGGESTIONS]
 
 
 def index_progress_warnings(ready: int, encoded: int, total: int) -> list[str]:
-    """What to say while not all of the index is there yet."""
+    """Warn while the index is incomplete."""
     warnings: list[str] = []
     if ready < total:
         warnings.append(
@@ -350,9 +391,9 @@ def _quoted(words: Iterable[str]) -> str:
 
 
 def _quote(word: str) -> str:
-    return repr(shorten_echo(word))
+    return repr(_shorten_echo(word))
 
 
-def shorten_echo(text: str) -> str:
-    """What the caller said, as an answer repeats it: they know it, so its beginning is enough."""
+def _shorten_echo(text: str) -> str:
+    """Shorten a query or name that the answer repeats: the caller knows it, so its beginning is enough."""
     return text if len(text) <= MAX_ECHO_CHARS else text[: MAX_ECHO_CHARS - 1] + "…"

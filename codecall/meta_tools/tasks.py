@@ -218,8 +218,8 @@ class TaskExecuteTool(ExecuteTool):
 
     def _in_force(self) -> ExecuteTool:
         """This tool under the options of now: Docket knows the one with which the server started."""
-        wiring = self._wiring.current()
-        return self if wiring is self._wiring else TaskExecuteTool.create(wiring)
+        runtime = self._runtime.current()
+        return self if runtime is self._runtime else TaskExecuteTool.create(runtime)
 
     def envelope_result(self, result: ExecutionResult) -> ToolResult:
         """See `ExecuteTool.answered`. A run that was cut short by the end of its server has no answer yet."""

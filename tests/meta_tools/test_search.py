@@ -13,8 +13,8 @@ from fastmcp import FastMCP
 
 from codecall import tool_metadata
 from codecall.catalog.search.index import SearchIndex
-from codecall.meta_tools.search import BRIEF_CHARS, OUTPUT_SCHEMA, brief_description
-from codecall.meta_tools.search_results import MAX_ECHO_CHARS
+from codecall.meta_tools.search import OUTPUT_SCHEMA
+from codecall.meta_tools.search_results import BRIEF_CHARS, MAX_ECHO_CHARS, brief_description
 
 
 def names(answer: dict[str, Any]) -> list[str]:
@@ -304,24 +304,27 @@ async def test_meta_tools_are_not_found(shop: Any) -> None:
 async def test_what_grows_with_the_catalog_stays_off_the_event_loop(shop: Any) -> None:
     for n in range(300):
         shop.server.tool(lambda: 1, name=f"get_user_{n}")
-    ran: set[str] = set()
+    called: set[str] = set()
 
-    files = ("meta_tools/search.py", "meta_tools/selection.py", "meta_tools/overview.py", "catalog/diversity.py")
+    files = ("meta_tools/search.py", "meta_tools/search_results.py", "catalog/search/fusion.py")
 
-    def note(frame: Any, event: str, _: object) -> None:
+    def record_call(frame: Any, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_filename.endswith(files):
-            ran.add(frame.f_code.co_name)
+            called.add(frame.f_code.co_name)
 
-    sys.setprofile(note)  # sees this thread only, which is the event loop's
+    sys.setprofile(record_call)  # sees this thread only, which is the event loop's
     try:
-        found = await shop.ask("codecall:search", query=["get user", "user"], minScore=0, excludeToolNames=["zzz"])
+        matched = await shop.ask("codecall:search", query=["get user", "user"], minScore=0, excludeToolNames=["zzz"])
         overview = await shop.ask("codecall:search", query="", filter={"tags": ["zzz"]})
-        lost = await shop.ask("codecall:search", query=["qqqqqqq", "wwwwwww"])
+        unmatched = await shop.ask("codecall:search", query=["qqqqqqq", "wwwwwww"])
     finally:
         sys.setprofile(None)
-    assert len(found["tools"]) == 5
+    assert len(matched["tools"]) == 5
     assert len(overview["warnings"]) == 2
-    assert ran & {"_document"}
-    assert lost["apps"]
-    heavy = {"select", "fits", "diversified", "unknown_words", "_remaining", "sizes", "suggestions", "_fitting"}
-    assert ran.isdisjoint(heavy)
+    assert called & {"_document"}
+    assert unmatched["apps"]
+    heavy = {
+        *("select", "fits", "diversify", "unknown_name_warnings"),
+        *("_filtered", "app_sizes", "suggest_searches", "_fitting"),
+    }
+    assert called.isdisjoint(heavy)

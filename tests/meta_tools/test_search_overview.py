@@ -1,4 +1,4 @@
-"""What an answer says where it has no hits: short, whatever the size of the server."""
+"""The answer to a search without hits stays short, whatever the size of the server."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def catalog(*per_app: int) -> list[CatalogEntry]:
 
 
 def central(entries: Sequence[CatalogEntry]) -> dict[str, list[CatalogEntry]]:
-    found: dict[str, list[CatalogEntry]] = {}
+    by_app: dict[str, list[CatalogEntry]] = {}
     for entry in entries:
-        found.setdefault(entry.app_id, []).append(entry)
-    return found
+        by_app.setdefault(entry.app_id, []).append(entry)
+    return by_app
 
 
 def test_apps_are_ordered_by_size_then_id() -> None:
@@ -63,23 +63,23 @@ def test_other_kinds_are_counted_beside_the_tools() -> None:
     }
 
 
-@pytest.mark.parametrize(("room", "most"), [(OVERVIEW, 5_000), (DEAD_END, 2_000)])
+@pytest.mark.parametrize(("size", "most"), [(OVERVIEW, 5_000), (DEAD_END, 2_000)])
 @pytest.mark.parametrize("apps", [1, 10, 500])
-def test_the_apps_of_an_answer_stay_short(room: OverviewSize, most: int, apps: int) -> None:
+def test_the_apps_of_an_answer_stay_short(size: OverviewSize, most: int, apps: int) -> None:
     entries = catalog(*[20] * apps)
-    body, warnings = describe_apps(app_sizes(entries), central(entries), room)
+    body, warnings = describe_apps(app_sizes(entries), central(entries), size)
     assert len(json.dumps(body)) + len(json.dumps(warnings)) <= most
-    if apps > room.apps:
-        assert warnings[0].startswith(f"{room.apps} of {apps} apps are described")
-        assert len(body.get("moreApps", [])) == min(room.more_apps, apps - room.apps)
+    if apps > size.apps:
+        assert warnings[0].startswith(f"{size.apps} of {apps} apps are described")
+        assert len(body.get("moreApps", [])) == min(size.more_apps, apps - size.apps)
     else:
         assert not warnings
 
 
 def test_places_are_spread_over_the_apps() -> None:
     entries = catalog(3, 1, 2)
-    shown = [entry.name[14:] for entry in interleave_apps(app_sizes(entries), central(entries), 5)]
-    assert shown == ["0_some_tool_0", "2_some_tool_0", "1_some_tool_0", "0_some_tool_1", "2_some_tool_1"]
+    names = [entry.name[14:] for entry in interleave_apps(app_sizes(entries), central(entries), 5)]
+    assert names == ["0_some_tool_0", "2_some_tool_0", "1_some_tool_0", "0_some_tool_1", "2_some_tool_1"]
     assert len(interleave_apps(app_sizes(entries), central(entries), 50)) == 6
 
 
@@ -124,16 +124,16 @@ async def test_searches_need_none_of_the_threads_in_which_tools_run(make_shop: C
 
 
 async def test_descriptions_are_read_off_the_event_loop_however_few(make_shop: Callable[..., Any]) -> None:
-    ran: set[str] = set()
+    called: set[str] = set()
 
-    def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.endswith("catalog/spelling.py"):
-            ran.add(frame.f_code.co_name)
+    def record_call(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.endswith("catalog/search/spelling.py"):
+            called.add(frame.f_code.co_name)
 
-    sys.setprofile(note)  # sees this thread only, which is the event loop's
+    sys.setprofile(record_call)  # sees this thread only, which is the event loop's
     try:
         answer = await make_shop().ask("codecall:search", query=["electrnoic leter", "custmoer"], minScore=1)
     finally:
         sys.setprofile(None)
     assert answer["suggestions"] == ["electronic", "letter", "customer"]
-    assert not ran
+    assert not called
