@@ -1,4 +1,4 @@
-"""One run of a script for a request: what it is given, and who sees it."""
+"""`codecall:execute`: runs one script for a request, with its broker, its record, its progress and its memory."""
 
 from __future__ import annotations
 
@@ -50,163 +50,6 @@ from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
 logger = logging.getLogger("codecall")
 
 _MIB = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class ExecuteRequest:
-    """What a client asks to have run."""
-
-    script: str
-    context: Mapping[str, Any] | None = None
-    """`codecallContext`, checked."""
-    allowed_tools: tuple[str, ...] | None = None
-    """Names, URIs and globs; None allows all."""
-    dry_run: bool = False
-    context_bytes: int = 0
-    """Of `context`, as JSON."""
-    resume_from: str | None = None
-    """The run to take up."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunInfo:
-    """What is known of a run before it begins."""
-
-    run_id: str
-    """Unguessable."""
-    caller: str
-    """Who it counts for, as a hash."""
-    request: ExecuteRequest
-
-
-def max_value_bytes(preset: Preset) -> int:
-    """Longest JSON text of one tool's value that a script takes: a quarter of its heap, at most 16 MiB.
-
-    Parsed data takes several times its text's room, and four such values fit into one frame to the worker.
-    """
-    return min(preset.memory_mb * _MIB // 4, 16 * _MIB)
-
-
-async def run_script(runtime: Runtime, context: Context, view: CatalogView, request: ExecuteRequest) -> ExecutionResult:
-    """Run what the client of `context` asks for.
-
-    Raises:
-        CannotResume: the run it is to take up cannot be; nothing has run.
-    """
-    options = runtime.options
-    info = RunInfo(_run_id(context), client_key(context), request)
-    broker = Broker(
-        context,
-        view,
-        allowed_tools=request.allowed_tools,
-        tool_call_timeout_ms=options.preset.tool_call_timeout_ms,
-        max_value_bytes=max_value_bytes(options.preset),
-        sanitization=options.sanitization,
-        components=component_view(context, options),
-        on_result=result_observer(runtime, context),
-    )
-    progress = progress_from_context(options.progress, context, info.run_id)
-    watches = _watches(runtime, info, progress)
-    if (span := current_request()) is not None:
-        # First: what the others do for a call belongs to its span.
-        watches.insert(0, _told(span, broker, options, info))
-    try:
-        memory = await _memory(options, context, info, broker)
-    except ResumeError as refused:
-        if runtime.audit.enabled:
-            told = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
-            runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: told)
-        raise
-    services = RunHooks(info.run_id, ObserverGroup(watches), memory, _vault(runtime, info))
-    async with progress or nullcontext(), runtime.enclaves.use(context) as enclave:
-        run = enclave.run(
-            request.script,
-            broker,
-            context=request.context,
-            owner="" if options.pool.share_workers else info.caller,
-            dry_run=request.dry_run,
-            hooks=services,
-        )
-        attended = services.observe(run if memory is None else memory.record_outcome(run))
-        return await (run_while_connected(context, attended) if options.shutdown.end_abandoned else attended)
-
-
-async def _memory(options: PluginOptions, context: Context, info: RunInfo, broker: Broker) -> RunMemory | None:
-    """What remembers the calls of the run, and what is left of it if it was begun before."""
-    if options.resume is None or info.request.dry_run:
-        return None
-    lasts_s = options.preset.max_duration_ms / 1000
-    memory = RunMemory(options.resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
-    # A task whose server was killed starts again under the same id; what it had taken up itself is in what is left.
-    again = context.task_id is not None and await memory.resume(info.run_id, already_ended=True)
-    if info.request.resume_from is not None and not again:
-        await memory.resume(info.request.resume_from)
-    return memory
-
-
-def _vault(runtime: Runtime, info: RunInfo) -> CallerResults | None:
-    """What keeps a result that is too large, and has the earlier ones of this caller."""
-    if runtime.results is None:
-        return None
-    return CallerResults(runtime.results, info.caller, max_value_bytes(runtime.options.preset))
-
-
-def _run_id(context: Context) -> str:
-    """A new name for a run; that of a background task is always the same, whatever worker it is given to.
-
-    It is in logs, so it does not tell the task's own id, with which anybody may ask for an anonymous task's result.
-    """
-    if context.task_id is None:
-        return f"run_{secrets.token_urlsafe(16)}"
-    digest = hashlib.blake2b(context.task_id.encode(), digest_size=16, person=b"codecall run").digest()
-    return f"run_{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
-
-
-def _watches(runtime: Runtime, info: RunInfo, progress: RunObserver | None) -> list[RunObserver]:
-    """Who sees the run."""
-    watches: list[RunObserver] = []
-    if progress is not None:
-        watches.append(progress)
-    options, asked = runtime.options, info.request
-    if runtime.audit.enabled or options.audit.watchers:
-        recorded = RunDetails(
-            info.run_id,
-            info.caller,
-            asked.script,
-            options.preset_name,
-            options.preset,
-            asked.context_bytes,
-            asked.allowed_tools,
-            asked.dry_run,
-            asked.resume_from,
-        )
-        if runtime.audit.enabled:
-            watches.append(RunRecord(runtime.audit, recorded))
-        watches.extend(watch for make in options.audit.watchers if (watch := _made(make, recorded)) is not None)
-    return watches
-
-
-def _made(make: Callable[[RunDetails], RunObserver], recorded: RunDetails) -> RunObserver | None:
-    """A watch of the run; none where that fails."""
-    try:
-        return make(recorded)
-    except Exception:
-        logger.exception("audit: %s gave no watch of a run; the run goes on", type(make).__name__)
-        return None
-
-
-def _told(request: RequestSpan, broker: Broker, options: PluginOptions, info: RunInfo) -> RunObserver:
-    """What tells OpenTelemetry of the run."""
-    return RunTelemetry(
-        request,
-        broker.used_components,
-        run_id=info.run_id,
-        preset=options.preset_name if options.preset_name in PRESET_NAMES else "custom",
-        script=info.request.script,
-        context_size=info.request.context_bytes,
-        dry_run=info.request.dry_run,
-    )
-
 
 MAX_CONTEXT_BYTES = 256 * 1024
 """Longest `context`, as JSON. It is input for a script, not a place for data: four times the longest script."""
@@ -264,7 +107,7 @@ class ExecuteTool(MetaTool):
 
     @classmethod
     def create(cls, runtime: Runtime) -> ExecuteTool:
-        """The tool under the advertised name."""
+        """Create the tool under the advertised name."""
         return cls.build(
             runtime,
             verb="execute",
@@ -282,44 +125,44 @@ class ExecuteTool(MetaTool):
         """Run the script. A script that fails is an envelope; only wrong arguments are an error.
 
         Raises:
-            ValidationError: they are; also when the run they name cannot be taken up.
+            ValidationError: the arguments are wrong, or the run they name cannot be resumed.
         """
-        given = parse_arguments(ExecuteArguments, self.name, arguments)
-        context_bytes = self._check_context(given.context)
-        self._check_globs(given.allowed_tools or ())
-        self._check_resume(given)
+        parsed = parse_arguments(ExecuteArguments, self.name, arguments)
+        context_bytes = self._check_context(parsed.context)
+        self._check_globs(parsed.allowed_tools or ())
+        self._check_resume(parsed)
         context, view = self._view()
-        asked = ExecuteRequest(
-            given.script,
-            given.context,
-            tuple(given.allowed_tools) if given.allowed_tools is not None else None,
-            bool(given.dry_run),
+        request = ExecuteRequest(
+            parsed.script,
+            parsed.context,
+            tuple(parsed.allowed_tools) if parsed.allowed_tools is not None else None,
+            bool(parsed.dry_run),
             context_bytes,
-            given.resume_from,
+            parsed.resume_from,
         )
         try:
-            result = await run_script(self._runtime, context, view, asked)
+            result = await run_script(self._runtime, context, view, request)
         except ResumeError as refused:
             raise ValidationError(f"{self.name}: resumeFrom: {refused.message}. {refused.hint}") from None
         return self.envelope_result(result)
 
     def envelope_result(self, result: ExecutionResult) -> ToolResult:
-        """The answer of a run that has ended so."""
+        """Turn the result of a run into the answer of the tool."""
         return tool_result(result.envelope(), is_error=self._runtime.options.mark_errors and not result.success)
 
-    def _check_resume(self, given: ExecuteArguments) -> None:
-        if given.resume_from is None:
+    def _check_resume(self, arguments: ExecuteArguments) -> None:
+        if arguments.resume_from is None:
             return
         if self._runtime.options.resume is None:
             raise ValidationError(
                 f"{self.name}: resumeFrom: this server keeps nothing of runs that failed. `calls` of the envelope says "
                 "what was done; write a script that does the rest"
             )
-        if given.dry_run:
+        if arguments.dry_run:
             raise ValidationError(f"{self.name}: resumeFrom: a dry run makes no calls, so there is nothing to take up")
 
     def _check_context(self, context: JsonObject | None) -> int:
-        """Bytes of it as JSON."""
+        """Check that `context` is JSON data of a size that is allowed; returns its bytes as JSON."""
         if not context:
             return 0
         # No JSON is less than a fifth of what `exceeds_chars` takes it for: far too much is refused without being
@@ -350,7 +193,165 @@ class ExecuteTool(MetaTool):
 
 
 def _parameters(options: PluginOptions) -> JsonObject:
-    """The schema of the arguments; `resumeFrom` where runs can be taken up."""
+    """The schema of the arguments, with `resumeFrom` where runs can be resumed."""
     if options.resume is None:
         return _INPUT
     return {**_INPUT, "properties": {**_INPUT["properties"], "resumeFrom": _RESUME_FROM}}
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteRequest:
+    """A script to run, and what it may use."""
+
+    script: str
+    context: Mapping[str, Any] | None = None
+    """`codecallContext`, after its checks."""
+    allowed_tools: tuple[str, ...] | None = None
+    """Names, URIs and globs that the script may use; None allows all."""
+    dry_run: bool = False
+    context_bytes: int = 0
+    """Size of `context` as JSON."""
+    resume_from: str | None = None
+    """Id of the run to resume."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What identifies a run before it begins."""
+
+    run_id: str
+    """Unguessable."""
+    caller: str
+    """Key of the caller for whom it runs, as a hash."""
+    request: ExecuteRequest
+
+
+def max_value_bytes(preset: Preset) -> int:
+    """Longest JSON text of one tool's value that a script takes: a quarter of its heap, at most 16 MiB.
+
+    Parsed data takes several times its text's room, and four such values fit into one frame to the worker.
+    """
+    return min(preset.memory_mb * _MIB // 4, 16 * _MIB)
+
+
+async def run_script(runtime: Runtime, context: Context, view: CatalogView, request: ExecuteRequest) -> ExecutionResult:
+    """Run the script of `request` for the client of `context`.
+
+    Raises:
+        ResumeError: the run named in `resume_from` cannot be resumed; nothing has run.
+    """
+    options = runtime.options
+    info = RunInfo(_run_id(context), client_key(context), request)
+    broker = Broker(
+        context,
+        view,
+        allowed_tools=request.allowed_tools,
+        tool_call_timeout_ms=options.preset.tool_call_timeout_ms,
+        max_value_bytes=max_value_bytes(options.preset),
+        sanitization=options.sanitization,
+        components=component_view(context, options),
+        on_result=result_observer(runtime, context),
+    )
+    progress = progress_from_context(options.progress, context, info.run_id)
+    observers = _observers(runtime, info, progress)
+    if (span := current_request()) is not None:
+        # First: what the others do for a call belongs to its span.
+        observers.insert(0, _telemetry_observer(span, broker, options, info))
+    try:
+        memory = await _memory(options, context, info, broker)
+    except ResumeError as refused:
+        if runtime.audit.enabled:
+            details = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
+            runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
+        raise
+    hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, _caller_results(runtime, info))
+    async with progress or nullcontext(), runtime.enclaves.use(context) as enclave:
+        run = enclave.run(
+            request.script,
+            broker,
+            context=request.context,
+            owner="" if options.pool.share_workers else info.caller,
+            dry_run=request.dry_run,
+            hooks=hooks,
+        )
+        observed = hooks.observe(run if memory is None else memory.record_outcome(run))
+        return await (run_while_connected(context, observed) if options.shutdown.end_abandoned else observed)
+
+
+async def _memory(options: PluginOptions, context: Context, info: RunInfo, broker: Broker) -> RunMemory | None:
+    """Create the memory of the run's calls; it holds those of the run that is resumed."""
+    if options.resume is None or info.request.dry_run:
+        return None
+    lasts_s = options.preset.max_duration_ms / 1000
+    memory = RunMemory(options.resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
+    # A task whose server was killed starts again under the same id; what it had resumed itself is in its own record.
+    restarted = context.task_id is not None and await memory.resume(info.run_id, already_ended=True)
+    if info.request.resume_from is not None and not restarted:
+        await memory.resume(info.request.resume_from)
+    return memory
+
+
+def _caller_results(runtime: Runtime, info: RunInfo) -> CallerResults | None:
+    """The store for a result that is too large; it also holds the earlier ones of this caller."""
+    if runtime.results is None:
+        return None
+    return CallerResults(runtime.results, info.caller, max_value_bytes(runtime.options.preset))
+
+
+def _run_id(context: Context) -> str:
+    """Create the id of a run; that of a background task is the same in every worker.
+
+    It is in logs, so it does not reveal the task's own id, with which anybody may ask for an anonymous task's result.
+    """
+    if context.task_id is None:
+        return f"run_{secrets.token_urlsafe(16)}"
+    digest = hashlib.blake2b(context.task_id.encode(), digest_size=16, person=b"codecall run").digest()
+    return f"run_{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
+
+
+def _observers(runtime: Runtime, info: RunInfo, progress: RunObserver | None) -> list[RunObserver]:
+    """The observers of the run: its progress, its record, and those of the options."""
+    observers: list[RunObserver] = []
+    if progress is not None:
+        observers.append(progress)
+    options, request = runtime.options, info.request
+    if runtime.audit.enabled or options.audit.watchers:
+        details = RunDetails(
+            info.run_id,
+            info.caller,
+            request.script,
+            options.preset_name,
+            options.preset,
+            request.context_bytes,
+            request.allowed_tools,
+            request.dry_run,
+            request.resume_from,
+        )
+        if runtime.audit.enabled:
+            observers.append(RunRecord(runtime.audit, details))
+        observers.extend(
+            observer for factory in options.audit.watchers if (observer := _safe_observer(factory, details)) is not None
+        )
+    return observers
+
+
+def _safe_observer(factory: Callable[[RunDetails], RunObserver], details: RunDetails) -> RunObserver | None:
+    """Create an observer of the run; None where `factory` fails, which is logged."""
+    try:
+        return factory(details)
+    except Exception:
+        logger.exception("audit: %s gave no watch of a run; the run goes on", type(factory).__name__)
+        return None
+
+
+def _telemetry_observer(span: RequestSpan, broker: Broker, options: PluginOptions, info: RunInfo) -> RunObserver:
+    """The observer that reports the run to OpenTelemetry."""
+    return RunTelemetry(
+        span,
+        broker.used_components,
+        run_id=info.run_id,
+        preset=options.preset_name if options.preset_name in PRESET_NAMES else "custom",
+        script=info.request.script,
+        context_size=info.request.context_bytes,
+        dry_run=info.request.dry_run,
+    )
