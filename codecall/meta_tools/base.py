@@ -1,4 +1,4 @@
-"""What the four meta-tools share: what they work with, how they read arguments, how they answer."""
+"""What the four meta-tools share: `Runtime` (their services), `Arguments` and `MetaTool`, their base classes."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ UNION_TAGS = frozenset({"text", "list"})
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the plugin gives its meta-tools."""
+    """The services of the plugin that its meta-tools use."""
 
     options: PluginOptions
     view: Callable[[Context], CatalogView]
-    """The tools of the caller of this request."""
+    """Returns the tools of the caller of a request."""
     current: Callable[[], Runtime]
-    """What is in force, where this is not any more."""
+    """Returns the runtime in force, which is another one after a reload."""
     enclaves: EnclavePool
     index: SearchIndex
     telemetry: Telemetry
     audit: Audit
     """The record of runs."""
     observations: OutputObserver | None = None
-    """What is learned of results; None: nothing. Used through `meta_tools/observing.py`."""
+    """Learns output schemas from results; None where nothing does. Only the functions below use it."""
     results: ResultService | None = None
-    """Keeps results that are too large for an answer; None: nothing does."""
+    """Keeps results that are too large for an answer; None where nothing does."""
 
 
 class Arguments(BaseModel):
@@ -81,10 +81,10 @@ ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
 def parse_arguments(model: type[ArgumentsT], tool_name: str, arguments: Mapping[str, object]) -> ArgumentsT:
-    """`arguments` as `model`.
+    """Read `arguments` as `model`.
 
     Raises:
-        ValidationError: FastMCP's, so that it reaches the caller as an error result; names each bad field.
+        ValidationError: FastMCP's, which reaches the caller as an error result; the message names each bad field.
     """
     try:
         return model.model_validate(arguments)
@@ -97,21 +97,20 @@ def _explain(model: type[BaseModel], failure: PydanticValidationError) -> str:
     for item in failure.errors(include_url=False, include_context=False, include_input=False):
         path = ".".join(str(part) for part in item["loc"] if part not in UNION_TAGS)
         if item["type"] == "extra_forbidden":
-            known = ", ".join(field.alias or name for name, field in model.model_fields.items())
-            lines.append(f"{path}: unknown argument" + ("" if "." in path else f"; known: {known}"))
+            names = ", ".join(field.alias or name for name, field in model.model_fields.items())
+            lines.append(f"{path}: unknown argument" + ("" if "." in path else f"; known: {names}"))
         else:
             lines.append(f"{path}: {item['msg'].removeprefix('Value error, ')}")
-    shown = lines[:10]
-    return "; ".join(shown) + (f"; and {len(lines) - 10} more" if len(lines) > 10 else "")
+    return "; ".join(lines[:10]) + (f"; and {len(lines) - 10} more" if len(lines) > 10 else "")
 
 
 def tool_result(body: JsonObject, *, text: str | None = None, is_error: bool = False) -> ToolResult:
-    """`body` as structured content and, as compact JSON, as the one text block; both well-formed.
+    """Answer with `body` as structured content and, as compact JSON, as the one text block; both are well-formed.
 
     `body` must be plain JSON data: it is not validated again. `text` is its JSON where the caller has it already.
     """
     if text is None:
-        body, encoded = _encoded(body)
+        body, encoded = _encode(body)
         text = encoded.decode()
     block = TextContent(type="text", text=text)
     # model_construct: ToolResult's own constructor would walk and copy the whole body once more.
@@ -119,13 +118,13 @@ def tool_result(body: JsonObject, *, text: str | None = None, is_error: bool = F
 
 
 def tool_result_from_catalog(body: JsonObject) -> ToolResult:
-    """As `answer`, for a `body` that holds schemas of the server's tools: what leaves is a copy of them."""
-    _, encoded = _encoded(body)
+    """Answer as `tool_result` does, for a `body` that holds schemas of the server's tools: the answer holds a copy."""
+    _, encoded = _encode(body)
     return tool_result(read_json(encoded), text=encoded.decode())
 
 
-def _encoded(body: JsonObject) -> tuple[JsonObject, bytes]:
-    """`body` and its JSON. What is no Unicode text in it, which has no UTF-8 form, is replaced in both."""
+def _encode(body: JsonObject) -> tuple[JsonObject, bytes]:
+    """Return `body` and its JSON. What is no Unicode text in it, which has no UTF-8 form, is replaced in both."""
     try:
         return body, msgspec.json.encode(body)
     except UnicodeEncodeError:
@@ -134,7 +133,7 @@ def _encoded(body: JsonObject) -> tuple[JsonObject, bytes]:
 
 
 class MetaTool(Tool):
-    """A tool CodeCall adds to a server. Knows its server only through the request it answers."""
+    """A tool that CodeCall adds to a server. It knows its server only through the request it answers."""
 
     _runtime: Runtime = PrivateAttr()
     _operation: Operation = PrivateAttr()
@@ -151,7 +150,7 @@ class MetaTool(Tool):
         output_schema: JsonObject,
         annotations: ToolAnnotations,
     ) -> Self:
-        """The tool under the name the options advertise."""
+        """Create the tool under the name that the options advertise."""
         tool = cls(
             name=f"codecall{runtime.options.tool_name_separator}{verb}",
             title=title,
@@ -167,33 +166,33 @@ class MetaTool(Tool):
 
     @model_validator(mode="after")
     def _validate_tool_name(self) -> Self:
-        """The colon is the contract's; `tool_name_separator="_"` is there for clients that refuse it."""
+        """Accept the colon, which is the contract's; `tool_name_separator="_"` is for clients that refuse it."""
         return self
 
     def _view(self) -> tuple[Context, CatalogView]:
-        """The request that is being answered, and its caller's tools."""
+        """Return the context of the current request, and its caller's tools."""
         context = get_context()
         return context, self._runtime.view(context)
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
-        """FastMCP's entry: answer the call.
+        """Answer the call; FastMCP calls this.
 
         Raises:
-            ValidationError: wrong arguments.
+            ValidationError: the arguments are wrong.
             CodeCallError: CodeCall itself cannot work on this server.
-            ToolError: the server could not be asked for its tools. FastMCP would send the text of any other exception
+            ToolError: the server failed to list its tools. FastMCP would send the text of any other exception
                 as it is, whatever it holds.
         """
         request = self._runtime.telemetry.request(self._operation)
         if request is None:
-            return await self._answered(arguments)
+            return await self._respond_safely(arguments)
         with request:
-            result = await self._answered(arguments)
+            result = await self._respond_safely(arguments)
             text = result.content[0] if result.content else None
             request.on_answer(result.structured_content, text.text if isinstance(text, TextContent) else "")
             return result
 
-    async def _answered(self, arguments: dict[str, Any]) -> ToolResult:
+    async def _respond_safely(self, arguments: dict[str, Any]) -> ToolResult:
         sanitization = self._runtime.options.sanitization
         try:
             return await self.respond(arguments)
@@ -207,35 +206,35 @@ class MetaTool(Tool):
 
     @abstractmethod
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
-        """The answer to a call with these arguments.
+        """Answer a call with these arguments.
 
         Raises:
-            ValidationError: FastMCP's; they are wrong, and the message says which and why.
+            ValidationError: FastMCP's; the arguments are wrong, and the message says which and why.
         """
         ...
 
 
 def result_observer(runtime: Runtime, context: Context) -> Callable[[CatalogEntry, str], None] | None:
-    """What a broker tells of each result of this request: the tool, and the JSON text of its value."""
+    """Create the callback to which a broker passes the tool and the JSON text of each result of this request."""
     observations = runtime.observations
     if observations is None or not runtime.options.observed_output.enabled:
         return None
-    return functools.partial(observations.observe, owner=_caller(runtime, context))
+    return functools.partial(observations.observe, owner=_observation_owner(runtime, context))
 
 
 async def observed_output_schema(runtime: Runtime, context: Context, entry: CatalogEntry) -> JsonObject | None:
-    """The JSON Schema learned of a tool's results, as the caller of this request may see it; not to be changed.
+    """Return the JSON Schema learned from a tool's results, as the caller of this request may see it; do not change it.
 
-    None for tools that declare the form of their output, while nothing is known, and where the option is off.
+    None for tools that declare an output schema, while nothing is known, and where the option is off.
     """
     observations = runtime.observations
     if observations is None:
         return None
-    return await observations.output_schema(entry, _caller(runtime, context))
+    return await observations.output_schema(entry, _observation_owner(runtime, context))
 
 
-def _caller(runtime: Runtime, context: Context) -> str:
-    """Who this request counts for. A process that is spoken to over stdio, or in its own memory, serves one party."""
+def _observation_owner(runtime: Runtime, context: Context) -> str:
+    """The key of the caller of this request. A server reached over stdio, or in its own process, serves one party."""
     if not runtime.options.observed_output.per_caller:
         request = context.request_context.request if context.request_context is not None else None
         if request is None and get_access_token() is None and not context.is_background_task:

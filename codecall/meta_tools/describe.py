@@ -1,10 +1,12 @@
-"""`codecall:describe`: the whole truth about tools, by exact name; about resources, templates and prompts likewise.
+"""`codecall:describe`: returns all that is known of tools, resources, templates and prompts, by exact name.
 
-`toolNames` takes every name that search gives: a URI, a URI template and a prompt's name as well as a tool's. What is
-no tool says its `kind`; where several things have the same name all of them are given, each with its `kind`.
+`toolNames` takes every name that search returns: a URI, a URI template and a prompt's name as well as a tool's. Each
+component that is not a tool has its `kind` in the answer; where several have the same name, all of them are in the
+answer, each with its `kind`.
 
 With format `typescript` a declaration stands for description and schemas, annotations are there if there are any, and
-of the usage examples only the author's own: how to call a tool, which the made ones show, the declaration says already.
+of the usage examples only the author's own: the declaration says already how to call a tool, which is what the
+generated ones show.
 """
 
 from __future__ import annotations
@@ -51,6 +53,10 @@ MAX_SUGGESTIONS = 3
 """Most near names for one that does not exist."""
 
 
+_URI_MARK: Final = re.compile("[:{]")
+"""Every URI and URI template has one of these: a scheme ends in `:`, a variable begins with `{`."""
+
+
 def _unique(names: list[str]) -> list[str]:
     seen: set[str] = set()
     for name in names:
@@ -92,9 +98,6 @@ _INPUT: JsonObject = {
     "required": ["toolNames"],
     "additionalProperties": False,
 }
-_ADDRESS: Final = re.compile("[:{]")
-"""What a URI and a URI template have one of: a scheme, or a variable."""
-
 _TEXT: JsonObject = {"type": "string"}
 _NAMES: JsonObject = {"type": "array", "items": _TEXT}
 _HINT: JsonObject = {"type": "boolean"}
@@ -147,11 +150,11 @@ _OUTPUT: JsonObject = {
 
 
 class DescribeTool(MetaTool):
-    """Describes tools."""
+    """Describes tools, resources, templates and prompts by name."""
 
     @classmethod
     def create(cls, runtime: Runtime) -> DescribeTool:
-        """The tool under the advertised name."""
+        """Create the tool under the advertised name."""
         return cls.build(
             runtime,
             verb="describe",
@@ -165,101 +168,101 @@ class DescribeTool(MetaTool):
         )
 
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
-        """Describe what of those names this caller and CodeCall may use; name the others."""
-        given = parse_arguments(DescribeArguments, self.name, arguments)
+        """Describe those of the names that this caller may use; list the others as not found."""
+        parsed = parse_arguments(DescribeArguments, self.name, arguments)
         context, view = self._view()
-        offers = component_view(context, self._runtime.options)
-        found: list[_Found] = []
+        components = component_view(context, self._runtime.options)
+        described: list[_DescribedEntry] = []
         missing: list[str] = []
-        for name in given.tool_names:
-            entries = [] if is_meta_tool(name) else await _all_named(name, view, offers)
+        for name in parsed.tool_names:
+            entries = [] if is_meta_tool(name) else await _find_all(name, view, components)
             for entry in entries:
                 observed = await observed_output_schema(self._runtime, context, entry)
-                found.append(_Found(entry, len(entries) == 1, observed))
+                described.append(_DescribedEntry(entry, len(entries) == 1, observed))
                 await asyncio.sleep(0)  # showing a tool resolves its schemas: other tasks get their turn between two
             if not entries:
                 missing.append(name)
-        suggestions = await _suggestions([name for name in missing if not is_meta_tool(name)], view, offers)
-        # Making examples parses scripts and walks schemas: not on the event loop.
-        tools = await anyio.to_thread.run_sync(_documents, found, given.format or "json") if found else []
+        suggestions = await _suggestions([name for name in missing if not is_meta_tool(name)], view, components)
+        # Generating examples parses scripts and walks schemas: not on the event loop.
+        tools = await anyio.to_thread.run_sync(_documents, described, parsed.format or "json") if described else []
         body: JsonObject = {"tools": tools, "notFound": missing}
         if suggestions:
             body["suggestions"] = suggestions
         return tool_result_from_catalog(body)
 
 
-async def _all_named(name: str, view: CatalogView, offers: ComponentView) -> list[CatalogEntry]:
-    """Everything of that name: the tool first, then as in `KINDS`."""
+async def _find_all(name: str, view: CatalogView, components: ComponentView) -> list[CatalogEntry]:
+    """Find every entry of that name: the tool first, then in the order of `COMPONENT_KINDS`."""
     tool = await view.find(name)
-    found = [] if tool is None else [tool]
+    tools = [] if tool is None else [tool]
     try:
         others = [
-            await offers.find(kind, name) for kind in COMPONENT_KINDS if kind == "prompt" or _ADDRESS.search(name)
+            await components.find(kind, name) for kind in COMPONENT_KINDS if kind == "prompt" or _URI_MARK.search(name)
         ]
     except Exception as failure:
         if tool is None:
             raise
         # The tool has been found: what else there may be of its name is not worth failing for.
         log_unexpected(f"looking for more than the tool {name!r}", failure)
-        return found
-    return found + [entry for entry in others if entry is not None and not isinstance(entry, HiddenComponent)]
+        return tools
+    return tools + [entry for entry in others if entry is not None and not isinstance(entry, HiddenComponent)]
 
 
-async def _suggestions(names: list[str], view: CatalogView, offers: ComponentView) -> dict[str, list[str]]:
+async def _suggestions(names: list[str], view: CatalogView, components: ComponentView) -> dict[str, list[str]]:
     near = await view.suggest_many(names)
     suggestions: dict[str, list[str]] = {}
     for name in names:
         # A URI is compared with URIs first.
-        tools, others = near[name], await offers.suggest(name)
-        both = [*others, *tools] if "://" in name else [*tools, *others]
-        if both:
-            suggestions[name] = list(dict.fromkeys(both))[:MAX_SUGGESTIONS]
+        tools, others = near[name], await components.suggest(name)
+        ordered = [*others, *tools] if "://" in name else [*tools, *others]
+        if ordered:
+            suggestions[name] = list(dict.fromkeys(ordered))[:MAX_SUGGESTIONS]
     return suggestions
 
 
-class _Found(NamedTuple):
-    """What has one of the names."""
+class _DescribedEntry(NamedTuple):
+    """An entry that has one of the names."""
 
     entry: CatalogEntry
     alone: bool
     """Whether nothing else has that name."""
     observed: Mapping[str, object] | None
-    """Schema of what it was seen to give."""
+    """Output schema learned from its results."""
 
 
-def _documents(found: list[_Found], form: Format) -> list[JsonObject]:
-    return [_document(item, form) for item in found]
+def _documents(described: list[_DescribedEntry], form: Format) -> list[JsonObject]:
+    return [_document(item, form) for item in described]
 
 
-def _document(found: _Found, form: Format) -> JsonObject:
+def _document(described: _DescribedEntry, form: Format) -> JsonObject:
     # They make and check scripts: loaded when they are needed.
     from codecall.catalog.examples.generate import component_examples, usage_examples
 
-    entry = found.entry
+    entry = described.entry
     is_tool = entry.kind == "tool"
     document: JsonObject = {"name": entry.name}
-    if not (is_tool and found.alone):
+    if not (is_tool and described.alone):
         document["kind"] = entry.kind
     if entry.title is not None and not is_tool:
         document["title"] = entry.title
     document["appId"] = entry.app_id
     if form == "typescript":
-        document["typescript"] = declaration(entry, observed=found.observed)
+        document["typescript"] = declaration(entry, observed=described.observed)
         if entry.annotations:
             document["annotations"] = entry.annotations
         if entry.examples:
-            document["usageExamples"] = _shown(entry.examples[:MAX_EXAMPLES])
+            document["usageExamples"] = _example_documents(entry.examples[:MAX_EXAMPLES])
         return document
     document |= {
         "description": entry.description,
         "inputSchema": entry.input_schema,
         "outputSchema": entry.output_schema,
     }
-    if found.observed is not None:
-        document["observedOutput"] = found.observed
+    if described.observed is not None:
+        document["observedOutput"] = described.observed
     examples = (usage_examples if is_tool else component_examples)(entry, limit=MAX_EXAMPLES)
-    return document | {"annotations": entry.annotations, "usageExamples": _shown(examples)}
+    return document | {"annotations": entry.annotations, "usageExamples": _example_documents(examples)}
 
 
-def _shown(examples: Sequence[Example]) -> list[JsonObject]:
+def _example_documents(examples: Sequence[Example]) -> list[JsonObject]:
     return [{"description": example.description, "code": example.code} for example in examples]

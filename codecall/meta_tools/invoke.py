@@ -60,7 +60,7 @@ class InvokeTool(MetaTool):
 
     @classmethod
     def create(cls, runtime: Runtime) -> InvokeTool:
-        """The tool under the advertised name."""
+        """Create the tool under the advertised name."""
         return cls.build(
             runtime,
             verb="invoke",
@@ -75,7 +75,7 @@ class InvokeTool(MetaTool):
 
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Call the tool. A tool that fails is an envelope; only wrong arguments are an error."""
-        given = parse_arguments(InvokeArguments, self.name, arguments)
+        parsed = parse_arguments(InvokeArguments, self.name, arguments)
         options = self._runtime.options
         context, view = self._view()
         broker = Broker(
@@ -88,46 +88,49 @@ class InvokeTool(MetaTool):
             on_result=result_observer(self._runtime, context),
         )
         try:
-            with trace_invoke(given.tool, broker.used_components) as got, self._recorded(context, given) as record:
-                text = await broker.call(given.tool, given.input)
-                got(text)
-                record(text)
+            with (
+                trace_invoke(parsed.tool, broker.used_components) as trace_value,
+                self._record(context, parsed) as record_value,
+            ):
+                text = await broker.call(parsed.tool, parsed.input)
+                trace_value(text)
+                record_value(text)
         except CodeCallError as error:
             add_default_hint(error)
             return tool_result(invoke_error(error), is_error=options.mark_errors)
         if len(text) < _THREAD_ABOVE:
-            value, text = _plain(text)
+            value, text = _decode_value(text)
         else:
-            value, text = await anyio.to_thread.run_sync(_plain, text)
+            value, text = await anyio.to_thread.run_sync(_decode_value, text)
         return tool_result(invoke_ok(value), text=f'{{"status":"ok","result":{text}}}')
 
     @contextmanager
-    def _recorded(self, context: Context, given: InvokeArguments) -> Generator[Callable[[str], None]]:
-        """Puts the call on record; what it gives is told the value."""
+    def _record(self, context: Context, arguments: InvokeArguments) -> Generator[Callable[[str], None]]:
+        """Put the call into the audit record; yields the callback that takes the JSON text of the value."""
         audit = self._runtime.audit
         if not audit.enabled:
             yield lambda _: None
             return
         # What cannot be written as JSON, no tool takes.
-        text = json.dumps(given.input, separators=(",", ":"), ensure_ascii=False)
-        made = CallRecord(1, "tool", given.tool, input_chars=len(text))
+        text = json.dumps(arguments.input, separators=(",", ":"), ensure_ascii=False)
+        call = CallRecord(1, "tool", arguments.tool, input_chars=len(text))
         values: list[str] = []
-        made.start()
+        call.start()
         try:
             yield values.append
-            made.result_chars = len(values[0])
-            made.end()
+            call.result_chars = len(values[0])
+            call.end()
         except CodeCallError as error:
-            made.end(error.code)
+            call.end(error.code)
             raise
         finally:
-            audit.record_invoke(client_key(context), made, text, values[0] if values else None)
+            audit.record_invoke(client_key(context), call, text, values[0] if values else None)
 
 
-def _plain(text: str) -> tuple[object, str]:
-    """The data of a tool's value, and its JSON. What is no Unicode text in them (half a surrogate pair) is replaced."""
+def _decode_value(text: str) -> tuple[object, str]:
+    """Decode a tool's value; returns it and its JSON, both without half surrogate pairs, which are no Unicode text."""
     try:
         return read_json(text), text
     except msgspec.DecodeError:
-        whole = well_formed(json.dumps(json.loads(text), ensure_ascii=False))
-        return read_json(whole), whole
+        cleaned = well_formed(json.dumps(json.loads(text), ensure_ascii=False))
+        return read_json(cleaned), cleaned

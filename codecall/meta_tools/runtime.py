@@ -1,9 +1,9 @@
-"""What follows from one set of options: the meta-tools, and what they work with. `CodeCallPlugin.reload` makes another
-set while scripts run under this one.
+"""`ToolSet`: the meta-tools and their services under one set of options. `CodeCallPlugin.reload` creates another set
+while scripts run under this one.
 
-What has a memory of its own is handed on: the search index unless its options change, what was learned of results, and
-the store of large ones. Options of the latter are fixed for the life of the plugin, as is all that was announced to the
-server or to the system when it started.
+A new set takes over whatever holds state: the search index unless its options change, the observed output schemas, and
+the store of large results. The options of the last two are fixed for the life of the plugin, as are those of which the
+server or the system learned when the plugin started.
 """
 
 from __future__ import annotations
@@ -37,38 +37,40 @@ FIXED_OPTIONS: Final = ("audit", "observed_output", "results", "tasks", "telemet
 
 @dataclass(frozen=True, slots=True)
 class ToolSet:
-    """One set of options at work."""
+    """One set of options, with all that is built from it."""
 
     runtime: Runtime
     visibility: VisibilityPolicy
     catalogs: CatalogCaches
     tools: tuple[MetaTool, ...]
-    """As they are advertised."""
+    """The meta-tools, as they are advertised."""
     by_name: Mapping[str, MetaTool]
-    """Under either spelling of their names."""
+    """The meta-tools under either spelling of their names."""
 
     @classmethod
     def from_runtime(cls, runtime: Runtime) -> ToolSet:
-        """What the plugin does with that."""
+        """Build the meta-tools and the visibility policy for a runtime."""
         options = runtime.options
         tools: list[MetaTool] = [
             SearchTool.create(runtime),
             DescribeTool.create(runtime),
-            _execute(options).create(runtime),
+            _execute_class(options).create(runtime),
         ]
         if options.direct_calls.enabled:
             tools.insert(2, InvokeTool.create(runtime))
         verbs = [tool.name.removeprefix("codecall")[1:] for tool in tools]
-        by_name = {f"codecall{mark}{verb}": tool for verb, tool in zip(verbs, tools, strict=True) for mark in ":_"}
-        reach = VisibilityPolicy(options)
-        return cls(runtime, reach, CatalogCaches(reach), tuple(tools), by_name)
+        by_name = {
+            f"codecall{separator}{verb}": tool for verb, tool in zip(verbs, tools, strict=True) for separator in ":_"
+        }
+        visibility = VisibilityPolicy(options)
+        return cls(runtime, visibility, CatalogCaches(visibility), tuple(tools), by_name)
 
     async def with_options(self, lifetime: EnclaveLifespan, options: PluginOptions) -> ToolSet:
-        """The same under other options, with workers that are ready; nothing of it is in force yet.
+        """Build the set for other options and start its workers; the caller puts it in force.
 
         Raises:
             OptionsError: a model that search is to use, or its libraries, are not installed.
-            WorkerError: no worker can be had under these options.
+            WorkerError: no worker starts under these options.
         """
         index = self.runtime.index
         if options.embedding != self.runtime.options.embedding:
@@ -83,10 +85,10 @@ class ToolSet:
 
 
 def changed_options(current: PluginOptions, vm: object, changes: Mapping[str, object]) -> PluginOptions:
-    """`now` with the options that are `given`, each as `CodeCallPlugin.init` reads it.
+    """Return `current` with the options in `changes`, each as `CodeCallPlugin.init` reads it.
 
     Raises:
-        OptionsError: one is wrong, or cannot be changed.
+        OptionsError: an option is wrong, or cannot be changed.
     """
     built = PluginOptions.build(vm=vm, **changes)
     names = [name for name in PluginOptions.model_fields if name in changes or to_camel(name) in changes]
@@ -104,19 +106,21 @@ def changed_options(current: PluginOptions, vm: object, changes: Mapping[str, ob
 
 
 def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telemetry: Telemetry) -> EnclavePool:
-    """What runs scripts under these options."""
-    kept = max_kept_bytes(options.results, options.preset)
+    """Create the pool that runs scripts under these options."""
+    kept_bytes = max_kept_bytes(options.results, options.preset)
 
-    def make() -> Enclave:
-        enclave = Enclave(options.preset, pool=options.pool, sanitization=options.sanitization, max_kept_bytes=kept)
+    def create_enclave() -> Enclave:
+        enclave = Enclave(
+            options.preset, pool=options.pool, sanitization=options.sanitization, max_kept_bytes=kept_bytes
+        )
         enclave.pool.workers.on_exit = telemetry.record_worker_exit
         return enclave
 
-    return EnclavePool(lifetime, make)
+    return EnclavePool(lifetime, create_enclave)
 
 
 def create_search_index(options: SearchOptions) -> SearchIndex:
-    """The search index; nothing of it is loaded yet."""
+    """Create the search index; it loads nothing yet."""
 
     def load() -> SemanticRanker:
         from codecall.catalog.search.embedding import (
@@ -127,13 +131,13 @@ def create_search_index(options: SearchOptions) -> SearchIndex:
         _ = ranker.load()
         return ranker
 
-    meaning = (
+    semantic = (
         None if options.strategy == "tfidf" else SemanticOptions(load, semantic_only=options.strategy == "embedding")
     )
-    return SearchIndex(meaning, synonyms=options.synonyms)
+    return SearchIndex(semantic, synonyms=options.synonyms)
 
 
-def _execute(options: PluginOptions) -> type[ExecuteTool]:
+def _execute_class(options: PluginOptions) -> type[ExecuteTool]:
     if not options.tasks:
         return ExecuteTool
     try:
