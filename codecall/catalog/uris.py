@@ -35,8 +35,8 @@ UriComponent = Resource | ResourceTemplate | Prompt
 T = TypeVar("T")
 
 MAX_MATCH_STEPS: Final = 200_000
-"""Steps that comparing a URI with all templates of a server together may take at worst, as `catalog/matching.py` counts
-them: about 2 ms. One read of a resource compares it some six times, on the event loop."""
+"""Steps that comparing a URI with all templates of a server together may take at worst, as `match_steps` counts them:
+about 2 ms. One read of a resource compares it some six times, on the event loop."""
 
 _SEPARATORS: Final = re.compile(r"[/\\]")
 
