@@ -128,7 +128,7 @@ async def test_a_client_that_asks_for_a_task_polls_for_the_envelope() -> None:
         direct = await client.call_tool_mcp("codecall:execute", {"script": "return 2"})
         assert direct.structured_content["result"] == 2
         assert plugin.worker_pids == workers
-    assert "elsewhere" not in execute.input_schema["properties"]
+    assert "requeue" not in execute.input_schema["properties"]
 
 
 async def test_arguments_of_a_task_are_checked() -> None:
