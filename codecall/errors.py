@@ -1,4 +1,4 @@
-"""Everything that can go wrong, in one tree. Each class carries its stable code and the envelope status it ends in.
+"""The tree of all errors. Each class has a stable code and the envelope status that it leads to.
 
     CodeCallError
     ├── OptionsError              (also ValueError)   INVALID_OPTIONS
@@ -75,7 +75,7 @@ LIMITS: Final[Mapping[LimitCode, str]] = MappingProxyType(
         "DEADLOCK": "The script awaits something that can never settle.",
     }
 )
-"""When each of them ends a script."""
+"""When each limit ends a script."""
 
 
 class Location(NamedTuple):
@@ -97,7 +97,7 @@ class CodeCallError(Exception):
     status: ClassVar[Status] = "runtime_error"
     source: ClassVar[Source | None] = None
     location: Location | None = None
-    """Where in the script, as far as that is known."""
+    """The place in the script, if it is known."""
     excerpt: str | None = None
     """The script's line at `location`, shortened."""
 
@@ -109,7 +109,7 @@ class CodeCallError(Exception):
             self.code = code
 
     def as_dict(self) -> dict[str, object]:
-        """The `error` object of an envelope: only the keys that have a value."""
+        """Returns the `error` object of an envelope, with only the keys that have a value."""
         error: dict[str, object] = {"code": self.code}
         if self.source is not None:
             error["source"] = self.source
@@ -123,7 +123,7 @@ class CodeCallError(Exception):
         return error
 
     def _extras(self) -> dict[str, object]:
-        """Keys of this class's envelope besides code, source, message, location and hint."""
+        """Returns the keys of this class besides code, source, message, location and hint."""
         return {}
 
 
@@ -134,7 +134,7 @@ class OptionsError(CodeCallError, ValueError):
 
 
 class _LocatedError(CodeCallError):
-    """An error that may know its place in the script."""
+    """An error that may have a place in the script."""
 
     def __init__(
         self, message: str, *, code: str | None = None, location: Location | None = None, hint: str | None = None
@@ -177,7 +177,7 @@ class IllegalAccess(ScriptRefused):
 
 
 class SelfReferenceError(IllegalAccess):
-    """The script names or calls a CodeCall meta-tool. Ends the script; cannot be caught."""
+    """The script names or calls a CodeCall meta-tool. This ends the script, which cannot catch it."""
 
     code = "SELF_REFERENCE_BLOCKED"
     PREFIX: ClassVar = "Cannot call CodeCall tools from within AgentScript: "
@@ -192,7 +192,7 @@ class SelfReferenceError(IllegalAccess):
 
 
 class ScriptError(_LocatedError):
-    """The script threw, and did not catch."""
+    """The script threw an exception and did not catch it."""
 
     code = "EXECUTION_ERROR"
     source = "script"
@@ -208,7 +208,7 @@ class ScriptError(_LocatedError):
 
 
 class LimitExceeded(_LocatedError):  # noqa: N818 - reads as the event it is
-    """The script ran into a limit of its preset. Cannot be caught by the script."""
+    """The script exceeded a limit of its preset. The script cannot catch this error."""
 
     source = "limit"
 
@@ -222,16 +222,15 @@ class LimitExceeded(_LocatedError):  # noqa: N818 - reads as the event it is
 
 
 class ScriptTimeoutError(CodeCallError):
-    """The script's own time, or the time for everything, is used up."""
+    """The script's own time, or the time for the whole run, is used up."""
 
     code = "TIMEOUT"
     status = "timeout"
 
 
 class ToolCallError(CodeCallError):
-    """A tool call failed, or the read of a resource, or a prompt. `code` and `details` are the tool's own where it gave
-    some. `tool_name` is what was asked for: the tool's name, the resource's URI or the prompt's name; `called` says
-    which of them."""
+    """A call of a tool, the read of a resource, or a prompt failed. `code` and `details` are the tool's own, if it
+    reports any. `tool_name` is the tool's name, the resource's URI or the prompt's name; `called` says which."""
 
     code = "TOOL_EXECUTION_ERROR"
     status = "tool_error"
@@ -258,31 +257,31 @@ class ToolCallError(CodeCallError):
         return {**self.subject(), "details": self.details, "retryAfterMs": self.retry_after_ms}
 
     def subject(self) -> dict[str, str]:
-        """What was asked for: `toolName`, and for what is no tool the same once more as `resource` or `prompt`."""
-        named = {"toolName": self.tool_name}
-        return named if self.called == "tool" else {**named, self.called: self.tool_name}
+        """Returns what was called: `toolName`, and the same as `resource`, `prompt` or `result` for anything else."""
+        names = {"toolName": self.tool_name}
+        return names if self.called == "tool" else {**names, self.called: self.tool_name}
 
 
 class ToolNotFoundError(ToolCallError):
-    """No such tool, or not visible to this caller: the two are never told apart."""
+    """The tool does not exist or is not visible to this caller; the error never says which."""
 
     code = "TOOL_NOT_FOUND"
 
 
 class ResourceNotFoundError(ToolCallError):
-    """No such resource, or not visible to this caller: the two are never told apart."""
+    """The resource does not exist or is not visible to this caller; the error never says which."""
 
     code = "RESOURCE_NOT_FOUND"
 
 
 class PromptNotFoundError(ToolCallError):
-    """No such prompt, or not visible to this caller: the two are never told apart."""
+    """The prompt does not exist or is not visible to this caller; the error never says which."""
 
     code = "PROMPT_NOT_FOUND"
 
 
 class ResultNotFoundError(ToolCallError):
-    """No such result of an earlier script, expired, or somebody else's: the three are never told apart."""
+    """The result does not exist, has expired or belongs to another caller; the error never says which."""
 
     code = "RESULT_NOT_FOUND"
 
@@ -293,11 +292,11 @@ NOT_FOUND: Final[dict[CallKind, type[ToolCallError]]] = {
     "prompt": PromptNotFoundError,
     "result": ResultNotFoundError,
 }
-"""By what was asked for: the error when there is none."""
+"""The error for each kind of call when its target does not exist."""
 
 
 class AccessDeniedError(ToolCallError):
-    """Outside `allowedTools`, the access policy or `include_tools`."""
+    """`allowedTools`, the access policy or `include_tools` does not allow the call."""
 
     code = "ACCESS_DENIED"
 
@@ -315,7 +314,7 @@ class ToolTimeoutError(ToolCallError):
 
 
 class InputRequiredError(ToolCallError):
-    """The tool asks a person for input, which this run cannot give."""
+    """The tool asks a person for input, which a script cannot supply."""
 
     code = "INPUT_REQUIRED"
 
@@ -327,25 +326,25 @@ class TaskStartedError(ToolCallError):
 
 
 class ServerUnavailableError(ToolCallError):
-    """The server behind the gateway that has the tool does not start, cannot be reached, or ended during the call."""
+    """The tool's server behind the gateway does not start, cannot be reached, or ended during the call."""
 
     code = "SERVER_UNAVAILABLE"
 
 
 class ServerTimeoutError(ToolCallError):
-    """The server behind the gateway that has the tool did not answer in time; the call was cancelled there."""
+    """The tool's server behind the gateway did not answer in time; the call was cancelled there."""
 
     code = "SERVER_TIMEOUT"
 
 
 class RateLimitedError(ToolCallError):
-    """A rate-limit rule refused the call; `retry_after_ms` says when to try again."""
+    """A rate-limit rule refused the call; `retry_after_ms` is when to try again."""
 
     code = "RATE_LIMIT"
 
 
 class WorkerError(CodeCallError):
-    """Something happened to the worker or the pool, not to the script's logic."""
+    """The worker or the pool failed, not the script's logic."""
 
     source = "worker"
 
@@ -354,7 +353,7 @@ class WorkerError(CodeCallError):
 
 
 class WorkerTimeoutError(WorkerError):
-    """The watchdog had to kill the worker."""
+    """The script did not stop when its time was up, and the watchdog killed the worker."""
 
     code = "WORKER_TIMEOUT"
     status = "timeout"
@@ -386,20 +385,20 @@ class WorkerPoolDisposedError(WorkerError):
 
 
 class QueueFullError(WorkerError):
-    """As many scripts wait for a worker as may."""
+    """The queue for workers is full."""
 
     code = "QUEUE_FULL"
 
 
 class QueueTimeoutError(WorkerError):
-    """No worker became free in time."""
+    """No worker became free within `queue_timeout_ms`."""
 
     code = "QUEUE_TIMEOUT"
 
 
 class ExecutionAbortedError(WorkerError):
-    """The script was ended from outside: by the server, when it shuts down and the script has had its time, or when its
-    client has gone; or by whoever asked its worker process to end. Calls already made have taken effect."""
+    """The script was ended from outside: by the server when it shuts down, or when the client is gone; or by a signal
+    to its worker process. Calls already made have taken effect."""
 
     code = "EXECUTION_ABORTED"
 
@@ -411,7 +410,7 @@ class MessageFloodError(WorkerError):
 
 
 class MessageValidationError(WorkerError):
-    """The worker broke the protocol; it was killed and replaced."""
+    """The worker violated the protocol; it was killed and replaced."""
 
     code = "MESSAGE_INVALID"
 
@@ -429,7 +428,7 @@ class TooManyPendingCallsError(WorkerError):
 
 
 MAX_HINT: Final = 800
-"""Most characters of any hint, what the calls of the script came to included. Longer ones are cut with a mark."""
+"""Most characters of a hint, the summary of the script's calls included. Longer ones are cut with a mark."""
 
 _AGAIN = "Send the script again"
 _SERVER = "the script is not to blame"
@@ -488,13 +487,13 @@ DEFAULT_HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "MESSAGE_INVALID": f"{_AGAIN}; if it ends so once more, say it in another way.",
     }
 )
-"""By code. A code of a tool's own has the advice of TOOL_EXECUTION_ERROR."""
+"""The default hint of each code. Codes that tools define get the hint of TOOL_EXECUTION_ERROR."""
 
 
 def add_default_hint(error: CodeCallError, calls: str = "") -> None:
-    """Give `error` a hint if it has none, add what the script's `calls` came to, and see to it that it is not too long.
+    """Sets a default hint if `error` has none, appends the summary of the script's `calls`, and cuts it to `MAX_HINT`.
 
-    Doing it twice changes nothing more, without `calls`.
+    Without `calls`, a second call changes nothing.
     """
     hint = (
         error.hint

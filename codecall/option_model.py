@@ -1,4 +1,4 @@
-"""The base of all option models: frozen, nothing unknown, and every error names its field.
+"""The base of all option models: they are frozen, refuse unknown options, and name the field in every error.
 
 Each option accepts its Python spelling (`tool_name_separator`) and its wire spelling (`toolNameSeparator`).
 """
@@ -20,7 +20,7 @@ Millis = Annotated[int, Field(ge=1, le=86_400_000)]
 
 
 class Options(BaseModel):
-    """Base of every option model: frozen, both spellings, nothing unknown."""
+    """Base of every option model: frozen, accepts both spellings, refuses unknown options."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -33,13 +33,16 @@ class Options(BaseModel):
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The options a caller may set here, in their Python spelling."""
+        """Returns the options that a caller may set, in their Python spelling."""
         return tuple(cls.model_fields)
 
     @classmethod
     def read(cls, values: Mapping[str, object], *, where: str, show_values: bool = True) -> Self:
-        """Validate `values`; raises `OptionsError` naming each bad field under `where`. `show_values=False` keeps
-        what was given out of the message: it may be a secret."""
+        """Validates `values`. `show_values=False` keeps the values out of the message, since they may be secrets.
+
+        Raises:
+            OptionsError: a field is wrong; the message names each wrong field under `where`.
+        """
         reject_double_spelling(cls, values, where)
         try:
             return cls.model_validate(dict(values))
@@ -48,14 +51,16 @@ class Options(BaseModel):
 
 
 def given_options(function: Callable[..., object], values: Mapping[str, object]) -> dict[str, object]:
-    """The keyword arguments in `values` that differ from their defaults in the signature of `function`. The others may
-    be left to the model, which has the same defaults; or they are given in their wire spelling."""
+    """Returns the keyword arguments in `values` that differ from their defaults in the signature of `function`.
+
+    The model has the same defaults for the others, unless they are set in their wire spelling.
+    """
     parameters = inspect.signature(function).parameters
     return {name: value for name, value in values.items() if value is not parameters[name].default}
 
 
 def reject_double_spelling(model: type[Options], values: Mapping[str, object], where: str) -> None:
-    """Refuse an option given in both its spellings; which one counts would be a matter of chance."""
+    """Refuses an option that is set in both spellings: which one counts would be a matter of chance."""
     for name in model.model_fields:
         if name in values and to_camel(name) in values and name != to_camel(name):
             raise OptionsError(f"{_dotted(where, name)}: given twice, as {name} and as {to_camel(name)}")
@@ -65,29 +70,30 @@ def _dotted(where: str, *parts: object) -> str:
     return ".".join([*([where] if where else []), *map(str, parts)])
 
 
-def _explain(model: type[Options], failure: ValidationError, where: str, shown: bool) -> str:
+def _explain(model: type[Options], failure: ValidationError, where: str, show_values: bool) -> str:
     lines: list[str] = []
     for item in failure.errors(include_url=False):
         path = _dotted(where, *item["loc"])
         if item["type"] == "extra_forbidden":
-            known = _model_at(model, item["loc"]).names()
-            near = nearest(to_snake(str(item["loc"][-1])), known)
-            meant = f" (did you mean {near[0]}?)" if near else ""
-            lines.append(f"{path}: unknown option; known here: {', '.join(known)}{meant}")
+            names = _model_at(model, item["loc"]).names()
+            near = nearest(to_snake(str(item["loc"][-1])), names)
+            suggestion = f" (did you mean {near[0]}?)" if near else ""
+            lines.append(f"{path}: unknown option; known here: {', '.join(names)}{suggestion}")
         elif item["type"] == "missing":
             lines.append(f"{path}: missing")
         elif item["type"] == "tuple_type":
-            such = '["--local-timezone", "UTC"]' if item["loc"][-1] == "args" else '["one", "two"]'
+            example = '["--local-timezone", "UTC"]' if item["loc"][-1] == "args" else '["one", "two"]'
             lines.append(
-                f"{path}: a list is needed, such as {such}" + (f" (got {item['input']!r:.80})" if shown else "")
+                f"{path}: a list is needed, such as {example}"
+                + (f" (got {item['input']!r:.80})" if show_values else "")
             )
         else:
-            lines.append(f"{path}: {item['msg']}" + (f" (got {item['input']!r:.80})" if shown else ""))
+            lines.append(f"{path}: {item['msg']}" + (f" (got {item['input']!r:.80})" if show_values else ""))
     return "; ".join(lines)
 
 
 def _model_at(model: type[Options], path: Sequence[int | str]) -> type[Options]:
-    """The option model that the last part of `path` was looked for in."""
+    """Returns the option model that contains the last part of `path`."""
     for part in path[:-1]:
         for name, field in model.model_fields.items():
             if part not in (name, field.alias):

@@ -68,7 +68,7 @@ class VmOptions(LimitKeywords, total=False):
 
 
 class DirectCallsDict(TypedDict, total=False):
-    """`direct_calls`: what `codecall:invoke` may do. See `codecall.options.DirectCalls`."""
+    """`direct_calls`: which tools `codecall:invoke` may call. See `codecall.options.DirectCalls`."""
 
     enabled: bool
     allowed_tools: Sequence[str] | None
@@ -97,7 +97,7 @@ class ObservedOutputDict(TypedDict, total=False):
 
 
 class SanitizationDict(TypedDict, total=False):
-    """`sanitization`: what error messages lose. See `codecall.options.SanitizationOptions`."""
+    """`sanitization`: what is removed from error messages. See `codecall.options.SanitizationOptions`."""
 
     remove_stack_traces: bool
     remove_file_paths: bool
@@ -125,7 +125,7 @@ class AuditDict(TypedDict, total=False):
 
 
 class ResumeDict(TypedDict, total=False):
-    """`resume`: where completed calls are kept for `resumeFrom`. See `codecall.options.ResumeOptions`."""
+    """`resume`: where completed calls are stored for `resumeFrom`. See `codecall.options.ResumeOptions`."""
 
     store: Required[KeyValueStore]
     ttl_s: int
@@ -146,14 +146,14 @@ class ResultsDict(TypedDict, total=False):
 
 
 class ProgressDict(TypedDict, total=False):
-    """`progress`: what clients hear while a script runs. See `codecall.options.ProgressOptions`."""
+    """`progress`: progress notifications while a script runs. See `codecall.options.ProgressOptions`."""
 
     enabled: bool
     heartbeat_s: float
 
 
 class ShutdownDict(TypedDict, total=False):
-    """`shutdown`: what becomes of running scripts when the server ends. See `codecall.options.ShutdownOptions`."""
+    """`shutdown`: how running scripts end when the server stops. See `codecall.options.ShutdownOptions`."""
 
     grace_s: float
     on_sigterm: bool
@@ -161,7 +161,7 @@ class ShutdownDict(TypedDict, total=False):
 
 
 class PluginKeywords(TypedDict, total=False):
-    """The keyword arguments of `CodeCallPlugin.init` but for `vm`, for functions that pass them on."""
+    """The keyword arguments of `CodeCallPlugin.init` except `vm`, for functions that pass them on."""
 
     mode: Mode
     app_ids: Sequence[str] | None

@@ -31,25 +31,25 @@ class Preset(Options):
     timeout_ms: Millis
     """The script's own time in milliseconds; waiting for tools is not counted."""
     max_duration_ms: Millis
-    """Milliseconds for everything, waiting included."""
+    """Milliseconds for the whole run, waiting included."""
     tool_call_timeout_ms: Millis
-    """Milliseconds for each tool call."""
+    """Milliseconds that one tool call may take."""
     max_iterations: int = Field(ge=1, le=2**31 - 1)
-    """Turns of any one loop, counted anew each time the loop is entered."""
+    """Most iterations of any one loop, counted anew each time the loop is entered."""
     max_steps: int = Field(ge=1, le=2**31 - 1)
-    """Loop turns and function entries in all."""
+    """Most loop iterations and function entries in all."""
     max_tool_calls: int = Field(ge=0, le=1_000_000)
-    """Tool calls one script may make."""
+    """Most tool calls of one script."""
     memory_mb: int = Field(ge=4, le=4096)
-    """Engine heap in MiB."""
+    """The size of the engine's heap in MiB."""
     max_result_bytes: int = Field(ge=64, le=256 * 1024 * 1024)
-    """Size of the script's result as JSON, in bytes."""
+    """Most bytes of the script's result as JSON."""
     allow_console: bool
-    """Whether `console` exists."""
+    """Whether scripts have `console`."""
     max_console_calls: int = Field(ge=0, le=100_000)
-    """Console calls one script may make."""
+    """Most console calls of one script."""
     max_console_bytes: int = Field(ge=0, le=64 * 1024 * 1024)
-    """UTF-8 bytes of console text one script may write."""
+    """Most UTF-8 bytes of console text of one script."""
     allow_loops: bool
     """Whether `while` and `do…while` are allowed; `for` and `for…of` always are."""
     allow_regex: bool
@@ -57,37 +57,38 @@ class Preset(Options):
     allow_clock: bool
     """Whether `Date.now`, `new Date()` without arguments and `Math.random` are allowed."""
     sanitize_max_depth: int = Field(ge=1, le=200)
-    """Nesting of a result; deeper parts are replaced by a mark. MCP's own layer refuses to send more than 255."""
+    """Most levels of nesting in a result; a mark replaces deeper parts. MCP itself refuses to send more than 255."""
     sanitize_max_properties: int = Field(ge=1, le=10_000_000)
-    """Properties of any one object of a result."""
+    """Most properties of any one object in a result."""
     sanitize_max_string: int = Field(ge=16, le=64 * 1024 * 1024)
-    """Characters of any one string of a result."""
+    """Most characters of any one string in a result."""
     sanitize_max_array: int = Field(ge=1, le=10_000_000)
-    """Items of any one array of a result."""
+    """Most items of any one array in a result."""
     reference_min_bytes: int = Field(ge=0, le=64 * 1024 * 1024)
-    """Bytes of JSON up to which a value is given as it is, though the script asked for a reference."""
+    """Bytes of JSON up to which a script receives the value itself where it requests a reference."""
     reference_max_bytes: int = Field(ge=0, le=256 * 1024 * 1024)
-    """Bytes of one value that stays outside the engine; 0: none may."""
+    """Most bytes of one value that stays outside the engine as a reference; 0 allows no references."""
     reference_total_bytes: int = Field(ge=0, le=2**31 - 1)
-    """Bytes of all values that one run may have outside the engine."""
+    """Most bytes of all values that one run holds outside the engine."""
     reference_resolved_bytes: int = Field(ge=0, le=256 * 1024 * 1024)
-    """Bytes of the values that references in the input of one call, or in the result, stand for; also of all calls that
-    are made at the same time."""
+    """Most bytes of the values that replace references in the input of one call or in the result; also of all calls
+    that run at the same time."""
     reference_passed_bytes: int = Field(ge=0, le=2**40)
-    """The same of all calls of one run."""
+    """Most bytes of the values that replace references in the inputs of all calls of one run."""
     reference_composites: bool
-    """Whether a reference may be part of a longer text, into which its value is written then."""
+    """Whether a reference may be part of a longer text, where its value replaces it."""
     worker_max_runs: int = Field(ge=1, le=1_000_000)
-    """Scripts a worker serves before it is replaced; 1 is a fresh process for every script."""
+    """Scripts that a worker serves before it is replaced; 1 starts a fresh process for every script."""
     require_jail: bool | Literal["on_linux"]
-    """Refuse to run scripts (WORKER_STARTUP_FAILED, naming the layer) unless every layer of the worker's jail holds.
-    `on_linux`: only where the layers exist at all. False: run with those there are, and report the others."""
+    """Whether scripts are refused (WORKER_STARTUP_FAILED, naming the layer) unless every layer of the worker's jail
+    holds. `on_linux`: they are refused on Linux only, where the layers exist. False: they run with the layers that
+    hold, and the others are reported."""
 
     def replaced(self, overrides: Mapping[str, object]) -> Preset:
-        """This preset with some values replaced; both spellings of a field are accepted.
+        """Returns this preset with some values replaced; accepts both spellings of a field.
 
         Raises:
-            OptionsError: unknown field, wrong type, or out of range.
+            OptionsError: a field is unknown, or its value is of the wrong type or out of range.
         """
         reject_double_spelling(Preset, overrides, "vm")
         aliases = {to_camel(field): field for field in Preset.model_fields}
@@ -96,7 +97,7 @@ class Preset(Options):
 
 
 def presets_folder() -> Path:
-    """Where the shipped preset files are: inside the installed package, or beside it in a checkout."""
+    """Returns the folder of the shipped preset files: in the installed package, or beside it in a checkout."""
     installed = Path(__file__).parent / "presets"
     return installed if installed.is_dir() else Path(__file__).parent.parent / "presets"
 
@@ -117,10 +118,10 @@ def _from_file(path: Path) -> Preset:
 
 
 def load_preset(name: str | os.PathLike[str]) -> Preset:
-    """The preset of that name, or the one in the TOML file at that path.
+    """Returns the preset of that name, or the one in the TOML file at that path.
 
     Raises:
-        OptionsError: no such preset or file, or a file that does not state every field.
+        OptionsError: there is no such preset or file, or the file does not state every field.
     """
     text = os.fspath(name)
     if text in PRESET_NAMES:
@@ -135,10 +136,10 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
 def resolve_preset(
     preset: str | os.PathLike[str] | None = None, overrides: Mapping[str, object] | None = None
 ) -> Preset:
-    """The preset to run under: the one named, else `CODECALL_VM_PRESET`, else `secure`; with `overrides` on top.
+    """Returns the preset to run under: `preset`, else `CODECALL_VM_PRESET`, else `secure`; with `overrides` applied.
 
     Raises:
-        OptionsError: unknown preset, unknown override, or a value of the wrong type or out of range.
+        OptionsError: the preset or an override is unknown, or a value is of the wrong type or out of range.
     """
     base = load_preset(preset if preset is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure")
     return base.replaced(overrides) if overrides else base
