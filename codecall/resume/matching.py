@@ -1,13 +1,14 @@
-"""Which call of an earlier run is the one that a script makes now.
+"""Matches the calls that a script makes now with the calls of the earlier run that it resumes.
 
 Calls of one tool are matched by their input, in the order of the earlier run. Calls that were made there while others
-were under way have no order among themselves: a script that works on ten things at once makes its calls now in this
-order, now in that. So a call is the one it looks like as soon as all that came before that one have been come to.
+were under way have no order among themselves: a script that works on ten things at once makes its calls in a different
+order each time. So a call matches an earlier one with the same input as soon as all calls that preceded that one are
+matched.
 
-A call that failed there, or of which nobody knows how it ended, is made again, and another may be made in its place.
-A call that is none of the earlier ones, and has none of those places, is made; and when the script has waited for all
-that it had under way then, nothing of that tool is matched any more, since what follows may be meant for another state
-of the world.
+An earlier call that failed, or whose outcome is not known, is made again, and a call with another input may take its
+place. A call that matches no earlier call and takes no such place is made, and the run diverges: once the script has
+awaited all calls that were under way then, no call of that tool is matched any more, since the later calls may depend
+on another state of the world.
 """
 
 from __future__ import annotations
@@ -23,39 +24,39 @@ from codecall.resume.store import StoredCall
 
 
 class Match(NamedTuple):
-    """What was found for a call."""
+    """The match of a call."""
 
     number: int = 0
-    """The earlier call whose place it has, counting from 1; 0 for none."""
+    """Number of the earlier call whose place it takes, from 1; 0 for none."""
     value: str | None = None
-    """Its value as JSON text, if the call need not be made."""
+    """The value of the earlier call as JSON text; None if the call must be made."""
     diverged: bool = False
-    """It is none of the earlier calls, and some of its tool have not been come to."""
+    """Whether the call matches no earlier call although calls of its tool are still unmatched."""
 
 
 Key = tuple[str, str]
 
 MAX_CANDIDATES: Final = 20
-"""Calls of the same input, and places, that are looked at for one call: the first ones, as many as run side by side."""
+"""Most earlier calls that are compared with one call: the first ones, as many as run at the same time."""
 
 
 class _UnmatchedCalls:
-    """The calls of one tool that went well, and that have not been come to."""
+    """The successful calls of one tool that are not matched yet."""
 
     def __init__(self) -> None:
         self.calls: dict[int, StoredCall] = {}
         self._first: dict[int, list[tuple[int, int]]] = {}
-        """For each run of the chain a heap of epochs and numbers, in which some may be that have been come to."""
+        """For each run of the chain, a heap of epochs and numbers; calls that are matched are removed lazily."""
 
     def add(self, number: int, call: StoredCall) -> None:
-        """One more."""
+        """Adds a call."""
         self.calls[number] = call
         for run, epoch in call.epochs:
             heappush(self._first.setdefault(run, []), (epoch, number))
 
     def may_match(self, call: StoredCall) -> bool:
-        """Whether all that came before the call have been come to."""
-        # Nearly always it is one of the first, and needs no look at all the others.
+        """Whether all calls that preceded this one are matched."""
+        # Nearly always it is one of the first, and need not be compared with all the others.
         if all(self._first_epoch(run) >= epoch for run, epoch in call.epochs):
             return True
         return not any(other.precedes(call) for other in self.calls.values())
@@ -68,20 +69,20 @@ class _UnmatchedCalls:
 
 
 class PreviousCalls:
-    """The calls of an earlier run, of which each is matched once.
+    """The calls of an earlier run, each of which is matched once.
 
     Args:
-        calls: in any order.
+        calls: the calls, in any order.
     """
 
     def __init__(self, calls: Sequence[StoredCall] = ()) -> None:
         self._unmatched: Final = defaultdict[Key, _UnmatchedCalls](_UnmatchedCalls)
         self._by_input: Final = defaultdict[tuple[Key, str], list[int]](list)
-        """Numbers of those, by their input."""
+        """Numbers of the unmatched calls, by their input."""
         self._unfinished: Final = defaultdict[Key, dict[int, StoredCall]](dict)
-        """Those that are made again."""
+        """Calls that are made again."""
         self._diverged: Final[dict[Key, int]] = {}
-        """Epochs of this run after which nothing of a tool is matched any more."""
+        """Epochs of this run after which no call of a tool is matched any more."""
         for number, call in enumerate(calls, 1):
             if call.state == "ok":
                 self._unmatched[call.key].add(number, call)
@@ -90,26 +91,26 @@ class PreviousCalls:
                 self._unfinished[call.key][number] = call
 
     def match(self, called: str, name: str, digest: str, epoch: int) -> Match:
-        """What there is for this call, of that epoch of this run. What is given is not given again."""
+        """Matches a call of this run that is made in `epoch`. No earlier call is matched twice."""
         key = (called, name)
         if epoch > self._diverged.get(key, epoch):
             return Match()
-        there = self._unmatched[key]
-        alike = self._by_input[key, digest]
-        for number in alike[:MAX_CANDIDATES]:
-            if there.may_match(call := there.calls[number]):
-                del there.calls[number]
-                alike.remove(number)
+        unmatched = self._unmatched[key]
+        numbers = self._by_input[key, digest]
+        for number in numbers[:MAX_CANDIDATES]:
+            if unmatched.may_match(call := unmatched.calls[number]):
+                del unmatched.calls[number]
+                numbers.remove(number)
                 if call.diverged:
                     self._diverged.setdefault(key, epoch)
                 return Match(number, call.value)
         for places in (self._unfinished[key], self._unfinished["", ""]):
-            some = islice(places.items(), MAX_CANDIDATES)
-            if reachable := [number for number, call in some if there.may_match(call)]:
+            candidates = islice(places.items(), MAX_CANDIDATES)
+            if reachable := [number for number, call in candidates if unmatched.may_match(call)]:
                 number = next((number for number in reachable if places[number].digest == digest), reachable[0])
                 del places[number]
                 return Match(number)
-        if not there.calls:
+        if not unmatched.calls:
             return Match()
         self._diverged.setdefault(key, epoch)
         return Match(diverged=True)

@@ -1,11 +1,11 @@
 """Resuming a failed run: its completed calls are answered from its record instead of being made again.
 
-`matching.py` says which calls, `store.py` what is recorded. Each call is checked against the rules of access once more
-before it is answered. A call that succeeds is written before the script learns of it, so that a server that is killed
-at any moment loses no call that its script knew of.
+`matching.py` decides which calls match, `store.py` defines the record. Each call is checked against the rules of access
+again before it is answered. A successful call is written before the script receives its value, so that a server that is
+killed at any moment loses no call that its script knew of.
 
-A store that fails or does not answer never ends a run: it goes on and is not recorded, and the log and the envelope say
-so. Only to resume a run the store must answer, since otherwise everything would be made again.
+A store that fails or does not answer never ends a run: the run continues without being recorded, and the log and the
+envelope say so. Only resuming a run needs an answer of the store, since otherwise all calls would be made again.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from codecall.resume.store import MAX_CALLS, DamagedRecord, RunHeader, RunStore,
 logger = logging.getLogger("codecall")
 
 RUN_ID: Final = re.compile(r"run_[A-Za-z0-9_-]{16,64}")
-"""What the ids of runs look like."""
+"""The form of the ids of runs."""
 
 LOAD_TIMEOUT_S: Final = 15.0
 """Seconds that reading the record of a run may take."""
 
 SLACK_S: Final = 10.0
-"""Seconds after its time is up for which a run may still be ending."""
+"""Seconds that a run may take to end after its time is up."""
 
 MAX_CONCURRENT_LOADS: Final = 4
-"""Records that are read at the same time; of one caller it is one."""
+"""Most records that are read at the same time; at most one of each caller."""
 
 ENTRY_OVERHEAD: Final = 512
-"""Characters that count for each entry in a store besides its value, so that many small ones have a limit too."""
+"""Characters that each entry in a store counts besides its value, so that many small entries have a limit too."""
 
 CheckAccess = Callable[[CallKind, str], Awaitable[None]]
-"""Raises what a call would raise that the caller may not make now."""
+"""Checks whether the caller may make a call now; raises the error of that call if not."""
 
 
 class ResumeError(CodeCallError):
@@ -66,8 +66,8 @@ class RunMemory:
     Args:
         options: where records are stored, and how much of them.
         run_id: the id of this run.
-        owner: its caller, as `client_key`.
-        lasts_s: seconds it may take at most.
+        owner: the caller of the run, as `client_key`.
+        lasts_s: most seconds that the run may take.
         admit: checks whether a call may be made.
     """
 
@@ -79,31 +79,31 @@ class RunMemory:
         self._admit = admit
         self._header = RunHeader(1, run_id, owner, "running", ends=0.0)
         self._has_header = False
-        """Whether there is a header in the store."""
+        """Whether the header of this run is in the store."""
         self._resumed_from = ""
         self._previous = PreviousCalls()
         self._open_calls: dict[int, _OpenCall] = {}
         self._stored_chars = 0
-        """Characters of all values stored."""
+        """Characters of all values of this run in the store."""
         self._last_call = self._stored_calls = 0
         self._limits = RecordLimits.of_running_loop()
         self._reservation = self._limits.stored.reserve(owner, lasts_s + SLACK_S + options.ttl_s + 120)
         self._store_failed = False
         self._not_stored_reason = ""
-        """Why not all of it is stored, though the store would have taken it."""
+        """Why a part of the run is not stored although the store works."""
 
     async def resume(self, run_id: str, *, already_ended: bool = False) -> bool:
-        """Answer calls from the record of that run.
+        """Answers calls from the record of that run.
 
         Args:
-            run_id: the earlier run; this one, if it was started before and its server was killed.
-            already_ended: the earlier run is sure to have ended: it is resumed however it ended, if there is a record.
+            run_id: the earlier run; this run, if it was started before and its server was killed.
+            already_ended: whether the earlier run has certainly ended; it is then resumed however it ended.
 
         Returns:
             Whether there is a record.
 
         Raises:
-            ResumeError: there is no such run, or it cannot be resumed.
+            ResumeError: the run does not exist, or cannot be resumed.
         """
         try:
             async with asyncio.timeout(LOAD_TIMEOUT_S), self._limits.load_slot(self._header.owner):
@@ -116,7 +116,7 @@ class RunMemory:
                 calls = await self._store.calls(run_id, header)
                 attempt = header.attempt + 1 if run_id == self._run_id else 0
                 generation = header.generation + 1
-                # A run that is started again goes on as it was: to forget that it was would make its calls twice.
+                # A run that is started again continues as it was: without its record its calls would be made twice.
                 size = sum(len(call.value or "") + ENTRY_OVERHEAD for call in calls)
                 if self._reserve(size, unlimited=already_ended):
                     await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
@@ -128,7 +128,7 @@ class RunMemory:
             raise
         except DamagedRecord:
             raise ResumeError(
-                f"not all of what run '{run_id}' did is known any more",
+                f"the record of run '{run_id}' is incomplete",
                 hint="Run the script from its beginning, without resumeFrom, if that does no harm.",
             ) from None
         except Exception as failure:
@@ -194,10 +194,10 @@ class RunMemory:
             await self._store_call(record, open_call.number, call if fits else None)
 
     async def record_outcome(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
-        """The result of `run`, whose calls are recorded here; it says what was resumed, and what could not be stored.
+        """Awaits the run and records its outcome; the result says what was resumed, and what could not be stored.
 
         Args:
-            run: the run that this is the memory of.
+            run: the run whose calls are recorded here.
         """
         try:
             result = await run
@@ -206,23 +206,23 @@ class RunMemory:
                 await self._finish("cancelled")
             raise
         finally:
-            self._previous = PreviousCalls()  # what was read takes memory
+            self._previous = PreviousCalls()  # the loaded record takes memory
         await self._finish("ok" if result.success else "failed")
         warnings = result.warnings
         if not result.success and (self._store_failed or self._not_stored_reason):
             reason = "the store of runs failed" if self._store_failed else self._not_stored_reason
-            warnings = (*warnings, f"This run cannot be taken up with resumeFrom: {reason}.")
+            warnings = (*warnings, f"This run cannot be resumed with resumeFrom: {reason}.")
         return replace(result, resumed_from=self._resumed_from, warnings=warnings)
 
     def _check_loaded_records(self) -> None:
         if self._limits.loaded.owned_by(self._header.owner) >= self._options.max_caller_chars:
             raise ResumeError(
-                "too many runs of yours that were taken up have not ended yet; nothing was run",
+                "too many of your resumed runs have not ended yet; nothing was run",
                 hint="Wait until one of them has ended.",
             )
 
     def _check_header(self, run_id: str, header: RunHeader | None, *, already_ended: bool) -> RunHeader:
-        """The header, if the run can be resumed; a run of another caller counts as none."""
+        """Returns the header if the run can be resumed; a run of another caller counts as missing."""
         if header is None or header.owner != self._header.owner:
             raise ResumeError(
                 f"there is no run '{run_id[:80]}' of yours that failed within the last {self._options.ttl_s} s",
@@ -232,19 +232,19 @@ class RunMemory:
             return header
         if header.state == "ok":
             raise ResumeError(
-                f"run '{run_id}' ended well; there is nothing to take up",
-                hint="What it did is done. Run a new script without resumeFrom.",
+                f"run '{run_id}' succeeded; there is nothing to resume",
+                hint="Its calls have taken effect. Run a new script without resumeFrom.",
             )
         seconds = header.ends - time.time()
         if header.state == "running" and seconds > 0:
             raise ResumeError(
                 f"run '{run_id}' has not ended yet",
-                hint=f"If nothing is heard of it, take it up in {seconds:.0f} s: then it has.",
+                hint=f"If it does not answer, resume it in {seconds:.0f} s: it has ended then.",
             )
         return header
 
     def _reserve(self, chars: int, *, unlimited: bool = False) -> bool:
-        """Reserve so many characters more of the caller's quota; False where there is no room."""
+        """Reserves more characters of the caller's quota; returns False if it is exhausted."""
         max_chars = self._options.max_caller_chars
         try:
             self._limits.stored.grow(self._reservation, chars, max_owned=None if unlimited else max_chars)
@@ -252,7 +252,7 @@ class RunMemory:
             if not self._not_stored_reason:
                 ttl_s = self._options.ttl_s
                 self._not_stored_reason = (
-                    f"what is kept of your runs has {max_chars:,} characters, and is kept for {ttl_s:,} s"
+                    f"the stored calls of your runs have reached {max_chars:,} characters, and stay for {ttl_s:,} s"
                 )
                 logger.warning("run %s is not kept for resumeFrom: resume.max_caller_chars", self._run_id)
             return False
@@ -261,15 +261,15 @@ class RunMemory:
     def _why_too_large(self, value: str) -> str | None:
         options = self._options
         if len(value) > options.max_value_chars:
-            return f"it has {len(value):,} characters; at most {options.max_value_chars:,} are"
+            return f"it has {len(value):,} characters; at most {options.max_value_chars:,} are kept"
         if self._stored_chars + len(value) > options.max_run_chars:
-            return f"those of one run may have {options.max_run_chars:,} characters together"
+            return f"the values of one run may have {options.max_run_chars:,} characters together"
         self._stored_chars += len(value)
         return None
 
     async def _store_call(self, record: CallRecord, number: int, call: StoredCall | None) -> None:
-        """Write one call. None: there is no room for it, which the header then says, so that the record is not taken
-        for complete if the server is killed."""
+        """Writes one call. None stands for a call beyond the quota: the header is then marked incomplete, so that the
+        record does not count as complete if the server is killed."""
         try:
             if call is not None:
                 if not self._has_header:
@@ -293,13 +293,13 @@ class RunMemory:
         self._header, self._has_header = header, True
 
     async def _finish(self, state: State) -> None:
-        """Write how the run ended. Of one that made no calls and did not fail there is nothing to write."""
+        """Writes how the run ended, unless it made no calls and did not fail."""
         if not self._has_header and state != "failed":
             return
         with anyio.CancelScope(shield=True):
             try:
                 if state != "ok" and not self._store_failed:
-                    # Calls that were given up: one of the same input is made in their place.
+                    # Abandoned calls: one of the same input takes their place.
                     await asyncio.gather(*(self._put(entry.number, entry.call) for entry in self._open_calls.values()))
                 complete = not self._store_failed and not self._not_stored_reason
                 last = min(self._last_call, MAX_CALLS)
@@ -317,28 +317,28 @@ class RunMemory:
 
 
 class _OpenCall(NamedTuple):
-    """A call that is being made."""
+    """A call under way."""
 
     number: int
-    """Among those that are recorded."""
+    """Its number among the recorded calls."""
     call: StoredCall
-    """As far as it is known."""
+    """The call as it is stored, without its outcome."""
 
 
 class RecordLimits:
-    """What one process stores and loads of the records of runs, for each caller."""
+    """Limits of what one process stores and loads of the records of runs, for each caller."""
 
     def __init__(self) -> None:
         self.stored = Quota()
-        """Characters in stores, until they expire."""
+        """Characters in stores, which count until they expire."""
         self.loaded = Quota()
-        """Characters in memory, of runs that were resumed and have not ended."""
+        """Characters in memory of resumed runs that have not ended."""
         self._loads = asyncio.Semaphore(MAX_CONCURRENT_LOADS)
         self._load_of_owner: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @staticmethod
     def of_running_loop() -> RecordLimits:
-        """The limits of the running event loop; a server has one."""
+        """Returns the limits of the running event loop; a server has one."""
         loop = asyncio.get_running_loop()
         limits = _LIMITS.get(loop)
         if limits is None:
@@ -346,13 +346,13 @@ class RecordLimits:
         return limits
 
     def count_loaded(self, owner: str, record: object, chars: int) -> None:
-        """Count so many characters as loaded for as long as `record` exists."""
+        """Counts these characters as loaded for as long as `record` exists."""
         reservation = self.loaded.reserve(owner, None, chars)
         weakref.finalize(record, self.loaded.shrink, reservation, 0).atexit = False
 
     @asynccontextmanager
     async def load_slot(self, owner: str) -> AsyncGenerator[None]:
-        """Wait until a record of this caller may be read: first come, first served, and one of each caller."""
+        """Waits until a record of this caller may be read: first come, first served, one for each caller at a time."""
         lock = self._load_of_owner.get(owner)
         if lock is None:
             self._load_of_owner[owner] = lock = asyncio.Lock()

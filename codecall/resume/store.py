@@ -1,12 +1,12 @@
-"""Records of runs in a key-value store, so that a failed run can be resumed: a header for each run, an entry for each
-call.
+"""Stores the records of runs in a key-value store, so that failed runs can be resumed: a header for each run, an entry
+for each call.
 
     codecall_runs / <run id>                     RunHeader: its owner, how it ended, which attempt counts
     codecall_runs / <run id>.<attempt>.<number>  StoredCall: one of its calls, by its number in the script
     codecall_runs / <run id>.<attempt>.i<number> StoredCall: a call of an earlier run that this one resumed
 
-Only `get` and `put` are asked of the store, and nothing is ever changed but the header: an entry is written once, when
-its call has ended, and before the script learns of it. What is read is used only where it has the form written here.
+The store needs only `get` and `put`. Only the header ever changes: the entry of a call is written once, after the call
+has ended and before the script receives its value. An entry that is read must have exactly the form defined here.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ COLLECTION: Final = "codecall_runs"
 """The collection of the store."""
 
 MAX_CALLS: Final = 10_000
-"""Calls of one run that are stored, those of the runs it resumed among them."""
+"""Most stored calls of one run, including those of the runs it resumed."""
 
 MAX_EPOCHS: Final = 16
-"""Runs of a chain whose epochs are stored with a call; those before them are forgotten."""
+"""Most runs of a chain whose epochs are stored with a call; those of earlier runs are dropped."""
 
 MAX_CONCURRENT_REQUESTS: Final = 20
-"""Requests to the store at the same time. Not less than the calls of one script that run at the same time: of a server
-that was killed, no more entries in a row are missing than calls were running."""
+"""Most requests to the store at the same time. At least as many as calls of one script run at the same time: when a
+server is killed, no more entries in a row are missing than calls were running."""
 
 Natural = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 State = Literal["running", "ok", "failed", "cancelled"]
@@ -40,7 +40,7 @@ State = Literal["running", "ok", "failed", "cancelled"]
 
 
 class DamagedRecord(Exception):  # noqa: N818 - internal signal, named for what happened
-    """A part of the record is missing, or is not what was written."""
+    """A part of the record is missing or was altered."""
 
 
 class RunHeader(
@@ -49,26 +49,26 @@ class RunHeader(
     forbid_unknown_fields=True,
     rename={"last_call": "last", "stored_calls": "kept", "complete": "whole"},
 ):
-    """A run as a whole."""
+    """The header of a run's record."""
 
     version: Literal[1]
     place: Annotated[str, msgspec.Meta(max_length=128)]
-    """The key it was written under: with a store that encrypts, nothing can be moved from one run to another."""
+    """The key under which the entry was written: no entry can be moved to another run, if the store encrypts."""
     owner: Annotated[str, msgspec.Meta(max_length=128)]
-    """The caller of the run: `client_key`."""
+    """The caller of the run, as `client_key`."""
     state: State
     ends: float
-    """Unix time at which it has ended even if its end was never written."""
+    """Unix time by which the run has ended even if its end was never written."""
     attempt: Natural = 0
-    """How often a run of this id was started before, from 0."""
+    """How often a run with this id was started before."""
     generation: Natural = 0
-    """How many runs were resumed, one by the other, before this one."""
+    """Number of runs in the chain before this one, each resumed by the next."""
     inherited: Annotated[int, msgspec.Meta(ge=0, le=MAX_CALLS)] = 0
-    """Calls of earlier runs that this one inherits."""
+    """Number of calls that this run inherits from earlier ones."""
     last_call: Annotated[int, msgspec.Meta(ge=0, le=MAX_CALLS)] = 0
-    """The highest number of a call that was made; of a run that has ended."""
+    """The highest number of a call; set when the run has ended."""
     stored_calls: Annotated[int, msgspec.Meta(ge=0, le=MAX_CALLS)] = 0
-    """How many calls are stored; of a run that has ended."""
+    """Number of stored calls; set when the run has ended."""
     complete: bool = True
     """False: a call is missing because it could not be written."""
 
@@ -85,27 +85,29 @@ class StoredCall(
     digest: Annotated[str, msgspec.Meta(max_length=64)] = ""
     """`canonical_digest` of its input."""
     state: Literal["ok", "failed", "lost", "reused", "unknown"] = "unknown"
-    """`lost`: it succeeded, and its value is not stored; `unknown`: it was made, and nobody knows how it ended."""
+    """`lost`: the call succeeded and its value is not stored; `unknown`: it began and its outcome is not known."""
     value: str | None = None
     """The value of a call that succeeded, as JSON text."""
     epochs: Annotated[tuple[tuple[Natural, Natural], ...], msgspec.Meta(max_length=MAX_EPOCHS)] = ()
-    """For each run that made it or was answered it: which run of the chain (`RunHeader.generation`), and when
-    (`CallRecord.epoch`). None of a call of which only that is known that it was under way when its server was
-    killed."""
+    """A pair for each run that made the call or answered it from its record: the run's place in the chain
+    (`RunHeader.generation`) and the call's time in it (`CallRecord.epoch`). Empty if the server was killed during the
+    call, so that only its existence is known."""
     inherits: Natural = 0
-    """Number of the earlier run's call that it was answered from, or whose place it took; 0 for none."""
+    """Number of the earlier run's call that answered this one, or whose place it took; 0 for none."""
     diverged: bool = False
-    """It was made while calls of its tool in the earlier run were still unmatched, and was none of them: every call of
-    the tool that the script makes once it has waited for all it had under way is made anew."""
+    """Whether the call matched no call of the earlier run although calls of its tool were still unmatched. Every call
+    of the tool that the script makes after awaiting all calls under way is then made anew."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """What was called: its kind and its name."""
+        """The kind and the name of what was called."""
         return self.called, self.name
 
     def precedes(self, other: StoredCall) -> bool:
-        """Whether it came before the other in every run that had both. Calls that ran side by side in any run have no
-        order: they come now in this order, now in that."""
+        """Whether this call came before the other in every run that had both.
+
+        Calls that ran at the same time in any run have no order.
+        """
         other_epochs = dict(other.epochs)
         earlier = [epoch < other_epochs[run] for run, epoch in self.epochs if run in other_epochs]
         return bool(earlier) and all(earlier)
@@ -115,9 +117,9 @@ class RunStore:
     """Reads and writes the records of runs.
 
     Args:
-        store: the store; it is neither opened nor closed here.
-        ttl_s: seconds a record is kept after the end of its run.
-        max_value_chars: characters that one value may have.
+        store: the store, which is neither opened nor closed here.
+        ttl_s: seconds for which a record is kept after the end of its run.
+        max_value_chars: most characters of one value.
     """
 
     def __init__(self, store: KeyValueStore, ttl_s: int, max_value_chars: int) -> None:
@@ -126,7 +128,7 @@ class RunStore:
         self._max_value_chars = max_value_chars
 
     async def header(self, run_id: str) -> RunHeader | None:
-        """The header of that run; None if there is none.
+        """Returns the header of that run; None if there is none.
 
         Raises:
             StoreError: the store failed, or did not answer in time.
@@ -139,10 +141,10 @@ class RunStore:
         return header if header is not None and header.place == run_id else None
 
     async def calls(self, run_id: str, header: RunHeader) -> list[StoredCall]:
-        """All calls that a later run may be answered from.
+        """Returns all calls that may answer calls of a later run.
 
         Raises:
-            DamagedRecord: the record is not what was written.
+            DamagedRecord: a part of the record is missing or was altered.
             StoreError: the store failed, or did not answer in time.
         """
         prefix = f"{run_id}.{header.attempt}."
@@ -159,7 +161,7 @@ class RunStore:
         return calls
 
     async def put_header(self, run_id: str, header: RunHeader) -> None:
-        """Write the header of a run.
+        """Writes the header of a run.
 
         Raises:
             StoreError: the store failed, or did not answer in time.
@@ -167,7 +169,7 @@ class RunStore:
         await self._put(run_id, header, self._ttl_s + 60)
 
     async def put_call(self, run_id: str, header: RunHeader, number: int, call: StoredCall, *, lasts_s: float) -> None:
-        """Write one call; the entry outlives the header of a run that lasts `lasts_s` seconds.
+        """Writes one call; the entry outlives the header of a run that lasts `lasts_s` seconds.
 
         Raises:
             StoreError: the store failed, or did not answer in time.
@@ -175,7 +177,7 @@ class RunStore:
         await self._put(f"{run_id}.{header.attempt}.{number}", call, self._ttl_s + 120 + lasts_s)
 
     async def put_inherited(self, run_id: str, attempt: int, calls: list[StoredCall], *, lasts_s: float) -> None:
-        """Write all calls that a run inherits from earlier ones.
+        """Writes all calls that a run inherits from earlier ones.
 
         Raises:
             StoreError: the store failed, or did not answer in time.
@@ -190,7 +192,7 @@ class RunStore:
         first = 1
         while first <= MAX_CALLS:
             calls |= await self._read(prefix, range(first, first + MAX_CONCURRENT_REQUESTS))
-            # Behind as many gaps as there can be calls at once there is nothing.
+            # No entry follows as many gaps as calls can run at the same time.
             first += MAX_CONCURRENT_REQUESTS
             if max(calls, default=0) + MAX_CONCURRENT_REQUESTS < first:
                 break
@@ -203,7 +205,7 @@ class RunStore:
         return calls
 
     async def _read(self, prefix: str, numbers: Iterable[int]) -> dict[int, StoredCall]:
-        """The calls of these numbers that are in the store, all asked for at the same time."""
+        """Reads the calls of these numbers at the same time; leaves out those that are not in the store."""
         calls = await asyncio.gather(*(self._call(f"{prefix}{number}") for number in numbers))
         return {number: call for number, call in zip(numbers, calls, strict=True) if call is not None}
 
@@ -228,25 +230,25 @@ class RunStore:
 
 
 def merge_calls(inherited: dict[int, StoredCall], own: dict[int, StoredCall], last: int) -> list[StoredCall]:
-    """The calls that a resumed run inherited, updated by the calls that it made itself.
+    """Merges the calls that a resumed run inherited with the calls that it made itself.
 
-    An inherited call that the run has not matched is still there; one whose place another call took is replaced by it.
+    An inherited call that the run has not matched stays; one whose place another call took is replaced by that call.
 
     Args:
-        inherited: by number.
-        own: by number; of those that are missing nothing is known.
+        inherited: the inherited calls by number.
+        own: the run's own calls by number; the outcome of missing ones is unknown.
         last: the highest number of a call that the run made.
 
     Raises:
-        DamagedRecord: a call refers to one that is not there.
+        DamagedRecord: a call refers to one that does not exist.
     """
-    left, reused = dict(inherited), dict[int, StoredCall]()
+    unmatched, reused = dict(inherited), dict[int, StoredCall]()
     fresh: list[StoredCall] = []
     diverged_at: dict[tuple[str, str], int] = {}
     obsolete: set[tuple[str, str]] = set()
     for number in range(1, last + 1):
         call = own.get(number, _UNKNOWN)
-        replaced = left.pop(call.inherits, None)
+        replaced = unmatched.pop(call.inherits, None)
         epoch = call.epochs[-1][1] if call.epochs else 0
         if call.state == "reused":
             if replaced is None:
@@ -258,7 +260,7 @@ def merge_calls(inherited: dict[int, StoredCall], own: dict[int, StoredCall], la
             fresh.append(change(call, inherits=0))
         if call.diverged:
             diverged_at.setdefault(call.key, epoch)
-    calls = [*reused.values(), *fresh, *(call for call in left.values() if call.key not in obsolete)]
+    calls = [*reused.values(), *fresh, *(call for call in unmatched.values() if call.key not in obsolete)]
     return [change(call, diverged=False) if call.key in obsolete else call for call in calls]
 
 

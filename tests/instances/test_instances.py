@@ -65,7 +65,7 @@ async def test_what_one_instance_knows_the_other_knows(instances: Instances) -> 
     large = "return Array.from({ length: 9000 }, (_, n) => `line ${n}` + '-'.repeat(150))"
     # Not who asked just before: there is a limit on scripts in a second.
     async with instances.client(one.port, "gus") as first, instances.client(two.port, "gus") as second:
-        # A run that failed here is taken up there.
+        # A run that failed here is resumed there.
         failed = await run_script(first, fail)
         assert failed["error"]["code"] == "TOOL_EXECUTION_ERROR"
         again = await run_script(second, fail, resumeFrom=failed["runId"])

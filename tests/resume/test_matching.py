@@ -132,7 +132,7 @@ def test_a_new_call_beside_others_is_beside_them_the_next_time_too():
     made = numbered(call("x", 1, run=1, diverged=True), reused(2))
     assert at_once(PreviousCalls(merge_calls(given, made, 2)), "b", "x", "a") == ['"b"', '"x"', '"a"']
     assert answers(PreviousCalls(merge_calls(given, made, 2)), "x", "a") == ['"x"', None]
-    # The third run is taken up by a fourth: what parted before parts again.
+    # A fourth run resumes the third: what diverged before diverges again.
     third = merge_calls(given, made, 2)
     place = next(number for number, old in enumerate(third, 1) if old.digest == "x")
     fourth = PreviousCalls(merge_calls(numbered(*third), numbered(reused(place, run=2), call("y", 2, run=2)), 2))

@@ -133,8 +133,8 @@ async def test_completed_calls_are_not_made_again(shop: Mail):
     }
     assert ended["runId"] != failed["runId"]
     assert shop.sent == ["a", "b", "c"]
-    # It has ended well, so there is nothing to take up; the failed one still can be.
-    assert "ended well" in await shop.refusal(resumeFrom=ended["runId"])
+    # It has succeeded, so there is nothing to resume; the failed one still can be.
+    assert "succeeded" in await shop.refusal(resumeFrom=ended["runId"])
     again = await shop.run(ENDS, context={"to": ["a"]}, resumeFrom=failed["runId"])
     assert again["result"] == ["sent a x"]
     assert shop.sent == ["a", "b", "c"]
@@ -298,10 +298,10 @@ async def test_a_store_that_fails_ends_no_run(
         store.fails = lambda what: what.startswith("put") and what.endswith(".2")
         failed = await shop.run(FAILS, context={"to": ["a", "b", "c"]})
         assert [call.get("kept", True) for call in failed["calls"]] == [True, False, False]
-        assert failed["warnings"] == ["This run cannot be taken up with resumeFrom: the store of runs failed."]
+        assert failed["warnings"] == ["This run cannot be resumed with resumeFrom: the store of runs failed."]
         assert len([record for record in caplog.records if "the store of runs failed" in record.message]) == 1
         # Its record has a gap, and says so itself.
-        assert "not all of what run" in await shop.refusal(ENDS, resumeFrom=failed["runId"])
+        assert "is incomplete" in await shop.refusal(ENDS, resumeFrom=failed["runId"])
         # A run that goes well has nothing to warn of.
         assert "warnings" not in await shop.run(ENDS, context={"to": ["a", "b"]})
         # Nothing is run where it is not known what was done.
@@ -317,7 +317,7 @@ async def test_a_record_of_which_something_has_gone_is_not_used():
     async with mail(resume={"store": store}) as shop:
         failed = await shop.run(FAILS, context={"to": ["a", "b"]})
         await store.delete(f"{failed['runId']}.0.2", collection=COLLECTION)
-        assert "not all of what run" in await shop.refusal(ENDS, resumeFrom=failed["runId"])
+        assert "is incomplete" in await shop.refusal(ENDS, resumeFrom=failed["runId"])
 
 
 # ------------------------------------------------------------------------------------------ a server that is killed
@@ -390,7 +390,7 @@ async def test_a_run_that_may_still_be_running_is_not_taken_up():
     await Run(store, ONE).call("a")
     with pytest.raises(ResumeError, match="has not ended yet") as refused:
         await Run(store, TWO).memory.resume(ONE)
-    assert refused.value.hint == "If nothing is heard of it, take it up in 70 s: then it has."
+    assert refused.value.hint == "If it does not answer, resume it in 70 s: it has ended then."
     await Run(store, ONE, lasts_s=-20).call("a")
     later = Run(store, TWO)
     await later.memory.resume(ONE)
@@ -449,11 +449,11 @@ async def test_what_is_kept_of_all_runs_of_a_caller_is_bounded(monkeypatch: pyte
         full = await shop.run(FAILS, context={"to": ["a", "b"]}, resumeFrom=first["runId"])
         # It is answered all the same, and says that it is the last of its kind.
         assert [call["number"] for call in full["resumed"]["calls"]] == [1, 2]
-        assert "what is kept of your runs has 3,500 characters" in full["warnings"][-1]
-        assert "is known any more" in await shop.refusal(resumeFrom=full["runId"])
+        assert "the stored calls of your runs have reached 3,500 characters" in full["warnings"][-1]
+        assert "is incomplete" in await shop.refusal(resumeFrom=full["runId"])
         some = await shop.run(FAILS, context={"to": ["e", "f", "g"]})
-        assert "cannot be taken up" in some["warnings"][-1]
-        assert "is known any more" in await shop.refusal(resumeFrom=some["runId"])
+        assert "cannot be resumed" in some["warnings"][-1]
+        assert "is incomplete" in await shop.refusal(resumeFrom=some["runId"])
         assert shop.sent == ["a", "b", "c", "d", "e", "f", "g"]
 
 

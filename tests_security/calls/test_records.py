@@ -1,4 +1,4 @@
-"""Runs that are taken up and records of runs: nobody gets at another's, and nobody writes what was not there."""
+"""Resumed runs and records of runs: nobody gets at another's, and nobody writes what was not there."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_a_forged_entry_is_not_believed(tenants: Tenants, forged: Any):
     run_id = await tenants.failed()
     key = f"{run_id}.0.1"
     await tenants.store.put(key, {"place": key, **forged}, collection=COLLECTION)
-    assert "not all of what run" in await refusal(tenants.north, run_id)
+    assert "is incomplete" in await refusal(tenants.north, run_id)
 
 
 async def test_what_was_written_for_one_run_counts_for_no_other(tenants: Tenants):
@@ -117,7 +117,7 @@ async def test_what_was_written_for_one_run_counts_for_no_other(tenants: Tenants
         assert moved is not None
         await tenants.store.put(f"{other}{end}", moved, collection=COLLECTION)
         told = await refusal(tenants.north, other)
-        assert ("there is no run" if end == "" else "not all of what run") in told
+        assert ("there is no run" if end == "" else "is incomplete") in told
         other = await tenants.failed()
 
 
@@ -146,7 +146,7 @@ async def test_a_header_that_promises_too_much_costs_no_more_than_its_limit(tena
     header = await tenants.store.get(run_id, collection=COLLECTION)
     assert header is not None
     await tenants.store.put(run_id, {**header, "last": 10_000, "kept": 10_000}, collection=COLLECTION)
-    assert "not all of what run" in await refusal(tenants.north, run_id)
+    assert "is incomplete" in await refusal(tenants.north, run_id)
 
 
 # ---------------------------------------------------------------------------------------------------------- records
