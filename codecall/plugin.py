@@ -32,7 +32,7 @@ from codecall.catalog.search.models import resolve_strategy
 from codecall.catalog.view import CatalogView
 from codecall.concurrency import iterate_cooperatively
 from codecall.errors import OptionsError
-from codecall.meta_tools.base import LifespanFlush, MetaTool, Runtime
+from codecall.meta_tools.base import MetaTool, Runtime
 from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.runtime import ToolSet, changed_options, create_enclave_pool, create_search_index
 from codecall.option_model import given_options
@@ -52,7 +52,7 @@ from codecall.options import (
 )
 from codecall.results.resources import ResultResources
 from codecall.results.service import ResultService
-from codecall.server.lifespan import EnclaveLifespan
+from codecall.server.lifespan import EnclaveLifespan, LifespanFlush
 from codecall.server.shutdown import within_grace
 from codecall.telemetry.spans import Telemetry
 

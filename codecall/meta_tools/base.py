@@ -5,13 +5,11 @@ from __future__ import annotations
 import functools
 import json
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 import msgspec
-from fastmcp.dependencies import Shared
 from fastmcp.exceptions import ToolError, ValidationError
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_access_token, get_context
@@ -21,7 +19,6 @@ from mcp_types import TextContent, ToolAnnotations
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr, model_validator
 from pydantic import ValidationError as PydanticValidationError
 from pydantic.alias_generators import to_camel
-from uncalled_for import SharedContext
 
 from codecall.audit.recorder import Audit
 from codecall.catalog.entries import META_KEY, CatalogEntry, ToolMetadata
@@ -240,36 +237,3 @@ def _observation_owner(runtime: Runtime, context: Context) -> str:
         if request is None and get_access_token() is None and not context.is_background_task:
             return ""
     return client_key(context)
-
-
-class Flushable(Protocol):
-    """Has something that is still to be written."""
-
-    async def flush(self) -> None:
-        """Write it, and wait until it is; not for long."""
-        ...
-
-
-class LifespanFlush:
-    """Writes what was learned and recorded when a server's lifespan ends."""
-
-    def __init__(self, *what: Flushable) -> None:
-        self._what = what
-        self._of_lifespan = self._flushed  # one object: it is the key under which SharedContext keeps it
-
-    async def start_with_lifespan(self) -> None:
-        """Do so at the end of the lifespan that is beginning in this context, if one is."""
-        if SharedContext.resolved.get(None) is not None:
-            await cast("AbstractAsyncContextManager[None]", Shared(self._of_lifespan)).__aenter__()
-
-    async def flush(self) -> None:
-        """Do so now."""
-        for what in self._what:
-            await what.flush()
-
-    @asynccontextmanager
-    async def _flushed(self) -> AsyncGenerator[None]:
-        try:
-            yield
-        finally:
-            await self.flush()

@@ -1,8 +1,8 @@
-"""Tells a client of its script while it runs: progress, and console lines.
+"""Notifies a client of its script while it runs: sends progress, and console lines.
 
-What happens is only noted; a task of its own sends, so that a client that takes nothing in holds up no script. The task
+Events are only recorded; a separate task sends them, so that a client that reads nothing delays no script. The task
 starts when the script has run for `INTERVAL_S`, or has waited for a worker as long as a heartbeat may take: a shorter
-one costs two timers, and its client gets no progress.
+script costs two timers, and its client gets no progress.
 
 Private names of FastMCP and MCP that this file reads, since there is no public way: `_client_log_levels` of a server
 and `_connection` of a session, for the level of logs that a client of the handshake era has asked for. A session is
@@ -43,27 +43,193 @@ from codecall.patterns import display_name
 from codecall.redaction.clean import well_formed
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 
+logger = logging.getLogger("codecall")
+
 CONSOLE_LEVEL: Final[LoggingLevel] = "info"
 """Level of console lines; which method of `console` wrote one is not known."""
 
+INTERVAL_S: Final = 0.5
+"""Seconds a script runs before the first progress, and at least between any two. Sending progress costs as much as a
+short script; on a busy server, where all scripts wait, that would make them wait longer."""
+
+STALL_S: Final = 1.0
+"""Seconds an answer waits for a client that stops reading the notifications it asked for."""
+
+MAX_STALLS: Final = 10
+"""How many times `STALL_S` an answer waits at most, for a client that reads slowly."""
+
 _LEVELS: Final = cast("tuple[LoggingLevel, ...]", get_args(LoggingLevel))
+
 _NO_SESSION: Final = "__no_session__"
 
 OnProgress: TypeAlias = Callable[[float, "float | None", "str | None"], None]
-"""Told what a tool reports of itself: progress, total, message."""
+"""Called with the progress that a tool reports: progress, total, message."""
+
+
+def progress_from_context(options: ProgressOptions, context: Context, run_id: str) -> ProgressNotifier | None:
+    """The notifier for the client of `context`; None if that client wants nothing, or the option is off."""
+    channel = channel_from_context(context) if options.enabled else None
+    return ProgressNotifier(channel, options.heartbeat_s, run_id) if channel is not None else None
+
+
+class ProgressNotifier(RunObserver):
+    """A `RunObserver` that notifies a client. It is entered before the run begins, and left in the same task.
+
+    Args:
+        channel: The connection to the client.
+        heartbeat_s: Seconds after which progress is sent again though nothing has happened.
+        run_id: The id of the run, for console lines.
+    """
+
+    def __init__(self, channel: ClientChannel, heartbeat_s: float, run_id: str) -> None:
+        self._channel = channel
+        self._heartbeat_s = heartbeat_s
+        self._run_id = run_id
+        self._started_at = time.perf_counter()
+        self._waits_for_worker = True
+        self._finished_calls = 0
+        self._running: dict[_RunningCall, None] = {}
+        """In the order of their last reports; the latest is the last."""
+        self._lines: deque[str] = deque()
+        self._rising = RisingProgress()
+        self._changed = asyncio.Event()
+        self._run_ended = asyncio.Event()
+        self._disconnected = False
+        """Whether nothing can be sent any more."""
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        """Starts the task."""
+        self._exit_stack = ExitStack()
+
+    def on_started(self) -> None:
+        """See `RunObserver`."""
+        self._waits_for_worker = False
+        self._changed.set()
+        self._schedule_start(INTERVAL_S)
+
+    def on_console(self, lines: Sequence[str]) -> None:
+        """See `RunObserver`."""
+        if self._channel.lines and not self._disconnected:
+            self._lines.extend(lines)
+            self._changed.set()
+
+    def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:  # noqa: ARG002
+        """See `RunObserver`."""
+        call = _RunningCall(record.name)
+        previous = _call.set(call)
+        self._running[call] = None
+        self._changed.set()
+
+        def on_end(_value: str | None) -> None:
+            _call.reset(previous)
+            del self._running[call]
+            self._finished_calls += 1
+            self._changed.set()
+
+        return on_end
+
+    def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Keep what the tool of a running call reports of its progress; the call is the latest now."""
+        call = _call.get()
+        if call in self._running:
+            call.report(progress, total, message)
+            del self._running[call]
+            self._running[call] = None
+            self._changed.set()
+
+    async def __aenter__(self) -> Self:
+        self._exit_stack.enter_context(self._channel.intercept_progress(self._on_progress))
+        self._schedule_start(max(INTERVAL_S, self._heartbeat_s))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._exit_stack.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        cancelled = kind is not None and not issubclass(kind, Exception)
+        if self._lines and not self._disconnected and not cancelled:
+            self._start()
+        if self._task is None:
+            return
+        self._run_ended.set()
+        self._changed.set()
+        try:
+            if not cancelled:
+                await self._wait_until_sent(self._task)
+        finally:
+            if self._task.cancel():
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait({self._task}, timeout=STALL_S)
+
+    async def _wait_until_sent(self, task: asyncio.Task[None]) -> None:
+        """Wait until the client has read everything, while it reads anything."""
+        for _ in range(MAX_STALLS):
+            unsent = len(self._lines)
+            await asyncio.wait({task}, timeout=STALL_S)
+            if task.done():
+                return
+            if len(self._lines) == unsent:
+                break
+        message = "%s: its client reads notifications too slowly; %d console lines are only in its answer"
+        logger.warning(message, self._run_id, len(self._lines))
+
+    def _schedule_start(self, seconds: float) -> None:
+        """Start the task after `seconds`, in place of an earlier start that is still to come."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._start)
+
+    def _start(self) -> None:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._send())
+
+    async def _send(self) -> None:
+        try:
+            while not self._run_ended.is_set():
+                await self._send_lines()
+                if self._channel.progress and not self._run_ended.is_set():
+                    await self._channel.send_progress(self._rising.next(self._finished_calls), self._message())
+                await _wait_for_event(INTERVAL_S, self._run_ended)
+                heartbeat_s = max(0.0, self._heartbeat_s - INTERVAL_S) if self._channel.progress else None
+                await _wait_for_event(heartbeat_s, self._changed)
+                self._changed.clear()
+            await self._send_lines()
+        except Exception as failure:
+            self._disconnected = True
+            self._lines.clear()
+            logger.debug("%s: its client cannot be notified any more: %s", self._run_id, type(failure).__name__)
+            log_unexpected("notifying a client of its script", failure)
+
+    async def _send_lines(self) -> None:
+        while self._lines:
+            await self._channel.send_console_line(self._lines[0], self._run_id)
+            self._lines.popleft()
+
+    def _message(self) -> str:
+        elapsed = f"{time.perf_counter() - self._started_at:.1f} s"
+        if self._waits_for_worker:
+            return f"waiting for a worker, {elapsed}"
+        done = "1 call done" if self._finished_calls == 1 else f"{self._finished_calls} calls done"
+        if not self._running:
+            return f"{done}, {elapsed}"
+        more = len(self._running) - 1
+        current = next(reversed(self._running)).text
+        return f"{done}, now {current}{f' and {more} more' if more else ''}, {elapsed}"
 
 
 @dataclass(frozen=True, slots=True)
 class ClientChannel:
-    """The client of one request, or those who ask after a background task."""
+    """The connection to the client of one request, or to the clients that poll a background task."""
 
     context: Context
     request: FastMCPRequestContext | None
-    """None of a background task."""
+    """None for a background task."""
     progress: bool
-    """Whether progress was asked for."""
+    """Whether the client wants progress."""
     lines: bool
-    """Whether console lines were."""
+    """Whether the client wants console lines."""
 
     async def send_progress(self, progress: float, message: str) -> None:
         """Send progress; there is no total."""
@@ -83,44 +249,83 @@ class ClientChannel:
         await self.request.session.send_notification(LoggingMessageNotification(params=params), request_id)
 
     @contextlib.contextmanager
-    def intercept_progress(self, hear: OnProgress) -> Generator[None]:
-        """Within this context what tools report under the token of the request goes to `hear`.
+    def intercept_progress(self, on_progress: OnProgress) -> Generator[None]:
+        """Within this context `on_progress` gets the progress that tools report under the token of the request.
 
-        A client may take progress for broken that does not rise, and each tool begins at its own zero.
+        A client may reject progress that does not rise, and each tool begins at its own zero.
         """
         token = _token(self.request)
         if self.request is None or token is None:
             yield
             return
-        session = _ProgressInterceptor(self.request.session, token, hear)
-        before = fastmcp_request_ctx.set(replace(self.request, session=session))
+        session = _ProgressInterceptor(self.request.session, token, on_progress)
+        previous = fastmcp_request_ctx.set(replace(self.request, session=session))
         try:
             yield
         finally:
-            fastmcp_request_ctx.reset(before)
+            fastmcp_request_ctx.reset(previous)
 
 
 def channel_from_context(context: Context) -> ClientChannel | None:
-    """Who hears of the request of `context`; None where nobody asked."""
+    """The channel to the client of `context`; None if that client wants neither progress nor console lines."""
     if context.is_background_task:
         return ClientChannel(context, None, progress=True, lines=False)
     request = context.request_context
     if request is None:
         return None
-    progress, lines = _token(request) is not None, _lines_asked(context, request)
+    progress, lines = _token(request) is not None, _wants_console_lines(context, request)
     return ClientChannel(context, request, progress=progress, lines=lines) if progress or lines else None
 
 
-class _ProgressInterceptor(ServerSession):
-    """The session of a request, but for the progress that is reported under its token."""
+class RisingProgress:
+    """Makes numbers for progress, each more than the one before, though no call may have finished in between."""
 
-    def __init__(self, session: ServerSession, token: ProgressToken, hear: OnProgress) -> None:
+    def __init__(self) -> None:
+        self._done = -1
+        self._repeats = 0
+
+    def next(self, done: int) -> float:
+        """The number for `done`, which never falls: `done` itself, then with each repetition closer to `done + 1`."""
+        self._repeats = self._repeats + 1 if done == self._done else 0
+        self._done = done
+        return done + self._repeats / (self._repeats + 1)
+
+
+class _RunningCall:
+    """A call that is running."""
+
+    __slots__ = ("_name", "_report")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._report = ""
+        """The last report of its tool."""
+
+    @property
+    def text(self) -> str:
+        """Its name, and the last report of its tool."""
+        return display_name(self._name) + self._report
+
+    def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """Keep what the tool reports of its progress."""
+        share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+        self._report = f" ({share}: {display_name(message)})" if message else f" ({share})"
+
+
+_call: Final[contextvars.ContextVar[_RunningCall | None]] = contextvars.ContextVar("codecall_call", default=None)
+"""The call this task makes. Tasks that a tool starts inherit it."""
+
+
+class _ProgressInterceptor(ServerSession):
+    """The session of a request that hands the progress under the request's token to a callback."""
+
+    def __init__(self, session: ServerSession, token: ProgressToken, on_progress: OnProgress) -> None:
         vars(self).update(vars(session))
         self._token = token
-        self._hear = hear
+        self._on_progress = on_progress
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        self._hear(progress, total, message)
+        self._on_progress(progress, total, message)
 
     async def send_progress_notification(
         self,
@@ -131,7 +336,7 @@ class _ProgressInterceptor(ServerSession):
         related_request_id: str | None = None,
     ) -> None:
         if progress_token == self._token:
-            self._hear(progress, total, message)
+            self._on_progress(progress, total, message)
         else:
             await super().send_progress_notification(progress_token, progress, total, message, related_request_id)
 
@@ -141,12 +346,12 @@ def _token(request: FastMCPRequestContext | None) -> ProgressToken | None:
     return token if isinstance(token, str | int) and not isinstance(token, bool) else None
 
 
-def _lines_asked(context: Context, request: FastMCPRequestContext) -> bool:
+def _wants_console_lines(context: Context, request: FastMCPRequestContext) -> bool:
     server = context.fastmcp
     if request.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        asked: object = (request.meta or {}).get(LOG_LEVEL_META_KEY)
-        return _covers(asked) and (server.client_log_level is None or _covers(server.client_log_level))
-    # FastMCP keeps these levels to itself, by the session; what has none shares one.
+        level: object = (request.meta or {}).get(LOG_LEVEL_META_KEY)
+        return _covers(level) and (server.client_log_level is None or _covers(server.client_log_level))
+    # FastMCP keeps these levels in a private attribute, by session; requests without one share a level.
     connection: object = getattr(request.session, "_connection", None)
     session_id: object = getattr(connection, "session_id", None) or _NO_SESSION
     levels = cast("dict[object, LoggingLevel]", getattr(server, "_client_log_levels", {}))
@@ -154,221 +359,12 @@ def _lines_asked(context: Context, request: FastMCPRequestContext) -> bool:
 
 
 def _covers(level: object) -> bool:
-    """Whether who asked for `level` gets console lines."""
+    """Whether a client whose log level is `level` gets console lines."""
     return level in _LEVELS[: _LEVELS.index(CONSOLE_LEVEL) + 1]
 
 
-logger = logging.getLogger("codecall")
-
-INTERVAL_S: Final = 0.5
-"""Seconds a script runs before the first progress, and at least between any two. Telling a client costs as much as a
-short script; on a busy server, where all scripts wait, that would make them wait longer."""
-
-STALL_S: Final = 1.0
-"""Seconds an answer waits for a client that takes in no more of what it asked to hear."""
-
-MAX_STALLS: Final = 10
-"""How many times that it waits at most, for one that is slow."""
-
-
-class _Call:
-    """A call that is being made."""
-
-    __slots__ = ("_name", "_report")
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._report = ""
-        """What its tool has reported last."""
-
-    @property
-    def text(self) -> str:
-        """Its name, and what its tool has reported last."""
-        return display_name(self._name) + self._report
-
-    def hear(self, progress: float, total: float | None, message: str | None) -> None:
-        """The tool reports on itself."""
-        share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-        self._report = f" ({share}: {display_name(message)})" if message else f" ({share})"
-
-
-_call: Final[contextvars.ContextVar[_Call | None]] = contextvars.ContextVar("codecall_call", default=None)
-"""The call this task makes. What a tool starts takes it along."""
-
-
-def progress_from_context(options: ProgressOptions, context: Context, run_id: str) -> ProgressNotifier | None:
-    """What tells the client of `context` of its run; None where it asked for nothing, or the option is off."""
-    listener = channel_from_context(context) if options.enabled else None
-    return ProgressNotifier(listener, options.heartbeat_s, run_id) if listener is not None else None
-
-
-class ProgressNotifier(RunObserver):
-    """A `RunObserver` that tells a client. To be entered before the run begins, and left in the same task.
-
-    Args:
-        listener: The client.
-        heartbeat_s: Seconds after which progress is told again though nothing has happened.
-        run_id: Names the run in console lines.
-    """
-
-    def __init__(self, listener: ClientChannel, heartbeat_s: float, run_id: str) -> None:
-        self._listener = listener
-        self._heartbeat_s = heartbeat_s
-        self._run_id = run_id
-        self._began = time.perf_counter()
-        self._waits = True
-        self._done = 0
-        self._running: dict[_Call, None] = {}
-        """The one that was last heard of is the last."""
-        self._lines: deque[str] = deque()
-        self._rising = RisingProgress()
-        self._news = asyncio.Event()
-        self._over = asyncio.Event()
-        self._gone = False
-        """Nothing can be sent any more."""
-        self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        """Until the task starts."""
-        self._within = ExitStack()
-
-    # ---------------------------------------------------------------------------------------------- what happens
-
-    def on_started(self) -> None:
-        """See `RunObserver`."""
-        self._waits = False
-        self._news.set()
-        self._begin_in(INTERVAL_S)
-
-    def on_console(self, lines: Sequence[str]) -> None:
-        """See `RunObserver`."""
-        if self._listener.lines and not self._gone:
-            self._lines.extend(lines)
-            self._news.set()
-
-    def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:  # noqa: ARG002
-        """See `RunObserver`."""
-        call = _Call(record.name)
-        before = _call.set(call)
-        self._running[call] = None
-        self._news.set()
-
-        def ended(_value: str | None) -> None:
-            _call.reset(before)
-            del self._running[call]
-            self._done += 1
-            self._news.set()
-
-        return ended
-
-    def _heard(self, progress: float, total: float | None, message: str | None) -> None:
-        """A tool reports on itself; one that has ended is not listened to."""
-        call = _call.get()
-        if call in self._running:
-            call.hear(progress, total, message)
-            del self._running[call]
-            self._running[call] = None
-            self._news.set()
-
-    # --------------------------------------------------------------------------------------------------- sending
-
-    async def __aenter__(self) -> Self:
-        self._within.enter_context(self._listener.intercept_progress(self._heard))
-        self._begin_in(max(INTERVAL_S, self._heartbeat_s))
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._within.close()
-        if self._timer is not None:
-            self._timer.cancel()
-        cancelled = kind is not None and not issubclass(kind, Exception)
-        if self._lines and not self._gone and not cancelled:
-            self._begin()
-        if self._task is None:
-            return
-        self._over.set()
-        self._news.set()
-        try:
-            if not cancelled:
-                await self._outstanding(self._task)
-        finally:
-            if self._task.cancel():
-                with anyio.CancelScope(shield=True):
-                    await asyncio.wait({self._task}, timeout=STALL_S)
-
-    async def _outstanding(self, task: asyncio.Task[None]) -> None:
-        """Wait until the client has taken in everything, while it takes in anything."""
-        for _ in range(MAX_STALLS):
-            before = len(self._lines)
-            await asyncio.wait({task}, timeout=STALL_S)
-            if task.done():
-                return
-            if len(self._lines) == before:
-                break
-        said = "%s: its client takes in too slowly what it asked to hear; %d console lines are only in its answer"
-        logger.warning(said, self._run_id, len(self._lines))
-
-    def _begin_in(self, seconds: float) -> None:
-        """Start the task so much later, and no more when it was to be."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
-
-    def _begin(self) -> None:
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._sending())
-
-    async def _sending(self) -> None:
-        try:
-            while not self._over.is_set():
-                await self._tell_lines()
-                if self._listener.progress and not self._over.is_set():
-                    await self._listener.send_progress(self._rising.next(self._done), self._message())
-                await _within(INTERVAL_S, self._over)
-                quiet = max(0.0, self._heartbeat_s - INTERVAL_S) if self._listener.progress else None
-                await _within(quiet, self._news)
-                self._news.clear()
-            await self._tell_lines()
-        except Exception as failure:
-            self._gone = True
-            self._lines.clear()
-            logger.debug("%s: its client cannot be told of it any more: %s", self._run_id, type(failure).__name__)
-            log_unexpected("telling a client of its script", failure)
-
-    async def _tell_lines(self) -> None:
-        while self._lines:
-            await self._listener.send_console_line(self._lines[0], self._run_id)
-            self._lines.popleft()
-
-    def _message(self) -> str:
-        said = f"{time.perf_counter() - self._began:.1f} s"
-        if self._waits:
-            return f"waiting for a worker, {said}"
-        done = "1 call done" if self._done == 1 else f"{self._done} calls done"
-        if not self._running:
-            return f"{done}, {said}"
-        more = len(self._running) - 1
-        current = next(reversed(self._running)).text
-        return f"{done}, now {current}{f' and {more} more' if more else ''}, {said}"
-
-
-class RisingProgress:
-    """Numbers for progress, each of which has to be more than the one before, though nothing may have been done."""
-
-    def __init__(self) -> None:
-        self._done = -1
-        self._again = 0
-
-    def next(self, done: int) -> float:
-        """For `done`, which never falls: that, and with each time that it has been told before more of one more."""
-        self._again = self._again + 1 if done == self._done else 0
-        self._done = done
-        return done + self._again / (self._again + 1)
-
-
-async def _within(seconds: float | None, event: asyncio.Event) -> None:
-    """Wait for `event`, so long at most."""
+async def _wait_for_event(seconds: float | None, event: asyncio.Event) -> None:
+    """Wait for `event`, for `seconds` at most."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -22,7 +22,7 @@ SECONDS = 30.0
 
 
 class Server:
-    """A process of `tests/stopping/program.py`."""
+    """A process of `tests/server/program.py`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -46,7 +46,7 @@ class Server:
 @asynccontextmanager
 async def running(python: str, *arguments: str, **options: Any) -> AsyncGenerator[Server]:
     process = await asyncio.create_subprocess_exec(
-        *(python, "-m", "tests.stopping.program", *arguments),
+        *(python, "-m", "tests.server.program", *arguments),
         cwd=REPOSITORY,
         stderr=asyncio.subprocess.PIPE,
         **options,

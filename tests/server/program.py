@@ -1,6 +1,6 @@
 """A server with tools that wait until they are let go; the tests run it as a process of its own.
 
-`python -m tests.stopping.program GRACE_S FD` serves HTTP on the listening socket FD, without FD over stdio.
+`python -m tests.server.program GRACE_S FD` serves HTTP on the listening socket FD, without FD over stdio.
 """
 
 from __future__ import annotations

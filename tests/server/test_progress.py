@@ -154,7 +154,7 @@ async def execute(client: Client[Any], script: str) -> dict[str, Any]:
 
 def senders() -> list[asyncio.Task[Any]]:
     """The tasks that tell clients of their scripts."""
-    return [task for task in asyncio.all_tasks() if "ProgressNotifier._sending" in repr(task.get_coro())]
+    return [task for task in asyncio.all_tasks() if "ProgressNotifier._send" in repr(task.get_coro())]
 
 
 async def gone(task: asyncio.Task[Any]) -> None:
@@ -448,7 +448,7 @@ async def test_what_cannot_be_sent_ends_the_sending(caplog: pytest.LogCaptureFix
         progress.on_console(["two"])
     assert senders() == []
     (said,) = [record.getMessage() for record in caplog.records if record.name == "codecall"]
-    assert said.startswith("telling a client of its script failed with ConnectionError\n")
+    assert said.startswith("notifying a client of its script failed with ConnectionError\n")
     assert "no-route" not in said
 
 
@@ -545,7 +545,7 @@ async def test_a_client_that_reads_nothing_holds_up_nobody(caplog: pytest.LogCap
                     await asyncio.wait(senders(), timeout=20)
                 (said,) = [record.getMessage() for record in caplog.records if record.name == "codecall"]
                 assert re.fullmatch(
-                    r"run_\S+: its client takes in too slowly .*; \d{2,3} console lines are only in its answer",
+                    r"run_\S+: its client reads notifications too slowly; \d{2,3} console lines are only in its answer",
                     said,
                 )
                 writer.transport.abort()

@@ -190,7 +190,7 @@ async def test_it_is_a_resource_with_pages(mode: Mode) -> None:
 
 async def test_one_that_is_very_long_is_given_in_pages_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it in one message would hold up everybody."""
-    monkeypatch.setattr(results_resources, "MAX_WHOLE_CHARS", PAGE_CHARS)
+    monkeypatch.setattr(results_resources, "MAX_READ_CHARS", PAGE_CHARS)
     async with Client(shop()) as client:
         fits = await large(client, "'x'.repeat(65534)")
         assert len(await text(client, fits["uri"])) == PAGE_CHARS
