@@ -1,1 +1,1 @@
-"""The record of what scripts did."""
+"""The audit record: events of runs, and the sinks they are written to."""

@@ -1,4 +1,4 @@
-"""The `codecall` command. `main` is the way in."""
+"""The `codecall` command; `main` runs it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Redaction."""
+"""Redaction of error texts and of credentials in records and recordings."""

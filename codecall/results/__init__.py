@@ -1,1 +1,1 @@
-"""Results."""
+"""Large results: their store, queries over them, and their MCP resources."""

@@ -1,1 +1,1 @@
-"""What OpenTelemetry is told: spans and metrics, under the names of `names.py`. Nothing where nobody listens."""
+"""OpenTelemetry: spans and metrics under the names of `semconv.py`. Nothing is recorded where no provider is set."""

@@ -9,7 +9,7 @@ ran are reported too if they are named, with patterns below each directory that 
     [tool.coverage."codecall.testing.coverage"]
     scripts = ["scripts/*.js"]
 
-Which lines count is decided in `sandbox/agentscript/analysis/statements.py`. `// pragma: no cover` leaves out the
+Which lines count is decided in `sandbox/agentscript/instrument.py`. `// pragma: no cover` leaves out the
 statement that begins on its line, or the block, branch or loop body that does. Branches are not measured.
 """
 
@@ -23,8 +23,8 @@ from typing import Final, cast
 from coverage.plugin import CoveragePlugin, FileReporter
 from coverage.plugin_support import Plugins
 
-from codecall.sandbox.agentscript.analysis.statements import runnable_lines
 from codecall.sandbox.agentscript.checked import InvalidScript, LineTable
+from codecall.sandbox.agentscript.instrument import runnable_lines
 from codecall.sandbox.agentscript.parser.ast import LOOP_TYPES, children
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, parse

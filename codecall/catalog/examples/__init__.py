@@ -1,1 +1,1 @@
-"""Usage examples."""
+"""Usage examples of tools."""

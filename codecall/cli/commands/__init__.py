@@ -1,1 +1,1 @@
-"""Commands."""
+"""The commands of `codecall`, one file for each."""

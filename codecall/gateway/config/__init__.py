@@ -1,1 +1,1 @@
-"""Config."""
+"""The gateway's configuration: files, command line, other clients' files, variables and secrets."""

@@ -1,1 +1,1 @@
-"""Serve."""
+"""Serving the gateway over stdio or HTTP."""

@@ -1,1 +1,1 @@
-"""Upstream."""
+"""Connections to the servers behind the gateway: stdio, HTTP and OpenAPI."""

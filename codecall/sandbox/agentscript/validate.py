@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 from codecall.sandbox.agentscript.analysis.calls import outline_script
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
-from codecall.sandbox.agentscript.analysis.statements import statement_sites
 from codecall.sandbox.agentscript.checked import (
     CheckedScript,
     Finding,
@@ -25,6 +24,7 @@ from codecall.sandbox.agentscript.checked import (
     Violation,
     invalid_script,
 )
+from codecall.sandbox.agentscript.instrument import statement_sites
 from codecall.sandbox.agentscript.parser.ast import FUNCTIONS
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, parse, prescan

@@ -1,1 +1,1 @@
-"""Recording."""
+"""Recordings of calls, and their replay."""

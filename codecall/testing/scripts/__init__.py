@@ -1,1 +1,1 @@
-"""Scripts."""
+"""Script files: scripts with the results that they must have."""

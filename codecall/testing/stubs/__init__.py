@@ -1,1 +1,1 @@
-"""Stubs."""
+"""Stubs: answers of tools that a test states."""

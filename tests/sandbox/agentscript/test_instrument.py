@@ -10,8 +10,7 @@ import quickjs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.analysis.statements import runnable_lines
-from codecall.sandbox.agentscript.instrument import FIRST_LINE, InstrumentedScript, instrument
+from codecall.sandbox.agentscript.instrument import FIRST_LINE, InstrumentedScript, instrument, runnable_lines
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_javascript
 

@@ -1,1 +1,1 @@
-"""Static analysis of a parsed script: its calls, which of them every run reaches, and its executable statements."""
+"""Static analysis of a parsed script: its calls, and which of them every run reaches."""
