@@ -161,9 +161,8 @@ def measure(servers: int, tools: int, starts: int, calls: int, settle_s: float) 
         for _ in range(starts):
             shutil.rmtree(folder / "c", ignore_errors=True)
             start(gateway, "`codecall serve`, nothing known")
-            start(gateway, "`codecall serve`, from a warm cache")
-            start(gateway, "`codecall serve`, catalogs known, another kind of client", modern=True)
-            start(gateway, "`codecall serve`, from a warm cache, without a handshake", modern=True)
+            start(gateway, "`codecall serve`, catalogs known")
+            start(gateway, "`codecall serve`, catalogs known, without a handshake", modern=True)
             start(proxy, proxy.name)
         running = [(side, Program(side.command)) for side in (direct, gateway, plain, proxy)]
         for side, program in running:

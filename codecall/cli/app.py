@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Final
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -79,10 +79,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     command_line = sys.argv[1:] if arguments is None else list(arguments)
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
-            # A terminal that cannot show a character gets its escape instead of a traceback. (Of a file the stream asks
-            # where in it it is, which is not to be had any more where the front door has taken it.)
-            with suppress(OSError):
-                reconfigure(errors="backslashreplace")
+            # A terminal that cannot show a character gets its escape instead of a traceback.
+            reconfigure(errors="backslashreplace")
     try:
         with nullcontext([]) if command_line[:1] == ["serve"] else sigterm_as_interrupt() as signals:
             code = _run_command(command_line)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -202,14 +201,3 @@ def test_a_signal_ends_a_run_at_once(cli: CommandLine, loaded_python: LoadedPyth
     out, err = started.communicate(timeout=30)
     assert started.returncode == exits.TERMINATED
     assert (out, err) == ("", "error: INTERRUPTED: Interrupted\n")
-
-
-def test_standard_output_may_be_a_file_that_something_else_has_taken(tmp_path: Path):
-    # As the front door of `codecall serve` does at a warm start: where in the file it is cannot be asked any more.
-    code = (
-        "import os, sys; os.dup2(os.pipe()[1], 1); from codecall.cli.app import run; run(['presets', '--json'])"
-        "; sys.stdout.flush()"
-    )
-    with (tmp_path / "said").open("wb") as output:
-        result = subprocess.run([sys.executable, "-c", code], stdout=output, stderr=subprocess.PIPE, check=False)
-    assert (result.returncode, result.stderr) == (0, b"")

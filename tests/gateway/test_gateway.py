@@ -18,7 +18,7 @@ from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.tools import refresher
-from tests.gateway.listed import Listed, gateway, tool
+from tests.gateway.listing_servers import Listed, gateway, tool
 
 META = ["codecall_search", "codecall_describe", "codecall_invoke", "codecall_execute"]
 

@@ -1,7 +1,9 @@
-"""Our own TOML from options, for `codecall init`: what differs from the defaults, with comments that teach.
+"""Our own configuration files: parsing them, and writing options as TOML for `codecall init`.
 
-TOML is written here, not by a library: the values of options are texts, numbers, truth values, lists and tables, whose
-TOML is nearly their JSON, and the small writers there are put no comments between them.
+Parsing knows every field of `GatewayOptions` and accepts nothing else; paths are relative to the file's folder. Writing
+gives what differs from the defaults, with comments that explain. TOML is written here, not by a library: the values of
+options are texts, numbers, truth values, lists and tables, whose TOML is nearly their JSON, and the small writers
+there are put no comments between them.
 
 Secrets are not copied. What looks like one becomes a reference (`${GITHUB_TOKEN}`), and a note says what to export.
 """
@@ -33,9 +35,6 @@ from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references
 from codecall.option_model import Options, reject_double_spelling
 from codecall.suggestions import nearest
 
-# ----------------------------------------------------------------------------------------------------
-# Our own configuration files: every field of `GatewayOptions`, nothing unknown, paths from the file's folder.
-
 _KINDS: Final[Mapping[str, type[StdioServer | HttpServer | OpenApiServer]]] = {
     "command": StdioServer,
     "url": HttpServer,
@@ -63,11 +62,11 @@ def parse_own_options(file: Path, data: Mapping[str, object]) -> GatewayOptions:
             raise OptionsError(f"{where}: is no name of a server; {fit_name(str(name))} would be one")
         servers[name] = parse_server(entry, where, file.parent)
     for key, part in _PARTS.items():
-        if isinstance(given := values.get(key), dict):
-            reject_double_spelling(part, cast("dict[str, object]", given), f"{file}: {key}")
+        if isinstance(value := values.get(key), dict):
+            reject_double_spelling(part, cast("dict[str, object]", value), f"{file}: {key}")
     for key in ("cache_dir", "cacheDir"):
-        if isinstance(given := values.get(key), str):
-            values[key] = _rooted(given, file.parent)
+        if isinstance(value := values.get(key), str):
+            values[key] = _from_folder(value, file.parent)
     # The prefix is a path's, so that fields of the top stand behind a colon as the others do.
     try:
         return GatewayOptions.read({**values, "servers": servers}, where="", show_values=False)
@@ -87,37 +86,36 @@ def parse_server(entry: object, where: str, folder: Path) -> AnyServer:
     kinds = [key for key in _KINDS if key in values]
     if len(kinds) != 1:
         found = f"{' and '.join(kinds)} are given" if kinds else "none is given"
-        raise OptionsError(f"{where}: exactly one of command, url and openapi is needed, {found}{_unknown(values)}")
+        raise OptionsError(
+            f"{where}: exactly one of command, url and openapi is needed, {found}{_unknown_keys(values)}"
+        )
     model = _KINDS[kinds[0]]
     for key in ("cwd", "env_file", "envFile", "openapi"):
-        if isinstance(given := values.get(key), str):
-            values[key] = _rooted(given, folder)
+        if isinstance(value := values.get(key), str):
+            values[key] = _from_folder(value, folder)
     if isinstance(access := values.get("access"), dict):
         reject_double_spelling(AccessOptions, cast("dict[str, object]", access), f"{where}.access")
     return model.read(values, where=where, show_values=False)
 
 
-def _unknown(keys: Iterable[str]) -> str:
+def _unknown_keys(keys: Iterable[str]) -> str:
     """The keys that no server has, and those that may be meant."""
     known = dict.fromkeys(name for model in _KINDS.values() for name in model.names())
-    said = ""
+    message = ""
     for key in keys:
         if key not in known and key not in map(to_camel, known):
             near = nearest(to_snake(key), known)
-            said += f"; unknown: {key}" + (f" (did you mean {near[0]}?)" if near else "")
-    return said
+            message += f"; unknown: {key}" + (f" (did you mean {near[0]}?)" if near else "")
+    return message
 
 
-def _rooted(path: str, folder: Path) -> str:
+def _from_folder(path: str, folder: Path) -> str:
     return (
         path
         if not path or ABSOLUTE_PATH.match(path)
         else escape_references(str(folder)) + f"/{path.removeprefix('./')}"
     )
 
-
-# ----------------------------------------------------------------------------------------------------
-# Our own TOML from options, for `codecall init`: what differs from the defaults, with comments that teach.
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -154,61 +152,61 @@ def write_toml(options: GatewayOptions) -> TomlDocument:
         OptionsError: an option of the plugin or of rate limits holds null, which TOML has no word for.
     """
     safe, notes = replace_secrets(options)
-    parts = [_HEAD, *(_lines(_changed(safe, but=("servers", *_COMMENTS)), "") or [])]
+    parts = [_HEAD, *(_table_lines(_non_defaults(safe, but=("servers", *_COMMENTS)), "") or [])]
     for field, comment in _COMMENTS.items():
         value: object = getattr(safe, field)
         if value == GatewayOptions.model_fields[field].get_default(call_default_factory=True):
             continue
-        table = _changed(value) if isinstance(value, Options) else cast("Mapping[str, object]", value)
-        parts.append(f"\n# {comment}\n[{field}]\n" + "".join(_lines(table, field)))
+        table = _non_defaults(value) if isinstance(value, Options) else cast("Mapping[str, object]", value)
+        parts.append(f"\n# {comment}\n[{field}]\n" + "".join(_table_lines(table, field)))
     if safe.servers:
         parts.append("\n" + _SERVERS)
     for name, server in safe.servers.items():
-        parts.append(f"\n[servers.{name}]\n" + "".join(_lines(_server(server), f"servers.{name}")))
+        parts.append(f"\n[servers.{name}]\n" + "".join(_table_lines(_server_table(server), f"servers.{name}")))
     return TomlDocument("".join(parts), notes)
 
 
-def _server(server: StdioServer | HttpServer | OpenApiServer) -> dict[str, object]:
+def _server_table(server: StdioServer | HttpServer | OpenApiServer) -> dict[str, object]:
     """What a server is comes first."""
-    changed = _changed(server)
+    changed = _non_defaults(server)
     first = [key for key in ("command", "args", "url", "openapi") if key in changed]
     return {key: changed[key] for key in (*first, *(key for key in changed if key not in first))}
 
 
-def _changed(options: Options, but: Sequence[str] = ()) -> dict[str, object]:
+def _non_defaults(options: Options, but: Sequence[str] = ()) -> dict[str, object]:
     """The options that differ from their defaults."""
     changed: dict[str, object] = {}
     for name, field in type(options).model_fields.items():
         value: object = getattr(options, name)
         if name not in but and (field.is_required() or value != field.get_default(call_default_factory=True)):
-            changed[name] = _changed(value) if isinstance(value, Options) else value
+            changed[name] = _non_defaults(value) if isinstance(value, Options) else value
     return changed
 
 
-def _lines(table: Mapping[str, object], where: str) -> list[str]:
-    return [f"{_key(key)} = {_value(value, f'{where}.{key}'.lstrip('.'))}\n" for key, value in table.items()]
+def _table_lines(table: Mapping[str, object], where: str) -> list[str]:
+    return [f"{_toml_key(key)} = {_to_toml(value, f'{where}.{key}'.lstrip('.'))}\n" for key, value in table.items()]
 
 
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _text(key)
+def _toml_key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _quote(key)
 
 
-def _value(value: object, where: str) -> str:
+def _to_toml(value: object, where: str) -> str:
     match value:
         case bool() | int():
             return json.dumps(value)
         case float():
             return repr(value) if abs(value) != float("inf") and value == value else str(value)  # noqa: PLR0124 - nan
         case str():
-            return _text(value)
+            return _quote(value)
         case Path():
-            return _text(str(value))
+            return _quote(str(value))
         case list() | tuple():
             items = cast("Sequence[object]", value)
-            return f"[{', '.join(_value(item, f'{where}[{index}]') for index, item in enumerate(items))}]"
+            return f"[{', '.join(_to_toml(item, f'{where}[{index}]') for index, item in enumerate(items))}]"
         case Mapping():
             pairs = cast("Mapping[str, object]", value)
-            inner = ", ".join(f"{_key(key)} = {_value(item, f'{where}.{key}')}" for key, item in pairs.items())
+            inner = ", ".join(f"{_toml_key(key)} = {_to_toml(item, f'{where}.{key}')}" for key, item in pairs.items())
             return f"{{ {inner} }}" if inner else "{}"
         case _:
             raise OptionsError(
@@ -217,7 +215,7 @@ def _value(value: object, where: str) -> str:
             )
 
 
-def _text(text: str) -> str:
+def _quote(text: str) -> str:
     """A text in quotes. JSON's escapes are TOML's, but for pairs of surrogates and for DEL, so neither is written."""
     try:
         text.encode()

@@ -24,9 +24,9 @@ MAX_CLAUDE_BYTES: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 64
 """Lists and mappings within each other."""
 MAX_ALIASES: Final = 1_000
-"""Times that a YAML document may refer to other parts of itself."""
+"""Aliases that a YAML document may contain."""
 MAX_REPEATED: Final = 100_000
-"""Values that these references stand for, all in all."""
+"""Values that these aliases stand for, all in all."""
 
 SUFFIXES = (".json", ".jsonc", ".toml", ".yaml", ".yml")
 """Endings of the files that are understood; any other is read as JSON."""
@@ -37,17 +37,17 @@ _TRAILING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|,(?=\s*[}\]])', re.DOTALL)
 
 
 def read_document(file: Path, *, discovered: bool = False) -> dict[str, object]:
-    """The mapping that a file holds.
+    """Read the mapping that a file holds.
 
     Args:
-        found: Nobody has named it. Then it must be a file that only this user or the system's writes: it says what
-            programs are started.
+        discovered: whether the file was found rather than named. Then it must be a file that only this user or the
+            system writes: it decides what programs are started.
 
     Raises:
         OptionsError: it cannot be read, is malformed, too large or too deep, somebody else's, or holds something else.
     """
     try:
-        text = _text(file, found=discovered)
+        text = _read_text(file, discovered=discovered)
     except FileNotFoundError:
         raise OptionsError(f"{file}: there is no such file") from None
     except OSError as failure:
@@ -64,32 +64,32 @@ def read_document(file: Path, *, discovered: bool = False) -> dict[str, object]:
                 data = _json(file, text)
     except RecursionError:
         raise OptionsError(f"{file}: is nested too deeply") from None
-    if _deeper(data):
+    if _is_too_deep(data):
         raise OptionsError(f"{file}: is nested too deeply; lists and mappings may be {MAX_DEPTH} deep")
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise OptionsError(f"{file}: a mapping is needed, {_kind(data)} is there")
+        raise OptionsError(f"{file}: a mapping is needed, {_describe_type(data)} is there")
     mapping = cast("dict[object, object]", data)
     if odd := [key for key in mapping if not isinstance(key, str)]:
-        raise OptionsError(f"{file}: keys must be texts; {_kind(odd[0])} is one")
+        raise OptionsError(f"{file}: keys must be texts; {_describe_type(odd[0])} is one")
     return cast("dict[str, object]", mapping)
 
 
-def _text(file: Path, *, found: bool) -> str:
+def _read_text(file: Path, *, discovered: bool) -> str:
     # One that is named may be a pipe (`<(…)`), and is waited for.
-    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | (getattr(os, "O_NONBLOCK", 0) if found else 0)
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | (getattr(os, "O_NONBLOCK", 0) if discovered else 0)
     most = MAX_CLAUDE_BYTES if file.name == ".claude.json" else MAX_BYTES
     with os.fdopen(os.open(file, flags), "rb") as opened:
-        if found:
-            _refuse_strangers(file, os.fstat(opened.fileno()))
+        if discovered:
+            _check_owner(file, os.fstat(opened.fileno()))
         data = opened.read(most + 1)
     if len(data) > most:
         raise OptionsError(f"{file}: is larger than {most} bytes")
     return data.decode("utf-8-sig")
 
 
-def _refuse_strangers(file: Path, status: os.stat_result) -> None:
+def _check_owner(file: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise OptionsError(f"{file}: is no file")
     try:
@@ -101,7 +101,7 @@ def _refuse_strangers(file: Path, status: os.stat_result) -> None:
         ) from None
 
 
-def _deeper(data: object) -> bool:
+def _is_too_deep(data: object) -> bool:
     """Whether lists and mappings are more than `MAX_DEPTH` within each other."""
     level = [data]
     for _ in range(MAX_DEPTH):
@@ -152,7 +152,7 @@ def is_harmless_yaml(text: str, *, depth: int = MAX_DEPTH) -> bool:
     return True
 
 
-def _kind(value: object) -> str:
+def _describe_type(value: object) -> str:
     return "a list" if isinstance(value, list) else f"a value of type {type(value).__name__}"
 
 
@@ -191,16 +191,16 @@ def _yaml(file: Path, text: str) -> object:
     raise OptionsError(f"{file}: is nested too deeply, or refers to itself too often")
 
 
-class _StandsTwiceError(ValueError):
+class _DuplicateKeyError(ValueError):
     pass
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    told = dict(pairs)
-    if len(told) < len(pairs):
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         seen: set[str] = set()
-        raise _StandsTwiceError(next(key for key, _ in pairs if key in seen or seen.add(key)))
-    return told
+        raise _DuplicateKeyError(next(key for key, _ in pairs if key in seen or seen.add(key)))
+    return mapping
 
 
 def _json(file: Path, text: str) -> object:
@@ -208,10 +208,10 @@ def _json(file: Path, text: str) -> object:
         return None
     try:
         try:
-            return json.loads(text, object_pairs_hook=_once)
+            return json.loads(text, object_pairs_hook=_without_duplicates)
         except json.JSONDecodeError:
-            return json.loads(_plain(text), object_pairs_hook=_once)
-    except _StandsTwiceError as failure:
+            return json.loads(_strip_comments(text), object_pairs_hook=_without_duplicates)
+    except _DuplicateKeyError as failure:
         raise OptionsError(f"{file}: the key {str(failure)!r:.80} stands twice in one object") from None
     except json.JSONDecodeError as failure:
         raise OptionsError(f"{file}: not JSON, line {failure.lineno}, column {failure.colno}: {failure.msg}") from None
@@ -219,7 +219,7 @@ def _json(file: Path, text: str) -> object:
         raise OptionsError(f"{file}: not JSON: a number has too many digits") from None
 
 
-def _plain(text: str) -> str:
+def _strip_comments(text: str) -> str:
     """JSON with comments and trailing commas as plain JSON; every line and column stays where it is."""
-    without = _TOKEN.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"[^\r\n]", " ", found[0]), text)
-    return _TRAILING.sub(lambda found: found[0] if found[0][0] == '"' else " ", without)
+    without = _TOKEN.sub(lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\r\n]", " ", match[0]), text)
+    return _TRAILING.sub(lambda match: match[0] if match[0][0] == '"' else " ", without)

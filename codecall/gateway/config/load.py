@@ -15,7 +15,8 @@ from codecall.errors import OptionsError
 from codecall.gateway.config.codecall_toml import parse_own_options
 from codecall.gateway.config.formats import SUFFIXES, read_document
 from codecall.gateway.config.mcp_clients import TITLES, Client, client_files, existing_client_files, parse_client
-from codecall.gateway.config.mcp_servers import ConfigLayer, EntryContext, find_layers, translate_entry
+from codecall.gateway.config.mcp_layers import ConfigLayer, find_layers
+from codecall.gateway.config.mcp_servers import EntryContext, translate_entry
 from codecall.gateway.config.names import fit_name, name_from_command, name_from_url
 from codecall.gateway.config.options import (
     AccessOptions,
@@ -27,26 +28,23 @@ from codecall.gateway.config.options import (
 )
 from codecall.gateway.config.variables import input_variable
 
-# ----------------------------------------------------------------------------------------------------
-# Configurations, whoever wrote them: of Claude Desktop, Claude Code, Cursor and VS Code, of FastMCP, and our own.
-
 
 class Configuration(NamedTuple):
-    """What was read."""
+    """What was loaded."""
 
     options: GatewayOptions
     files: tuple[Path, ...] = ()
-    """Every file that was read or, of a client, looked for: when one changes or appears, the rest is old."""
+    """Every file that was read or, of a client, looked for."""
     notes: tuple[str, ...] = ()
-    """What a person should know: what was left out, renamed, or must be set. For the error output."""
+    """What a person should know: what was left out, renamed, or must be set. For standard error."""
 
 
 def read_config(path: str | os.PathLike[str], *, folder: Path | None = None, discovered: bool = False) -> Configuration:
-    """The configuration in a file; its format is found by its content.
+    """Read the configuration in a file; its format is recognised by its content.
 
     Args:
-        folder: Whose servers count in a file that has some for each project; None: the working directory.
-        found: Nobody has named it: it must be a file that nobody else writes.
+        folder: the project whose servers count in a file that has some for each project; None: the working directory.
+        discovered: whether the file was found rather than named; then nobody else may be able to write to it.
 
     Raises:
         OptionsError: it cannot be read, is malformed, or holds what it must not. Names the file and the field, and
@@ -57,18 +55,18 @@ def read_config(path: str | os.PathLike[str], *, folder: Path | None = None, dis
     layers = find_layers(file, data, folder or Path.cwd())
     if layers is None:
         return Configuration(parse_own_options(file, data), (file,))
-    return _combined(layers, (file,))
+    return _combine(layers, (file,))
 
 
 def read_client(client: Client | str, *, folder: Path | None = None) -> Configuration:
-    """The servers of a client (`claude-desktop`, `claude-code`, `cursor`, `vscode`), from all files in which it keeps
-    some. Of two with one name the nearer counts: the project's before the user's.
+    """Read the servers of a client (`claude-desktop`, `claude-code`, `cursor`, `vscode`), from all files in which it
+    keeps some. Of two with one name the nearer counts: the project's before the user's.
 
     Raises:
         OptionsError: there is none of its files, or one cannot be used, or is one that somebody else may write to.
     """
     name = parse_client(client)
-    usual = [place.path for place in client_files(name, folder=folder)]
+    candidates = [place.path for place in client_files(name, folder=folder)]
     files = existing_client_files(name, folder=folder)
     if name in ("claude-desktop", "vscode"):
         # Files of several installations: what is found first is what the client reads, beside the project's.
@@ -77,7 +75,7 @@ def read_client(client: Client | str, *, folder: Path | None = None) -> Configur
         ]
         files = [file for file in files if file not in users[1:]]
     if not files:
-        looked = ", ".join(map(str, usual))
+        looked = ", ".join(map(str, candidates))
         raise OptionsError(f"no configuration of {TITLES[name]} was found; looked for {looked}")
     layers: list[ConfigLayer] = []
     for file in files:
@@ -85,11 +83,11 @@ def read_client(client: Client | str, *, folder: Path | None = None) -> Configur
         if found is None:
             raise OptionsError(f"{file}: holds no servers in the form of {TITLES[name]}")
         layers.extend(found)
-    return _combined(layers, usual)
+    return _combine(layers, candidates)
 
 
-def _combined(layers: Iterable[ConfigLayer], files: Sequence[Path]) -> Configuration:
-    """One configuration of several sets of servers of one client; of two with one name the nearer counts."""
+def _combine(layers: Iterable[ConfigLayer], files: Sequence[Path]) -> Configuration:
+    """Combine several sets of servers of one client; of two with one name the nearer counts."""
     ordered = sorted(layers, key=lambda layer: layer.rank)
     off = {name for layer in ordered for name in layer.disabled}
     off_in_project = {name for layer in ordered for name in layer.disabled_in_project}
@@ -99,26 +97,28 @@ def _combined(layers: Iterable[ConfigLayer], files: Sequence[Path]) -> Configura
     notes: list[str] = []
     for layer in ordered:
         for name, entry in layer.servers.items():
-            fit = fit_name(name)
+            fitted_name = fit_name(name)
             where = f"{layer.where}: {name}"
             if name in seen:
                 notes.append(f"{where}: left out, {seen[name]} has one of that name, which counts more")
                 continue
-            why = ""
-            if fit in origins:
-                other, place = origins[fit]
-                why = f": {other} in {place} is {fit}"
-                fit = unique_name(fit, origins)
-            origins[fit], seen[name] = (name, layer.where), layer.where
-            done = translate_entry(entry, EntryContext(where, layer.folder, layer.inputs))
-            notes.extend(f"{where}: {note}" for note in done.notes)
-            notes.extend(_asked(where, done.inputs))
-            if done.server is None:
+            reason = ""
+            if fitted_name in origins:
+                other, place = origins[fitted_name]
+                reason = f": {other} in {place} is {fitted_name}"
+                fitted_name = unique_name(fitted_name, origins)
+            origins[fitted_name], seen[name] = (name, layer.where), layer.where
+            translated = translate_entry(entry, EntryContext(where, layer.folder, layer.inputs))
+            notes.extend(f"{where}: {note}" for note in translated.notes)
+            notes.extend(_input_notes(where, translated.inputs))
+            if translated.server is None:
                 continue
-            if fit != name:
-                notes.append(f"{where}: is called {fit} here{why}")
+            if fitted_name != name:
+                notes.append(f"{where}: is called {fitted_name} here{reason}")
             disabled = name in off or (layer.scope == "project" and name in off_in_project)
-            servers[fit] = done.server.model_copy(update={"enabled": False}) if disabled else done.server
+            servers[fitted_name] = (
+                translated.server.model_copy(update={"enabled": False}) if disabled else translated.server
+            )
     return Configuration(GatewayOptions(servers=servers), tuple(files), tuple(notes))
 
 
@@ -129,7 +129,7 @@ def unique_name(name: str, taken: Collection[str]) -> str:
     return next(free for number in count(2) if (free := f"{name[:56]}_{number}") not in taken)
 
 
-def _asked(where: str, inputs: Iterable[str]) -> Iterable[str]:
+def _input_notes(where: str, inputs: Iterable[str]) -> Iterable[str]:
     for identity in inputs:
         variable = input_variable(identity)
         if variable not in os.environ:
@@ -137,7 +137,7 @@ def _asked(where: str, inputs: Iterable[str]) -> Iterable[str]:
 
 
 def merge_configurations(sources: Sequence[Configuration]) -> Configuration:
-    """Several configurations as one: the servers of all, and every other option from the one that sets it.
+    """Merge configurations: the servers of all, and every other option from the one that sets it.
 
     Raises:
         OptionsError: two have a server of the same name, or set the same option otherwise. Names both sources.
@@ -165,9 +165,6 @@ def merge_configurations(sources: Sequence[Configuration]) -> Configuration:
     return Configuration(GatewayOptions.read({**values, "servers": servers}, where="", show_values=False), files, notes)
 
 
-# ----------------------------------------------------------------------------------------------------
-# Servers and access rules as words of the command line.
-
 _NAMED: Final = re.compile(r"(?P<name>(?=[^=]*[a-z])[A-Za-z][A-Za-z0-9_-]{0,63})=(?P<rest>.+)", re.DOTALL)
 """`name=server`. Without a small letter it is a variable for the program, as a shell takes it."""
 _VARIABLE: Final = re.compile(r"(?P<name>[A-Z_][A-Z0-9_]*)=(?P<value>.*)", re.DOTALL)
@@ -176,7 +173,7 @@ _SCRIPTS: Final = {".py": (sys.executable,), ".js": ("node",), ".mjs": ("node",)
 
 
 def parse_servers(words: Iterable[str]) -> Configuration:
-    """The servers that words name, each with or without `name=` before it:
+    """Parse words of the command line that name servers, each with or without `name=` before it:
 
         https://mcp.example.com/mcp                a URL
         "uvx mcp-server-git --repository ."        a command
@@ -190,13 +187,13 @@ def parse_servers(words: Iterable[str]) -> Configuration:
     for word in words:
         named = _NAMED.fullmatch(word)
         text = named["rest"] if named else word
-        server, name = _server_of(text.strip(), named["name"] if named else None)
-        _add(servers, named["name"] if named else name, server)
+        server, name = _parse_server(text.strip(), named["name"] if named else None)
+        _add_server(servers, named["name"] if named else name, server)
     return Configuration(GatewayOptions(servers=servers))
 
 
 def parse_openapi_servers(words: Iterable[str]) -> Configuration:
-    """The REST APIs of OpenAPI documents: paths or URLs, each with or without `name=` before it.
+    """Parse words that name OpenAPI documents of REST APIs: paths or URLs, each with or without `name=` before it.
 
     Raises:
         OptionsError: a file does not exist, or two have one name.
@@ -212,18 +209,19 @@ def parse_openapi_servers(words: Iterable[str]) -> Configuration:
             if not file.is_file():
                 raise OptionsError(f"--openapi: {file} is no file")
             document, name = str(file), fit_name(file.name.partition(".")[0])
-        _add(servers, named["name"] if named else name, OpenApiServer(openapi=document))
+        _add_server(servers, named["name"] if named else name, OpenApiServer(openapi=document))
     return Configuration(GatewayOptions(servers=servers))
 
 
-def _add(servers: dict[str, AnyServer], name: str, server: AnyServer) -> None:
+def _add_server(servers: dict[str, AnyServer], name: str, server: AnyServer) -> None:
     if name in servers:
         raise OptionsError(f"two servers are called {name}", hint=f'Give one another name: {name}2="…".')
     servers[name] = server
 
 
-def _server_of(text: str, name: str | None) -> tuple[AnyServer, str]:
-    """The server and the name it gets if none was given. Errors quote no more than a first word."""
+def _parse_server(text: str, name: str | None) -> tuple[AnyServer, str]:
+    """Parse one word into a server, and the name it gets if none was given. Errors quote no more than the first
+    word."""
     if _URL.match(text):
         return HttpServer.read({"url": text}, where=name or "url", show_values=False), name_from_url(text)
     file = Path(text).expanduser()
@@ -236,7 +234,7 @@ def _server_of(text: str, name: str | None) -> tuple[AnyServer, str]:
         plain = file.stem in ("server", "main", "index", "app")
         return server, fit_name(file.absolute().parent.name if plain else file.stem)
     try:
-        words = _split(text)
+        words = _split_command(text)
     except ValueError:
         raise OptionsError(f"{name or 'server'}: a quotation mark is not closed") from None
     env: dict[str, str] = {}
@@ -248,8 +246,8 @@ def _server_of(text: str, name: str | None) -> tuple[AnyServer, str]:
     return StdioServer(command=words[0], args=tuple(words[1:]), env=env), name_from_command(words[0], words[1:])
 
 
-def _split(text: str) -> list[str]:
-    """The words of a command as the shell of this system would give them."""
+def _split_command(text: str) -> list[str]:
+    """Split a command as the shell of this system would."""
     if os.name != "nt":
         return shlex.split(text)
     return [word[1:-1] if word[:1] == word[-1:] == '"' else word for word in shlex.split(text, posix=False)]
@@ -263,7 +261,7 @@ def add_access_rules(
     read_only: bool | Sequence[str] = False,
     destructive: bool | Sequence[str] = False,
 ) -> GatewayOptions:
-    """The options with rules of the command line added. They count for every server, or for one when they begin with
+    """Add rules of the command line to the options. They count for every server, or for one when they begin with
     its name and a colon (`git:git_push`; `*:` stands for all, before a tool with a colon in its name).
 
     Args:
@@ -278,10 +276,14 @@ def add_access_rules(
     if not (allow or deny or read_only or destructive):
         return options
     globs = destructive if not isinstance(destructive, bool) else ()
-    rules = {"allow": _sorted(options, allow), "deny": _sorted(options, deny), "destructive": _sorted(options, globs)}
+    rules = {
+        "allow": _group_by_server(options, allow),
+        "deny": _group_by_server(options, deny),
+        "destructive": _group_by_server(options, globs),
+    }
     only = () if isinstance(read_only, bool) else tuple(read_only)
     for name in only:
-        _known(options, name)
+        _check_server(options, name)
 
     def changed(access: AccessOptions, server: str | None) -> AccessOptions:
         keys = (None, server) if server is not None else (None,)
@@ -305,21 +307,21 @@ def add_access_rules(
     return options.model_copy(update={"servers": servers, "access": changed(options.access, None)})
 
 
-def _sorted(options: GatewayOptions, words: Sequence[str]) -> dict[str | None, list[str]]:
+def _group_by_server(options: GatewayOptions, words: Sequence[str]) -> dict[str | None, list[str]]:
     """The globs of `words` by server; None: those of all."""
     found: dict[str | None, list[str]] = {}
     for word in words:
         server, colon, glob = word.partition(":")
         if colon and server == "*":
             found.setdefault(None, []).append(glob)
-        elif colon and _known(options, server, word):
+        elif colon and _check_server(options, server, word):
             found.setdefault(server, []).append(glob)
         else:
             found.setdefault(None, []).append(word)
     return found
 
 
-def _known(options: GatewayOptions, name: str, word: str | None = None) -> bool:
+def _check_server(options: GatewayOptions, name: str, word: str | None = None) -> bool:
     if name in options.servers:
         return True
     rule = "" if word is None else f"{word}: "

@@ -78,9 +78,9 @@ def parse_client(client: str) -> Client:
         if plain == name:
             return name
     near = nearest(plain, CLIENTS, limit=2)
-    meant = f" (did you mean {' or '.join(near)}?)" if near else ""
+    suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
     raise OptionsError(
-        f"unknown client {client!r:.80}; known: {', '.join(CLIENTS)}{meant}", hint="For a file use --config FILE."
+        f"unknown client {client!r:.80}; known: {', '.join(CLIENTS)}{suggestion}", hint="For a file use --config FILE."
     )
 
 
@@ -99,18 +99,18 @@ def client_files(client: Client, *, folder: Path | None = None, machine: Machine
             return [ClientFile(path, "user") for path in _claude_desktop(on)]
         case "claude-code":
             user = Path(on.environ.get("CLAUDE_CONFIG_DIR") or on.home) / ".claude.json"
-            return [ClientFile(_upwards(within, Path(".mcp.json"), on), "project"), ClientFile(user, "user")]
+            return [ClientFile(_find_upwards(within, Path(".mcp.json"), on), "project"), ClientFile(user, "user")]
         case "cursor":
             own = Path(".cursor", "mcp.json")
             user = on.home / own
-            project = _upwards(within, own, on)
+            project = _find_upwards(within, own, on)
             return [*([ClientFile(project, "project")] if project != user else []), ClientFile(user, "user")]
         case "vscode":
-            project = _upwards(within, Path(".vscode", "mcp.json"), on)
+            project = _find_upwards(within, Path(".vscode", "mcp.json"), on)
             return [ClientFile(project, "project"), *(ClientFile(path, "user") for path in _vscode(on))]
 
 
-def _upwards(folder: Path, name: Path, on: Machine) -> Path:
+def _find_upwards(folder: Path, name: Path, on: Machine) -> Path:
     """The nearest such file at or above `folder`, or where it would be. Above, outside the home folder, others may
     write: `/tmp`."""
     above = folder.parents if folder.is_relative_to(on.home) else ()
@@ -196,7 +196,7 @@ def build_snippet(
             document = {"servers": {name: {"type": "stdio", **entry}}}
             if not variables:  # else they are to be filled in first
                 command = ["code", "--add-mcp", json.dumps({"name": name, **entry})]
-    joined = None
+    command_line = None
     if command is not None:
-        joined = subprocess.list2cmdline(command) if on.platform == "win32" else shlex.join(command)
-    return Snippet(client, path, json.dumps(document, indent=2, ensure_ascii=False), joined)
+        command_line = subprocess.list2cmdline(command) if on.platform == "win32" else shlex.join(command)
+    return Snippet(client, path, json.dumps(document, indent=2, ensure_ascii=False), command_line)

@@ -1,4 +1,4 @@
-"""Names of servers: made to fit, found for those that were given none; and what of a server may be printed."""
+"""Names of servers, also for those that were given none; and what of a server may be printed."""
 
 from __future__ import annotations
 
@@ -16,44 +16,47 @@ RUNNERS: Final = frozenset(
 )
 """Programs that start another one, which their arguments name."""
 
-_STEPS: Final = frozenset({"run", "tool", "dlx", "exec", "x", "/c", "-m", "--"})
-"""Words of theirs that are not its name."""
-_OF_UV: Final = frozenset(
+_RUNNER_WORDS: Final = frozenset({"run", "tool", "dlx", "exec", "x", "/c", "-m", "--"})
+"""Words of runners that are not the name of what they start."""
+_UV_VALUE_FLAGS: Final = frozenset(
     {"--from", "--with", "--python", "-p", "--package", "--project", "--directory", "--env-file", "--index-url", "-i"}
     | {"--index", "--default-index", "--extra-index-url", "-w", "--with-editable", "--with-requirements"}
 )
-_OF_DOCKER: Final = frozenset(
+_DOCKER_VALUE_FLAGS: Final = frozenset(
     {"-e", "--env", "--env-file", "-v", "--volume", "--mount", "--name", "--network", "--platform", "-w", "--workdir"}
     | {"-l", "--label", "-p", "--publish", "--entrypoint", "-m", "--memory", "--cpus", "--cap-add", "--cap-drop"}
     | {"--add-host", "-u", "--user"}
 )
-_OF_NODE: Final = frozenset({"-p", "--package", "--env-file"})
-_VALUED: Final = {
-    **dict.fromkeys(("uv", "uvx"), _OF_UV),
-    **dict.fromkeys(("docker", "podman"), _OF_DOCKER),
-    **dict.fromkeys(("npx", "npm", "bunx", "bun", "pnpm", "pnpx", "yarn", "node", "tsx"), _OF_NODE),
+_NODE_VALUE_FLAGS: Final = frozenset({"-p", "--package", "--env-file"})
+_VALUE_FLAGS: Final = {
+    **dict.fromkeys(("uv", "uvx"), _UV_VALUE_FLAGS),
+    **dict.fromkeys(("docker", "podman"), _DOCKER_VALUE_FLAGS),
+    **dict.fromkeys(("npx", "npm", "bunx", "bun", "pnpm", "pnpx", "yarn", "node", "tsx"), _NODE_VALUE_FLAGS),
 }
-"""Flags of theirs that take the next word; the same letter is something else to another."""
-_PLAIN: Final = frozenset(
+"""Flags of runners that take the next word; the same letter means something else to another runner."""
+_STANDALONE_FLAGS: Final = frozenset(
     {"-y", "--yes", "-q", "--quiet", "-s", "--silent", "--isolated", "--no-cache", "--refresh", "--offline", "--bun"}
     | {"-i", "--interactive", "-t", "--tty", "-it", "-ti", "--rm", "--init", "--read-only", "--privileged"}
     | {"-u", "-I", "-S", "-E", "-B", "-O", "-IS", "-A", "--allow-all", "--prefer-offline", "--no-install"}
 )
-"""Flags of theirs that stand alone. Of all others nobody knows whether the next word is theirs, or what it is."""
-_CODE: Final = frozenset({"-c", "--call", "--eval", "--print"})
-"""Flags of theirs that make a program of the next word."""
+"""Flags of runners that stand alone. For any other flag it is not known whether the next word belongs to it."""
+_CODE_FLAGS: Final = frozenset({"-c", "--call", "--eval", "--print"})
+"""Flags of runners that take the next word as a program's code."""
 _AFFIXES: Final = re.compile(r"^(?:mcp[-_]server[-_]|server[-_]|mcp[-_])|[-_]mcp[-_]server$|[-_]mcp$|[-_]server$", re.I)
-_GENERIC: Final = frozenset({"", "mcp", "server", "mcp-server", "mcp_server", "main", "index", "app", "start", "cli"})
-_PREFIXES: Final = frozenset({"www", "mcp", "api"})
+_GENERIC_NAMES: Final = frozenset(
+    {"", "mcp", "server", "mcp-server", "mcp_server", "main", "index", "app", "start", "cli"}
+)
+_HOST_PREFIXES: Final = frozenset({"www", "mcp", "api"})
 _PLAIN_PATHS: Final = frozenset({"", "mcp", "mcp/", "sse", "sse/"})
 _VERSION: Final = re.compile(r"(?<=.)(?:@|==|>=|<=|~=|\[).*$")
 
 MAX_NAME_CHARS: Final = 64
-"""Characters of a name."""
+"""Characters that a name may have."""
 
 
 def fit_name(name: str) -> str:
-    """`name` in the form names of servers have: `My Server!` becomes `My_Server`, `3d` becomes `server_3d`."""
+    """Bring `name` into the form that names of servers have: `My Server!` becomes `My_Server`, `3d` becomes
+    `server_3d`."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")
     if plain and not plain[0].isalpha():
         plain = f"server_{plain}"
@@ -66,8 +69,8 @@ def program_stem(command: str) -> str:
 
 
 def find_started_program(command: str, args: Sequence[str]) -> str:
-    """The package, module, image or file that a command starts: `mcp-server-git` for `uvx --quiet mcp-server-git`; the
-    command itself where that is not certain, for the word could be anything, even a secret."""
+    """Find the package, module, image or file that a command starts: `mcp-server-git` for `uvx --quiet
+    mcp-server-git`; the command itself where that is not certain, for the word could be anything, even a secret."""
     runner = program_stem(command)
     if not _is_runner(runner):
         return command
@@ -75,11 +78,11 @@ def find_started_program(command: str, args: Sequence[str]) -> str:
     for word in args:
         if skip:
             skip = False
-        elif word in _CODE or (runner in ("node", "bun", "deno") and word in ("-e", "-p")):
+        elif word in _CODE_FLAGS or (runner in ("node", "bun", "deno") and word in ("-e", "-p")):
             break
-        elif word in _VALUED.get(runner, ()):
+        elif word in _VALUE_FLAGS.get(runner, ()):
             skip = True
-        elif word in _STEPS or word in _PLAIN or re.match(r"--allow-|-.*=", word):
+        elif word in _RUNNER_WORDS or word in _STANDALONE_FLAGS or re.match(r"--allow-|-.*=", word):
             continue
         elif word.startswith("-"):
             break
@@ -97,7 +100,7 @@ def _is_runner(program: str) -> bool:
 
 
 def describe_program(command: str) -> str:
-    """The base name of the first word of a command, which is no secret; else words that stand for it."""
+    """The base name of the first word of a command, unless it may be a secret; else `its program`."""
     name = PureWindowsPath(next(iter(command.split()), "")).name
     return "its program" if not name or len(name) > MAX_NAME_CHARS or _looks_secret(name) else f"`{name}`"
 
@@ -119,8 +122,8 @@ def name_from_command(command: str, args: Sequence[str]) -> str:
     if not scope:
         package = PurePosixPath(PureWindowsPath(package).as_posix()).name.partition(":")[0]
         package = re.sub(r"\.(?:py|m?js|ts|exe|cmd|bat)$", "", package, flags=re.IGNORECASE)
-    plain = _AFFIXES.sub("", _AFFIXES.sub("", package)) if package.lower() not in _GENERIC else ""
-    if plain.lower() in _GENERIC:
+    plain = _AFFIXES.sub("", _AFFIXES.sub("", package)) if package.lower() not in _GENERIC_NAMES else ""
+    if plain.lower() in _GENERIC_NAMES:
         plain = scope.lstrip("@") or package
     return fit_name(plain)
 
@@ -131,7 +134,7 @@ def name_from_url(url: str) -> str:
     if re.fullmatch(r"[\d.]+|.*:.*", host):
         return fit_name(host)
     labels = host.split(".")
-    while len(labels) > 2 and labels[0] in _PREFIXES:
+    while len(labels) > 2 and labels[0] in _HOST_PREFIXES:
         del labels[0]
     return fit_name(labels[0])
 
@@ -156,21 +159,21 @@ def _host(url: str) -> str:
 
 
 def describe_server(server: AnyServer) -> str:
-    """What a server is, in words that hold no secret: the program and what it starts, or a URL's host."""
+    """Describe a server without secrets: the program and what it starts, or a URL's host."""
     match server:
         case StdioServer():
             started = find_started_program(server.command, server.args)
-            shown = _bare(started) if "://" in started else started
+            shown = _without_secrets(started) if "://" in started else started
             # Arguments that stand in `command`, where they do not belong, may be anything.
             program = server.command.split()[0] if re.search(r"\s-|\s\w+=|://", server.command) else server.command
             return program if started == server.command else f"{program} {shown}"
         case HttpServer():
-            return _bare(server.url)
+            return _without_secrets(server.url)
         case OpenApiServer():
-            return f"OpenAPI {_bare(server.openapi)}"
+            return f"OpenAPI {_without_secrets(server.openapi)}"
 
 
-def _bare(url: str) -> str:
+def _without_secrets(url: str) -> str:
     """A URL without what may be a secret: user, query, and the path, in which some services put a key."""
     scheme, separator, rest = url.partition("://")
     if not separator:

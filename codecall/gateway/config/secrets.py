@@ -1,4 +1,4 @@
-"""Literal secrets in the options of servers: found by the judgement of `masking`, replaced by references."""
+"""Replaces literal secrets in the options of servers by references; and the secrets that a program was given."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from codecall.gateway.config.names import find_started_program
 from codecall.gateway.config.options import AnyServer, GatewayOptions, HttpServer, OpenApiServer, StdioServer
-from codecall.gateway.config.secret_detection import AUTHORIZATION_NAMES, SCHEME, is_secret, is_secret_setting
+from codecall.gateway.config.secret_detection import AUTHORIZATION_HEADERS, SCHEME, is_secret, is_secret_setting
 
 _FLAG: Final = re.compile(r"-{1,2}([A-Za-z][\w-]*)")
 _ASSIGNED: Final = re.compile(
@@ -20,64 +20,67 @@ _PATH_KEY: Final = re.compile(r"https?://[^/]+/(?:.*/)?[A-Za-z0-9_-]{24,}(?:[/?]
 """URLs in which services put a key as part of the path."""
 
 _NO_PASSWORD: Final = re.compile(r"[\d.:\-]+(?:/\w+)?|[~.]?[/\\].*|[A-Za-z]:[/\\].*|.*[/\\].*", re.DOTALL)
-"""What `-p` is followed by where that is no password: ports, versions, paths, packages of a scope."""
-_SHORTEST: Final = 4
-"""Characters of a credential at least for it to be looked for in what a program writes."""
+"""Values of `-p` that are no password: ports, versions, paths, packages of a scope."""
+_MIN_CREDENTIAL_CHARS: Final = 4
+"""Least number of characters of a credential that is looked for in what a program writes."""
 
 
 def replace_secrets(options: GatewayOptions) -> tuple[GatewayOptions, tuple[str, ...]]:
-    """The options with a reference in place of every literal secret of a server, of `serve.auth`, `codecall` and
-    `rate_limits`, and what to export for each."""
-    replacing = _Replacing()
-    servers = {name: _of_server(name, server, replacing) for name, server in options.servers.items()}
+    """Replace every literal secret of a server, of `serve.auth`, `codecall` and `rate_limits` by a reference.
+
+    Returns:
+        The options, and for each secret a note that says which environment variable to set.
+    """
+    replacer = _SecretReplacer()
+    servers = {name: _replace_in_server(name, server, replacer) for name, server in options.servers.items()}
     changes: dict[str, object] = {"servers": servers}
     for field in ("codecall", "rate_limits"):
         value: Mapping[str, object] | None = getattr(options, field)
         if value is not None:
-            changes[field] = replacing.nested(value, field)
+            changes[field] = replacer.nested(value, field)
     if options.serve.auth is not None:
-        auth = replacing.nested(options.serve.auth, "serve.auth")
+        auth = replacer.nested(options.serve.auth, "serve.auth")
         changes["serve"] = options.serve.model_copy(update={"auth": auth})
-    return options.model_copy(update=changes), tuple(replacing.notes)
+    return options.model_copy(update=changes), tuple(replacer.notes)
 
 
 def find_credentials(server: StdioServer) -> frozenset[str]:
-    """The values that a program was given and that nobody is to read in what it writes: those of its environment,
-    arguments that look like secrets, and what of them a program would take apart.
+    """Find the values that a program was given and that must not show in what it writes: those of its environment,
+    arguments that look like secrets, and the parts of these that a program would take apart.
 
     Args:
         server: with its references replaced.
     """
-    replacing = _Replacing()
-    _of_server("server", server, replacing)
-    found: set[str] = set()
-    for value in (*server.env.values(), *replacing.secrets):
+    replacer = _SecretReplacer()
+    _replace_in_server("server", server, replacer)
+    parts: set[str] = set()
+    for value in (*server.env.values(), *replacer.secrets):
         scheme = SCHEME.match(value)
-        found |= {value, *value.splitlines(), value[len(scheme[0]) :] if scheme else ""}
-        found.update(_in_url(value) if "://" in value else _in_json(value))
-    return frozenset(each for part in found if len(each := part.strip()) >= _SHORTEST)
+        parts |= {value, *value.splitlines(), value[len(scheme[0]) :] if scheme else ""}
+        parts.update(_url_parts(value) if "://" in value else _json_parts(value))
+    return frozenset(each for part in parts if len(each := part.strip()) >= _MIN_CREDENTIAL_CHARS)
 
 
-def _in_json(text: str) -> list[str]:
-    """The texts that are values in it, such as headers; without `Bearer` and the like, too."""
+def _json_parts(text: str) -> list[str]:
+    """The strings that are values in a JSON text, such as headers; also without `Bearer` and the like."""
     try:
         waiting: list[object] = [json.loads(text)] if text.lstrip().startswith(("{", "[")) else []
     except (ValueError, RecursionError):
         return []
-    found: list[str] = []
+    parts: list[str] = []
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):
-            found += [value, SCHEME.sub("", value, count=1)]
+            parts += [value, SCHEME.sub("", value, count=1)]
         elif isinstance(value, list):
             waiting += cast("list[object]", value)
         elif isinstance(value, dict):
             waiting += cast("dict[str, object]", value).values()
-    return found
+    return parts
 
 
-def _in_url(url: str) -> list[str]:
-    """Its password and the values of its query, as written and as meant."""
+def _url_parts(url: str) -> list[str]:
+    """The password of a URL and the values of its query, encoded and decoded."""
     try:
         split = urlsplit(url)
         password = split.password or ""
@@ -87,8 +90,8 @@ def _in_url(url: str) -> list[str]:
     return [each for value in (password, *values) for each in (value, unquote(value))]
 
 
-class _Replacing:
-    """Gives each secret an environment variable."""
+class _SecretReplacer:
+    """Gives each secret an environment variable, and notes which."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -96,24 +99,24 @@ class _Replacing:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What was replaced."""
+        """The secrets that were replaced."""
         return tuple(self._values.values())
 
     def reference(self, secret: str, name: str, prefix: str, where: str) -> str:
         """`${NAME}` for `secret`. A name that is taken by another secret gets the prefix, then a number."""
-        plain = _variable(name)
+        plain = _variable_name(name)
         number = 2
-        own = _variable(prefix)
+        own = _variable_name(prefix)
         options = [plain] if plain.startswith(f"{own}_") else [plain, f"{own}_{plain}"]
-        while (found := next((each for each in options if self._values.get(each, secret) == secret), None)) is None:
+        while (parts := next((each for each in options if self._values.get(each, secret) == secret), None)) is None:
             options.append(f"{plain}_{number}")
             number += 1
-        self._values[found] = secret
-        self.notes.append(f"{where}: looks like a secret and was not copied: set the environment variable {found}")
-        return f"${{{found}}}"
+        self._values[parts] = secret
+        self.notes.append(f"{where}: looks like a secret and was not copied: set the environment variable {parts}")
+        return f"${{{parts}}}"
 
     def nested(self, values: Mapping[str, object], where: str) -> dict[str, object]:
-        """Options within options, by the names of their keys."""
+        """Replace secrets in nested options, by the names of their keys."""
         return {key: self._walk(value, f"{where}.{key}", key) for key, value in values.items()}
 
     def _walk(self, value: object, place: str, key: str) -> object:
@@ -129,41 +132,43 @@ class _Replacing:
                 return value
 
 
-class _OfServer:
-    """The same for one server: knows its name."""
+class _ServerSecrets:
+    """Replaces the secrets of one server, whose name the variables get as a prefix."""
 
-    def __init__(self, name: str, replacing: _Replacing) -> None:
+    def __init__(self, name: str, replacer: _SecretReplacer) -> None:
         self.name = name
-        self._replacing = replacing
+        self._replacing = replacer
 
-    def text(self, key: str, value: str, field: str, called: str) -> str:
+    def text(self, key: str, value: str, field: str, variable_name: str) -> str:
         """`value`, or a reference in its place; `Bearer` and the like before it stay."""
         if not is_secret_setting(key, value):
             return value
         scheme = SCHEME.match(value)
         head = scheme[0] if scheme else ""
-        return head + self._replacing.reference(value[len(head) :], called, self.name, f"servers.{self.name}.{field}")
+        return head + self._replacing.reference(
+            value[len(head) :], variable_name, self.name, f"servers.{self.name}.{field}"
+        )
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Headers; the one that signs in gives `<SERVER>_TOKEN`."""
+        """Replace secrets in headers; the one that signs in gives `<SERVER>_TOKEN`."""
         return {
             key: self.text(
-                key, value, f"headers.{key}", f"{self.name}_{'token' if key.lower() in AUTHORIZATION_NAMES else key}"
+                key, value, f"headers.{key}", f"{self.name}_{'token' if key.lower() in AUTHORIZATION_HEADERS else key}"
             )
             for key, value in headers.items()
         }
 
-    def url(self, field: str, value: str | None, called: str) -> str | None:
-        """A URL, whole: with a secret in it none of its parts can be trusted."""
+    def url(self, field: str, value: str | None, variable_name: str) -> str | None:
+        """Replace a URL as a whole: with a secret in it none of its parts can be trusted."""
         if value is None or "://" not in value or not (is_secret_setting(field, value) or _PATH_KEY.match(value)):
             return value
         where = f"servers.{self.name}.{field}"
-        return self._replacing.reference(value, f"{self.name}_{called}", self.name, where)
+        return self._replacing.reference(value, f"{self.name}_{variable_name}", self.name, where)
 
     def arguments(self, command: str, args: Sequence[str]) -> tuple[str, ...]:
-        """`--api-key SECRET`, `--api-key=SECRET`, `-e API_KEY=SECRET`, `Authorization: Bearer SECRET`, and URLs with a
-        secret in them."""
-        done: list[str] = []
+        """Replace secrets in arguments: `--api-key SECRET`, `--api-key=SECRET`, `-e API_KEY=SECRET`, `Authorization:
+        Bearer SECRET`, and URLs with a secret in them."""
+        replaced: list[str] = []
         flag = ""
         # Before the word that is started, `-p` is the launcher's.
         started = find_started_program(command, args)
@@ -172,8 +177,8 @@ class _OfServer:
             field = f"args[{index}]"
             assigned = _ASSIGNED.fullmatch(arg)
             if assigned is not None and is_secret_setting(key := assigned["key"], assigned["value"]):
-                called = "token" if key.lower() in AUTHORIZATION_NAMES else key
-                text = assigned["head"] + self.text(key, assigned["value"], field, f"{self.name}_{called}")
+                variable_name = "token" if key.lower() in AUTHORIZATION_HEADERS else key
+                text = assigned["head"] + self.text(key, assigned["value"], field, f"{self.name}_{variable_name}")
             elif flag == "p" and index > own and not arg.startswith("-") and not _NO_PASSWORD.fullmatch(arg):
                 text = self.text("password", arg, field, f"{self.name}_password")
             elif flag and not arg.startswith("-") and is_secret_setting(flag, arg):
@@ -182,18 +187,18 @@ class _OfServer:
                 text = self.url(field, arg, f"argument_{index}") or arg
             else:
                 text = self.text(f"argument_{index}", arg, field, f"{self.name}_argument_{index}")
-            done.append(text)
-            flag = found[1] if (found := _FLAG.fullmatch(arg)) else ""
-        return tuple(done)
+            replaced.append(text)
+            flag = parts[1] if (parts := _FLAG.fullmatch(arg)) else ""
+        return tuple(replaced)
 
 
-def _variable(name: str) -> str:
+def _variable_name(name: str) -> str:
     plain = re.sub(r"\W+|-", "_", name).strip("_").upper()
     return plain if plain[:1].isalpha() else f"SECRET_{plain}"
 
 
-def _of_server(name: str, server: AnyServer, replacing: _Replacing) -> AnyServer:
-    own = _OfServer(name, replacing)
+def _replace_in_server(name: str, server: AnyServer, replacer: _SecretReplacer) -> AnyServer:
+    own = _ServerSecrets(name, replacer)
     match server:
         case StdioServer():
             env = {key: own.text(key, value, f"env.{key}", key) for key, value in server.env.items()}

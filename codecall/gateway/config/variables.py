@@ -22,9 +22,6 @@ from typing import TypeVar, cast
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
 
-# ----------------------------------------------------------------------------------------------------
-# Files of environment variables (`.env`): `NAME=value` a line, as editors and shells write them.
-
 _LINE = re.compile(
     r"""[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.-]*)[ \t]*=[ \t]*
     (?:'(?P<single>[^']*)'|"(?P<double>(?:\\.|[^"\\])*)"|(?!['"])(?P<plain>[^\r\n]*?))
@@ -37,7 +34,8 @@ _MEANINGS = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def read_env_file(file: Path, *, where: str) -> dict[str, str]:
-    """The variables of a file. Values stand alone, or in quotes, which may hold several lines; `#` begins a comment.
+    """Read the variables of a `.env` file. Values stand alone, or in quotes, which may hold several lines; `#` begins a
+    comment.
 
     Raises:
         OptionsError: it cannot be read, or a line is something else. `where` is the option that names the file.
@@ -68,16 +66,13 @@ def _value(line: re.Match[str]) -> str:
     return line["single"] if line["single"] is not None else line["plain"]
 
 
-# ----------------------------------------------------------------------------------------------------
-# References in configurations: `${TOKEN}` and its kin, replaced when a server is started and not before.
-
 REFERENCE = re.compile(
     r"\$(?P<escaped>\$\{)|\$\{(?:(?P<kind>[A-Za-z]+):(?!-))?(?P<name>[A-Za-z_][\w.-]*|/)(?::-(?P<default>[^}]*))?\}"
 )
 """One reference, or the escaped beginning of one. Braces with anything else in them are no reference."""
 
 ABSOLUTE_PATH = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|[A-Za-z][A-Za-z0-9+.-]+://|\$?\$\{")
-"""How a path begins that is not taken from the folder of its file: a root, a home, a URL, a reference."""
+"""Beginnings of paths that are not relative to the folder of their file: a root, a home, a URL, a reference."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -90,44 +85,44 @@ def input_variable(identity: str) -> str:
 
 
 def escape_references(text: str) -> str:
-    """`text` in a form that stays as it is when references are replaced."""
+    """Escape `text` so that it stays as it is when references are replaced."""
     return text.replace("${", "$${")
 
 
-class _Replacer:
-    """Replaces the references of one server, or of one part of the options, and remembers what was missing."""
+class _ReferenceReplacer:
+    """Replaces the references of one server, or of one part of the options, and collects what was wrong."""
 
     def __init__(self, where: str, environ: Mapping[str, str]) -> None:
         self.where = where
         self.environ = environ
-        self._wrong: dict[str, None] = {}
+        self._problems: dict[str, None] = {}
         self._unset: dict[str, None] = {}
 
     def text(self, text: str, place: str, own: Mapping[str, str] | None = None) -> str:
         """`text` with its references replaced; variables in `own` count before the environment."""
-        return REFERENCE.sub(lambda found: self._one(found, place, own or {}), text)
+        return REFERENCE.sub(lambda found: self._replace(found, place, own or {}), text)
 
     def texts(self, texts: Mapping[str, str], place: str) -> dict[str, str]:
         """The values of a mapping."""
         return {key: self.text(value, f"{place}.{key}") for key, value in texts.items()}
 
     def refuse(self, problem: str) -> None:
-        """Take note of something that is wrong."""
-        self._wrong[f"{self.where}.{problem}"] = None
+        """Note a problem, which `finish` raises."""
+        self._problems[f"{self.where}.{problem}"] = None
 
     def finish(self) -> None:
-        """Raises `OptionsError` naming everything that was missing or wrong."""
-        if not self._wrong:
+        """Raise `OptionsError` if anything was missing or wrong; it names everything."""
+        if not self._problems:
             return
         hint = f"Set {', '.join(self._unset)} in the environment codecall is started in." if self._unset else None
-        raise OptionsError("; ".join(self._wrong), hint=hint)
+        raise OptionsError("; ".join(self._problems), hint=hint)
 
-    def _one(self, found: re.Match[str], place: str, own: Mapping[str, str]) -> str:
+    def _replace(self, found: re.Match[str], place: str, own: Mapping[str, str]) -> str:
         if found["escaped"]:
             return "${"
         kind, name, default = found["kind"], found["name"], found["default"]
-        if kind is None and default is None and (known := _known(name)) is not None:
-            return known
+        if kind is None and default is None and (value := _predefined(name)) is not None:
+            return value
         variable = {None: name, "env": name, "input": input_variable(name)}.get(kind)
         if variable is None or name == "/":
             self.refuse(f"{place}: ${{{kind}:{name}}} means nothing here; $${{ stands for ${{ itself")
@@ -143,7 +138,7 @@ class _Replacer:
         return ""
 
 
-def _known(name: str) -> str | None:
+def _predefined(name: str) -> str | None:
     match name:
         case "workspaceFolder":
             return str(Path.cwd())
@@ -158,7 +153,7 @@ def _known(name: str) -> str | None:
 
 
 def resolve_server(server: Server, *, name: str, environ: Mapping[str, str] | None = None) -> Server:
-    """The options of the server `name` with everything in place: references, `~`, the variables of its `env_file`.
+    """Replace references and `~` in the options of the server `name`, and add the variables of its `env_file`.
 
     Reads that file, which is small, and nothing else. For the one call that starts the server: the result holds
     secrets, which its `repr` does not show.
@@ -166,10 +161,10 @@ def resolve_server(server: Server, *, name: str, environ: Mapping[str, str] | No
     Raises:
         OptionsError: a variable is not set, or a file cannot be read. Names them all, and no value.
     """
-    replacer = _Replacer(f"servers.{name}", os.environ if environ is None else environ)
+    replacer = _ReferenceReplacer(f"servers.{name}", os.environ if environ is None else environ)
     match server:
         case StdioServer():
-            changes = _of_program(server, replacer)
+            changes = _resolve_program(server, replacer)
         case HttpServer():
             changes = {
                 "url": replacer.text(server.url, "url"),
@@ -178,7 +173,7 @@ def resolve_server(server: Server, *, name: str, environ: Mapping[str, str] | No
             }
         case OpenApiServer():
             changes = {
-                "openapi": _path(replacer.text(server.openapi, "openapi")),
+                "openapi": _expand_home(replacer.text(server.openapi, "openapi")),
                 "base_url": None if server.base_url is None else replacer.text(server.base_url, "base_url"),
                 "headers": replacer.texts(server.headers, "headers"),
             }
@@ -198,36 +193,39 @@ def resolve_server(server: Server, *, name: str, environ: Mapping[str, str] | No
     return server.model_copy(update=changes)
 
 
-def _of_program(server: StdioServer, replacer: _Replacer) -> dict[str, object]:
-    filed: dict[str, str] = {}
+def _resolve_program(server: StdioServer, replacer: _ReferenceReplacer) -> dict[str, object]:
+    file_variables: dict[str, str] = {}
     if server.env_file is not None:
-        file = Path(_path(replacer.text(server.env_file, "env_file")))
+        file = Path(_expand_home(replacer.text(server.env_file, "env_file")))
         replacer.finish()
-        filed = read_env_file(file, where=f"{replacer.where}.env_file")
-    env = {**filed, **{key: replacer.text(value, f"env.{key}", filed) for key, value in server.env.items()}}
+        file_variables = read_env_file(file, where=f"{replacer.where}.env_file")
+    env = {
+        **file_variables,
+        **{key: replacer.text(value, f"env.{key}", file_variables) for key, value in server.env.items()},
+    }
     return {
-        "command": _path(replacer.text(server.command, "command", env)),
+        "command": _expand_home(replacer.text(server.command, "command", env)),
         "args": tuple(replacer.text(each, f"args[{index}]", env) for index, each in enumerate(server.args)),
         "env": env,
         "env_file": None,
-        "cwd": None if server.cwd is None else _path(replacer.text(server.cwd, "cwd", env)),
+        "cwd": None if server.cwd is None else _expand_home(replacer.text(server.cwd, "cwd", env)),
     }
 
 
-def _path(text: str) -> str:
-    """`~` at the beginning is the home folder."""
+def _expand_home(text: str) -> str:
+    """Replace `~` at the beginning by the home folder."""
     return str(Path.home()) + text[1:] if text == "~" or text.startswith(("~/", "~\\")) else text
 
 
 def resolve_values(
     values: Mapping[str, object], *, where: str, environ: Mapping[str, str] | None = None
 ) -> dict[str, object]:
-    """A copy of nested options (`serve.auth`, `codecall`, `rate_limits`) with references replaced in every text.
+    """Copy nested options (`serve.auth`, `codecall`, `rate_limits`) with references replaced in every string.
 
     Raises:
         OptionsError: a variable is not set. Names them all, under `where`, and no value.
     """
-    replacer = _Replacer(where, os.environ if environ is None else environ)
+    replacer = _ReferenceReplacer(where, os.environ if environ is None else environ)
 
     def walk(value: object, place: str) -> object:
         match value:
@@ -242,9 +240,9 @@ def resolve_values(
             case _:
                 return value
 
-    done = {key: walk(item, key) for key, item in values.items()}
+    resolved = {key: walk(item, key) for key, item in values.items()}
     replacer.finish()
-    return done
+    return resolved
 
 
 def required_variables(server: AnyServer) -> tuple[str, ...]:
@@ -260,7 +258,7 @@ def required_variables(server: AnyServer) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for found in (each for text in texts for each in REFERENCE.finditer(text)):
         kind, name = found["kind"], found["name"]
-        if found["escaped"] or found["default"] is not None or (kind is None and _known(name) is not None):
+        if found["escaped"] or found["default"] is not None or (kind is None and _predefined(name) is not None):
             continue
         if kind in (None, "env", "input"):
             names[input_variable(name) if kind == "input" else name] = None

@@ -24,10 +24,10 @@ from codecall.gateway.upstream import stdio as pipes
 from codecall.gateway.upstream.process import ServerProcess
 from codecall.gateway.upstream.server import Backend
 from codecall.gateway.upstream.stdio import _MessageReader, _MessageWriter
-from tests.gateway.running import call
+from tests.gateway.backends import call
 from tests.loop_turns import count_loop_turns
 
-QUITTING = Path(__file__).parent / "servers" / "quitting.py"
+QUITTING = Path(__file__).parents[1] / "servers" / "quitting.py"
 LOGGER = logging.getLogger("test")
 
 

@@ -14,11 +14,11 @@ from codecall import CodeCallPlugin
 from codecall.gateway.config.options import StdioServer
 from codecall.gateway.tools.components import GatewayPrompt, GatewayResource, GatewayTemplate, GatewayTool
 from codecall.gateway.upstream.server import Backend
-from tests.gateway.running import front, plain, text_of
+from tests.gateway.backends import plain_server, result_text, serve_components
 
 
 async def test_everything_a_server_says_of_its_parts_is_kept() -> None:
-    async with front(Backend("git", plain())) as server, Client(server) as client:
+    async with serve_components(Backend("git", plain_server())) as server, Client(server) as client:
         tools = {tool.name: tool for tool in await client.list_tools()}
         assert tools["echo"].annotations is not None
         assert tools["echo"].annotations.read_only_hint
@@ -32,10 +32,10 @@ async def test_everything_a_server_says_of_its_parts_is_kept() -> None:
 
 
 async def test_results_pass_as_they_are() -> None:
-    async with front(Backend("git", plain())) as server, Client(server) as client:
+    async with serve_components(Backend("git", plain_server())) as server, Client(server) as client:
         failed = await client.call_tool("fail", {}, raise_on_error=False)
         assert failed.is_error
-        assert text_of(failed) == "it went wrong"
+        assert result_text(failed) == "it went wrong"
         assert failed.structured_content == {"why": "because"}
         assert failed.meta is not None
         assert failed.meta["x/y"] == 1
@@ -53,19 +53,19 @@ async def test_results_pass_as_they_are() -> None:
 
 
 async def test_a_name_space_changes_no_name_that_the_server_hears() -> None:
-    backend = Backend("git", plain())
-    async with front(backend) as inner:
+    backend = Backend("git", plain_server())
+    async with serve_components(backend) as inner:
         outer: FastMCP[Any] = FastMCP("outer")
         outer.mount(inner, namespace="git")
         async with Client(outer) as client:
-            assert text_of(await client.call_tool("git_echo", {"text": "hi"})) == "hi"
+            assert result_text(await client.call_tool("git_echo", {"text": "hi"})) == "hi"
             assert "Ann" in str(await client.get_prompt("git_greet", {"who": "Ann"}))
             assert "text of note://one" in str(await client.read_resource("note://git/one"))
 
 
 async def test_a_server_that_is_down_is_named_in_every_kind_of_failure() -> None:
     server: FastMCP[Any] = FastMCP("front")
-    async with front(Backend("git", plain())) as known:
+    async with serve_components(Backend("git", plain_server())) as known:
         listed = await known.list_resources(), await known.list_resource_templates(), await known.list_prompts()
     down = Backend("git", StdioServer(command="no-such-program-anywhere"))
     for resource in listed[0]:
@@ -96,7 +96,7 @@ async def test_a_server_that_is_down_is_named_in_every_kind_of_failure() -> None
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_scripts_and_direct_calls_get_the_code_and_the_next_call_works(mode: str) -> None:
     plugin = CodeCallPlugin.init(vm={"preset": "secure"}, pool={"min_workers": 0}, tool_name_separator="_")
-    async with front(Backend("git", plain(call_timeout_s=0.5))) as server:
+    async with serve_components(Backend("git", plain_server(call_timeout_s=0.5))) as server:
         plugin.install(server)
         async with Client(server, mode=mode) as client:
 
@@ -125,7 +125,7 @@ async def test_scripts_and_direct_calls_get_the_code_and_the_next_call_works(mod
 
 
 def test_a_tool_is_made_without_copying_its_schema() -> None:
-    backend = Backend("git", plain())
+    backend = Backend("git", plain_server())
     tool = mcp_types.Tool(name="x", input_schema={"type": "object", "properties": {"a": {"type": "string"}}})
     made = GatewayTool.from_mcp(backend, tool)
     assert made.parameters is tool.input_schema

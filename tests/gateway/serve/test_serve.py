@@ -17,11 +17,11 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.auth import BearerAuth
 
-from tests.gateway.lines import INITIALIZED, initialize, request
+from tests.gateway.requests import INITIALIZED, initialize, request
 from tests.loaded_python import LoadedPython
 
-SERVER = Path(__file__).parents[2] / "benchmarks" / "many_tools.py"
-STUBBORN = Path(__file__).parent / "servers" / "stubborn.py"
+SERVER = Path(__file__).parents[3] / "benchmarks" / "many_tools.py"
+STUBBORN = Path(__file__).parents[1] / "servers" / "stubborn.py"
 TOKEN = "a token of twenty characters"
 
 

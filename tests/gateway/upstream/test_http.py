@@ -31,7 +31,7 @@ from codecall.gateway.upstream import http as web
 from codecall.gateway.upstream import server as backends
 from codecall.gateway.upstream.http import create_oauth
 from codecall.gateway.upstream.server import Backend
-from tests.gateway.running import Wire, call, front, serving, text_of, until
+from tests.gateway.backends import CuttableLink, call, result_text, serve_components, serve_over_http, wait_until
 
 _ABOUT = {"name": "x", "version": "1"}
 
@@ -74,12 +74,12 @@ async def test_calls_and_progress_over_http(mode: str) -> None:
         heard.append(done)
 
     async with (
-        serving(behind()) as url,
-        front(Backend("far", HttpServer(url=url))) as server,
+        serve_over_http(behind()) as url,
+        serve_components(Backend("far", HttpServer(url=url))) as server,
         Client(server, mode=mode) as client,
     ):
-        assert len(text_of(await client.call_tool("large", {"size": 3_000_000}))) == 3_000_000
-        assert text_of(await client.call_tool("steps", {}, progress_handler=progress)) == "done"
+        assert len(result_text(await client.call_tool("large", {"size": 3_000_000}))) == 3_000_000
+        assert result_text(await client.call_tool("steps", {}, progress_handler=progress)) == "done"
     assert heard[-1] == 3
 
 
@@ -88,11 +88,11 @@ async def test_what_clients_send_reaches_no_server_and_what_is_configured_does(
 ) -> None:
     monkeypatch.setenv("FAR_TOKEN", "t0ken")
     caplog.set_level(logging.INFO)
-    async with serving(behind()) as url:
+    async with serve_over_http(behind()) as url:
         options = HttpServer(url=url.replace("//", "//me:pa55@"), headers={"X-Team": "${FAR_TOKEN}"})
         async with (
-            front(Backend("far", options)) as server,
-            serving(server) as outer,
+            serve_components(Backend("far", options)) as server,
+            serve_over_http(server) as outer,
             Client(outer, auth="client-token") as client,
         ):
             seen = (await client.call_tool("headers", {})).data
@@ -123,7 +123,7 @@ async def test_an_answer_that_is_too_large_or_compressed_fails_its_call_alone(
         )
 
     app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
-    async with serving(app) as url, Backend("far", HttpServer(url=url)) as backend:
+    async with serve_over_http(app) as url, Backend("far", HttpServer(url=url)) as backend:
         backend._modern = False
         with pytest.raises(MCPError, match=r"not read: it (is compressed|has more than)"):
             await call(backend, "large", size=200_000)
@@ -156,7 +156,7 @@ async def test_no_kind_of_answer_escapes_its_bounds(media_type: str, encoding: s
         return Response(gzip.compress(body.encode(), 1) if "content-encoding" in headers else body, headers=headers)
 
     app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
-    async with serving(app) as url, Backend("far", HttpServer(url=url)) as backend:
+    async with serve_over_http(app) as url, Backend("far", HttpServer(url=url)) as backend:
         backend._modern = False
         with pytest.raises(MCPError, match=f"not read: {why}"):
             await call(backend, "x", bad=True)
@@ -165,14 +165,14 @@ async def test_no_kind_of_answer_escapes_its_bounds(media_type: str, encoding: s
 
 @pytest.mark.parametrize("modern", [True, False])
 async def test_a_connection_that_drops_is_made_again(modern: bool) -> None:
-    async with serving(behind()) as first, serving(behind()) as second:
-        wire = Wire(first)
+    async with serve_over_http(behind()) as first, serve_over_http(behind()) as second:
+        wire = CuttableLink(first)
         await wire.open()
         async with Backend("far", HttpServer(url=wire.url)) as backend:
             backend._modern = None if modern else False
             assert await call(backend, "large", size=1) == "x"
             running = asyncio.create_task(call(backend, "slow"))
-            await until(lambda: backend.health.calls)
+            await wait_until(lambda: backend.health.calls)
             await asyncio.sleep(0.1)  # until it is at the server
             await wire.cut()
             with pytest.raises(ServerUnavailableError, match="closed the connection while the call was under way"):
@@ -194,7 +194,7 @@ async def test_a_connection_that_drops_is_made_again(modern: bool) -> None:
 
 async def test_an_answer_that_is_no_mcp_is_told_without_the_url() -> None:
     app = Starlette(routes=[Route("/mcp", lambda _request: PlainTextResponse("no", 401), methods=["GET", "POST"])])
-    async with serving(app) as url, Backend("far", HttpServer(url=f"{url}?key=s3cret")) as backend:
+    async with serve_over_http(app) as url, Backend("far", HttpServer(url=f"{url}?key=s3cret")) as backend:
         with pytest.raises(ServerUnavailableError, match="it answered HTTP 401") as failure:
             await call(backend, "large", size=1)
         assert "s3cret" not in f"{failure.value} {failure.value.hint} {backend.health}"
@@ -216,12 +216,12 @@ async def test_a_server_of_either_era_may_ask_through_the_gateway(mode: str) -> 
         return ElicitResult(action="accept", content={"value": "Ann", "name": "Ann"})
 
     async with (
-        serving(server) as url,
-        front(Backend("far", HttpServer(url=url))) as gateway,
+        serve_over_http(server) as url,
+        serve_components(Backend("far", HttpServer(url=url))) as gateway,
         Client(gateway, mode=mode, elicitation_handler=elicit) as client,
     ):
         tool = "asks" if mode == "legacy" else "guard"
-        assert "Ann" in text_of(await client.call_tool(tool, {}))
+        assert "Ann" in result_text(await client.call_tool(tool, {}))
 
 
 def test_tokens_are_kept_for_nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ async def test_changes_are_heard_from_servers_of_the_new_era(monkeypatch: pytest
     heard: Counter[str] = Counter()
     bus = InMemorySubscriptionBus()
     app = MCPServer("far", subscriptions=bus).streamable_http_app(streamable_http_path="/mcp")
-    async with serving(app) as url, Backend("far", HttpServer(url=url)) as backend:
+    async with serve_over_http(app) as url, Backend("far", HttpServer(url=url)) as backend:
         backend.on_changed(lambda what: heard.update([what]))
         async with backend.use(None) as line:
             assert line.session.protocol_version == "2026-07-28"
@@ -244,4 +244,4 @@ async def test_changes_are_heard_from_servers_of_the_new_era(monkeypatch: pytest
                     await bus.publish(ToolsListChanged())
                     await asyncio.sleep(0.02)
         await bus.publish(PromptsListChanged())
-        await until(lambda: heard["prompts"])
+        await wait_until(lambda: heard["prompts"])

@@ -14,7 +14,14 @@ from fastmcp.exceptions import ToolError
 
 from codecall.gateway.upstream import relay as passing
 from codecall.gateway.upstream.server import Backend
-from tests.gateway.running import front, plain, serving, text_of, under_way, until
+from tests.gateway.backends import (
+    calls_in_flight,
+    plain_server,
+    result_text,
+    serve_components,
+    serve_over_http,
+    wait_until,
+)
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
 ELICIT = {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": SCHEMA}}
@@ -28,7 +35,11 @@ SAMPLE = {
 async def test_progress_reaches_the_request_it_belongs_to(mode: str) -> None:
     heard: dict[str, list[tuple[float, str | None]]] = {"a": [], "b": []}
 
-    async with front(Backend("git", plain())) as server, Client(server, mode=mode) as a, Client(server, mode=mode) as b:
+    async with (
+        serve_components(Backend("git", plain_server())) as server,
+        Client(server, mode=mode) as a,
+        Client(server, mode=mode) as b,
+    ):
 
         async def steps(client: Client[Any], who: str) -> None:
             async def progress(done: float, _total: float | None, message: str | None) -> None:
@@ -49,9 +60,12 @@ async def test_logs_reach_the_client_whose_calls_alone_are_under_way() -> None:
     async def log(message: mcp_types.LoggingMessageNotificationParams) -> None:
         heard.append(message.data["msg"])
 
-    async with front(Backend("git", plain())) as server, Client(server, mode="legacy", log_handler=log) as client:
+    async with (
+        serve_components(Backend("git", plain_server())) as server,
+        Client(server, mode="legacy", log_handler=log) as client,
+    ):
         await client.call_tool("logs", {"count": 5})
-        await until(lambda: len(heard) == 5)
+        await wait_until(lambda: len(heard) == 5)
         assert heard == [f"line {number}" for number in range(5)]
 
 
@@ -61,14 +75,14 @@ async def test_nobody_sees_logs_while_calls_of_several_clients_are_under_way() -
     async def log(message: mcp_types.LoggingMessageNotificationParams) -> None:
         heard.append(message.data["msg"])
 
-    backend = Backend("git", plain())
+    backend = Backend("git", plain_server())
     async with (
-        front(backend) as server,
+        serve_components(backend) as server,
         Client(server, mode="legacy", log_handler=log) as a,
         Client(server, mode="legacy") as b,
     ):
         slow = asyncio.create_task(a.call_tool("sleep", {"seconds": 0.3}))
-        await until(lambda: under_way(backend))
+        await wait_until(lambda: calls_in_flight(backend))
         await b.call_tool("logs", {"count": 5})
         await slow
         assert not heard
@@ -82,13 +96,13 @@ async def test_a_server_may_ask_the_client_whose_call_is_under_way() -> None:
         return f"{messages[0].content.text} there"
 
     async with (
-        front(Backend("git", plain())) as server,
+        serve_components(Backend("git", plain_server())) as server,
         Client(
             server, mode="legacy", elicitation_handler=elicit, sampling_handler=sample, roots=["file:///srv"]
         ) as client,
     ):
         answers = [
-            json.loads(text_of(await client.call_tool("ask", asked)))["result"]
+            json.loads(result_text(await client.call_tool("ask", asked)))["result"]
             for asked in (ELICIT, SAMPLE, {"method": "roots/list"})
         ]
     assert answers[0] == {"action": "accept", "content": {"name": "[git] Who? Me."}}
@@ -102,8 +116,8 @@ async def test_a_server_may_ask_the_client_whose_call_is_under_way() -> None:
 )
 @pytest.mark.parametrize("asked", [ELICIT, SAMPLE, {"method": "roots/list"}])
 async def test_a_client_that_cannot_be_asked_is_not(mode: str, why: str, asked: dict[str, Any]) -> None:
-    async with front(Backend("git", plain())) as server, Client(server, mode=mode) as client:
-        answer = json.loads(text_of(await client.call_tool("ask", asked)))
+    async with serve_components(Backend("git", plain_server())) as server, Client(server, mode=mode) as client:
+        answer = json.loads(result_text(await client.call_tool("ask", asked)))
     assert answer["error"]["message"].startswith("Refused by the gateway: the client cannot be asked for")
     assert why in answer["error"]["message"]
 
@@ -112,15 +126,15 @@ async def test_nobody_is_asked_while_calls_of_several_clients_are_under_way() ->
     async def elicit(*_what: Any) -> Any:
         raise AssertionError("asked")
 
-    backend = Backend("git", plain())
+    backend = Backend("git", plain_server())
     async with (
-        front(backend) as server,
+        serve_components(backend) as server,
         Client(server, mode="legacy", elicitation_handler=elicit) as a,
         Client(server, mode="legacy", elicitation_handler=elicit) as b,
     ):
         slow = asyncio.create_task(a.call_tool("sleep", {"seconds": 0.3}))
-        await until(lambda: under_way(backend))
-        answer = json.loads(text_of(await b.call_tool("ask", ELICIT)))
+        await wait_until(lambda: calls_in_flight(backend))
+        answer = json.loads(result_text(await b.call_tool("ask", ELICIT)))
         assert "calls of several clients are under way" in answer["error"]["message"]
         await slow
 
@@ -138,22 +152,22 @@ async def test_a_call_that_was_given_up_is_still_its_callers(monkeypatch: pytest
     async def elicit(*_what: Any) -> Any:
         return ElicitResult(action="decline")
 
-    backend = Backend("git", plain())
+    backend = Backend("git", plain_server())
     async with (
-        front(backend) as server,
+        serve_components(backend) as server,
         Client(server, mode="legacy", elicitation_handler=elicit) as a,
         Client(server, mode="legacy", elicitation_handler=elicit, log_handler=log) as b,
     ):
         slow = asyncio.create_task(a.call_tool("sleep", {"seconds": 0.4 if ends == "answered" else 60}))
-        await until(lambda: under_way(backend))
+        await wait_until(lambda: calls_in_flight(backend))
         slow.cancel()
-        await until(lambda: not under_way(backend))
-        assert "calls of several clients" in text_of(await b.call_tool("ask", ELICIT))
+        await wait_until(lambda: not calls_in_flight(backend))
+        assert "calls of several clients" in result_text(await b.call_tool("ask", ELICIT))
         await b.call_tool("logs", {"count": 2})
         assert not heard
-        assert "decline" in text_of(await a.call_tool("ask", ELICIT))
+        assert "decline" in result_text(await a.call_tool("ask", ELICIT))
         async with asyncio.timeout(5):
-            while "decline" not in text_of(await b.call_tool("ask", ELICIT)):  # noqa: ASYNC110 - nobody is told
+            while "decline" not in result_text(await b.call_tool("ask", ELICIT)):  # noqa: ASYNC110 - nobody is told
                 await asyncio.sleep(0.05)
 
 
@@ -161,15 +175,15 @@ async def test_a_call_that_took_too_long_is_still_its_callers() -> None:
     async def elicit(*_what: Any) -> Any:
         raise AssertionError("asked")
 
-    backend = Backend("git", plain(call_timeout_s=0.2))
+    backend = Backend("git", plain_server(call_timeout_s=0.2))
     async with (
-        front(backend) as server,
+        serve_components(backend) as server,
         Client(server, mode="legacy") as a,
         Client(server, mode="legacy", elicitation_handler=elicit) as b,
     ):
         with pytest.raises(ToolError, match="SERVER_TIMEOUT"):
             await a.call_tool("sleep", {"seconds": 60})
-        assert "calls of several clients" in text_of(await b.call_tool("ask", ELICIT))
+        assert "calls of several clients" in result_text(await b.call_tool("ask", ELICIT))
 
 
 async def test_the_time_of_a_call_stands_still_while_a_person_thinks() -> None:
@@ -178,10 +192,10 @@ async def test_the_time_of_a_call_stands_still_while_a_person_thinks() -> None:
         return ElicitResult(action="decline")
 
     async with (
-        front(Backend("git", plain(call_timeout_s=0.3))) as server,
+        serve_components(Backend("git", plain_server(call_timeout_s=0.3))) as server,
         Client(server, mode="legacy", elicitation_handler=elicit) as client,
     ):
-        assert "decline" in text_of(await client.call_tool("ask", ELICIT))
+        assert "decline" in result_text(await client.call_tool("ask", ELICIT))
 
 
 async def test_a_call_that_ends_is_asked_about_no_more() -> None:
@@ -194,73 +208,77 @@ async def test_a_call_that_ends_is_asked_about_no_more() -> None:
         finally:
             gone.set()
 
-    backend = Backend("git", plain())
+    backend = Backend("git", plain_server())
     async with (
-        front(backend) as server,
+        serve_components(backend) as server,
         Client(server, mode="legacy", elicitation_handler=elicit) as client,
     ):
         call = asyncio.create_task(client.call_tool("ask", ELICIT))
         await asked.wait()
         call.cancel()
-        await until(lambda: not under_way(backend))
+        await wait_until(lambda: not calls_in_flight(backend))
         await asyncio.wait_for(gone.wait(), 5)
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_call_that_the_client_cancels_is_cancelled_at_the_server(mode: str) -> None:
-    backend = Backend("git", plain())
-    async with front(backend) as server, Client(server, mode=mode) as client:
+    backend = Backend("git", plain_server())
+    async with serve_components(backend) as server, Client(server, mode=mode) as client:
         call = asyncio.create_task(client.call_tool("sleep", {"seconds": 60}))
-        await until(lambda: under_way(backend))
+        await wait_until(lambda: calls_in_flight(backend))
         call.cancel()
-        await until(lambda: not under_way(backend))
-        assert len(json.loads(text_of(await client.call_tool("cancelled", {})))) == 1
+        await wait_until(lambda: not calls_in_flight(backend))
+        assert len(json.loads(result_text(await client.call_tool("cancelled", {})))) == 1
         assert backend.health.restarts == 0
 
 
 async def test_one_client_each_has_a_process_of_its_own_where_that_is_wanted() -> None:
-    backend = Backend("git", plain(per_client=True))
+    backend = Backend("git", plain_server(per_client=True))
     async with (
-        front(backend) as server,
+        serve_components(backend) as server,
         Client(server, mode="legacy") as a,
         Client(server, mode="legacy") as b,
     ):
-        pids = [text_of(await client.call_tool("pid", {})) for client in (a, b, a, b)]
+        pids = [result_text(await client.call_tool("pid", {})) for client in (a, b, a, b)]
         assert pids[:2] == pids[2:]
         assert pids[0] != pids[1]
 
 
 async def test_anonymous_clients_of_one_address_are_told_apart_by_their_sessions() -> None:
-    backend = Backend("git", plain(per_client=True))
+    backend = Backend("git", plain_server(per_client=True))
     async with (
-        front(backend) as server,
-        serving(server) as url,
+        serve_components(backend) as server,
+        serve_over_http(server) as url,
         Client(url, mode="legacy") as a,
         Client(url, mode="legacy") as b,
     ):
-        pids = [text_of(await client.call_tool("pid", {})) for client in (a, b, a, b)]
+        pids = [result_text(await client.call_tool("pid", {})) for client in (a, b, a, b)]
     assert pids[:2] == pids[2:]
     assert pids[0] != pids[1]
 
 
 async def test_clients_of_both_eras_share_a_server_that_knows_one() -> None:
-    backend = Backend("git", plain())
-    async with front(backend) as server, Client(server, mode="auto") as new, Client(server, mode="legacy") as old:
+    backend = Backend("git", plain_server())
+    async with (
+        serve_components(backend) as server,
+        Client(server, mode="auto") as new,
+        Client(server, mode="legacy") as old,
+    ):
         assert new.protocol_version != old.protocol_version
-        pids = {text_of(await client.call_tool("pid", {})) for client in (new, old)}
+        pids = {result_text(await client.call_tool("pid", {})) for client in (new, old)}
         assert len(pids) == 1
 
 
 async def test_what_a_request_says_besides_passes_but_nothing_of_its_connection() -> None:
-    async with front(Backend("git", plain())) as server, Client(server, mode="auto") as client:
+    async with serve_components(Backend("git", plain_server())) as server, Client(server, mode="auto") as client:
         result = await client.call_tool("meta", {}, meta={"acme/team": "blue"})
-        meta = json.loads(text_of(result))
+        meta = json.loads(result_text(result))
         assert meta.pop("acme/team") == "blue"
         assert set(meta) == {"progressToken", "io.modelcontextprotocol/logLevel"}
 
 
 async def test_a_server_that_is_down_says_so_to_whoever_calls_its_tools() -> None:
-    async with front(Backend("git", plain())) as server, Client(server) as client:
+    async with serve_components(Backend("git", plain_server())) as server, Client(server) as client:
         with pytest.raises(ToolError, match=r"SERVER_UNAVAILABLE: Server 'git' ended \(exit code 3\) while"):
             await client.call_tool("die", {})
-        assert text_of(await client.call_tool("echo", {"text": "again"})) == "again"
+        assert result_text(await client.call_tool("echo", {"text": "again"})) == "again"

@@ -27,10 +27,10 @@ from codecall.gateway.upstream.messages import (
     replace_lone_surrogates,
 )
 from codecall.gateway.upstream.server import Backend
-from tests.gateway.running import front, text_of, until
+from tests.gateway.backends import result_text, serve_components, wait_until
 from tests.loop_turns import count_loop_turns
 
-RAW = StdioServer(command=sys.executable, args=("-S", "-E", str(Path(__file__).parent / "servers" / "raw.py")))
+RAW = StdioServer(command=sys.executable, args=("-S", "-E", str(Path(__file__).parents[1] / "servers" / "raw.py")))
 FINE = '{"jsonrpc":"2.0","id":%ID%,"result":{"content":[{"type":"text","text":"fine"}]}}'
 MANY = ",".join(["[]"] * (MAX_MESSAGE_VALUES // 2 + 1))
 
@@ -119,7 +119,7 @@ async def test_a_flood_of_rubbish_is_slowed_down(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pipes, "_MALFORMED_PER_S", 100)
     async with Backend("raw", RAW) as backend:
         started = asyncio.get_running_loop().time()
-        assert text_of(await write(backend, (line, 150), (FINE, 1))) == "fine"
+        assert result_text(await write(backend, (line, 150), (FINE, 1))) == "fine"
         assert asyncio.get_running_loop().time() - started > 1
 
 
@@ -136,7 +136,7 @@ async def test_a_flood_of_requests_is_slowed_down(monkeypatch: pytest.MonkeyPatc
     async with Backend("raw", RAW) as backend:
         started = asyncio.get_running_loop().time()
         ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}'
-        assert text_of(await write(backend, (ping, 30), (FINE, 1))) == "fine"
+        assert result_text(await write(backend, (ping, 30), (FINE, 1))) == "fine"
         assert asyncio.get_running_loop().time() - started > 1
 
 
@@ -152,12 +152,12 @@ async def test_only_so_many_questions_of_a_server_are_open() -> None:
         return json.dumps({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": params}), 1
 
     async with (
-        front(Backend("raw", RAW)) as server,
+        serve_components(Backend("raw", RAW)) as server,
         Client(server, mode="legacy", elicitation_handler=elicit) as client,
     ):
 
         async def answers() -> list[dict[str, Any]]:
-            return json.loads(text_of(await client.call_tool("answers", {})))
+            return json.loads(result_text(await client.call_tool("answers", {})))
 
         asking = asyncio.create_task(
             client.call_tool("write", {"lines": [question(1), *(question(number) for number in range(1, 36))]})
@@ -172,4 +172,4 @@ async def test_only_so_many_questions_of_a_server_are_open() -> None:
             await asyncio.sleep(0.01)
         assert sum("result" in answer for answer in answered) == 32
         asking.cancel()
-        await until(asking.done)
+        await wait_until(asking.done)

@@ -476,7 +476,7 @@ def test_access_rules_on_the_line():
 
 
 def test_the_page_names_every_option():
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "gateway.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "gateway.md").read_text(encoding="utf-8")
     rows = page.partition("| option | default |")[2].partition("\n\n")[0]
     parts = {
         "": GatewayOptions,

@@ -21,37 +21,37 @@ from codecall.gateway.upstream import server as backends
 from codecall.gateway.upstream import session as sessions
 from codecall.gateway.upstream import stdio as pipes
 from codecall.gateway.upstream.server import Backend
-from tests.gateway.running import alive, call, plain, under_way, until
+from tests.gateway.backends import call, calls_in_flight, is_alive, plain_server, wait_until
 
 
 async def test_a_server_runs_only_while_it_is_used() -> None:
-    async with Backend("git", plain(idle_s=0.1)) as backend:
+    async with Backend("git", plain_server(idle_s=0.1)) as backend:
         assert backend.health.state == "idle"
         pid = int(await call(backend, "pid"))
         health = backend.health
         assert (health.state, health.pid, health.connections, health.last_error) == ("running", pid, 1, None)
-        await until(lambda: not alive(pid))
+        await wait_until(lambda: not is_alive(pid))
         assert (backend.health.state, backend.health.pid) == ("idle", None)
         assert int(await call(backend, "pid")) != pid
         assert backend.health.restarts == 0
 
 
 async def test_a_call_under_way_keeps_it() -> None:
-    async with Backend("git", plain(idle_s=0.05)) as backend:
+    async with Backend("git", plain_server(idle_s=0.05)) as backend:
         assert await call(backend, "sleep", seconds=0.3) == "slept"
 
 
 async def test_calls_that_come_first_share_one_start() -> None:
-    async with Backend("git", plain()) as backend:
+    async with Backend("git", plain_server()) as backend:
         pids = await asyncio.gather(*(call(backend, "pid") for _ in range(20)))
         assert len(set(pids)) == 1
 
 
 async def test_a_caller_that_leaves_does_not_end_the_start_for_others() -> None:
-    async with Backend("git", plain()) as backend:
+    async with Backend("git", plain_server()) as backend:
         first = asyncio.create_task(call(backend, "pid"))
         second = asyncio.create_task(call(backend, "pid"))
-        await until(lambda: backend.health.state == "starting")
+        await wait_until(lambda: backend.health.state == "starting")
         first.cancel()
         assert (await second).isdigit()
 
@@ -59,17 +59,17 @@ async def test_a_caller_that_leaves_does_not_end_the_start_for_others() -> None:
 async def test_a_start_that_the_end_cuts_short_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     async with Backend("git", StdioServer(command="sleep", args=("60",))) as backend:
         starting = asyncio.create_task(call(backend, "pid"))
-        await until(lambda: backend.health.state == "starting")
+        await wait_until(lambda: backend.health.state == "starting")
     with pytest.raises(ServerUnavailableError):
         await starting
     assert "failed" not in caplog.text
 
 
 async def test_a_crash_fails_the_calls_under_way_and_no_other() -> None:
-    async with Backend("git", plain()) as backend:
+    async with Backend("git", plain_server()) as backend:
         await call(backend, "pid")
         calls = [asyncio.create_task(call(backend, "sleep", seconds=60)) for _ in range(60)]
-        await until(lambda: len(under_way(backend)) == 60)
+        await wait_until(lambda: len(calls_in_flight(backend)) == 60)
         with pytest.raises(ServerUnavailableError) as failure:
             await call(backend, "die", code=3)
         others = await asyncio.gather(*calls, return_exceptions=True)
@@ -82,11 +82,11 @@ async def test_a_crash_fails_the_calls_under_way_and_no_other() -> None:
 
 
 async def test_a_killed_server_is_told_by_its_signal_and_the_next_call_works() -> None:
-    async with Backend("git", plain()) as backend:
+    async with Backend("git", plain_server()) as backend:
         for _ in range(3):
             pid = int(await call(backend, "pid"))
             slow = asyncio.create_task(call(backend, "sleep", seconds=60))
-            await until(lambda: under_way(backend))
+            await wait_until(lambda: calls_in_flight(backend))
             os.kill(pid, 9)
             with pytest.raises(ServerUnavailableError, match=r"killed by SIGKILL"):
                 await slow
@@ -96,7 +96,7 @@ async def test_a_server_that_does_not_start_is_tried_again_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     mark = tmp_path / "mark"
-    async with Backend("git", plain("unless", str(mark))) as backend:
+    async with Backend("git", plain_server("unless", str(mark))) as backend:
         with pytest.raises(ServerUnavailableError, match=r"ended \(exit code 9\) before it answered") as first:
             await call(backend, "pid")
         assert backend.health.state == "backing_off"
@@ -105,13 +105,13 @@ async def test_a_server_that_does_not_start_is_tried_again_later(
         mark.touch()
         with pytest.raises(ServerUnavailableError, match=r"It is tried again in 1 s|in 0\.\d+ s"):
             await call(backend, "pid")
-        await until(lambda: backend.health.state == "failed")
+        await wait_until(lambda: backend.health.state == "failed")
         assert (await call(backend, "pid")).isdigit()
     assert "next try in 1 s" in caplog.text
 
 
 async def test_a_server_that_dies_of_a_question_it_does_not_know_is_started_without_it() -> None:
-    async with Backend("git", plain("strict")) as backend:
+    async with Backend("git", plain_server("strict")) as backend:
         assert (await call(backend, "pid")).isdigit()
         assert (await backend.fetch_listing()).tools
         assert backend.health.state == "running"
@@ -119,7 +119,7 @@ async def test_a_server_that_dies_of_a_question_it_does_not_know_is_started_with
 
 async def test_clients_whose_connections_failed_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "MAX_CLIENTS", 2)
-    async with Backend("git", plain()) as backend:
+    async with Backend("git", plain_server()) as backend:
         for name in ("a", "b"):
             backend._slots[name, "auto"] = backends._Slot(failures=1)
         assert (await call(backend, "pid")).isdigit()
@@ -130,7 +130,7 @@ async def test_clients_whose_connections_failed_take_no_place(monkeypatch: pytes
 
 
 async def test_back_off_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with Backend("git", plain("exits")) as backend:
+    async with Backend("git", plain_server("exits")) as backend:
         waits: list[int] = []
         for _ in range(9):
             for slot in backend._slots.values():
@@ -144,7 +144,7 @@ async def test_back_off_grows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_what_it_wrote_last_is_for_the_operator(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "codecall.gateway.git"):
-        async with Backend("git", plain("exits")) as backend:
+        async with Backend("git", plain_server("exits")) as backend:
             with pytest.raises(ServerUnavailableError) as failure:
                 await call(backend, "pid")
             assert "hunter2" not in f"{failure.value} {failure.value.hint}"
@@ -154,10 +154,10 @@ async def test_what_it_wrote_last_is_for_the_operator(caplog: pytest.LogCaptureF
 
 
 async def test_only_so_much_of_stderr_is_kept() -> None:
-    async with Backend("git", plain()) as backend:
+    async with Backend("git", plain_server()) as backend:
         await call(backend, "stderr", text="\n".join(f"line {number}" for number in range(500)))
         await call(backend, "stderr", text="x" * 1_000_000)
-        await until(lambda: backend.health.stderr[-1:] and backend.health.stderr[-1].startswith("xxx"))
+        await wait_until(lambda: backend.health.stderr[-1:] and backend.health.stderr[-1].startswith("xxx"))
         assert len(backend.health.stderr) == 50
         assert max(map(len, backend.health.stderr)) <= 4096
 
@@ -206,16 +206,16 @@ async def test_what_it_was_given_is_not_read_in_what_it_writes(caplog: pytest.Lo
 
 async def test_a_server_that_never_answers_its_first_request_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "GRACE_S", 0.1)
-    async with Backend("git", plain("hangs", start_timeout_s=0.3)) as backend:
+    async with Backend("git", plain_server("hangs", start_timeout_s=0.3)) as backend:
         with pytest.raises(ServerUnavailableError, match=r"did not answer its first request within 0\.3 s"):
             await call(backend, "pid")
         connection = next(iter(backend._slots.values())).connection
         assert connection is not None
-        await until(lambda: connection.pid is None)
+        await wait_until(lambda: connection.pid is None)
 
 
 async def test_a_slow_call_is_cancelled_at_the_server() -> None:
-    async with Backend("git", plain(call_timeout_s=0.2)) as backend:
+    async with Backend("git", plain_server(call_timeout_s=0.2)) as backend:
         await call(backend, "pid")
         with pytest.raises(ServerTimeoutError, match=r"did not answer within 0\.2 s; the call was cancelled"):
             await call(backend, "sleep", seconds=30)
@@ -224,19 +224,19 @@ async def test_a_slow_call_is_cancelled_at_the_server() -> None:
 
 
 async def test_progress_gives_a_call_its_time_again() -> None:
-    async with Backend("git", plain(call_timeout_s=0.6)) as backend:
+    async with Backend("git", plain_server(call_timeout_s=0.6)) as backend:
         assert await call(backend, "steps", count=5, pause=0.2) == "done"
 
 
 async def test_rubbish_on_its_output_is_passed_over() -> None:
-    async with Backend("git", plain("noisy")) as backend:
+    async with Backend("git", plain_server("noisy")) as backend:
         assert await call(backend, "garbage") == "fine"
         assert await call(backend, "echo", text="on") == "on"
 
 
 async def test_a_large_answer_passes_and_one_too_large_ends_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipes, "MAX_MESSAGE_BYTES", 2_000_000)
-    async with Backend("git", plain()) as backend:
+    async with Backend("git", plain_server()) as backend:
         assert len(await call(backend, "large", bytes=1_900_000)) == 1_900_000
         with pytest.raises(ServerUnavailableError, match="sent a message of more than"):
             await call(backend, "large", bytes=2_100_000)
@@ -245,23 +245,23 @@ async def test_a_large_answer_passes_and_one_too_large_ends_the_server(monkeypat
 
 async def test_a_server_that_closes_its_output_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "GRACE_S", 0.1)
-    async with Backend("git", plain()) as backend:
+    async with Backend("git", plain_server()) as backend:
         pid = int(await call(backend, "pid"))
         with pytest.raises(ServerUnavailableError, match="closed its output while"):
             await call(backend, "mute")
-        await until(lambda: not alive(pid))
+        await wait_until(lambda: not is_alive(pid))
         assert (await call(backend, "pid")).isdigit()
 
 
 async def test_nothing_outlives_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "GRACE_S", 0.5)
     async with contextlib.AsyncExitStack() as stack:
-        made = [await stack.enter_async_context(Backend(f"s{n}", plain("deaf"))) for n in range(3)]
+        made = [await stack.enter_async_context(Backend(f"s{n}", plain_server("deaf"))) for n in range(3)]
         pids = [int(await call(one, what)) for one in made for what in ("pid", "children")]
-        assert all(map(alive, pids))
+        assert all(map(is_alive, pids))
         slow = asyncio.create_task(call(made[0], "sleep", seconds=60))
-        await until(lambda: under_way(made[0]))
-    assert not any(map(alive, pids))
+        await wait_until(lambda: calls_in_flight(made[0]))
+    assert not any(map(is_alive, pids))
     with pytest.raises(ServerUnavailableError, match="the gateway is ending"):
         await slow
     with pytest.raises(ServerUnavailableError, match="the gateway is ending"):
@@ -270,21 +270,21 @@ async def test_nothing_outlives_the_gateway(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_a_server_that_is_being_stopped_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "GRACE_S", 0.2)
-    async with Backend("git", plain("deaf", idle_s=0.05)) as backend:
+    async with Backend("git", plain_server("deaf", idle_s=0.05)) as backend:
         pid = int(await call(backend, "pid"))
-        await until(lambda: backend.health.state == "idle")
-        assert alive(pid)
-    assert not alive(pid)
+        await wait_until(lambda: backend.health.state == "idle")
+        assert is_alive(pid)
+    assert not is_alive(pid)
 
 
 async def test_a_gateway_that_ends_during_a_start_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "GRACE_S", 0.1)
-    async with Backend("git", plain("hangs")) as backend:
+    async with Backend("git", plain_server("hangs")) as backend:
         first = asyncio.create_task(call(backend, "pid"))
-        await until(lambda: backend.health.pid is not None)
+        await wait_until(lambda: backend.health.pid is not None)
         pid = backend.health.pid
     assert pid is not None
-    assert not alive(pid)
+    assert not is_alive(pid)
     with pytest.raises(ServerUnavailableError, match="the gateway is ending"):
         await first
 
@@ -292,7 +292,7 @@ async def test_a_gateway_that_ends_during_a_start_leaves_nothing(monkeypatch: py
 async def test_a_server_gets_few_variables_and_those_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODECALL_TEST_SECRET", "s3cret")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not for servers")
-    async with Backend("git", plain(env={"TOKEN": "${CODECALL_TEST_SECRET}"})) as backend:
+    async with Backend("git", plain_server(env={"TOKEN": "${CODECALL_TEST_SECRET}"})) as backend:
         env = json.loads(await call(backend, "env"))
         assert env["TOKEN"] == "s3cret"
         assert set(env) <= {"TOKEN", "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE"}
@@ -300,7 +300,7 @@ async def test_a_server_gets_few_variables_and_those_it_is_given(monkeypatch: py
 
 
 async def test_everything_is_listed_page_by_page() -> None:
-    async with Backend("git", plain()) as backend:
+    async with Backend("git", plain_server()) as backend:
         listing = await backend.fetch_listing()
         assert len(listing.tools) == len({tool.name for tool in listing.tools}) == 19
         assert [resource.name for resource in listing.resources] == ["one"]
@@ -313,7 +313,7 @@ async def test_everything_is_listed_page_by_page() -> None:
 
 async def test_a_list_without_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_ITEMS", 100)
-    async with Backend("git", plain("endless")) as backend:
+    async with Backend("git", plain_server("endless")) as backend:
         with pytest.raises(ServerUnavailableError, match="lists more than 100 tools"):
             await backend.fetch_listing()
 
@@ -321,14 +321,14 @@ async def test_a_list_without_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPa
 async def test_listeners_hear_of_starts_and_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "_CHANGES_S", 0.05)
     heard: Counter[str] = Counter()
-    async with Backend("git", plain()) as backend:
+    async with Backend("git", plain_server()) as backend:
         backend.on_changed(lambda what: heard.update([what]))
         await backend.fetch_listing()
         assert not heard
         await call(backend, "changed")
-        await until(lambda: heard["tools"])
+        await wait_until(lambda: heard["tools"])
         assert heard == {"tools": 1}
-    async with Backend("git", plain()) as backend:
+    async with Backend("git", plain_server()) as backend:
         backend.on_changed(lambda what: heard.update([what]))
         await call(backend, "pid")
         assert heard["started"] == 1
@@ -337,7 +337,7 @@ async def test_listeners_hear_of_starts_and_changes(monkeypatch: pytest.MonkeyPa
 async def test_a_flood_of_notifications_is_slowed_down_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "_MESSAGES_PER_S", 200)
     heard: Counter[str] = Counter()
-    async with Backend("git", plain()) as backend:
+    async with Backend("git", plain_server()) as backend:
         await call(backend, "pid")
         backend.on_changed(lambda what: heard.update([what]))
         started = asyncio.get_running_loop().time()

@@ -24,7 +24,7 @@ from codecall.gateway.upstream.server import Backend
 PLAIN = Path(__file__).parent / "servers" / "plain.py"
 
 
-def plain(*words: str, **options: Any) -> StdioServer:
+def plain_server(*words: str, **options: Any) -> StdioServer:
     """The options of a server that starts in 20 ms; `words` say what is odd about it."""
     return StdioServer(command=sys.executable, args=("-S", "-E", str(PLAIN), *words), **options)
 
@@ -32,17 +32,17 @@ def plain(*words: str, **options: Any) -> StdioServer:
 async def call(backend: Backend, tool: str, context: Any = None, **arguments: Any) -> str:
     """The text that a tool answers with."""
     async with backend.use(context) as line:
-        return text_of(await line.session.call_tool(tool, arguments, progress_callback=line.progress))
+        return result_text(await line.session.call_tool(tool, arguments, progress_callback=line.progress))
 
 
-def text_of(result: Any) -> str:
+def result_text(result: Any) -> str:
     """Of a result with one text."""
     assert isinstance(result.content[0], TextContent)
     return result.content[0].text
 
 
 @asynccontextmanager
-async def front(backend: Backend) -> AsyncGenerator[FastMCP[Any]]:
+async def serve_components(backend: Backend) -> AsyncGenerator[FastMCP[Any]]:
     """A FastMCP server with everything that the server behind it lists."""
     async with backend:
         server: FastMCP[Any] = FastMCP("front")
@@ -59,7 +59,7 @@ async def front(backend: Backend) -> AsyncGenerator[FastMCP[Any]]:
 
 
 @asynccontextmanager
-async def serving(served: Any) -> AsyncGenerator[str]:
+async def serve_over_http(served: Any) -> AsyncGenerator[str]:
     """The URL of a FastMCP server, or of an ASGI application, over HTTP."""
     app = served.http_app(path="/mcp") if isinstance(served, FastMCP) else served
     config = uvicorn.Config(app, log_level="critical", lifespan="on", ws="none", timeout_graceful_shutdown=0)
@@ -74,7 +74,7 @@ async def serving(served: Any) -> AsyncGenerator[str]:
             asyncio.get_running_loop().remove_reader(listening)
 
 
-class Wire:
+class CuttableLink:
     """Passes bytes on to a server over HTTP, until it is cut."""
 
     def __init__(self, url: str) -> None:
@@ -85,7 +85,7 @@ class Wire:
 
     async def open(self) -> None:
         """Take connections; after a cut at the same port as before."""
-        self._server = await asyncio.start_server(self._taken, "127.0.0.1", _port(self.url) if self.url else 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", _port(self.url) if self.url else 0)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/mcp"
 
     async def cut(self) -> None:
@@ -97,17 +97,17 @@ class Wire:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _taken(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._passed(reader, writer))
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._relay(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _passed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", _port(self.target))
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(_pass(reader, back))
-                both.create_task(_pass(there, writer))
+                both.create_task(_copy(reader, back))
+                both.create_task(_copy(there, writer))
         except* OSError:
             pass
         finally:
@@ -115,7 +115,7 @@ class Wire:
             back.transport.abort()
 
 
-async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while chunk := await reader.read(65536):
         writer.write(chunk)
         await writer.drain()
@@ -128,7 +128,7 @@ def _port(url: str) -> int:
     return port
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Whether there is such a process, and it has not ended."""
     try:
         os.kill(pid, 0)
@@ -138,14 +138,14 @@ def alive(pid: int) -> bool:
     return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-async def until(condition: Any, seconds: float = 5.0) -> None:
+async def wait_until(condition: Any, seconds: float = 5.0) -> None:
     """Wait for what nobody announces."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
-def under_way(backend: Backend) -> list[InFlightCall]:
+def calls_in_flight(backend: Backend) -> list[InFlightCall]:
     """The calls that a backend has under way."""
     connections = [slot.connection for slot in backend._slots.values() if slot.connection]
     return [one for connection in connections for one in connection.router.calls]
