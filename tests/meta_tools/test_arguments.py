@@ -52,10 +52,10 @@ def test_the_model_takes_exactly_what_the_schema_takes(verb: str, data: st.DataO
     expected = jsonschema.Draft202012Validator(schema).is_valid(arguments)
     try:
         parse_arguments(MODELS[verb], verb, arguments)
-        taken = True
+        accepted = True
     except ValidationError:
-        taken = False
-    assert taken == expected, arguments
+        accepted = False
+    assert accepted == expected, arguments
 
 
 @pytest.mark.parametrize("verb", MODELS)

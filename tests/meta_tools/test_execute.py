@@ -122,8 +122,8 @@ async def test_a_script_without_calls_lists_nothing(shop: Any) -> None:
     await shop.server.call_tool("codecall:execute", {"script": "return 1"})
     assert count.lists == 0
     many = "return (await Promise.all([1, 2, 3].map(id => callTool('users_get', { id })))).length"
-    ran = await shop.server.call_tool("codecall:execute", {"script": many})
-    assert ran.structured_content["result"] == 3
+    result = await shop.server.call_tool("codecall:execute", {"script": many})
+    assert result.structured_content["result"] == 3
     assert count.lists == 1
 
 

@@ -89,7 +89,7 @@ async def test_search_and_describe(
     logged(caplog)
 
 
-async def test_what_was_meant_for_clients_is_told_cleaned(shop: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_errors_meant_for_clients_are_passed_on_cleaned(shop: Any, caplog: pytest.LogCaptureFixture) -> None:
     shop.server.add_middleware(Listing(ToolError(f"come back later ({SECRET})")))
     for verb, arguments in (("search", {"query": "users"}), ("describe", {"toolNames": ["a"]})):
         refusal = await shop.refusal(f"codecall:{verb}", **arguments)

@@ -132,9 +132,9 @@ async def test_only_what_a_name_can_be_is_listed(shop: Any) -> None:
         ("orders:{order}",): every,
         ("orders:refund", "letter"): every,
     }
-    for asked, expected in names.items():
+    for requested, expected in names.items():
         listed.clear()
-        answer = await shop.ask("codecall:describe", toolNames=list(asked))
+        answer = await shop.ask("codecall:describe", toolNames=list(requested))
         assert answer["notFound"] == []
         assert sorted(listed) == sorted(expected)
 

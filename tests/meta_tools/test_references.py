@@ -23,7 +23,7 @@ class Reports:
 
     def __init__(self, options: dict[str, Any] | None = None, **limits: Any) -> None:
         self.server = FastMCP("reports")
-        self.taken: list[Any] = []
+        self.received: list[Any] = []
         self.server.tool(self.rows, name="reports:rows")
         self.server.tool(self.take, name="reports:take")
         self.server.tool(self.text, name="reports:text")
@@ -38,14 +38,14 @@ class Reports:
 
     def take(self, rows: list[dict[str, Any]], note: str = "") -> int:
         """How many rows there are."""
-        self.taken.append(rows)
-        if note == "fail" and len(self.taken) == 2:
+        self.received.append(rows)
+        if note == "fail" and len(self.received) == 2:
             raise ToolError("not now")
         return len(rows)
 
     def text(self, body: str) -> int:
         """How long a text is."""
-        self.taken.append(body)
+        self.received.append(body)
         return len(body)
 
     def read(self, name: str) -> str:
@@ -76,7 +76,7 @@ async def server() -> AsyncIterator[Reports]:
 @pytest.fixture
 def reports(server: Reports) -> Reports:
     """The same, whose tools have not been called."""
-    server.taken.clear()
+    server.received.clear()
     return server
 
 
@@ -91,7 +91,7 @@ async def test_a_value_too_large_for_the_engine_gets_to_another_tool(reports: Re
     """
     passed = await reports.run(script)
     assert passed["result"] == [1_500] * 3, passed
-    assert reports.taken == [ROWS, ROWS]
+    assert reports.received == [ROWS, ROWS]
 
 
 async def test_the_tool_checks_the_value(reports: Reports) -> None:
@@ -99,7 +99,7 @@ async def test_the_tool_checks_the_value(reports: Reports) -> None:
     refused = await reports.run(script)
     assert refused["error"]["code"] == "INVALID_INPUT"
     assert refused["calls"][1]["input"].startswith('{"body":{"$reference":"ref_')
-    assert reports.taken == []
+    assert reports.received == []
 
 
 async def test_too_large_even_so() -> None:
@@ -149,4 +149,4 @@ async def test_a_run_is_taken_up_though_its_tokens_are_others() -> None:
         again = await reports.run(script, resumeFrom=failed["runId"])
         assert again["result"] == [1_500] * 3
     # The second call was not made again, and the third had the rows that the first gave in the run before.
-    assert reports.taken == [ROWS] * 3
+    assert reports.received == [ROWS] * 3

@@ -151,12 +151,12 @@ async def test_an_overview_of_nothing(make_shop: Any) -> None:
 
 async def test_several_queries_give_each_tool_once_with_its_queries(shop: Any) -> None:
     answer = await shop.ask("codecall:search", query=["list users", "give money back", "users list all"], topK=10)
-    found = {tool["name"]: tool for tool in answer["tools"]}
-    assert len(found) == len(answer["tools"])
-    assert found["users_list"]["matchedQueries"] == ["list users", "users list all"]
-    assert found["orders:refund"]["matchedQueries"] == ["give money back"]
+    by_name = {tool["name"]: tool for tool in answer["tools"]}
+    assert len(by_name) == len(answer["tools"])
+    assert by_name["users_list"]["matchedQueries"] == ["list users", "users list all"]
+    assert by_name["orders:refund"]["matchedQueries"] == ["give money back"]
     alone = await shop.ask("codecall:search", query="list users")
-    assert found["users_list"]["score"] >= alone["tools"][0]["score"]
+    assert by_name["users_list"]["score"] >= alone["tools"][0]["score"]
     assert "matchedQueries" not in alone["tools"][0]
 
 

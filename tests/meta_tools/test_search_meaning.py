@@ -37,7 +37,7 @@ def clinic() -> FastMCP:
 
 
 @asynccontextmanager
-async def asked(**embedding: Any) -> AsyncIterator[Any]:
+async def search_with(**embedding: Any) -> AsyncIterator[Any]:
     """Asks a clinic with these options, once all that the model has to do is done."""
     server = CodeCallPlugin.init(embedding=embedding).install(clinic())
     async with Client(server) as client:
@@ -55,19 +55,19 @@ async def asked(**embedding: Any) -> AsyncIterator[Any]:
 
 @pytest.mark.parametrize("strategy", ["hybrid", "embedding", "auto"])
 async def test_a_model_finds_what_no_word_says(strategy: str) -> None:
-    async with asked(strategy=strategy, model_name="wordllama") as ask:
-        found = await ask("which doctors are there", minScore=0.1)
-        assert found["tools"][0]["name"] == "list_physicians"
-        assert found == await ask("which doctors are there", minScore=0.1)
+    async with search_with(strategy=strategy, model_name="wordllama") as ask:
+        answer = await ask("which doctors are there", minScore=0.1)
+        assert answer["tools"][0]["name"] == "list_physicians"
+        assert answer == await ask("which doctors are there", minScore=0.1)
 
 
 async def test_words_alone_find_nothing_there() -> None:
-    async with asked(strategy="tfidf") as ask:
+    async with search_with(strategy="tfidf") as ask:
         assert (await ask("medics"))["tools"] == []
 
 
 async def test_the_operators_synonyms_count() -> None:
-    async with asked(synonyms=[["medics", "physicians"]]) as ask:
-        found = await ask("medics")
-        assert [tool["name"] for tool in found["tools"]] == ["list_physicians"]
-        assert (await ask("physicians"))["tools"][0]["score"] > found["tools"][0]["score"]
+    async with search_with(synonyms=[["medics", "physicians"]]) as ask:
+        answer = await ask("medics")
+        assert [tool["name"] for tool in answer["tools"]] == ["list_physicians"]
+        assert (await ask("physicians"))["tools"][0]["score"] > answer["tools"][0]["score"]

@@ -32,8 +32,8 @@ async def answers(tools: list[tuple[str, str, str]]) -> list[str]:
         server.tool(lambda: 1, name=name, description=description, meta=meta)
     CodeCallPlugin.init(pool={"min_workers": 0}).install(server)
     async with Client(server) as client:
-        said = [await client.call_tool("codecall:search", {"query": query, "detail": "full"}) for query in QUERIES]
-    return [getattr(answer.content[0], "text", "") for answer in said]
+        answers = [await client.call_tool("codecall:search", {"query": query, "detail": "full"}) for query in QUERIES]
+    return [getattr(answer.content[0], "text", "") for answer in answers]
 
 
 @given(st.randoms(use_true_random=False))

@@ -84,8 +84,8 @@ def test_what_came_near_is_kept() -> None:
 
 def test_a_tool_and_a_resource_may_share_a_name() -> None:
     both = [Hit(CatalogEntry("x", "a", "", {}, kind=kind), 0.5) for kind in ("resource", "tool")]  # type: ignore[arg-type]
-    found = select([("q", both)], Criteria(), 5, default=False).matches
-    assert [(item.entry.name, item.entry.kind) for item in found] == [("x", "resource"), ("x", "tool")]
+    matches_of_both = select([("q", both)], Criteria(), 5, default=False).matches
+    assert [(item.entry.name, item.entry.kind) for item in matches_of_both] == [("x", "resource"), ("x", "tool")]
 
 
 @given(SEARCHED, CRITERIA, PLACES, st.booleans())
@@ -94,9 +94,9 @@ def test_what_is_shown_may_be_shown_and_is_in_order(
 ) -> None:
     selection = select(searched, criteria, places, default)
     allowed = {query: {hit.entry.name: hit.score for hit in fitting(hits, criteria)} for query, hits in searched}
-    shown = names(selection)
-    assert len(shown) == len(set(shown))
-    assert shown == [item.entry.name for item in sorted(selection.matches, key=lambda f: (-f.score, f.entry.name))]
+    selected = names(selection)
+    assert len(selected) == len(set(selected))
+    assert selected == [item.entry.name for item in sorted(selection.matches, key=lambda f: (-f.score, f.entry.name))]
     for item in selection.matches:
         fits = {query: scores[item.entry.name] for query, scores in allowed.items() if item.entry.name in scores}
         assert item.score == max(fits.values())
@@ -104,7 +104,7 @@ def test_what_is_shown_may_be_shown_and_is_in_order(
             assert item.queries == list(fits)
     different = len(set(chain.from_iterable(allowed.values())))
     matching = sum(map(bool, allowed.values()))
-    assert len(shown) == min(different, max(places, matching) if default else places)
+    assert len(selected) == min(different, max(places, matching) if default else places)
 
 
 @given(SEARCHED, CRITERIA, PLACES, st.booleans())

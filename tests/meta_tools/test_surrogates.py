@@ -17,7 +17,7 @@ def odd(shop: Any) -> Any:
     def lost() -> None:
         raise ValueError("no file x\udc80.txt")
 
-    def told(text: str) -> None:
+    def fail(text: str) -> None:
         raise ValueError(json.loads(text))
 
     def coded() -> None:
@@ -27,7 +27,7 @@ def odd(shop: Any) -> Any:
         return text
 
     shop.server.tool(lost)
-    shop.server.tool(told)
+    shop.server.tool(fail)
     shop.server.tool(coded)
     shop.server.tool(echo)
     shop.server.tool(lambda: 1, name="described", description="odd \ud800 words", output_schema=None)
@@ -44,7 +44,7 @@ async def both(shop: Any, tool: str, arguments: dict[str, Any]) -> list[dict[str
 async def test_in_the_error_of_a_tool(odd: Any) -> None:
     for error in await both(odd, "lost", {}):
         assert (error["code"], error["message"]) == ("TOOL_EXECUTION_ERROR", "no file x\ufffd.txt")
-    for error in await both(odd, "told", {"text": '"got \\ud800"'}):
+    for error in await both(odd, "fail", {"text": '"got \\ud800"'}):
         assert error["message"] == "got \ufffd"
     for error in await both(odd, "coded", {}):
         assert (error["code"], error["message"], error["details"]) == ("BAD_NAME", "x\ufffd", {"\ufffd": ["\ufffd"]})

@@ -60,7 +60,7 @@ async def test_what_is_no_tool_is_declared_too(shop: Any) -> None:
     assert 'getPrompt(name: "apology", args: { ' in letter["typescript"]
 
 
-async def test_names_that_do_not_exist_are_told_as_ever(shop: Any) -> None:
+async def test_names_that_do_not_exist_are_listed_as_ever(shop: Any) -> None:
     answer = await shop.ask("codecall:describe", toolNames=["user_list", "codecall:execute"], format="typescript")
     assert (answer["tools"], answer["notFound"]) == ([], ["user_list", "codecall:execute"])
     assert answer["suggestions"]["user_list"][0] == "users_list"
@@ -96,20 +96,20 @@ async def test_hits_of_all_kinds_are_declared(shop: Any) -> None:
 async def test_what_was_seen_of_results_is_shown_where_nothing_is_declared(shop: Any) -> None:
     shop.server.tool(lambda: {"total": 3, "orders": [{"id": "a"}]}, name="order_report", output_schema=None)
 
-    async def shown() -> tuple[dict[str, Any], dict[str, Any], str, str]:
+    async def read_declarations() -> tuple[dict[str, Any], dict[str, Any], str, str]:
         (full,) = (await shop.ask("codecall:describe", toolNames=["order_report"]))["tools"]
         (typed,) = await declared(shop, "order_report")
         hit = (await shop.ask("codecall:search", query="order report", detail="full", topK=1))["tools"][0]
-        found = (await shop.ask("codecall:search", query="order report", detail="typescript", topK=1))["tools"][0]
-        assert hit["name"] == found["name"] == "order_report"
-        return full, hit, typed["typescript"], found["typescript"]
+        match = (await shop.ask("codecall:search", query="order report", detail="typescript", topK=1))["tools"][0]
+        assert hit["name"] == match["name"] == "order_report"
+        return full, hit, typed["typescript"], match["typescript"]
 
-    full, hit, *texts = await shown()
+    full, hit, *texts = await read_declarations()
     assert "observedOutput" not in full | hit
     assert all(text.endswith("Promise<unknown>;") for text in texts)
     for _ in range(3):
         assert (await shop.ask("codecall:invoke", tool="order_report", input={}))["status"] == "ok"
-    full, hit, *texts = await shown()
+    full, hit, *texts = await read_declarations()
     assert full["outputSchema"] is hit["outputSchema"] is None
     assert full["observedOutput"] == hit["observedOutput"]
     assert full["observedOutput"]["properties"]["total"]["type"] == "integer"
@@ -132,11 +132,11 @@ async def test_a_declared_output_is_never_replaced_by_what_was_seen(shop: Any) -
 
 async def test_declarations_are_made_off_the_event_loop(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: set[int] = set()
-    made = typescript.SchemaReader.read
+    read_schema = typescript.SchemaReader.read
 
     def noted(reader: Any) -> Any:
         threads.add(threading.get_ident())
-        return made(reader)
+        return read_schema(reader)
 
     monkeypatch.setattr(typescript.SchemaReader, "read", noted)
     await shop.ask("codecall:search", query="users", detail="typescript")

@@ -1,4 +1,4 @@
-"""What a model is told must be short and true under every preset."""
+"""The descriptions a model reads must be short and true under every preset."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def test_descriptions_are_short(preset: str) -> None:
 
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)
-def test_the_limits_told_are_those_in_force(preset: str) -> None:
+def test_the_limits_described_are_those_in_force(preset: str) -> None:
     text = descriptions(vm={"preset": preset})["codecall:execute"]
     limits = load_preset(preset)
     mib = limits.max_result_bytes / 1024 / 1024
-    for said in (
+    for limit in (
         f"{limits.timeout_ms / 1000:g} s of script time",
         f"{limits.max_duration_ms / 1000:g} s in all",
         f"{limits.tool_call_timeout_ms / 1000:g} s a tool call",
@@ -40,18 +40,18 @@ def test_the_limits_told_are_those_in_force(preset: str) -> None:
         f"{limits.max_steps:,} steps",
         f"result {mib:g} MiB" if mib >= 1 else f"result {limits.max_result_bytes // 1024} KiB",
     ):
-        assert said in text
+        assert limit in text
 
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)
-def test_every_name_of_the_runtime_is_told(preset: str) -> None:
+def test_every_name_of_the_runtime_is_described(preset: str) -> None:
     text = descriptions(vm={"preset": preset})["codecall:execute"]
     for name in RUNTIME_NAMES - ({"console"} if not load_preset(preset).allow_console else set()):
         assert name in text, name
 
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)
-def test_the_language_told_is_the_one_allowed(preset: str) -> None:
+def test_the_language_described_is_the_one_allowed(preset: str) -> None:
     limits = load_preset(preset)
     text = descriptions(vm={"preset": preset})["codecall:execute"]
     allowed, refused = text.split("Not available:")
@@ -62,7 +62,7 @@ def test_the_language_told_is_the_one_allowed(preset: str) -> None:
     assert ("Date.now" in refused) is not limits.allow_clock
 
 
-def test_overridden_limits_are_told() -> None:
+def test_overridden_limits_are_described() -> None:
     text = descriptions(vm={"preset": "secure", "timeout_ms": 1_250, "max_result_bytes": 1_000})["codecall:execute"]
     assert "1.25 s of script time" in text
     assert "result 1,000 bytes" in text
@@ -74,7 +74,7 @@ def test_tools_are_named_as_they_are_advertised() -> None:
     assert not any(re.search("codecall:", text) for text in texts.values())
 
 
-def test_nobody_is_sent_to_a_tool_that_is_switched_off() -> None:
+def test_no_description_names_a_tool_that_is_switched_off() -> None:
     texts = descriptions(direct_calls=False)
     assert set(texts) == {"codecall:search", "codecall:describe", "codecall:execute"}
     assert not any("invoke" in text for text in texts.values())
@@ -83,13 +83,18 @@ def test_nobody_is_sent_to_a_tool_that_is_switched_off() -> None:
 def test_hints_are_honest_and_schemas_are_schemas() -> None:
     hints: dict[str, tuple[Any, ...]] = {}
     for tool in CodeCallPlugin.init().meta_tools:
-        said = tool.annotations
-        assert said is not None
+        declared = tool.annotations
+        assert declared is not None
         assert tool.title
         assert tool.output_schema is not None
         jsonschema.Draft202012Validator.check_schema(tool.output_schema)
         assert tool.output_schema["type"] == "object"
-        hints[tool.name] = (said.read_only_hint, said.destructive_hint, said.idempotent_hint, said.open_world_hint)
+        hints[tool.name] = (
+            declared.read_only_hint,
+            declared.destructive_hint,
+            declared.idempotent_hint,
+            declared.open_world_hint,
+        )
     assert hints == {
         "codecall:search": (True, False, True, False),
         "codecall:describe": (True, False, True, False),

@@ -27,17 +27,17 @@ def parts_of(text: str) -> JsonIndex:
             return msgspec.json.decode(msgspec.json.encode(end.value), type=JsonIndex)  # as a store gives it back
 
 
-def head_of(text: str) -> ResultMeta:
+def meta_of(text: str) -> ResultMeta:
     return ResultMeta(len(text.encode()), len(text), parts_of(text))
 
 
-async def read(head: ResultMeta, text: str, part: Mapping[str, object], max_bytes: int = 10**9) -> Any:
+async def read(meta: ResultMeta, text: str, part: Mapping[str, object], max_bytes: int = 10**9) -> Any:
     """What a script gets of `text`; never more of it is read than that and a little."""
 
     async def give(start: int, end: int) -> str:
         return text[start:end]
 
-    return json.loads(await read_part_json(PartRequest("res", parse_part("res", part)), head, give, max_bytes))
+    return json.loads(await read_part_json(PartRequest("res", parse_part("res", part)), meta, give, max_bytes))
 
 
 def anything(chance: random.Random, depth: int) -> Any:
@@ -60,19 +60,19 @@ async def test_every_item_is_found(monkeypatch: pytest.MonkeyPatch, window: int,
         rows = [anything(chance, 7) for _ in range(chance.randrange(120))]
         indent = chance.choice([None, 1])
         text = f" {json.dumps(rows, ensure_ascii=turn % 2 == 0, indent=indent)} "
-        head = head_of(text)
-        assert head.parts.items is not None
-        assert head.parts.items.count == len(rows)
+        meta = meta_of(text)
+        assert meta.parts.items is not None
+        assert meta.parts.items.count == len(rows)
         for start in {0, 1, chance.randrange(130), len(rows) - 1, len(rows)}:
             if start >= 0:
                 count = chance.randrange(40)
-                assert await read(head, text, {"from": start, "count": count}) == rows[start : start + count]
-        held = f'{{"first": {json.dumps(rows[:1])}, "rows" : {text}, "last":"]}}"}}'
-        head = head_of(held)
-        assert await read(head, held, {"at": "last"}) == "]}"
-        assert await read(head, held, {"at": "rows"}) == rows
-        assert await read(head, held, {"at": "rows", "from": 3, "count": 20}) == rows[3:23]
-        assert await read(head, held, {}) == json.loads(held)
+                assert await read(meta, text, {"from": start, "count": count}) == rows[start : start + count]
+        wrapped = f'{{"first": {json.dumps(rows[:1])}, "rows" : {text}, "last":"]}}"}}'
+        meta = meta_of(wrapped)
+        assert await read(meta, wrapped, {"at": "last"}) == "]}"
+        assert await read(meta, wrapped, {"at": "rows"}) == rows
+        assert await read(meta, wrapped, {"at": "rows", "from": 3, "count": 20}) == rows[3:23]
+        assert await read(meta, wrapped, {}) == json.loads(wrapped)
 
 
 async def test_large_items_and_deep_ones() -> None:
@@ -81,9 +81,9 @@ async def test_large_items_and_deep_ones() -> None:
         deep = [deep, {"a": "]" * 10}]
     rows = [{"n": number, "text": "é" * 100_000 if number % 3 else "", "deep": deep} for number in range(9)]
     text = json.dumps(rows, ensure_ascii=False)
-    head = head_of(text)
+    meta = meta_of(text)
     for start in range(9):
-        assert await read(head, text, {"from": start, "count": 1}) == [rows[start]]
+        assert await read(meta, text, {"from": start, "count": 1}) == [rows[start]]
 
 
 def test_looking_is_done_in_pieces() -> None:
@@ -106,15 +106,15 @@ def test_what_has_no_parts(text: str) -> None:
 
 def test_only_the_first_members_are_found() -> None:
     members = {f"{'n' * (300 if number == 3 else 1)}{number}": number for number in range(200)}
-    found = parts_of(json.dumps(members)).members
-    assert found is not None
+    indexed = parts_of(json.dumps(members)).members
+    assert indexed is not None
     # The one with the long name is not among them.
-    assert list(found) == [name for name in list(members)[: MAX_MEMBERS + 1] if len(name) < 100]
+    assert list(indexed) == [name for name in list(members)[: MAX_MEMBERS + 1] if len(name) < 100]
 
 
 async def test_what_is_too_large_for_a_script() -> None:
     text = json.dumps({"rows": [{"id": number} for number in range(1_000)], "text": "é" * 4_000}, ensure_ascii=False)
-    head = head_of(text)
+    meta = meta_of(text)
     asked: list[tuple[dict[str, object], str]] = [
         ({}, "{page: 1}) to {page: 1}"),
         ({"at": "text"}, "{page: 1}) to {page: 1}"),
@@ -124,20 +124,20 @@ async def test_what_is_too_large_for_a_script() -> None:
     ]
     for part, hint in asked:
         with pytest.raises(ToolCallError) as caught:
-            await read(head, text, part, 5_000)
+            await read(meta, text, part, 5_000)
         assert caught.value.code == "MESSAGE_TOO_LARGE"
         assert hint in (caught.value.hint or "")
         assert "; a script takes 5000" in caught.value.message
-    assert len(await read(head, text, {"at": "rows", "from": 10, "count": 100}, 5_000)) == 100
+    assert len(await read(meta, text, {"at": "rows", "from": 10, "count": 100}, 5_000)) == 100
 
 
 def test_examples_name_round_numbers() -> None:
     text = json.dumps([{"id": number, "name": "x" * 500} for number in range(3_210)])
-    assert "{from: 0, count: 900}) gives the first 900 of 3210 items" in usage_example("res", head_of(text)).replace(
+    assert "{from: 0, count: 900}) gives the first 900 of 3210 items" in usage_example("res", meta_of(text)).replace(
         "`", ""
     )
-    assert "{page: 1} to {page: 1}" in usage_example("res", head_of('"text"'))
-    assert "{page: 1} to {page: 1}" in usage_example("res", head_of('{"a": {"b": 1}}'))
+    assert "{page: 1} to {page: 1}" in usage_example("res", meta_of('"text"'))
+    assert "{page: 1} to {page: 1}" in usage_example("res", meta_of('{"a": {"b": 1}}'))
 
 
 def test_spans_are_bounded() -> None:

@@ -1,4 +1,4 @@
-"""Results that are too large for an answer: kept, and read by later scripts and as resources."""
+"""Results that are too large for an answer are kept, and read by later scripts and as resources."""
 
 from __future__ import annotations
 
@@ -70,21 +70,21 @@ async def text(client: Client[Any], uri: str) -> str:
     return content.text
 
 
-async def test_it_is_told_where_a_result_is_kept() -> None:
+async def test_the_answer_says_where_a_result_is_kept() -> None:
     async with Client(shop()) as client:
         before = datetime.now(UTC)
-        told = await large(client)
-        whole = json.dumps(DATA, ensure_ascii=False, separators=(",", ":"))
-        assert told["bytes"] == len(whole.encode()) != len(whole)
-        assert (told["pages"], told["items"], "members" in told) == (1, 500, False)
-        assert told["uri"] == f"codecall://results/{told['handle']}"
-        assert told["preview"] == f"{whole[:1024]}…[the first 1024 of {len(whole)} characters]"
-        fields = told["shape"]["items"]
+        stored = await large(client)
+        full_text = json.dumps(DATA, ensure_ascii=False, separators=(",", ":"))
+        assert stored["bytes"] == len(full_text.encode()) != len(full_text)
+        assert (stored["pages"], stored["items"], "members" in stored) == (1, 500, False)
+        assert stored["uri"] == f"codecall://results/{stored['handle']}"
+        assert stored["preview"] == f"{full_text[:1024]}…[the first 1024 of {len(full_text)} characters]"
+        fields = stored["shape"]["items"]
         assert fields["required"] == ["id", "name", "tags"]
         assert fields["properties"]["id"] == {"type": "integer"}
-        expires = datetime.fromisoformat(told["expires"])
+        expires = datetime.fromisoformat(stored["expires"])
         assert timedelta(seconds=898) < expires - before < timedelta(seconds=960)
-        assert f"await getResult('{told['handle']}', {{from: 0, count: 500}})" in told["hint"]
+        assert f"await getResult('{stored['handle']}', {{from: 0, count: 500}})" in stored["hint"]
         # What fits is answered as ever.
         assert await value(client, f"return {ROWS}.length") == 500
 
@@ -113,14 +113,14 @@ async def test_a_later_script_reads_it() -> None:
 
 async def test_members_of_an_object() -> None:
     async with Client(shop()) as client:
-        told = await large(client, f"{{ 'odd \"name\"': [1, [2]], total: 500, rows: {ROWS}, deep: {{ a: [1] }} }}")
-        members = told["members"]
+        stored = await large(client, f"{{ 'odd \"name\"': [1, [2]], total: 500, rows: {ROWS}, deep: {{ a: [1] }} }}")
+        members = stored["members"]
         assert list(members) == ['odd "name"', "total", "rows", "deep"]
         assert members["total"] == {"chars": 3}
-        assert (members["rows"]["items"], members['odd "name"']["items"], "items" in told) == (500, 2, False)
-        assert f"getResult('{told['handle']}', {{at: \"rows\", from: 0, count: 500}})" in told["hint"]
+        assert (members["rows"]["items"], members['odd "name"']["items"], "items" in stored) == (500, 2, False)
+        assert f"getResult('{stored['handle']}', {{at: \"rows\", from: 0, count: 500}})" in stored["hint"]
         script = f"""
-            const get = (part) => getResult('{told["handle"]}', part);
+            const get = (part) => getResult('{stored["handle"]}', part);
             const odd = await get({{ at: 'odd "name"', from: 1 }});
             const rows = await get({{ at: 'rows', from: 250, count: 2 }});
             return [await get({{ at: 'total' }}), await get({{ at: 'deep' }}), odd, rows];
@@ -129,7 +129,7 @@ async def test_members_of_an_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "message"),
     [
         ("{ page: 0 }", "`page` is 0; the least is 1"),
         ("{ page: 2 }", "there is no page 2; the last is 1"),
@@ -143,43 +143,43 @@ async def test_members_of_an_object() -> None:
         ("{ at: 'total', from: 0 }", "it is no array whose items can be counted"),
     ],
 )
-async def test_parts_that_there_are_not(part: str, said: str) -> None:
+async def test_parts_that_do_not_exist(part: str, message: str) -> None:
     async with Client(shop()) as client:
         handle = (await large(client, f"{{ total: 500, rows: {ROWS} }}"))["handle"]
         failure = await error(client, f"await getResult('{handle}', {part})")
         assert failure["code"] == "INVALID_INPUT"
-        assert said in failure["message"]
+        assert message in failure["message"]
         assert failure["result"] == handle
 
 
 async def test_a_text_has_pages_only() -> None:
     async with Client(shop(vm=SMALL | {"sanitize_max_string": 200_000})) as client:
-        told = await large(client, "'é'.repeat(3) + 'x\"'.repeat(60000)")
-        assert (told["pages"], told["shape"]) == (3, {"type": "string"})
-        assert "items" not in told
+        stored = await large(client, "'é'.repeat(3) + 'x\"'.repeat(60000)")
+        assert (stored["pages"], stored["shape"]) == (3, {"type": "string"})
+        assert "items" not in stored
         script = f"""
             let text = '';
-            for (let page = 1; page <= 3; page++) text += await getResult('{told["handle"]}', {{ page }});
+            for (let page = 1; page <= 3; page++) text += await getResult('{stored["handle"]}', {{ page }});
             return JSON.parse(text).length;
         """
         assert await value(client, script) == 120_003
-        failure = await error(client, f"await getResult('{told['handle']}', {{ at: 'x' }})")
+        failure = await error(client, f"await getResult('{stored['handle']}', {{ at: 'x' }})")
         assert "only its pages can be read" in failure["message"]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_it_is_a_resource_with_pages(mode: Mode) -> None:
     async with Client(shop(), mode=mode) as client:
-        told = await large(client, f"{{ rows: {ROWS}, text: Array.from({{length: 40}}, () => 'y'.repeat(5000)) }}")
-        whole = await text(client, told["uri"])
-        assert json.loads(whole)["rows"] == DATA
-        assert told["pages"] == -(-len(whole) // PAGE_CHARS) == 4
-        pages = [await text(client, f"{told['uri']}/pages/{number}") for number in range(1, 5)]
-        assert "".join(pages) == whole
+        stored = await large(client, f"{{ rows: {ROWS}, text: Array.from({{length: 40}}, () => 'y'.repeat(5000)) }}")
+        full_text = await text(client, stored["uri"])
+        assert json.loads(full_text)["rows"] == DATA
+        assert stored["pages"] == -(-len(full_text) // PAGE_CHARS) == 4
+        pages = [await text(client, f"{stored['uri']}/pages/{number}") for number in range(1, 5)]
+        assert "".join(pages) == full_text
         assert [len(page) for page in pages[:3]] == [PAGE_CHARS] * 3
         for page in ("0", "5", "01", "1.5", "x", "٣"):
             with pytest.raises(MCPError, match=r"has no page .*: pages count from 1 to 4"):
-                await client.read_resource(f"{told['uri']}/pages/{page}")
+                await client.read_resource(f"{stored['uri']}/pages/{page}")
         templates = await client.list_resource_templates()
         assert [item.uri_template for item in templates] == [
             "codecall://results/{handle}",
@@ -194,24 +194,24 @@ async def test_one_that_is_very_long_is_given_in_pages_only(monkeypatch: pytest.
     async with Client(shop()) as client:
         fits = await large(client, "'x'.repeat(65534)")
         assert len(await text(client, fits["uri"])) == PAGE_CHARS
-        told = await large(client, "'x'.repeat(65535)")
+        stored = await large(client, "'x'.repeat(65535)")
         with pytest.raises(
             MCPError, match=r"has 65537 characters, .* read its 2 pages, codecall://results/\{handle\}/pa"
         ):
-            await client.read_resource(told["uri"])
-        assert len(await text(client, f"{told['uri']}/pages/2")) == 1
+            await client.read_resource(stored["uri"])
+        assert len(await text(client, f"{stored['uri']}/pages/2")) == 1
 
 
 async def test_no_catalog_shows_it_and_no_script_reads_it_by_its_uri() -> None:
     async with Client(shop()) as client:
-        told = await large(client)
-        found = await client.call_tool(
+        stored = await large(client)
+        answer = await client.call_tool(
             "codecall:search",
             {"query": "result of a script", "minScore": 0, "filter": {"kinds": ["template", "resource"]}},
         )
-        assert found.structured_content is not None
-        assert found.structured_content["tools"] == []
-        for uri in (told["uri"], f"{told['uri']}/pages/1", "codecall://results/{handle}"):
+        assert answer.structured_content is not None
+        assert answer.structured_content["tools"] == []
+        for uri in (stored["uri"], f"{stored['uri']}/pages/1", "codecall://results/{handle}"):
             refused = await execute(client, "await readResource(codecallContext.uri)", context={"uri": uri})
             assert refused["error"]["code"] == "SELF_REFERENCE_BLOCKED"
         described = await client.call_tool("codecall:describe", {"toolNames": ["codecall://results/{handle}"]})
@@ -257,13 +257,13 @@ async def test_a_result_beyond_what_may_be_kept() -> None:
 
 async def test_each_caller_has_some_room() -> None:
     async with Client(shop(results={"max_caller_bytes": 50_000})) as client:
-        kept = await large(client)
+        stored = await large(client)
         failure = await error(client, f"return {ROWS}")
         assert failure["code"] == "OUTPUT_LIMIT"
-        assert f"your kept results take {kept['bytes'] + 2_048} of 50000 bytes" in failure["message"]
+        assert f"your kept results take {stored['bytes'] + 2_048} of 50000 bytes" in failure["message"]
         assert "results.max_caller_bytes" in failure["hint"]
         # Nothing was thrown out.
-        assert await value(client, f"return (await getResult('{kept['handle']}')).length") == 500
+        assert await value(client, f"return (await getResult('{stored['handle']}')).length") == 500
 
 
 async def test_what_a_dry_run_and_a_failed_run_say_of_it() -> None:
@@ -305,10 +305,10 @@ async def test_mounted_servers() -> None:
     async with Client(root) as client:
         answer = await client.call_tool("crm_codecall_execute", {"script": f"return {ROWS}"})
         assert answer.structured_content is not None
-        told = answer.structured_content["largeResult"]
+        stored = answer.structured_content["largeResult"]
         listed = [item.uri_template for item in await client.list_resource_templates()]
         assert listed[0] == "codecall://crm/results/{handle}"
-        uri = listed[0].replace("{handle}", told["handle"])
+        uri = listed[0].replace("{handle}", stored["handle"])
         assert json.loads(await text(client, uri)) == DATA
         assert json.loads(await text(client, f"{uri}/pages/1")) == DATA
         script = f"return (await getResult('{uri}')).length"
@@ -345,12 +345,12 @@ async def test_over_http() -> None:
     server = FastMCP[Any]("shop", auth=StaticTokenVerifier(tokens=tokens))
     CodeCallPlugin.init(vm=SMALL, pool={"min_workers": 0, "max_workers": 2}).install(server)
     async with asgi_client(server, auth="ann") as ann, asgi_client(server, auth="bob") as bob:
-        told = await large(ann)
-        assert json.loads(await text(ann, told["uri"])) == DATA
-        script = f"return (await getResult('{told['handle']}', {{ from: 400 }})).length"
+        stored = await large(ann)
+        assert json.loads(await text(ann, stored["uri"])) == DATA
+        script = f"return (await getResult('{stored['handle']}', {{ from: 400 }})).length"
         assert await value(ann, script) == 100
         assert (await error(bob, script))["code"] == "RESULT_NOT_FOUND"
-        for uri in (told["uri"], f"{told['uri']}/pages/1", f"{told['uri']}/pages/9"):
+        for uri in (stored["uri"], f"{stored['uri']}/pages/1", f"{stored['uri']}/pages/9"):
             with pytest.raises(MCPError, match="Resource not found"):
                 await bob.read_resource(uri)
 
@@ -362,11 +362,11 @@ async def test_many_clients_at_once() -> None:
 
     async def one(number: int) -> None:
         async with Client(server, mode="legacy") as client:
-            told = await large(client, f"Array.from({{length: 300}}, (_, i) => '{number} of ' + i)")
-            handles[number] = told["handle"]
-            others = [handle for known, handle in handles.items() if known != number][-1:]
+            stored = await large(client, f"Array.from({{length: 300}}, (_, i) => '{number} of ' + i)")
+            handles[number] = stored["handle"]
+            others = [handle for owner, handle in handles.items() if owner != number][-1:]
             script = f"""
-                const own = await getResult('{told["handle"]}', {{ from: 299 }});
+                const own = await getResult('{stored["handle"]}', {{ from: 299 }});
                 const other = await getResult('{others[0] if others else "res_1"}', {{}}, {{ throwOnError: false }});
                 return [own, other.error.code];
             """

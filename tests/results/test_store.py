@@ -37,7 +37,7 @@ def vault(store: KeyValueStore | None, owner: str = "ann", **options: Any) -> Ca
     return CallerResults(ResultService(ResultsOptions(store=store, **options)), owner, 10**7)
 
 
-async def kept(own: CallerResults) -> LargeResult:
+async def store_result(own: CallerResults) -> LargeResult:
     return await own.keep(TEXT, SIZE)
 
 
@@ -105,15 +105,15 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
 
 async def test_every_store_gives_back_what_was_put(store: KeyValueStore) -> None:
     own, other = vault(store), vault(store, "bob")
-    told = await kept(own)
-    assert (told.size, told.pages, told.items) == (SIZE, -(-len(TEXT) // PAGE_CHARS), 5_000)
+    large = await store_result(own)
+    assert (large.size, large.pages, large.items) == (SIZE, -(-len(TEXT) // PAGE_CHARS), 5_000)
     # As another process with the same store sees it.
     again = vault(store)
-    assert json.loads(await again.fetch(told.handle, {})) == ROWS
-    assert json.loads(await again.fetch(told.uri, {"from": 4_990})) == ROWS[4_990:]
-    pages = [json.loads(await again.fetch(told.handle, {"page": page + 1})) for page in range(told.pages)]
+    assert json.loads(await again.fetch(large.handle, {})) == ROWS
+    assert json.loads(await again.fetch(large.uri, {"from": 4_990})) == ROWS[4_990:]
+    pages = [json.loads(await again.fetch(large.handle, {"page": page + 1})) for page in range(large.pages)]
     assert "".join(pages) == TEXT
-    for foreign, handle in ((other, told.handle), (own, told.handle[:-1] + "g"), (own, "res_" + "0" * 40), (own, "")):
+    for foreign, handle in ((other, large.handle), (own, large.handle[:-1] + "g"), (own, "res_" + "0" * 40), (own, "")):
         with pytest.raises(ResultNotFoundError) as caught:
             await foreign.fetch(handle, {})
         assert caught.value.message == f"Result '{handle}' was not found"
@@ -122,23 +122,23 @@ async def test_every_store_gives_back_what_was_put(store: KeyValueStore) -> None
 async def test_a_redis_forgets_them_by_itself(redis_server: RedisServer) -> None:
     redis = Redis.from_url(redis_server.url, decode_responses=True)
     own = vault(RedisStore(client=redis), ttl_s=100)
-    told = await kept(own)
+    large = await store_result(own)
     keys = [str(key) async for key in redis.scan_iter("*")]
-    assert len(keys) == told.pages + 1
+    assert len(keys) == large.pages + 1
     # No key tells the handle or the owner, and no entry is there for ever.
-    assert not [key for key in keys if told.handle in key or told.handle[4:] in key or "ann" in key]
-    head = min(keys, key=len)
-    assert 90 <= await redis.ttl(head) <= 100
-    assert all([100 < await redis.ttl(key) <= 160 for key in keys if key != head])
-    await redis.delete(head)  # as it does in time
+    assert not [key for key in keys if large.handle in key or large.handle[4:] in key or "ann" in key]
+    meta_key = min(keys, key=len)
+    assert 90 <= await redis.ttl(meta_key) <= 100
+    assert all([100 < await redis.ttl(key) <= 160 for key in keys if key != meta_key])
+    await redis.delete(meta_key)  # as it does in time
     with pytest.raises(ResultNotFoundError):
-        await own.fetch(told.handle, {})
-    told = await kept(own)
+        await own.fetch(large.handle, {})
+    large = await store_result(own)
     page = next(key for key in [str(key) async for key in redis.scan_iter("*.2")] if key not in keys)
     await redis.delete(page)
     with pytest.raises(ResultNotFoundError):
-        await own.fetch(told.handle, {})
-    assert json.loads(await own.fetch(told.handle, {"from": 0, "count": 9})) == ROWS[:9]
+        await own.fetch(large.handle, {})
+    assert json.loads(await own.fetch(large.handle, {"from": 0, "count": 9})) == ROWS[:9]
     await redis.aclose()
 
 
@@ -147,22 +147,22 @@ async def test_a_redis_that_hangs_or_is_away(
 ) -> None:
     redis = Redis.from_url(redis_server.url, decode_responses=True)
     own = vault(RedisStore(client=redis))
-    told = await kept(own)
+    large = await store_result(own)
     redis_server.freeze()
     patience(0.02)
     with pytest.raises(LimitExceeded, match="the store for such results failed") as caught:
-        await kept(own)
+        await store_result(own)
     assert "try again later" in (caught.value.hint or "")
     with pytest.raises(ToolCallError, match="does not answer"):
-        await own.fetch(told.handle, {})
+        await own.fetch(large.handle, {})
     redis_server.thaw()
     redis_server.stop()
     patience(5)
     with pytest.raises(LimitExceeded):
-        await kept(own)
-    said = [record.getMessage() for record in caplog.records if record.name == "codecall"]
-    assert said[0] == "The store of large results did not take a result: TimeoutError"
-    assert "secret" not in "".join(said)
+        await store_result(own)
+    messages = [record.getMessage() for record in caplog.records if record.name == "codecall"]
+    assert messages[0] == "The store of large results did not take a result: TimeoutError"
+    assert "secret" not in "".join(messages)
     await redis.aclose()
 
 
@@ -184,7 +184,7 @@ async def test_a_store_that_cannot_be_used(
             assert answer.structured_content is not None
             return answer.structured_content
 
-        told = (await execute(script))["largeResult"]
+        large = (await execute(script))["largeResult"]
         patience(0.02)
         store.behaviour = behaviour
         failure = (await execute(script))["error"]
@@ -192,17 +192,17 @@ async def test_a_store_that_cannot_be_used(
         assert failure["message"].endswith("and the store for such results failed")
         assert "Return less" in failure["hint"]
         store.behaviour = behaviour
-        failure = (await execute(f"await getResult('{told['handle']}')"))["error"]
+        failure = (await execute(f"await getResult('{large['handle']}')"))["error"]
         assert (failure["code"], failure["message"]) == (
             "TOOL_EXECUTION_ERROR",
             "The store of kept results does not answer",
         )
         store.behaviour = behaviour
         with pytest.raises(MCPError, match="does not answer; try again later"):
-            await client.read_resource(told["uri"])
+            await client.read_resource(large["uri"])
         store.behaviour = ""
         patience(5)
-        assert len(json.loads((await client.read_resource(told["uri"]))[0].text)) == 5_000
+        assert len(json.loads((await client.read_resource(large["uri"]))[0].text)) == 5_000
     assert "secret" not in caplog.text
 
 
@@ -211,21 +211,21 @@ async def test_what_was_not_put_away_takes_no_room() -> None:
     own = vault(store, max_caller_bytes=2 * SIZE)
     for _ in range(3):
         with pytest.raises(LimitExceeded, match="failed"):
-            await kept(own)
+            await store_result(own)
     store.behaviour = ""
-    await kept(own)
+    await store_result(own)
     with pytest.raises(LimitExceeded, match="your kept results take"):
-        await kept(own)
+        await store_result(own)
 
     store = Own("hangs")
     own = vault(store, max_caller_bytes=2 * SIZE)
-    waiting = asyncio.create_task(kept(own))
+    waiting = asyncio.create_task(store_result(own))
     await store.came.wait()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     store.behaviour = ""
-    await kept(own)
+    await store_result(own)
 
 
 class Lying:
@@ -264,9 +264,9 @@ class Lying:
 )
 async def test_a_store_that_lies(change: object) -> None:
     own = vault(Lying(change))
-    told = await kept(own)
+    large = await store_result(own)
     with pytest.raises(ResultNotFoundError):
-        await own.fetch(told.handle, {})
+        await own.fetch(large.handle, {})
 
 
 # ------------------------------------------------------------------------------------------------- in this process
@@ -357,7 +357,7 @@ async def test_sixty_callers_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "known"),
+    ("text", "valid"),
     [
         ("res_" + "a" * 40, True),
         ("codecall://results/res_" + "a" * 40, True),
@@ -369,5 +369,5 @@ async def test_sixty_callers_at_once() -> None:
         ("codecall://results/" + "x" * 2_000 + "/res_" + "a" * 40, False),
     ],
 )
-def test_handles(text: str, known: bool) -> None:
-    assert (parse_handle(text) is not None) is known
+def test_handles(text: str, valid: bool) -> None:
+    assert (parse_handle(text) is not None) is valid
