@@ -1,5 +1,5 @@
-"""The events of the record of a run, and their fields: names, sizes, times and locations; values only where the options
-ask for them."""
+"""The events in the record of a run, and their fields: names, sizes, times and locations; values only where the options
+include them."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ EVENTS: Final = (
     ),
     EventSpec("codecall.audit.lost", "So many `events` did not reach this sink before the next one.", ("events",)),
 )
-"""Every event, with all the fields it may have."""
+"""All events, each with all fields that it may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """Where an event belongs in OpenTelemetry."""
+    """The OpenTelemetry span that an event belongs to."""
 
     trace_id: int
     span_id: int
@@ -105,24 +105,24 @@ class TraceContext:
 
 @dataclass(frozen=True, slots=True)
 class AuditEvent:
-    """One event of the record of a run."""
+    """One event in the record of a run."""
 
     name: EventName
     time: float
     """Unix time in seconds."""
     run_id: str = ""
-    """The id of the run, which is in the envelope too. An invoke has an id of its own."""
+    """The id of the run, as in its envelope. A call of `codecall:invoke` has an id of its own."""
     caller: str = ""
-    """The caller of the run: a hash, the same for the same caller."""
+    """A hash of the run's caller, the same for all runs of that caller."""
     fields: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
-    """All other fields: JSON data, by names in snake_case. None stands for what is not known."""
+    """All other fields: JSON data by names in snake_case. The value of an unknown field is None."""
     trace: TraceContext | None = None
-    """The span it happened in."""
+    """The span in which the event happened."""
     held: int = field(default=0, repr=False, compare=False)
-    """Characters that it keeps in memory, about; not a part of the record."""
+    """Approximate characters that the event occupies in memory; not a part of the record."""
 
     def as_dict(self) -> dict[str, object]:
-        """The event as one flat JSON object."""
+        """Returns the event as one flat JSON object."""
         body: dict[str, object] = {
             "event": self.name,
             "time": datetime.fromtimestamp(self.time, UTC).isoformat(timespec="milliseconds"),
@@ -137,8 +137,8 @@ class AuditEvent:
         return body
 
     def as_json(self) -> str:
-        """The event as one line of JSON, all in ASCII: nothing that a script wrote can end it, or hide in it."""
-        # Halves of surrogate pairs, which no UTF-8 reader takes, are replaced while they are still characters.
+        """Returns the event as one line of ASCII JSON: no text of a script can end the line or be invisible in it."""
+        # Lone surrogates, which no UTF-8 reader accepts, are replaced while they are still characters.
         text = well_formed(json.dumps(self.as_dict(), ensure_ascii=False, separators=(",", ":")))
         return text.translate(_DELETE_ESCAPED) if text.isascii() else _escape_non_ascii(text)
 
@@ -155,11 +155,11 @@ Fields = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class RunDetails:
-    """What is known of a run before it begins."""
+    """A run as it is known before it begins."""
 
     run_id: str
     caller: str
-    """A hash."""
+    """A hash of the caller."""
     script: str
     preset_name: str
     preset: Preset
@@ -170,7 +170,7 @@ class RunDetails:
 
 
 def start_fields(run: RunDetails, script: str | None) -> Fields:
-    """Fields of the start of a run. `script`: its text without credentials; None: only its hash is recorded."""
+    """Returns the fields of the start of a run. `script` is its text without credentials; None leaves it out."""
     fields: Fields = {
         "script_sha256": sha256(run.script),
         "script_chars": len(run.script),
@@ -186,12 +186,12 @@ def start_fields(run: RunDetails, script: str | None) -> Fields:
 
 
 def call_fields(record: CallRecord, began: float | None, *, full_uri: bool) -> Fields:
-    """What is told of a call, but for its input and its value.
+    """Returns the fields of a call, without its input and its value.
 
     Args:
-        made: the call.
-        began: when its run did, in seconds of `time.perf_counter`; None of a call without a run.
-        whole: tell all of the URI of a resource.
+        record: the call.
+        began: when its run began, in seconds of `time.perf_counter`; None for a call without a run.
+        full_uri: whether a resource's URI is included with its query and fragment.
     """
     started = record.started
     return {
@@ -210,7 +210,7 @@ def call_fields(record: CallRecord, began: float | None, *, full_uri: bool) -> F
 
 
 def refusal_fields(result: ExecutionResult) -> Fields:
-    """Fields of the refusal of a script."""
+    """Returns the fields of the refusal of a script."""
     error = result.error
     return {
         "what": "script",
@@ -226,14 +226,14 @@ def end_fields(
     console: Sequence[tuple[float, str]] | None,
     redact: Callable[[object], object] = redact_value,
 ) -> Fields:
-    """What is told of a run that has ended with a result.
+    """Returns the fields of the end of a run that has a result.
 
     Args:
-        result: that its caller got.
-        preset: the limits it ran under.
-        console: what it said, each line with the milliseconds since the run began; None: no values are told, nor the
-            texts of errors, which may hold some.
-        keep: gives what is told of a value.
+        result: the result that the caller received.
+        preset: the limits of the run.
+        console: the lines of the console, each with the milliseconds since the run began; None leaves out all values,
+            and the texts of errors, which may contain values.
+        redact: returns the form in which a value is recorded.
     """
     error, large = result.error, result.large
     fields: Fields = {
@@ -257,7 +257,7 @@ def end_fields(
 
 
 def usage_fields(stats: Stats, preset: Preset) -> Fields:
-    """What a run used, and its limits."""
+    """Returns what a run used, each figure with its limit."""
     return {
         "script_ms": round(stats.script_ms, 3),
         "max_script_ms": preset.timeout_ms,
@@ -271,7 +271,7 @@ def usage_fields(stats: Stats, preset: Preset) -> Fields:
 
 
 def returned_bytes(result: ExecutionResult) -> int | None:
-    """Bytes of JSON that a run returned; None of one that failed, or whose value is no Unicode text."""
+    """Returns the bytes of JSON that a run returned; None if it failed, or its value cannot be encoded."""
     if not result.success:
         return None
     if result.large is not None:

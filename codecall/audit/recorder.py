@@ -1,7 +1,7 @@
-"""The record of every run: what scripts did, for whoever answers for the server.
+"""Records every run: what scripts did, for the people responsible for the server.
 
-A run only takes notes. A thread makes events of them (hashing, masking), and hands each to the sinks, which have their
-own threads: nothing of this is waited for by a run. `audit_events.py` lists the events.
+A run only takes notes. A thread turns them into events (hashing, masking) and passes each to the sinks, which have
+their own threads, so no run waits for its record. `events.py` lists the events.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 logger = logging.getLogger("codecall")
 
 BLOCKED_CALLS: Final = frozenset({"ACCESS_DENIED", "RATE_LIMIT"})
-"""Codes of calls that count as blocked. A script that calls a meta-tool is itself blocked."""
+"""Codes of calls that are recorded as blocked. A script that calls a meta-tool is itself blocked."""
 
 REFUSED: Final = frozenset({"syntax_error", "illegal_access"})
-"""Statuses of scripts that count as blocked."""
+"""Statuses of scripts that are recorded as blocked."""
 
-Make = Callable[[], Mapping[str, object]]
+FieldsFactory = Callable[[], Mapping[str, object]]
 Verb = Literal["execute", "invoke"]
 
 _CALLS: Final[dict[Verb, tuple[EventName, EventName]]] = {
@@ -53,22 +53,22 @@ _CALLS: Final[dict[Verb, tuple[EventName, EventName]]] = {
 
 
 class _Note(NamedTuple):
-    """What an event is made of, later and in another thread."""
+    """The data from which another thread creates an event later."""
 
     name: EventName
     time: float
     run_id: str
     caller: str
     trace: TraceContext | None
-    fields: Make
+    fields: FieldsFactory
     loop: asyncio.AbstractEventLoop
 
 
 class Audit:
-    """Records of runs, and the sinks they go to.
+    """Creates the records of runs and passes them to the sinks.
 
     Args:
-        options: which sinks, and what records hold.
+        options: the sinks, and what records hold.
     """
 
     def __init__(self, options: AuditOptions) -> None:
@@ -81,48 +81,48 @@ class Audit:
 
     @property
     def enabled(self) -> bool:
-        """Whether any sink would take an event."""
+        """Whether any sink accepts events now."""
         return any(getattr(sink, "enabled", True) for sink, _ in self._sinks)
 
     @property
     def dropped(self) -> int:
-        """Events so far that did not reach a sink, of all sinks."""
-        return self._losses.count + sum(lane.drops.count for _, lane in self._sinks)
+        """Events that have not reached a sink so far, summed over all sinks."""
+        return self._losses.count + sum(queue.drops.count for _, queue in self._sinks)
 
-    def note(self, name: EventName, run_id: str, caller: str, fields: Make, held: int = 0) -> None:
-        """Something happened, in the task in which it did.
+    def note(self, name: EventName, run_id: str, caller: str, fields: FieldsFactory, held: int = 0) -> None:
+        """Notes that an event has happened; must be called in the task where it happened.
 
         Args:
-            name: of the event.
-            run_id: of the run.
-            caller: whose it is, as a hash.
-            fields: makes the rest; called in another thread.
-            held: characters that it keeps in memory until then.
+            name: the event.
+            run_id: the id of the run.
+            caller: a hash of the run's caller.
+            fields: returns the other fields; called in another thread.
+            held: characters that `fields` keeps in memory until then.
         """
         self._used = True
         note = _Note(name, time.time(), run_id, caller, _trace(), fields, asyncio.get_running_loop())
         self._notes.put(note, held)
 
-    def record_invoke(self, caller: str, made: CallRecord, text: str, value: str | None) -> None:
-        """A call of `codecall:invoke` has ended; its input and its value, unless it failed, as JSON."""
-        self.record_call("invoke", f"invoke_{secrets.token_urlsafe(16)}", caller, made, (text, value))
+    def record_invoke(self, caller: str, record: CallRecord, text: str, value: str | None) -> None:
+        """Records an ended call of `codecall:invoke`: its input as JSON, and its value as JSON unless it failed."""
+        self.record_call("invoke", f"invoke_{secrets.token_urlsafe(16)}", caller, record, (text, value))
 
     def record_call(
         self,
         verb: Verb,
         run_id: str,
         caller: str,
-        made: CallRecord,
+        record: CallRecord,
         texts: tuple[str, str | None],
         *,
         began: float | None = None,
     ) -> None:
-        """A call has ended. `texts`: its input, and its value unless it failed, as JSON; `began`: when its run did."""
+        """Records an ended call. `texts`: its input and, unless it failed, value as JSON; `began`: its run's start."""
         text, value = texts if self.options.include_results else (texts[0], None)
         options = self.options
 
         def fields() -> Fields:
-            body = call_fields(made, began, full_uri=options.include_arguments)
+            body = call_fields(record, began, full_uri=options.include_arguments)
             body["input_sha256"] = canonical_digest(text)
             if options.include_arguments:
                 body["input"] = redact_json(text)
@@ -132,17 +132,17 @@ class Audit:
 
         end_event, blocked_event = _CALLS[verb]
         self.note(end_event, run_id, caller, fields, len(text) + len(value or ""))
-        if made.code in BLOCKED_CALLS:
-            whole = options.include_arguments
+        if record.code in BLOCKED_CALLS:
+            full_uri = options.include_arguments
             self.note(
                 blocked_event,
                 run_id,
                 caller,
-                lambda: {"what": "call", **call_subject(made, full_uri=whole), "code": made.code},
+                lambda: {"what": "call", **call_subject(record, full_uri=full_uri), "code": record.code},
             )
 
     async def flush(self) -> None:
-        """Wait until the sinks have been told of all; for `FLUSH_SECONDS` at most, and what is missing is logged."""
+        """Waits until the sinks have all events, for at most `FLUSH_SECONDS`; logs how many are missing then."""
         if not self._used:
             return
         deadline = time.monotonic() + FLUSH_SECONDS
@@ -167,7 +167,7 @@ class RunRecord(RunObserver):
     """Takes notes of one run; a `RunObserver`.
 
     Args:
-        audit: where they go.
+        audit: the receiver of the notes.
         run: the run.
     """
 
@@ -182,8 +182,10 @@ class RunRecord(RunObserver):
     def on_queued(self) -> None:
         """See `RunObserver`."""
         self._began = time.perf_counter()
-        run, whole = self._run, self._audit.options.include_arguments
-        self._note("codecall.execute.start", lambda: start_fields(run, redact_script(run.script) if whole else None))
+        run, with_script = self._run, self._audit.options.include_arguments
+        self._note(
+            "codecall.execute.start", lambda: start_fields(run, redact_script(run.script) if with_script else None)
+        )
 
     def on_started(self) -> None:
         """See `RunObserver`."""
@@ -194,7 +196,7 @@ class RunRecord(RunObserver):
         self._validation_ms = round(validation_ms, 3)
 
     def on_console(self, lines: Sequence[str]) -> None:
-        """See `RunObserver`. What scripts say is a value like others."""
+        """See `RunObserver`. Console output is recorded like any other value."""
         if self._audit.options.include_results:
             at_ms = _ms_since(self._began)
             self._console.extend((at_ms, line) for line in lines)

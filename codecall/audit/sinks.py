@@ -1,4 +1,4 @@
-"""Where records of runs go: Python's logging, a file of JSON lines, OpenTelemetry's logs. Any callable is one, too."""
+"""Sinks for records of runs: Python's logging, a file of JSON lines, OpenTelemetry's logs. Any callable is one too."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
 
 AUDIT_LOGGER: Final = "codecall.audit"
-"""The logger that records go to where nothing else is said."""
+"""The logger that receives records by default."""
 
 
 class LoggingSink:
-    """Records as log records: the message is one line of JSON, `record.codecall` the same as a mapping.
+    """Writes records to Python's logging: the message is one line of JSON, `record.codecall` the same as a mapping.
 
     Args:
         logger: Name of the logger.
-        level: Of all records.
+        level: Level of all records.
     """
 
     def __init__(self, logger: str = AUDIT_LOGGER, *, level: int = logging.INFO) -> None:
@@ -35,24 +35,24 @@ class LoggingSink:
 
     @property
     def enabled(self) -> bool:
-        """Whether anybody would see them; while nobody would, none are made."""
+        """Whether the logger takes records of this level; otherwise none are created."""
         return self._logger.isEnabledFor(self._level)
 
     def __call__(self, event: AuditEvent) -> None:
-        """Log it."""
+        """Logs the event."""
         self._logger.log(self._level, "%s", event.as_json(), extra={"codecall": event.as_dict()})
 
 
 class JsonLinesSink:
-    """Records as lines of JSON in a file, which is replaced by a new one when it has grown too large.
+    """Writes records as lines of JSON to a file, and rotates it when it has grown too large.
 
-    `audit.jsonl` is the newest, `audit.jsonl.1` the one before it. The files can be read by their owner alone. A file
-    that something else moves away (logrotate) is begun anew. One process writes to it: others need files of their own.
+    `audit.jsonl` is the newest file, `audit.jsonl.1` the one before it. Only their owner can read the files. If another
+    program moves the file (logrotate), a new one is created. Each process needs a file of its own.
 
     Args:
-        path: of the file; its folder must exist.
-        max_bytes: beyond which the file is moved away.
-        backups: files kept beside it; the oldest goes.
+        path: The file; its folder must exist.
+        max_bytes: Size beyond which the file is rotated.
+        backups: Number of rotated files that are kept; the oldest is replaced.
 
     Raises:
         OptionsError: a number is out of range, or the folder does not exist.
@@ -69,10 +69,10 @@ class JsonLinesSink:
         self._lock = threading.Lock()
 
     def __call__(self, event: AuditEvent) -> None:
-        """Write it.
+        """Appends the event to the file.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the line cannot be written.
         """
         line = f"{event.as_json()}\n".encode("ascii")
         with self._lock:
@@ -82,7 +82,7 @@ class JsonLinesSink:
                 size = 0
             if size and size + len(line) > self._max_bytes:
                 self._rotate()
-            # Opened for every line: whatever has become of the file since, the line is in the one of that name.
+            # Opened for every line: if the file was moved or removed, the line goes to a new one of that name.
             with open(self._path, "a+b", buffering=0, opener=_private) as file:
                 if file.seek(0, os.SEEK_END):
                     file.seek(-1, os.SEEK_END)
@@ -107,13 +107,13 @@ def _private(path: str, flags: int) -> int:
 
 
 class OpenTelemetrySink:
-    """Records as log records of OpenTelemetry: the event's name, its fields as attributes, in the span it happened in.
+    """Emits records as OpenTelemetry log records: the event's name, its fields as attributes, in the event's span.
 
     Args:
-        provider: whose logger they go to; without one OpenTelemetry's global provider at the time.
+        provider: The provider of the logger; None for OpenTelemetry's global provider.
 
     Raises:
-        OptionsError: the installed OpenTelemetry has no logs of the kind.
+        OptionsError: the installed OpenTelemetry is too old to have such logs.
     """
 
     def __init__(self, provider: LoggerProvider | None = None) -> None:
@@ -126,7 +126,7 @@ class OpenTelemetrySink:
         self._info, self._warn = SeverityNumber.INFO, SeverityNumber.WARN
 
     def __call__(self, event: AuditEvent) -> None:
-        """Emit it."""
+        """Emits the event."""
         blocked = event.name.endswith((".blocked", ".lost"))
         context = None
         if (trace := event.trace) is not None:
@@ -147,5 +147,5 @@ class OpenTelemetrySink:
 
 
 def _attribute(value: object) -> Any:
-    """A value as attributes can have it."""
+    """Returns a value in a form that attributes accept."""
     return value if isinstance(value, str | int | float | bool) else json.dumps(value, ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""Inputs and values as records hold them, where the options ask for them: without credentials, and within bounds.
+"""Inputs and values as records hold them, where the options include them: without credentials, and within bounds.
 
-Everything here happens in the thread that makes events. Even there a regular expression holds the interpreter until it
-is through, so no text is given to one as a whole that is longer than `Bounds.text`.
+All of this runs in the thread that creates events. Even there a regular expression holds the interpreter until it ends,
+so none is applied to a text longer than `ValueBounds.text`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from codecall.redaction.masking import Masker
 from codecall.redaction.patterns import CREDENTIAL
 
 MAX_TEXT: Final = 4_000
-"""Characters of one text."""
+"""Most characters of one text."""
 
 MAX_READ: Final = MAX_SORTED
-"""Characters of JSON that are read; of more only the size is told."""
+"""Most characters of JSON that are decoded; of a longer text only the size is recorded."""
 
 NODE: Final = 64
-"""Characters that an item of a list or an object counts for."""
+"""Characters that each item of a list or an object counts."""
 
 MAX_CUT_TRIES: Final = 20
-"""Places that are looked at for one cut, between lines, and between words."""
+"""Most places between lines, and between words, that are tried for one cut."""
 
 CUT_CONTEXT: Final = 400
-"""Characters on both sides of a cut that are looked at."""
+"""Characters on both sides of a cut that are examined."""
 
 _QUERY = re.compile("[?#]")
 _PRIVATE_KEY = re.compile(
@@ -40,24 +40,24 @@ _PRIVATE_KEY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ValueBounds:
-    """How much of one value is kept."""
+    """How much of one value a record keeps."""
 
     read: int = MAX_READ
-    """Characters of JSON that are read; of more only the size is told."""
+    """Most characters of JSON that are decoded; of a longer text only the size is recorded."""
     nodes: int = MAX_NODES
-    """Values, those within others included."""
+    """Most values, including those within others."""
     chars: int = MAX_VALUE_CHARS
-    """Characters of all its texts."""
+    """Most characters of all texts in the value."""
     text: int = MAX_TEXT
-    """Characters of one text."""
+    """Most characters of one text."""
 
 
 RECORD: Final = ValueBounds()
-"""Of values in records."""
+"""The bounds of values in records."""
 
 
 def redact_json(text: str, bounds: ValueBounds = RECORD, masker: Masker | None = None) -> object:
-    """The data of JSON text, for a record. `masker`: of the whole run, where that has one."""
+    """Decodes JSON text and redacts it for a record. `masker`: the masker of the run, if it has one."""
     if len(text) > bounds.read:
         return {"__truncated": {"characters": len(text)}}
     try:
@@ -67,7 +67,7 @@ def redact_json(text: str, bounds: ValueBounds = RECORD, masker: Masker | None =
 
 
 def redact_value(data: object, bounds: ValueBounds = RECORD, masker: Masker | None = None) -> object:
-    """JSON data for a record. What is too deep, too long or too much is a mark that says so."""
+    """Redacts JSON data for a record. Marks replace parts that are too deep, too long or too many."""
     bounded = _ValueCutter(bounds).cut(data, 0)
     masker = masker or Masker()
     masker.learn(bounded)
@@ -75,13 +75,13 @@ def redact_value(data: object, bounds: ValueBounds = RECORD, masker: Masker | No
 
 
 def redact_script(script: str, masker: Masker | None = None) -> str:
-    """A script for a record, whole."""
-    own_masker = masker or Masker()
-    return "".join(cast("str", own_masker.mask(part, "", [])) for part in _split(_PRIVATE_KEY.sub(CREDENTIAL, script)))
+    """Redacts a script for a record, at full length."""
+    masker = masker or Masker()
+    return "".join(cast("str", masker.mask(part, "", [])) for part in _split(_PRIVATE_KEY.sub(CREDENTIAL, script)))
 
 
 def call_subject(record: CallRecord, *, full_uri: bool) -> dict[str, object]:
-    """What a call called, for a record; of a resource's URI unless `whole` only what comes before the query."""
+    """Returns what a call called; a resource's URI ends before its query and fragment unless `full_uri`."""
     name = record.name
     if record.called == "resource":
         query = None if full_uri else _QUERY.search(name)
@@ -92,7 +92,7 @@ def call_subject(record: CallRecord, *, full_uri: bool) -> dict[str, object]:
 
 
 def estimate_chars(fields: Mapping[str, object]) -> int:
-    """Characters that the fields of an event keep in memory, about."""
+    """Estimates the characters that the fields of an event occupy in memory."""
     chars = 0
     pending = [*fields.values()]
     while pending:
@@ -111,7 +111,7 @@ def estimate_chars(fields: Mapping[str, object]) -> int:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Parts of a text between lines, else between words, else wherever they end."""
+    """Splits a text between lines, else between words, else anywhere."""
     at = 0
     masker = Masker()
     while len(text) - at > MAX_TEXT:
@@ -122,7 +122,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _part_end(text: str, at: int, masker: Masker) -> int:
-    """Where a part that begins at `at` ends: where a cut hides no credential."""
+    """Returns the end of the part that begins at `at`, at a place where the cut hides no credential."""
     first = 0
     for blank in "\n ":
         before = at + MAX_TEXT
@@ -138,14 +138,14 @@ def _part_end(text: str, at: int, masker: Masker) -> int:
 
 
 def _is_safe_cut(text: str, end: int, masker: Masker) -> bool:
-    """Whether what stands around there is masked in two parts as in one: not between `password =` and its value."""
+    """Whether two parts are masked like the joined text; they are not between `password =` and its value."""
     before, behind = text[max(0, end - CUT_CONTEXT) : end], text[end : end + CUT_CONTEXT]
     joined, *halves = (cast("str", masker.mask(part, "", [])) for part in (before + behind, before, behind))
     return joined == "".join(halves)
 
 
 class _ValueCutter:
-    """What is left of the bounds of one value."""
+    """Cuts one value down to its bounds."""
 
     def __init__(self, bounds: ValueBounds) -> None:
         self._nodes = bounds.nodes
@@ -179,7 +179,7 @@ class _ValueCutter:
         return items
 
     def _text(self, text: str) -> str:
-        """A text, or as much of it as may be: up to a blank, so that no half of a credential stays behind."""
+        """Returns as much of a text as the bounds allow, up to a blank, so that no half of a credential remains."""
         self._chars -= min(len(text), self._longest)
         if self._chars < 0:
             return f"…[truncated {len(text)} characters]"

@@ -1,9 +1,9 @@
-"""Counting one call for all the rules about it: either for every one, or for none.
+"""Counts one call for all limits that apply to it: either for every one, or for none.
 
-The strategies are those of the `limits` library, on a store: this process (`rate_memory.py`), or Redis
-(`rate_redis.py`). A call that several limits are about is tested against all of them first, then counted. Between the
-two another instance may take what was left; then what was counted is taken back. Until that has happened, for about the
-time one request to Redis takes, a third call may be refused that would have passed; none ever passes that should not.
+The strategies are those of the `limits` library, on a store: this process (`memory.py`) or Redis (`redis.py`). A call
+with several limits is tested against all of them first, then counted. If another instance uses up a limit in between,
+the counts already made are undone. Until then, for about the time of one request to Redis, a third call may be refused
+that would have passed; no call ever passes that should not.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ if TYPE_CHECKING:
     from limits.aio.strategies import RateLimiter
 
 FULL_WAIT_MS: Final = 1_000
-"""When to try again where too many calls run at once: nobody knows when one of them ends."""
+"""Milliseconds to wait where too many calls run at once, since the end of a running call is not known."""
 
 
 class Slot(NamedTuple):
-    """A place for a running call."""
+    """A limit of calls that run at the same time, under one key."""
 
     key: str
     limit: int
-    """Calls that may run in slots of this key at the same time."""
+    """Most calls that run under this key at the same time."""
 
 
 class CounterStore(Protocol):
-    """Where counts are kept."""
+    """Stores the counts of calls."""
 
     @property
     def storage(self) -> Storage:
-        """For the strategies."""
+        """The storage that the strategies use."""
         ...
 
     @property
     def late_s(self) -> float:
-        """Seconds by which a fixed window may end later than the storage says."""
+        """Most seconds by which a fixed window ends later than the storage reports."""
         ...
 
     async def undo(self, strategy: Strategy, key: str, /) -> None:
-        """Take back one call that was just counted under that key of the storage."""
+        """Removes one call that was just counted under that key of the storage."""
         ...
 
     async def acquire(self, slots: Sequence[Slot]) -> str | Slot:
-        """One more running call in each slot: its lease, or the slot that is full, and then it runs in none."""
+        """Adds a running call to each slot; returns its lease, or the first full slot and then adds it to none."""
         ...
 
     async def release(self, lease: str) -> None:
-        """The call of that lease has ended."""
+        """Ends the call of that lease."""
         ...
 
     def release_nowait(self, lease: str) -> None:
-        """The same where nothing can be awaited; the slots may be free only some time later."""
+        """Ends the call of that lease without awaiting; its slots may become free only some time later."""
         ...
 
 
 class WindowLimit(NamedTuple):
-    """How often calls of a rule may begin, for one caller."""
+    """How often calls of one rule may begin for one caller."""
 
     rule: RateLimitRule
     scope: tuple[str, str]
-    """Rule and caller, as keys of the store name them."""
+    """Rule and caller, as keys of the store contain them."""
     item: RateLimitItem
 
     @property
@@ -78,7 +78,7 @@ class WindowLimit(NamedTuple):
 
 
 class ConcurrencyLimit(NamedTuple):
-    """How many calls of a rule may run at the same time, for one caller."""
+    """How many calls of one rule may run at the same time for one caller."""
 
     rule: RateLimitRule
     scope: tuple[str, str]
@@ -98,7 +98,7 @@ class LimitRefusal(NamedTuple):
 
     limit: Limit
     wait_s: float
-    """Seconds until this limit lets a call pass, if no other comes first."""
+    """Seconds until this limit admits a call, if no other call comes first."""
 
 
 class CallCounter:
@@ -114,35 +114,35 @@ class CallCounter:
         }
 
     async def admit(self, limits: Sequence[Limit]) -> str | LimitRefusal | None:
-        """Count a call for these limits.
+        """Counts a call for these limits.
 
         Returns:
-            Its lease, to be given to `leave` when it has ended, or None if it needs none; or why it is refused, and
-            then it counts for no limit.
+            The lease that `release` needs when the call has ended, or None if it needs none; or the refusal, and then
+            the call counts for no limit.
         """
-        often = [limit for limit in limits if isinstance(limit, WindowLimit)]
-        at_once = [limit for limit in limits if isinstance(limit, ConcurrencyLimit)]
-        if not at_once:
-            return await self._count(often)
-        slots = [Slot(limit.key, limit.calls) for limit in at_once]
-        taken = await self._store.acquire(slots)
-        if isinstance(taken, Slot):
-            return LimitRefusal(at_once[slots.index(taken)], FULL_WAIT_MS / 1000)
+        windows = [limit for limit in limits if isinstance(limit, WindowLimit)]
+        concurrent = [limit for limit in limits if isinstance(limit, ConcurrencyLimit)]
+        if not concurrent:
+            return await self._count(windows)
+        slots = [Slot(limit.key, limit.calls) for limit in concurrent]
+        acquired = await self._store.acquire(slots)
+        if isinstance(acquired, Slot):
+            return LimitRefusal(concurrent[slots.index(acquired)], FULL_WAIT_MS / 1000)
         try:
-            refused = await self._count(often)
+            refusal = await self._count(windows)
         except BaseException:
-            self._store.release_nowait(taken)
+            self._store.release_nowait(acquired)
             raise
-        if refused is None:
-            return taken
-        await self._store.release(taken)
-        return refused
+        if refusal is None:
+            return acquired
+        await self._store.release(acquired)
+        return refusal
 
     async def _count(self, limits: Sequence[WindowLimit]) -> LimitRefusal | None:
         if len(limits) > 1:
-            full = [limit for limit in limits if not await self._may(limit)]
+            full = [limit for limit in limits if not await self._test(limit)]
             if full:
-                # The longest wait: to come back before that would be in vain.
+                # The longest wait: an earlier attempt would fail.
                 return max(
                     [LimitRefusal(limit, await self._wait_s(limit)) for limit in full], key=lambda one: one.wait_s
                 )
@@ -153,7 +153,7 @@ class CallCounter:
                 return LimitRefusal(limit, await self._wait_s(limit))
         return None
 
-    async def _may(self, limit: WindowLimit) -> bool:
+    async def _test(self, limit: WindowLimit) -> bool:
         return await self._limiters[limit.rule.strategy].test(limit.item, *limit.scope)
 
     async def _hit(self, limit: WindowLimit) -> bool:
@@ -163,7 +163,7 @@ class CallCounter:
         item = limit.item
         strategy = limit.rule.strategy
         if strategy == "sliding-window-counter":
-            # The library's own answer is when the count next falls, which need not be far enough.
+            # The library reports when the count next falls, which need not be far enough.
             storage = cast("SlidingWindowCounterSupport", self._store.storage)
             window = await storage.get_sliding_window(limit.key, item.get_expiry())
             return sliding_wait_s(item.amount, item.get_expiry(), window)
@@ -173,23 +173,23 @@ class CallCounter:
 
 
 def sliding_wait_s(limit: int, window_s: int, window: tuple[int, float, int, float]) -> float:
-    """Seconds until two counters let one more call pass, if no other comes first.
+    """Returns the seconds until a sliding window with two counters admits one more call, if no other comes first.
+
+    The calls of the previous window count in proportion to what is left of it: `before * left / window`, rounded down;
+    together with those of this window they must be fewer than `limit`.
 
     Args:
         limit: calls per window.
-        window_s: its seconds.
-        window: calls of the window before, seconds until they no longer count, and the same of this window.
-
-    The calls of the window before count in proportion to what is left of it: `before * left / window`, rounded down;
-    together with those of this window they must be fewer than `limit`.
+        window_s: seconds of a window.
+        window: calls of the previous window and seconds until they no longer count; the same for this window.
     """
     before, before_left_s, calls, calls_left_s = window
     if calls < limit:
         return max(0.0, before_left_s - (limit - calls) * window_s / before) if before else 0.0
-    ends_in_s = max(0.0, calls_left_s - window_s)  # this window then becomes the one before
+    ends_in_s = max(0.0, calls_left_s - window_s)  # this window then becomes the previous one
     return ends_in_s + max(0.0, window_s - limit * window_s / calls)
 
 
 def wait_ms(wait_s: float) -> int:
-    """Seconds as whole milliseconds, at least 1, rounded up."""
+    """Returns seconds as whole milliseconds, rounded up, at least 1."""
     return max(1, math.ceil(wait_s * 1000))

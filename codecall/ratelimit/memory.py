@@ -1,4 +1,4 @@
-"""Counts of this process: a storage for the strategies of the `limits` library, and the calls that run now.
+"""Counts in the memory of this process: a storage for the strategies of the `limits` library, and running calls.
 
 The library's own asynchronous memory looks through all its keys, each in a thread, whenever a call is counted: with
 1,000 callers that is most of the cost of a call, and a call may have to wait between being tested and being counted.
@@ -21,11 +21,11 @@ from codecall.ratelimit.counting import Slot
 from codecall.ratelimit.rules import Strategy
 
 _KEYS_CHECKED: Final = 2
-"""Keys looked at for each call that is counted: one more than a call can add, so that the expired get fewer."""
+"""Keys checked for expiry at each counted call: one more than a call can add, so that expired keys get fewer."""
 
 
 class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
-    """The storage. Keys are forgotten when their window has passed.
+    """A storage in memory. It forgets keys whose window has passed.
 
     Args:
         now: the clock, in seconds.
@@ -35,23 +35,23 @@ class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         super().__init__()
         self._now = now
         self._fixed: dict[str, tuple[int, float]] = {}
-        """Calls in this window, and its end."""
+        """Calls in the current window, and its end."""
         self._moving: dict[str, deque[float]] = {}
-        """When each call was, oldest first."""
+        """Times of the calls, oldest first."""
         self._sliding: dict[str, tuple[int, int, int]] = {}
-        """Which window since the epoch, the calls of the one before, and those of this one."""
+        """Number of the window since the epoch, calls of the previous window, calls of this one."""
         self._expiry: dict[str, float] = {}
-        """When a key may be forgotten; of every key there is."""
+        """When each key may be forgotten."""
         self._rotation: deque[str] = deque()
-        """The same keys, in the order in which they are looked at."""
+        """All keys, in the order in which they are checked for expiry."""
 
     @property
     def base_exceptions(self) -> type[Exception]:
-        """What it raises itself: nothing beyond wrong use."""
+        """The exceptions of this storage: none but for wrong use."""
         return ValueError
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Count `amount` calls in the fixed window of `key`; gives its calls."""
+        """Counts `amount` calls in the fixed window of `key`; returns the calls in it."""
         now = self._now()
         calls, end = self._fixed.get(key, (0, 0.0))
         if end <= now:
@@ -61,16 +61,16 @@ class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         return calls + amount
 
     async def get(self, key: str) -> int:
-        """Calls in the fixed window of `key`."""
+        """Returns the calls in the fixed window of `key`."""
         calls, end = self._fixed.get(key, (0, 0.0))
         return calls if end > self._now() else 0
 
     async def get_expiry(self, key: str) -> float:
-        """When the fixed window of `key` ends; now, where there is none."""
+        """Returns when the fixed window of `key` ends; the current time if there is none."""
         return self._fixed.get(key, (0, self._now()))[1]
 
     async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        """Count `amount` calls if no more than `limit` are then in the moving window."""
+        """Counts `amount` calls if no more than `limit` are in the moving window then."""
         now = self._now()
         calls = self._recent_calls(key, expiry, now)
         if len(calls) + amount > limit:
@@ -81,13 +81,13 @@ class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         return True
 
     async def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:  # noqa: ARG002 - the interface
-        """When the oldest call of the window was, and how many are in it."""
+        """Returns the time of the oldest call in the window, and the number of calls in it."""
         now = self._now()
         calls = self._recent_calls(key, expiry, now)
         return (calls[0], len(calls)) if calls else (now, 0)
 
     async def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        """Count `amount` calls if no more than `limit` are then in the window, as two counters estimate them."""
+        """Counts `amount` calls if no more than `limit` are in the window then, as two counters estimate."""
         now = self._now()
         window, previous, calls = self._windows(key, expiry, now)
         left = 1 - now % expiry / expiry
@@ -98,34 +98,34 @@ class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
         return True
 
     async def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
-        """Calls of the window before and the seconds it still counts; calls of this one, and the seconds it counts."""
+        """Returns the calls of the previous window, the seconds it still counts, and the same for this window."""
         now = self._now()
         _, previous, calls = self._windows(key, expiry, now)
         left = expiry - now % expiry
         return previous, left if previous else 0.0, calls, left + expiry
 
     async def clear_sliding_window(self, key: str, expiry: int) -> None:  # noqa: ARG002 - the interface
-        """Forget the calls of `key`."""
+        """Forgets the calls of `key`."""
         await self.clear(key)
 
     async def clear(self, key: str) -> None:
-        """Forget the calls of `key`."""
-        for kept in (self._fixed, self._moving, self._sliding):
-            kept.pop(key, None)
+        """Forgets the calls of `key`."""
+        for calls in (self._fixed, self._moving, self._sliding):
+            calls.pop(key, None)
 
     async def check(self) -> bool:
-        """Whether it can be used: always."""
+        """Returns whether the storage is available: always."""
         return True
 
     async def reset(self) -> int:
-        """Forget everything; gives the number of keys."""
+        """Forgets everything; returns the number of keys."""
         keys = len(self._expiry)
-        for kept in (self._fixed, self._moving, self._sliding, self._expiry, self._rotation):
-            kept.clear()
+        for collection in (self._fixed, self._moving, self._sliding, self._expiry, self._rotation):
+            collection.clear()
         return keys
 
     def __len__(self) -> int:
-        """Keys that are kept."""
+        """Returns the number of keys."""
         return len(self._expiry)
 
     def _recent_calls(self, key: str, expiry: int, now: float) -> deque[float]:
@@ -138,10 +138,10 @@ class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
 
     def _windows(self, key: str, expiry: int, now: float) -> tuple[int, int, int]:
         window = int(now // expiry)
-        kept, previous, calls = self._sliding.get(key, (window, 0, 0))
-        if kept == window:
+        last, previous, calls = self._sliding.get(key, (window, 0, 0))
+        if last == window:
             return window, previous, calls
-        return window, calls if kept == window - 1 else 0, 0
+        return window, calls if last == window - 1 else 0, 0
 
     def _touch(self, key: str, until: float, now: float) -> None:
         if key not in self._expiry:
@@ -153,12 +153,12 @@ class MemoryStorage(Storage, MovingWindowSupport, SlidingWindowCounterSupport):
                 self._rotation.append(other)
             else:
                 del self._expiry[other]
-                for kept in (self._fixed, self._moving, self._sliding):
-                    kept.pop(other, None)
+                for calls in (self._fixed, self._moving, self._sliding):
+                    calls.pop(other, None)
 
 
 class MemorySlots:
-    """The calls that run now."""
+    """The running calls of this process."""
 
     def __init__(self) -> None:
         self._running: Counter[str] = Counter()
@@ -166,7 +166,7 @@ class MemorySlots:
         self._numbers = count()
 
     def acquire(self, slots: Sequence[Slot]) -> str | Slot:
-        """One more call in each slot: its lease, or the slot that is full, and then it runs in none."""
+        """Adds a call to each slot; returns its lease, or the first full slot and then adds it to none."""
         for slot in slots:
             if self._running.get(slot.key, 0) >= slot.limit:
                 return slot
@@ -176,7 +176,7 @@ class MemorySlots:
         return lease
 
     def release(self, lease: str) -> None:
-        """The call has ended."""
+        """Ends the call of that lease."""
         for slot in self._leases.pop(lease, ()):
             self._running[slot.key] -= 1
             if not self._running[slot.key]:
@@ -184,7 +184,7 @@ class MemorySlots:
 
 
 class MemoryCounterStore:
-    """The counts of this process as `RateLimitPlugin` wants them."""
+    """A `CounterStore` in the memory of this process."""
 
     def __init__(self) -> None:
         self.storage = MemoryStorage()
@@ -193,17 +193,17 @@ class MemoryCounterStore:
     late_s = 0.0
 
     async def undo(self, strategy: Strategy, key: str, /) -> None:
-        """Never needed: nothing comes between testing and counting."""
+        """Never needed: no other call comes between testing and counting."""
         raise NotImplementedError(f"{strategy}: {key}")
 
     async def acquire(self, slots: Sequence[Slot]) -> str | Slot:
-        """See `Store.take`."""
+        """See `CounterStore.acquire`."""
         return self._slots.acquire(slots)
 
     async def release(self, lease: str) -> None:
-        """See `Store.leave`."""
+        """See `CounterStore.release`."""
         self._slots.release(lease)
 
     def release_nowait(self, lease: str) -> None:
-        """See `Store.drop`."""
+        """See `CounterStore.release_nowait`."""
         self._slots.release(lease)

@@ -2,12 +2,12 @@
 
     RateLimitPlugin.init(rules=[{"tool": "codecall:execute", "rate": "10/minute", "concurrent": 2}]).install(mcp)
 
-Calls a script makes pass the same middleware, so a rule for a tool holds inside and outside of scripts. All tools that
-a glob matches share its limit. A call that several rules match must pass them all, and a refused call counts for none.
-A rule's `tool` is compared with the URIs of resources and the names of prompts too: `*` is about everything.
+Calls of scripts pass the same middleware, so a rule for a tool holds inside and outside of scripts. All tools that a
+glob matches share its limit. A call that several rules match must pass them all, and a refused call counts for none.
+A rule's `tool` is compared with the URIs of resources and the names of prompts too: `*` matches everything.
 
-Whom a call counts for is in `calls/callers.py`, what a rule may say in `calls/rules.py`, how calls are counted in
-`calls/rate_counting.py`. Counts are kept in the memory of this process, or in a Redis that several share.
+`codecall/identity.py` determines the caller that a call counts for, `rules.py` defines the rules, `counting.py` counts
+calls. Counts are stored in the memory of this process, or in a Redis that several processes share.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ M = TypeVar("M")
 R = TypeVar("R")
 
 MAX_RATED_URI: Final = 8_192
-"""Longest URI that is compared with the rules, in characters; a longer one is not read. HTTP servers draw the line for
-a request's first line there or thereabouts."""
+"""Most characters of a URI that is compared with the rules; a longer URI is not read. HTTP servers limit a request's
+first line to about as much."""
 
 
 class RateLimitRefused(ToolError):  # noqa: N818 - reads as the event it is
@@ -70,33 +70,32 @@ class RateLimitRefused(ToolError):  # noqa: N818 - reads as the event it is
 
 
 class _PreparedRule(NamedTuple):
-    """A rule, ready to be asked."""
+    """A rule, prepared for checking."""
 
     rule: RateLimitRule
     id: str
-    """The same on every instance that has the rule, whatever its other rules are."""
+    """An id that is the same on every instance that has the rule."""
     items: tuple[RateLimitItem, ...]
-
-    at_once: int | None
-    """How many at the same time."""
+    concurrent: int | None
+    """Most calls at the same time."""
 
     def limits(self, key: str) -> list[Limit]:
-        """Its limits for the caller of that key."""
+        """Returns the limits of the rule for the caller of that key."""
         scope = (self.id, key)
         limits: list[Limit] = [WindowLimit(self.rule, scope, item) for item in self.items]
-        if self.at_once is not None:
-            limits.append(ConcurrencyLimit(self.rule, scope, self.at_once))
+        if self.concurrent is not None:
+            limits.append(ConcurrencyLimit(self.rule, scope, self.concurrent))
         return limits
 
 
 class RateLimitPlugin(Middleware):
-    """Holds the rules of one server; made with `init`.
+    """Enforces the rate limits of one server; created with `init`.
 
     Args:
-        options: the rules.
+        options: the rules and their storage.
 
     Raises:
-        OptionsError: the options do not go together, or the client for Redis is not installed.
+        OptionsError: the options contradict each other, or the client for Redis is not installed.
     """
 
     def __init__(self, options: RateLimitOptions) -> None:
@@ -127,16 +126,16 @@ class RateLimitPlugin(Middleware):
                 takes FastMCP's `Context` (None outside of requests) and returns the tenant's name, or None.
             storage: Where counts are stored: `memory://`, this process; or a Redis that all instances share, as
                 `redis://`, `rediss://` (TLS) or `redis+unix:///path`. Redis needs the extra `redis`.
-            fail: What becomes of calls while Redis does not answer: `open`, they pass uncounted; `closed`, they are
+            fail: How calls end while Redis does not answer: with `open` they pass uncounted, with `closed` they are
                 refused.
-            timeout_ms: Milliseconds for which Redis may be silent; then it counts as unavailable, and is asked once a
+            timeout_ms: Milliseconds for which Redis may be silent; then it counts as unavailable, and is retried once a
                 second. 10 to 10,000.
             prefix: What keys in Redis begin with. Servers with the same prefix and equal rules count together.
             lease_s: Seconds after which calls of an instance that died no longer count as running; over Redis only.
             **wire_spelling: The same options in their wire spelling; anything else is refused.
 
         Raises:
-            OptionsError: no rules, a bad one, or another bad option; the message names the field.
+            OptionsError: there are no rules, or an option is wrong; the message names the field.
         """
         values = {name: value for name, value in locals().items() if name not in ("cls", "wire_spelling")}
         return cls(RateLimitOptions.read({**given_options(cls.init, values), **wire_spelling}, where=""))
@@ -154,7 +153,7 @@ class RateLimitPlugin(Middleware):
         context: MiddlewareContext[mcp_types.CallToolRequestParams],
         call_next: CallNext[mcp_types.CallToolRequestParams, ToolResult],
     ) -> ToolResult:
-        """FastMCP's hook: pass the call on, or refuse it.
+        """FastMCP's hook: passes the call on, or refuses it.
 
         Raises:
             NotFoundError: the name is longer than any tool may have, and so is compared with no rule.
@@ -165,9 +164,9 @@ class RateLimitPlugin(Middleware):
             raise NotFoundError(f"Unknown tool: {display_name(tool)!r}")
         try:
             running = await self._admit("tool", tool, self._matching_rules(tool), context.fastmcp_context)
-        except RateLimitRefused as refused:
+        except RateLimitRefused as refusal:
             if is_meta_tool(tool):
-                return _refusal_result(tool, refused.error)
+                return _refusal_result(tool, refusal.error)
             raise
         return await _call_and_release(running, context, call_next)
 
@@ -176,7 +175,7 @@ class RateLimitPlugin(Middleware):
         context: MiddlewareContext[mcp_types.ReadResourceRequestParams],
         call_next: CallNext[mcp_types.ReadResourceRequestParams, ResourceResult],
     ) -> ResourceResult:
-        """FastMCP's hook: let the resource be read, or refuse it.
+        """FastMCP's hook: lets the resource be read, or refuses it.
 
         Raises:
             NotFoundError: the URI is longer than `MAX_RATED_URI`, and so is compared with no rule.
@@ -196,7 +195,7 @@ class RateLimitPlugin(Middleware):
         context: MiddlewareContext[mcp_types.GetPromptRequestParams],
         call_next: CallNext[mcp_types.GetPromptRequestParams, PromptResult],
     ) -> PromptResult:
-        """FastMCP's hook: let the prompt be rendered, or refuse it.
+        """FastMCP's hook: lets the prompt be rendered, or refuses it.
 
         Raises:
             NotFoundError: the name is longer than any prompt may have, and so is compared with no rule.
@@ -209,16 +208,16 @@ class RateLimitPlugin(Middleware):
         return await _call_and_release(admitted, context, call_next)
 
     def _matching_rules(self, name: str) -> list[_PreparedRule]:
-        """The rules about that tool or prompt."""
+        """Returns the rules that match a tool or prompt."""
         return [prepared for prepared in self._rules if prepared.rule.matches(name)]
 
     async def _admit(
         self, called: CallKind, name: str, matching: Sequence[_PreparedRule], context: Context | None
     ) -> RunningCall | None:
-        """Count the call for these rules; what is to be ended with it, if anything.
+        """Counts the call for these rules; returns the running call if its end matters.
 
         Raises:
-            RateLimitRefused: one of them refuses it.
+            RateLimitRefused: a rule refuses the call.
         """
         if not matching:
             return None
@@ -252,20 +251,20 @@ async def _call_and_release(running: RunningCall | None, context: MiddlewareCont
 
 
 def _prepare(rules: Sequence[RateLimitRule]) -> list[_PreparedRule]:
-    """The rules, ready to be asked. What two of them say alike, of the same tools, is asked once."""
+    """Prepares the rules for checking. A limit that several rules state for the same tools is checked once."""
     from limits import RateLimitItemPerSecond  # not above: 80 ms that a server without rules need not pay
 
     prepared: list[_PreparedRule] = []
     seen: set[tuple[str, Rate | int | None]] = set()
     for rule in rules:
-        # The strategy too: each keeps its counts in another form.
-        named = "\x00".join((rule.name or "", rule.tool, rule.per, rule.strategy))
-        identity = hashlib.blake2b(named.encode(), digest_size=8).hexdigest()
+        # The strategy too: each stores its counts in another form.
+        description = "\x00".join((rule.name or "", rule.tool, rule.per, rule.strategy))
+        identity = hashlib.blake2b(description.encode(), digest_size=8).hexdigest()
         rates = [rate for rate in dict.fromkeys(rule.rates) if (identity, rate) not in seen]
-        at_once = None if (identity, rule.concurrent) in seen else rule.concurrent
+        concurrent = None if (identity, rule.concurrent) in seen else rule.concurrent
         seen.update((identity, limit) for limit in (*rates, rule.concurrent))
         items = tuple(RateLimitItemPerSecond(rate.calls, rate.seconds) for rate in rates)
-        prepared.append(_PreparedRule(rule, identity, items, at_once))
+        prepared.append(_PreparedRule(rule, identity, items, concurrent))
     return prepared
 
 
@@ -300,7 +299,7 @@ def _unchecked_error(called: CallKind, name: str, rule: RateLimitRule) -> RateLi
 
 
 def _refusal_result(tool: str, error: RateLimitedError) -> ToolResult:
-    """What a refused meta-tool answers: an envelope where it has one, else an error result."""
+    """Returns the answer of a refused meta-tool: an envelope where it has one, else an error result."""
     name = canonical_meta_tool(tool.strip().lower())
     if name == "codecall:execute":
         envelope = ExecutionResult(status=error.status, error=error).envelope()

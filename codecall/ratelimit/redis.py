@@ -1,4 +1,4 @@
-"""Counts in a Redis that all instances share: the storage of the `limits` library, and leases of running calls.
+"""Counts in a Redis that all instances share, with the storage of the `limits` library and leases of running calls.
 
 A running call holds a lease in a sorted set for each limit on it, scored with the moment at which it expires by the
 clock of Redis. The instance renews the leases of its calls; those of an instance that died expire. Windows are cut by
@@ -36,28 +36,28 @@ logger = logging.getLogger("codecall")
 T = TypeVar("T")
 
 RETRY_AFTER_S: Final = 1.0
-"""Seconds between two attempts while a service is away: what a caller is told to wait, and how late it is noticed that
-the service is back."""
+"""Seconds between two attempts while a service is unavailable. Callers are told to wait as long, and a recovery is
+noticed as late."""
 
 MAX_TIMEOUTS: Final = 10
-"""After so many time limits a request ends though others are answered."""
+"""Number of time limits after which a request ends although others are answered."""
 
 _TICKS: Final = 4
-"""How often in one time limit it is looked for silence."""
+"""Checks for silence within one time limit."""
 
 
 class StoreUnavailableError(Exception):
-    """The service did not answer."""
+    """The service failed or did not answer."""
 
 
 class CircuitBreaker:
-    """Asks a service, from one event loop.
+    """Sends requests to a service from one event loop, and pauses while the service is unavailable.
 
     Args:
-        name: what log lines call it; no password.
+        name: the name of the service in the log, without a password.
         timeout_s: seconds for which the service may be silent.
-        failures: exceptions, besides errors of the network, by which the service is away.
-        meanwhile: what the log says becomes of calls while it is away.
+        failures: exceptions, besides network errors, that mean that the service is unavailable.
+        consequence: what the log says about calls while the service is unavailable.
     """
 
     def __init__(self, name: str, timeout_s: float, failures: type[Exception], *, consequence: str) -> None:
@@ -68,17 +68,17 @@ class CircuitBreaker:
         self._unavailable_since: float | None = None
         self._next_attempt = 0.0
         self._pending: dict[anyio.CancelScope, float] = {}
-        """When each request began."""
+        """The start of each request."""
         self._last_answer = 0.0
-        """When the service last answered, or could not be heard."""
+        """When the service last answered, or the loop was too busy to read an answer."""
         self._watcher: asyncio.Task[None] | None = None
 
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
-        """What `request` gives.
+        """Returns the answer to `request`.
 
         Raises:
-            AwayError: the service failed, or was silent for too long; or it did so less than `PAUSE_S` ago, and was not
-                asked.
+            StoreUnavailableError: the service failed or was silent for too long; or it did so less than
+                `RETRY_AFTER_S` ago, and the request was not sent.
         """
         now = time.monotonic()
         if self._unavailable_since is not None:
@@ -102,20 +102,20 @@ class CircuitBreaker:
         raise StoreUnavailableError
 
     async def aclose(self) -> None:
-        """Stop listening."""
+        """Stops watching for silence."""
         if self._watcher is not None:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watcher
 
     async def _watch_for_silence(self) -> None:
-        """End the requests that wait in silence, as long as any wait."""
+        """Cancels requests that wait in silence, for as long as there are requests."""
         tick_s = self._timeout_s / _TICKS
         while self._pending:
             began = time.monotonic()
             await anyio.sleep(tick_s)
             now = time.monotonic()
-            if now - began > 1.5 * tick_s:  # the loop was busy: there may be answers that nobody has read
+            if now - began > 1.5 * tick_s:  # the loop was busy: there may be unread answers
                 self._last_answer = now
             silent = now - self._last_answer >= self._timeout_s
             for scope, started in self._pending.items():
@@ -139,10 +139,10 @@ class CircuitBreaker:
 
 
 MAX_AT_ONCE: Final = 64
-"""Calls that are counted at the same time, each on its connection; more wait, within their time limit."""
+"""Most calls that are counted at the same time, each on its own connection; others wait within their time limit."""
 
 RENEWED_AT_ONCE: Final = 500
-"""Keys that one request renews."""
+"""Most keys that one request renews."""
 
 _UNDO: Final[dict[Strategy, str]] = {
     "moving-window": "return redis.call('LPOP', KEYS[1])",
@@ -152,8 +152,8 @@ _UNDO: Final[dict[Strategy, str]] = {
             if tonumber(redis.call('GET', key) or 0) > 0 then return redis.call('DECR', key) end
         end""",
 }
-"""Take back the newest call under a key. They know how `limits` keeps calls, which `tests/ratelimit/test_redis.py`
-holds for the installed version."""
+"""Scripts that remove the newest call under a key. They depend on how `limits` stores calls, which
+`tests/ratelimit/test_redis.py` checks for the installed version."""
 
 _NOW: Final = "local t = redis.call('TIME'); local now = t[1] * 1000 + math.floor(t[2] / 1000); "
 
@@ -170,8 +170,8 @@ _TAKE: Final = (
     end
     return 0"""
 )
-"""A lease (its name, its milliseconds, the limit of each key) under every key: 0, or the number of the key that is full
-and then under none."""
+"""Adds a lease (arguments: its name, its milliseconds, the limit of each key) under every key and returns 0; or returns
+the number of the first full key and adds it under none."""
 
 _RENEW: Final = (
     _NOW
@@ -181,7 +181,7 @@ _RENEW: Final = (
         redis.call('PEXPIRE', key, ARGV[1])
     end"""
 )
-"""XX: a lease that was given back in the meantime stays so."""
+"""Renews leases. XX: a lease that was released in the meantime is not added again."""
 
 _LEAVE: Final = "for _, key in ipairs(KEYS) do redis.call('ZREM', key, ARGV[1]) end"
 
@@ -191,7 +191,7 @@ class _Script(Protocol):
 
 
 def redis_breaker(options: RateLimitOptions) -> CircuitBreaker:
-    """How the Redis of these options is asked.
+    """Creates the circuit breaker for the Redis of these options.
 
     Raises:
         OptionsError: the client for Redis is not installed.
@@ -211,11 +211,11 @@ def redis_breaker(options: RateLimitOptions) -> CircuitBreaker:
 
 
 class RedisCounterStore:
-    """The counts in Redis, on connections of its own that belong to one event loop.
+    """A `CounterStore` in Redis, on its own connections, which belong to one event loop.
 
     Args:
-        options: where, and for how long leases are.
-        service: asks Redis.
+        options: the address of Redis, and the duration of leases.
+        service: sends the requests.
     """
 
     late_s = 0.5  # TTL gives whole seconds, rounded
@@ -246,10 +246,10 @@ class RedisCounterStore:
         self._renewing: asyncio.Task[None] | None = None
 
     async def ask(self, request: Callable[[], Awaitable[T]]) -> T:
-        """What `request`, made of this store's methods, gives within the time limit.
+        """Returns the answer to `request`, a call of this store's methods, within the time limit.
 
         Raises:
-            AwayError: Redis is away.
+            StoreUnavailableError: Redis is unavailable.
         """
 
         async def in_turn() -> T:
@@ -259,13 +259,13 @@ class RedisCounterStore:
         return await self._service.call(in_turn)
 
     async def undo(self, strategy: Strategy, key: str, /) -> None:
-        """See `Store.undo`."""
+        """See `CounterStore.undo`."""
         # A sliding window has two keys. This one may have become the one before since the call was counted.
         keys = [f"{{{key}}}", f"{{{key}}}/-1"] if strategy == "sliding-window-counter" else [key]
         await self._undo[strategy]([self._key(each) for each in keys], [])
 
     async def acquire(self, slots: Sequence[Slot]) -> str | Slot:
-        """See `Store.take`."""
+        """See `CounterStore.acquire`."""
         keys = [self._key(slot.key) for slot in slots]
         lease = secrets.token_hex(8)
         full = await self._take(keys, [lease, self._lease_ms, *(slot.limit for slot in slots)])
@@ -277,24 +277,24 @@ class RedisCounterStore:
         return lease
 
     async def release(self, lease: str) -> None:
-        """See `Store.leave`."""
+        """See `CounterStore.release`."""
         keys = self._leases.pop(lease, None)
         if keys:
             await self._leave(keys, [lease])
 
     def release_nowait(self, lease: str) -> None:
-        """See `Store.drop`."""
+        """See `CounterStore.release_nowait`."""
         self._leases.pop(lease, None)
 
     async def release_if_available(self, lease: str) -> None:
-        """The same as `leave`, within the time limit. Where Redis is away the lease expires there."""
+        """Ends the call of that lease, within the time limit. If Redis is unavailable, the lease expires there."""
         keys = self._leases.pop(lease, None)
         if keys:
             with contextlib.suppress(StoreUnavailableError):
                 await self.ask(lambda: self._leave(keys, [lease]))
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Closes the connections."""
         if self._renewing is not None:
             self._renewing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -303,12 +303,12 @@ class RedisCounterStore:
         await self._redis.aclose()
 
     async def _renew_leases(self) -> None:
-        """Until no call runs any more: three times in the time of a lease."""
+        """Renews the leases three times in the duration of a lease, until no call runs any more."""
         while self._leases:
             await anyio.sleep(self._lease_ms / 3000)
-            held = [(key, lease) for lease, keys in self._leases.items() for key in keys]
-            for start in range(0, len(held), RENEWED_AT_ONCE):
-                batch = held[start : start + RENEWED_AT_ONCE]
+            entries = [(key, lease) for lease, keys in self._leases.items() for key in keys]
+            for start in range(0, len(entries), RENEWED_AT_ONCE):
+                batch = entries[start : start + RENEWED_AT_ONCE]
                 arguments = [self._lease_ms, *(lease for _, lease in batch)]
                 with contextlib.suppress(StoreUnavailableError):
                     await self.ask(lambda: self._renew([key for key, _ in batch], arguments))  # noqa: B023

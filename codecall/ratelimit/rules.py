@@ -1,7 +1,7 @@
-"""The rules of `RateLimitPlugin`: what one says, and what it is about.
+"""The options and rules of `RateLimitPlugin`, and what a rule matches.
 
-A rule for a URI holds under whatever spelling the resource is read: percent signs, a query and a fragment make no other
-resource of it.
+A rule for a URI holds for every spelling under which the resource can be read: percent-encoding, a query and a fragment
+do not make it another resource.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ MAX_WINDOW_S: Final = 30 * 86_400
 """Longest window of a rule, in seconds: 30 days, which is what `limits` calls a month."""
 
 MAX_CALLS: Final = 1_000_000
-"""Most calls a rule may allow per window."""
+"""Most calls that a rule may allow per window."""
 
 Strategy: TypeAlias = Literal["moving-window", "fixed-window", "sliding-window-counter"]
 """How a rule counts; the strategies of the `limits` library, under its names:
 
-    moving-window           the default: exact, counted back from each call. Keeps a number for every call
-    fixed-window            one number, set back when the window ends: up to twice the limit around that moment
-    sliding-window-counter  two numbers; nearly the moving window, with the last window's calls taken as spread evenly
+    moving-window           the default: exact, counted back from each call. Stores a number for every call
+    fixed-window            one number, reset when the window ends: up to twice the limit around that moment
+    sliding-window-counter  two numbers; nearly the moving window, as if the last window's calls were spread evenly
 """
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -42,7 +42,7 @@ _NO_WINDOW: Final = re.compile(r"(?:/|per)\s*0", re.IGNORECASE)
 
 
 class Rate(NamedTuple):
-    """So many calls in so many seconds."""
+    """A number of calls in a number of seconds."""
 
     calls: int
     seconds: int
@@ -51,23 +51,23 @@ class Rate(NamedTuple):
 class RateLimitRule(Options):
     """How often `tool` may be called, by one caller or by all; or how many calls may run at the same time; or both.
 
-    How often is said as `rate`, or as `limit` and `window`.
+    The rate is given as `rate`, or as `limit` and `window`.
     """
 
     tool: str = Field(min_length=1, max_length=MAX_GLOB_CHARS)
-    """Name, URI or glob (`users:*`). Meta-tools are meant under either spelling, in any letter case."""
+    """A name, URI or glob (`users:*`). Meta-tools match in either spelling and any letter case."""
     name: str | None = Field(default=None, pattern=r"^[^\x00-\x1f\x7f]+$", max_length=64)
-    """What a refusal calls the rule (`details.rule`); left out: its `tool`."""
+    """The name of the rule in a refusal (`details.rule`); by default its `tool`."""
     rate: tuple[Rate, ...] = Field(default=(), max_length=16)
-    """As `limits` writes it: `10/minute`, `100 per 2 hours`; several in a list, or in one text separated by `;`."""
+    """A rate in the notation of `limits`: `10/minute`, `100 per 2 hours`; several in a list, or in a text with `;`."""
     limit: int | None = Field(default=None, ge=1, le=MAX_CALLS, strict=True)
-    """Calls."""
+    """Most calls per `window`."""
     window: int | None = Field(default=None, ge=1, le=MAX_WINDOW_S)
-    """Seconds; also as text: `30s`, `1m`, `1h`, `1d`."""
+    """The window of `limit` in seconds, or as text: `30s`, `1m`, `1h`, `1d`."""
     concurrent: int | None = Field(default=None, ge=1, le=100_000, strict=True)
-    """Calls that may run at the same time."""
+    """Most calls that run at the same time."""
     per: Per = "caller"
-    """Whom the calls are counted for."""
+    """For whom the calls are counted."""
     strategy: Strategy = "moving-window"
     """How `rate`, or `limit` and `window`, are counted."""
 
@@ -98,28 +98,28 @@ class RateLimitRule(Options):
 
     @property
     def rates(self) -> tuple[Rate, ...]:
-        """How often, in either form."""
+        """The rates, given in either form."""
         return self.rate if self.limit is None or self.window is None else (*self.rate, Rate(self.limit, self.window))
 
     @property
     def display_name(self) -> str:
-        """What a refusal calls the rule."""
+        """The name of the rule in a refusal."""
         return self.name or self.tool
 
     def matches(self, tool: str) -> bool:
-        """Whether the rule is about the tool of that name."""
+        """Whether the rule matches the tool or prompt of that name."""
         if not is_meta_tool(tool):
             return self._pattern.matches(tool)
         name = tool.strip().lower()
         return any(map(self._meta_pattern.matches, (name, canonical_meta_tool(name), name.replace(":", "_"))))
 
     def matches_resource(self, forms: Sequence[str]) -> bool:
-        """Whether the rule is about the resource of that URI, of which these are the `spellings`."""
+        """Whether the rule matches the resource whose URI has these spellings (`uri_spellings`)."""
         return self.matches(forms[0]) or any(map(self._uri_pattern.matches, forms))
 
     @cached_property
     def _uri_pattern(self) -> Patterns:
-        # A `%2A` of the rule is the character, and no glob.
+        # A `%2A` in the rule is the character, not a glob.
         decoded = _PERCENT_ENCODED.sub(lambda coded: _GLOB_CHARACTERS.sub(r"[\g<0>]", unquote(coded[0])), self.tool)
         return Patterns((self.tool, decoded))
 
@@ -133,7 +133,7 @@ class RateLimitRule(Options):
 
 
 class RuleDict(TypedDict, total=False):
-    """A rule as a dictionary, so that editors complete its keys; the fields of `RateLimitRule`."""
+    """A rule as a dictionary, so that editors complete its keys; it has the fields of `RateLimitRule`."""
 
     tool: Required[str]
     name: str | None
@@ -146,21 +146,21 @@ class RuleDict(TypedDict, total=False):
 
 
 class RateLimitOptions(Options):
-    """Everything `RateLimitPlugin.init` takes."""
+    """All options of `RateLimitPlugin.init`."""
 
     rules: tuple[RateLimitRule, ...] = Field(min_length=1, max_length=1_000, strict=False)
     tenant: Any = None
-    """For rules with `per: "tenant"`: the name of a claim of the token, or a function, plain or async, that is given
-    FastMCP's `Context` (None outside of requests) and returns the tenant's name, or None where there is none."""
+    """How rules with `per: "tenant"` find the tenant: the name of a claim of the token, or a function, sync or async,
+    that takes FastMCP's `Context` (None outside of requests) and returns the tenant's name, or None."""
     storage: str = Field(default="memory://", max_length=2_048)
-    """Where counts are kept: `memory://`, this process; or a Redis that all instances share, as `redis://`, `rediss://`
+    """Where counts are stored: `memory://`, this process; or a Redis that all instances share, as `redis://`, `rediss://`
     (TLS) or `redis+unix:///path`. Redis needs the extra `redis`."""
     fail: Literal["open", "closed"] = "open"
-    """What becomes of calls while Redis does not answer: `open`, they pass uncounted; `closed`, they are refused."""
+    """How calls end while Redis does not answer: with `open` they pass uncounted, with `closed` they are refused."""
     timeout_ms: int = Field(default=1_000, ge=10, le=10_000)
-    """Milliseconds for which Redis may be silent though it was asked; then it is away, and asked once a second."""
+    """Milliseconds for which Redis may be silent; then it counts as unavailable, and is retried once a second."""
     prefix: str = Field(default="codecall", pattern=r"^[\w.:-]{1,64}$")
-    """What keys in Redis begin with. Servers with the same prefix and equal rules count together."""
+    """The prefix of keys in Redis. Servers with the same prefix and equal rules count together."""
     lease_s: int = Field(default=30, ge=1, le=3_600)
     """Seconds after which calls of an instance that died no longer count as running; over Redis only."""
 
@@ -177,16 +177,16 @@ STORAGES: Final = ("memory", "redis", "rediss", "redis+unix")
 
 
 def check_options(options: RateLimitOptions) -> None:
-    """What no field can check by itself.
+    """Checks what no single field can check.
 
     Raises:
-        OptionsError: a storage of another kind; a rule for tenants, where nothing names them.
+        OptionsError: the storage is of an unknown kind; or a rule counts for tenants, and nothing names them.
     """
     scheme = urlsplit(options.storage).scheme
     if scheme not in STORAGES:
         # Nothing else of it is repeated: it may hold a password.
-        known = ", ".join(f"{name}://" for name in STORAGES)
-        raise OptionsError(f"storage: {scheme}:// is not known; known here: {known}")
+        supported = ", ".join(f"{name}://" for name in STORAGES)
+        raise OptionsError(f"storage: {scheme}:// is not known; known here: {supported}")
     for place, rule in enumerate(options.rules):
         if rule.per == "tenant" and options.tenant is None:
             raise OptionsError(
@@ -214,9 +214,9 @@ def _parse_rates(text: object) -> list[Rate]:
 
 
 def uri_spellings(uri: str) -> list[str]:
-    """What rules are compared with: `uri`, then its plain forms, the same for all URIs that FastMCP reads alike.
+    """Returns `uri` and its plain forms, which are the same for all URIs that FastMCP reads alike.
 
-    FastMCP leaves out the fragment, gives a template what `%` stands for, and a query only to one that names it.
+    FastMCP drops the fragment, decodes `%` for templates, and passes a query only to a template that names it.
     """
     bare = uri.partition("#")[0]
     path = bare.partition("?")[0]
@@ -224,5 +224,5 @@ def uri_spellings(uri: str) -> list[str]:
 
 
 def canonical_meta_tool(meta_tool: str) -> str:
-    """The name of a meta-tool with its colon, of either spelling in lower case."""
+    """Returns the name of a meta-tool with its colon, from either spelling in lower case."""
     return meta_tool.replace("codecall_", "codecall:", 1)

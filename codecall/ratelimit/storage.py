@@ -1,4 +1,4 @@
-"""The store that a call is counted in: one for the process, or connections to Redis for each run of a server.
+"""Opens the store that counts calls: one for the process, or connections to Redis for each run of a server.
 
 Connections belong to an event loop. They are opened for the first call and closed with the server's lifespan; where
 there is none (`await mcp.call_tool(…)` on a bare server) they are kept until `RateLimitPlugin.aclose`.
@@ -21,31 +21,31 @@ from codecall.ratelimit.rules import RateLimitOptions
 
 
 class RunningCall(Protocol):
-    """A call that holds places of calls that run at the same time."""
+    """A running call that counts for limits of calls at the same time."""
 
     async def end(self) -> None:
-        """It has ended. Must be awaited, and is not cancelled."""
+        """Ends the call. It must be awaited, and is shielded from cancellation."""
         ...
 
 
 class RateStorage(Protocol):
-    """Where calls are counted."""
+    """Counts calls."""
 
     async def admit(self, limits: Sequence[Limit]) -> RunningCall | LimitRefusal | None:
-        """Count a call for these limits; what is to be ended with it, if anything, or why it is refused.
+        """Counts a call for these limits; returns the running call if its end matters, or the refusal.
 
         Raises:
-            AwayError: the store did not answer.
+            StoreUnavailableError: the store did not answer.
         """
         ...
 
     async def aclose(self) -> None:
-        """Close what no lifespan closes."""
+        """Closes the connections that no lifespan closes."""
         ...
 
 
 def open_storage(options: RateLimitOptions) -> RateStorage:
-    """What the options name.
+    """Opens the storage that the options name.
 
     Raises:
         OptionsError: the client for Redis is not installed.
