@@ -387,15 +387,15 @@ async def test_the_leases_of_an_instance_that_died_expire(
         import asyncio, sys
         sys.path.insert(0, {str(Path.cwd())!r})
         from fastmcp import Client
-        from tests.ratelimit.test_middleware_redis import Waiting, limited
+        from tests.ratelimit.test_redis import Waiting, limited
         class Redis:
             url = {redis_server.url!r}
-        class Told(Waiting):
+        class ReportingWaiting(Waiting):
             async def __call__(self) -> int:
                 print("running", flush=True)
                 return await super().__call__()
         async def main():
-            async with Client(limited(Redis, Told(), lease_s=1)) as client:
+            async with Client(limited(Redis, ReportingWaiting(), lease_s=1)) as client:
                 await client.call_tool("users:wait")
         asyncio.run(main())
     """
