@@ -1,8 +1,8 @@
-"""From a tool's MCP result to the JSON text of the value a script sees.
+"""Converts results of tools, resources and prompts to the JSON text of the value a script gets.
 
-In this order: structured content (FastMCP's `{"result": x}` wrapper taken off), the one text block as JSON if it is
-JSON, that text as a string, the list of content blocks, null. Binary blocks arrive as `{type, mimeType, bytes}`: base64
-never reaches a script.
+The value of a tool is the first of these that exists: structured content (FastMCP's `{"result": x}` wrapper taken off),
+the one text block as JSON if it is JSON, that text as a string, the list of content blocks, null. Binary blocks arrive
+as `{type, mimeType, bytes}`: base64 never reaches a script.
 
 The event loop never waits for JSON. A text that is JSON is checked and passed on as it is, which takes a hundredth of
 the time of reading and writing it; large data is written in pieces in a thread, because one call of the encoder holds
@@ -34,27 +34,33 @@ from mcp_types import (
 from codecall.catalog.entries import JsonObject
 
 PIECE_CHARS: Final = 128 * 1024
-"""Characters of JSON, about, that one call of the encoder writes: under 2 ms. Larger data goes to a thread."""
+"""Approximate characters of JSON that one call of the encoder writes: under 2 ms. Larger data goes to a thread."""
+
+MAX_INLINE_CONTENTS: Final = 200
+"""Contents or messages that are converted on the event loop, in some 2 ms; more are converted in a thread."""
 
 _PIECE_ITEMS: Final = 256
-"""Items of an array that are tried as one piece."""
+"""Items of an array that are encoded as one piece, unless they are too large."""
 
 _SPLIT_DEPTH: Final = 8
-"""How deep containers are taken apart; results that are large further down are rare, and looking costs time."""
+"""Depth down to which containers are split; results that are large further down are rare, and measuring costs time."""
 
 _NODE_CHARS: Final = 8
-"""What one value counts in an estimate besides its characters."""
+"""Characters that one value counts in an estimate, besides its own."""
 
 _FLAT: Final = frozenset({int, float, bool, type(None)})
-"""Types of values that count nothing besides."""
+"""Types of values without characters of their own in an estimate."""
+
+_DEFAULT_MIME_TYPE: Final = "text/plain"
 
 _check = msgspec.json.Decoder(msgspec.Raw).decode
+
 _type_of: Final = cast("Callable[[object], type]", type)
-"""`type`; of what is unknown, the type checker takes that for something else."""
+"""`type`, with a signature that the type checker accepts for values of unknown type."""
 
 
 class McpToolResult(Protocol):
-    """The part of FastMCP's ToolResult that is read here."""
+    """The part of FastMCP's ToolResult that this module reads."""
 
     content: list[ContentBlock]
     structured_content: dict[str, Any] | None
@@ -62,7 +68,7 @@ class McpToolResult(Protocol):
 
 
 class ValueTooLarge(Exception):  # noqa: N818 - internal signal, named for what happened
-    """A value has more bytes than it may; `size` says how many."""
+    """A value has more bytes than allowed; `size` is their number."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -85,13 +91,13 @@ async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int) -> st
     """The value of a successful result as JSON text.
 
     Args:
-        result: what FastMCP's `call_tool` gave.
-        wrapped: the structured content is FastMCP's `{"result": x}` wrapper.
+        result: the result of FastMCP's `call_tool`.
+        wrapped: whether the structured content is FastMCP's `{"result": x}` wrapper.
         max_bytes: UTF-8 bytes the text may have.
 
     Raises:
-        ValueTooLarge: it would have more.
-        ValueError: not JSON, or nested too deeply.
+        ValueTooLarge: the text would have more.
+        ValueError: the value is not JSON, or nested too deeply.
     """
     structured, content = result.structured_content, result.content
     if structured is not None:
@@ -104,20 +110,61 @@ async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int) -> st
         return await encode([block_to_json(block) for block in content], max_bytes)
     text = content[0].text
     if len(text) > max_bytes:
-        raise ValueTooLarge(_bytes(text))
+        raise ValueTooLarge(_utf8_size(text))
     return check_size(text, max_bytes) if is_json(text) else await encode(text, max_bytes)
+
+
+async def resource_json(result: ResourceResult, uri: str, max_bytes: int) -> str:
+    """The value of a resource as JSON text.
+
+    Args:
+        result: the result of FastMCP's `read_resource`.
+        uri: the URI of the resource.
+        max_bytes: UTF-8 bytes the text may have.
+
+    Raises:
+        ValueTooLarge: the text would have more.
+        ValueError: the value is not JSON.
+    """
+    contents = result.contents
+    size = sum(len(item.content) for item in contents)
+    if size > max_bytes:
+        raise ValueTooLarge(size)
+    if not contents:
+        return "null"
+    only = contents[0]
+    if len(contents) == 1 and isinstance(only.content, str):
+        text = only.content
+        return check_size(text, max_bytes) if _is_json_content(text, only.mime_type) else await encode(text, max_bytes)
+    if size > PIECE_CHARS or len(contents) > MAX_INLINE_CONTENTS:
+        value = await anyio.to_thread.run_sync(_resource_value, contents, uri)
+    else:
+        value = _resource_value(contents, uri)
+    return await encode(value, max_bytes)
+
+
+async def prompt_json(result: PromptResult, max_bytes: int) -> str:
+    """The value of a prompt as JSON text.
+
+    Raises:
+        ValueTooLarge: the text would have more than `max_bytes`.
+        ValueError: the value is not JSON.
+    """
+    many = len(result.messages) > MAX_INLINE_CONTENTS
+    messages = await anyio.to_thread.run_sync(_prompt_messages, result) if many else _prompt_messages(result)
+    return await encode({"description": result.description, "messages": messages}, max_bytes)
 
 
 async def encode(value: object, max_bytes: int) -> str:
     """`value` as JSON text. NaN and the infinities become null, unpaired surrogates stay as `\\ud800` escapes.
 
     Raises:
-        ValueTooLarge: more than `max_bytes`.
-        ValueError: not JSON, or nested too deeply.
+        ValueTooLarge: the text would have more than `max_bytes`.
+        ValueError: the value is not JSON, or nested too deeply.
     """
     if exceeds_chars(value, PIECE_CHARS):
         return await anyio.to_thread.run_sync(_encode, value, max_bytes, _pieces)
-    return _encode(value, max_bytes, _whole)
+    return _encode(value, max_bytes, _one_piece)
 
 
 def is_json(text: str) -> bool:
@@ -132,61 +179,33 @@ def is_json(text: str) -> bool:
     return True
 
 
-def _is_python_json(text: str) -> bool:
-    try:
-        json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-
-
 def check_size(text: str, max_bytes: int) -> str:
-    """`text`, which is JSON, if it has no more than `max_bytes`.
+    """Return `text`, which is JSON, if it has at most `max_bytes`.
 
     Raises:
-        ValueTooLarge: it has more.
+        ValueTooLarge: the text has more.
     """
-    size = _bytes(text)
+    size = _utf8_size(text)
     if size > max_bytes:
         raise ValueTooLarge(size)
     return text
 
 
 def block_to_json(block: ContentBlock) -> JsonObject:
-    """A content block as a script sees it."""
+    """The value of a content block for a script."""
     if isinstance(block, TextContent):
         return {"type": "text", "text": block.text}
     if isinstance(block, (ImageContent, AudioContent)):
         return {"type": block.type, "mimeType": block.mime_type, "bytes": decoded_size(block.data)}
     if isinstance(block, ResourceLink):
-        return _present(type=block.type, uri=str(block.uri), name=block.name, mimeType=block.mime_type)
-    return _embedded(block)
+        return _without_none(type=block.type, uri=str(block.uri), name=block.name, mimeType=block.mime_type)
+    return _embedded_json(block)
 
 
-def _embedded(block: EmbeddedResource) -> JsonObject:
-    resource = block.resource
-    if isinstance(resource, BlobResourceContents):
-        size = decoded_size(resource.blob)
-        return _present(type=block.type, uri=str(resource.uri), mimeType=resource.mime_type, bytes=size)
-    return _present(type=block.type, uri=str(resource.uri), mimeType=resource.mime_type, text=resource.text)
-
-
-def _present(**fields: object) -> JsonObject:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def decoded_size(base64: str) -> int:
-    """Bytes that `base64` stands for, counted without decoding it; line breaks are allowed."""
-    characters = len(base64) - sum(base64.count(blank) for blank in "\r\n\t ")
-    padding = base64.count("=", max(0, len(base64) - 8))
+def decoded_size(encoded: str) -> int:
+    """Bytes that a base64 text encodes, counted without decoding it; line breaks are allowed."""
+    characters = len(encoded) - sum(encoded.count(blank) for blank in "\r\n\t ")
+    padding = encoded.count("=", max(0, len(encoded) - 8))
     return max(0, (characters - padding) * 3 // 4)
 
 
@@ -216,11 +235,70 @@ def exceeds_chars(value: object, limit: int) -> bool:
     return left < 0
 
 
-def _encode(value: object, max_bytes: int, taken_apart: Callable[[object], Iterable[bytes]]) -> str:
+def _is_python_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _utf8_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _embedded_json(block: EmbeddedResource) -> JsonObject:
+    resource = block.resource
+    if isinstance(resource, BlobResourceContents):
+        size = decoded_size(resource.blob)
+        return _without_none(type=block.type, uri=str(resource.uri), mimeType=resource.mime_type, bytes=size)
+    return _without_none(type=block.type, uri=str(resource.uri), mimeType=resource.mime_type, text=resource.text)
+
+
+def _without_none(**fields: object) -> JsonObject:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _resource_value(contents: Sequence[ResourceContent], uri: str) -> object:
+    if len(contents) == 1:
+        return _content_json(contents[0])
+    return [{"uri": uri, **_content_json(item)} for item in contents]
+
+
+def _content_json(item: ResourceContent) -> JsonObject:
+    if isinstance(item.content, str):
+        return {"mimeType": item.mime_type, "text": item.content}
+    return {"mimeType": item.mime_type, "blob": base64.b64encode(item.content).decode()}
+
+
+def _is_json_content(text: str, mime_type: str | None) -> bool:
+    kind = (mime_type or _DEFAULT_MIME_TYPE).partition(";")[0].strip().casefold()
+    if kind == _DEFAULT_MIME_TYPE:
+        return text.lstrip()[:1] in ("{", "[") and is_json(text)
+    return (kind.endswith("/json") or kind.endswith("+json")) and is_json(text)
+
+
+def _prompt_messages(result: PromptResult) -> list[JsonObject]:
+    return [
+        {
+            "role": message.role,
+            "content": message.content.text
+            if isinstance(message.content, TextContent)
+            else block_to_json(message.content),
+        }
+        for message in result.messages
+    ]
+
+
+def _encode(value: object, max_bytes: int, split: Callable[[object], Iterable[bytes]]) -> str:
     try:
         pieces: list[bytes] = []
         size = 0
-        for piece in taken_apart(value):
+        for piece in split(value):
             size += len(piece)
             if size <= max_bytes:
                 pieces.append(piece)
@@ -235,7 +313,7 @@ def _encode(value: object, max_bytes: int, taken_apart: Callable[[object], Itera
         raise ValueError(type(failure).__name__) from failure
 
 
-def _whole(value: object) -> tuple[bytes]:
+def _one_piece(value: object) -> tuple[bytes]:
     """The JSON of `value` in one piece."""
     return (msgspec.json.encode(value),)
 
@@ -245,27 +323,27 @@ def _pieces(value: object, depth: int = 0) -> Iterator[bytes]:
     if depth == _SPLIT_DEPTH or not exceeds_chars(value, PIECE_CHARS):
         yield msgspec.json.encode(value)
     elif isinstance(value, Mapping):
-        before = b"{"
+        separator = b"{"
         for key, item in cast("Mapping[object, object]", value).items():
-            yield before + msgspec.json.encode(str(key)) + b":"
+            yield separator + msgspec.json.encode(str(key)) + b":"
             yield from _pieces(item, depth + 1)
-            before = b","
+            separator = b","
         yield b"}"
     elif isinstance(value, (list, tuple)):
         sequence = cast("Sequence[object]", value)
-        before = b"["
+        separator = b"["
         for start in range(0, len(sequence), _PIECE_ITEMS):
             for piece in _items(sequence[start : start + _PIECE_ITEMS], depth):
-                yield before
+                yield separator
                 yield from piece
-                before = b","
+                separator = b","
         yield b"]"
     else:
         yield msgspec.json.encode(value)
 
 
 def _items(items: Sequence[object], depth: int) -> Iterator[Iterator[bytes]]:
-    """The items of an array without its brackets: all at once, or one by one when that is too much."""
+    """The JSON of an array's items without its brackets: all at once, or one by one if they are too large for that."""
     if exceeds_chars(items, PIECE_CHARS):
         yield from (_pieces(item, depth + 1) for item in items)
     else:
@@ -273,7 +351,7 @@ def _items(items: Sequence[object], depth: int) -> Iterator[Iterator[bytes]]:
 
 
 def _finite(value: object) -> object:
-    """JSON data with null for the numbers JSON has no text for."""
+    """JSON data with null in place of the numbers that JSON cannot express."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -281,81 +359,3 @@ def _finite(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in cast("Sequence[object]", value)]
     return value
-
-
-MAX_INLINE_CONTENTS: Final = 200
-"""Contents or messages from which on they are put together in a thread: some 2 ms."""
-
-_SAYS_NOTHING: Final = "text/plain"
-
-
-async def resource_json(result: ResourceResult, uri: str, max_bytes: int) -> str:
-    """The value of a resource as JSON text.
-
-    Args:
-        result: what FastMCP's `read_resource` gave.
-        uri: the URI that was read.
-        max_bytes: UTF-8 bytes the text may have.
-
-    Raises:
-        ValueTooLarge: it would have more.
-        ValueError: not JSON.
-    """
-    contents = result.contents
-    size = sum(len(item.content) for item in contents)
-    if size > max_bytes:
-        raise ValueTooLarge(size)
-    if not contents:
-        return "null"
-    only = contents[0]
-    if len(contents) == 1 and isinstance(only.content, str):
-        text = only.content
-        return check_size(text, max_bytes) if _holds_json(text, only.mime_type) else await encode(text, max_bytes)
-    if size > PIECE_CHARS or len(contents) > MAX_INLINE_CONTENTS:
-        value = await anyio.to_thread.run_sync(_value, contents, uri)
-    else:
-        value = _value(contents, uri)
-    return await encode(value, max_bytes)
-
-
-async def prompt_json(result: PromptResult, max_bytes: int) -> str:
-    """The value of a prompt as JSON text.
-
-    Raises:
-        ValueTooLarge: it would have more than `max_bytes`.
-        ValueError: not JSON.
-    """
-    many = len(result.messages) > MAX_INLINE_CONTENTS
-    messages = await anyio.to_thread.run_sync(_messages, result) if many else _messages(result)
-    return await encode({"description": result.description, "messages": messages}, max_bytes)
-
-
-def _messages(result: PromptResult) -> list[JsonObject]:
-    return [
-        {
-            "role": message.role,
-            "content": message.content.text
-            if isinstance(message.content, TextContent)
-            else block_to_json(message.content),
-        }
-        for message in result.messages
-    ]
-
-
-def _value(contents: Sequence[ResourceContent], uri: str) -> object:
-    if len(contents) == 1:
-        return _shown(contents[0])
-    return [{"uri": uri, **_shown(item)} for item in contents]
-
-
-def _shown(item: ResourceContent) -> JsonObject:
-    if isinstance(item.content, str):
-        return {"mimeType": item.mime_type, "text": item.content}
-    return {"mimeType": item.mime_type, "blob": base64.b64encode(item.content).decode()}
-
-
-def _holds_json(text: str, mime_type: str | None) -> bool:
-    kind = (mime_type or _SAYS_NOTHING).partition(";")[0].strip().casefold()
-    if kind == _SAYS_NOTHING:
-        return text.lstrip()[:1] in ("{", "[") and is_json(text)
-    return (kind.endswith("/json") or kind.endswith("+json")) and is_json(text)

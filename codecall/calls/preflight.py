@@ -1,19 +1,19 @@
-"""What is sure to be wrong with a call, found out before it is made, from what its caller may see of the tool.
+"""Finds errors that a call is certain to get, before it is made, from what its caller may see of the tool.
 
 The literal parts of a planned call's input are compared with the tool's JSON Schema; parts that are not literal fit
-everything. Nothing of the tool runs. What the schema can be taken for depends on who answers the call:
+everything. Nothing of the tool runs. How far the schema can be trusted depends on what answers the call:
 
-| what answers | what is certain |
+| what answers | which errors are certain |
 |---|---|
-| a Python function, of this server or of a mounted one | what its schema refuses (*) |
-| a tool of another server: proxy, gateway, OpenAPI | what the published schema refuses, read leniently |
-| any other: a tool that is transformed by a function, a class of the author's | nothing |
+| a Python function, of this server or of a mounted one | those its schema finds (*) |
+| a tool of another server: proxy, gateway, OpenAPI | those the published schema finds, read leniently |
+| any other: a tool that is transformed by a function, a class of the author's | none |
 
-(*) Where code of the author's, or an option of pydantic's, may take more than the schema says: missing parameters only.
+(*) Where the author's code, or an option of pydantic, may accept more than the schema: missing parameters only.
 
-Looking is bounded, for each call and for all calls of a script: what takes more steps is not certain. Nor is anything
-certain where middleware or an extension may change the arguments on their way, answer by itself, or make a success of a
-failure. FastMCP's own middleware does nothing of the kind.
+The comparison is bounded, for each call and for all calls of a script: one that takes more steps finds nothing. Nor is
+anything certain where middleware or an extension may change the arguments on their way, answer by itself, or make a
+success of a failure. FastMCP's own middleware does nothing of the kind.
 
 Private names of FastMCP that this file reads, since there is no public way: `_extensions` of a server, `_server` and
 `_original_name` of a mounted server's tool. Where one is gone, nothing is certain.
@@ -53,28 +53,28 @@ from codecall.schema.validation import (
 )
 
 MAX_STEPS_PER_CALL: Final = 1_500
-"""Steps for one call, about 3 ms. Of one that takes more nothing is certain."""
+"""Steps for one call, about 3 ms. A call that takes more gets no error."""
 
 MAX_STEPS_PER_SCRIPT: Final = 4 * MAX_STEPS_PER_CALL
-"""Steps for all calls of one script. Of a call for which none are left nothing is certain."""
+"""Steps for all calls of one script. A call for which none are left gets no error."""
 
 MAX_SUGGESTIONS: Final = 10
-"""Names of one script that lead nowhere for which names like them are looked for: 5 ms each, of 4,000 tools."""
+"""Unknown names of one script for which similar names are looked for: 5 ms each, among 4,000 tools."""
 
 MAX_MOUNTS: Final = 20
-"""Servers mounted in servers that are looked through for the function that answers."""
+"""Depth of servers mounted in servers in which the function that answers is looked for."""
 
 MAX_NODES: Final = 5_000
-"""Nodes of the core schema of one function that are looked through; of a larger one only what is missing is certain."""
+"""Nodes of a function's core schema that are searched; in a larger one only missing parameters are certain."""
 
 InputCheck = Callable[[Mapping[str, object], dict[str, object], StepBudget], list[Violation]]
-"""What is certain of an input, by the schema of its tool."""
+"""Finds the certain violations of a tool's schema in an input."""
 
 _HOOKS: Final = ("__call__", "_dispatch_handler", "on_message", "on_request", "on_call_tool")
-"""Every way in which a middleware sees a call pass."""
+"""The methods through which a middleware sees calls."""
 
 _FASTMCP_MIDDLEWARE: Final = "fastmcp.server.middleware."
-"""Where FastMCP's own middleware is: it passes on what it was given, refuses it, or repeats an answer it has seen."""
+"""The package of FastMCP's own middleware, which passes a call on, refuses it, or repeats an earlier answer."""
 
 _REMOTE_TOOLS: Final = frozenset(
     {"fastmcp.server.providers.openapi.components.OpenAPITool", "codecall.gateway.tools.components.GatewayTool"}
@@ -82,24 +82,24 @@ _REMOTE_TOOLS: Final = frozenset(
 """Classes, besides `ProxyTool`, of tools that another server has published with their schema. By name: neither is
 loaded where it is not used."""
 
-_CODE_FIRST: Final = frozenset({"function-before", "function-wrap", "function-plain", "generator"})
+_CUSTOM_CODE_NODES: Final = frozenset({"function-before", "function-wrap", "function-plain", "generator"})
 """Nodes of pydantic's core schema at which code, of the author or of pydantic, sees a value before it is checked, or at
 which nothing is checked yet."""
 
-_WIDENING: Final = frozenset(
+_WIDENING_SETTINGS: Final = frozenset(
     {"custom_init", "populate_by_name", "validate_by_name", "pydantic_js_annotation_functions",
      "pydantic_js_extra"}
 )  # fmt: skip
-"""Settings of a node with which the function takes what its JSON Schema does not say, or says what it does not take."""
+"""Settings of a node with which the function's JSON Schema and the values it accepts may differ."""
 
 
 class CallPreflight:
-    """Looks at the calls of one request before they are made.
+    """Checks the calls of one request before they are made.
 
     Args:
-        server: the server the request came to.
-        access: what its caller may call.
-        failures: names what is wrong.
+        server: the server that received the request.
+        access: the rules that say what its caller may call.
+        failures: makes the errors.
     """
 
     def __init__(self, server: FastMCP[Any], access: AccessPolicy, failures: FailureTranslator) -> None:
@@ -108,10 +108,10 @@ class CallPreflight:
         self._failures = failures
         self._checks: dict[str, InputCheck | None] = {}
         self._steps_left = MAX_STEPS_PER_SCRIPT
-        self._suggested = 0
+        self._suggestions = 0
 
     async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
-        """See `ToolBroker.preflight`."""
+        """The error that a call is certain to get, if any. See `ToolBroker.preflight`."""
         usable = await self._access.find_usable(name)
         if usable is None:
             return None
@@ -136,11 +136,11 @@ class CallPreflight:
         return PreflightError(error.code, error.message, error.hint, tuple(cleaned), paths)
 
     async def check_reachable(self, name: str) -> PreflightError | None:
-        """See `ToolBroker.check_reachable`."""
+        """The reason why no call of that name would reach a tool, if any. See `ToolBroker.check_reachable`."""
         try:
-            await self._access.admit(name, suggest=self._suggested < MAX_SUGGESTIONS)
+            await self._access.admit(name, suggest=self._suggestions < MAX_SUGGESTIONS)
         except CodeCallError as error:
-            self._suggested += isinstance(error, ToolNotFoundError)
+            self._suggestions += isinstance(error, ToolNotFoundError)
             return PreflightError(error.code, error.message, error.hint)
         return None
 
@@ -148,8 +148,8 @@ class CallPreflight:
 async def _find_check(
     server: object, name: str, version: str | None, tool: object = None, depth: int = 0
 ) -> InputCheck | None:
-    """What checks calls of a tool of `server`, which is `tool` if that is known; None where nothing is certain."""
-    if depth > MAX_MOUNTS or not isinstance(server, FastMCP) or not _passes_on(cast("FastMCP[Any]", server)):
+    """The check for calls of a tool of `server`, which is `tool` if that is known; None where nothing is certain."""
+    if depth > MAX_MOUNTS or not isinstance(server, FastMCP) or not _is_transparent(cast("FastMCP[Any]", server)):
         return None
     if tool is None:
         tool = await cast("FastMCP[Any]", server).get_tool(name, VersionSpec(eq=version) if version else None)
@@ -167,9 +167,9 @@ async def _find_check(
 
 
 def function_check(function: Callable[..., Any]) -> InputCheck | None:
-    """What checks calls of a Python function."""
+    """The check for calls of a Python function; None if nothing about them is certain."""
     try:
-        return find_violations if _is_described(function) else _check_missing
+        return find_violations if _is_fully_described(function) else _check_missing
     except Exception:  # a signature that cannot be read, a function that cannot be remembered
         return None
 
@@ -179,9 +179,9 @@ def _check_missing(arguments: Mapping[str, object], schema: dict[str, object], _
 
 
 @lru_cache(maxsize=5_000)
-def _is_described(function: Callable[..., Any]) -> bool:
-    """Whether the JSON Schema of a function's parameters says all that they take."""
-    # As `FunctionTool` does it: without what FastMCP puts in itself.
+def _is_fully_described(function: Callable[..., Any]) -> bool:
+    """Whether the JSON Schema of a function's parameters covers every value they accept."""
+    # As `FunctionTool` does it: without the parameters that FastMCP injects.
     pending: list[object] = [get_cached_typeadapter(without_injected_parameters(function)).core_schema]
     for _ in range(MAX_NODES):
         if not pending:
@@ -191,10 +191,10 @@ def _is_described(function: Callable[..., Any]) -> bool:
             members = cast("dict[str, object]", node)
             alias = members.get("validation_alias", members.get("alias"))
             if (
-                members.get("type") in _CODE_FIRST
-                or any(members.get(key) for key in _WIDENING)
+                members.get("type") in _CUSTOM_CODE_NODES
+                or any(members.get(key) for key in _WIDENING_SETTINGS)
                 or not isinstance(alias, (str, dict, type(None)))
-                or _takes_other_values(members.get("cls"))
+                or _accepts_other_values(members.get("cls"))
             ):
                 return False
             pending += [item for key, item in members.items() if key != "serialization"]
@@ -203,15 +203,15 @@ def _is_described(function: Callable[..., Any]) -> bool:
     return False
 
 
-def _takes_other_values(kind: object) -> bool:
-    """Whether a class is an enumeration with code that finds members for values that are none."""
+def _accepts_other_values(kind: object) -> bool:
+    """Whether a class is an enumeration with code that finds members for other values."""
     if not isinstance(kind, EnumType):
         return False
     return type(kind) is not EnumType or any("_missing_" in vars(base) for base in kind.__mro__ if base is not Enum)
 
 
-def _passes_on(server: FastMCP[Any]) -> bool:
-    """Whether a call reaches a tool of `server` with the arguments it was made with, and its failure the caller."""
+def _is_transparent(server: FastMCP[Any]) -> bool:
+    """Whether `server` passes a call to its tool with unchanged arguments, and the tool's failure to the caller."""
     if (
         type(server) not in (FastMCP, FastMCPProxy)
         or "call_tool" in vars(server)

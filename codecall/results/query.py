@@ -1,4 +1,4 @@
-"""What of a kept result a script asks for, and the JSON text of it.
+"""Reads a part of a kept result: what `getResult` accepts, and the JSON text it returns.
 
     getResult(handle)                                  all of it
     getResult(handle, { from: 0, count: 500 })         items of an array, from number 0 on
@@ -6,7 +6,7 @@
     getResult(handle, { at: 'rows', from: 0, count: 500 })
     getResult(handle, { page: 1 })                     a page of its JSON text, as text
 
-Whatever is asked for comes whole, or not at all: what a script cannot take is an error that says what it could.
+A part is returned completely or not at all: one that is too large for a script is an error that says how to read less.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from codecall.jsonio.incremental import ArrayIndex, skip_items
 from codecall.results.store import PAGE_CHARS, ResultMeta
 
 EXAMPLE_BYTES: Final = 512 * 1024
-"""Bytes that an example of how to read a result in pieces takes at once, about."""
+"""Approximate bytes that an example of reading a result in pieces reads at once."""
 
 MAX_NAMED: Final = 10
-"""Members that a message names."""
+"""Members that a message lists."""
+
+_BLANK: Final = " \t\r\n"
 
 TextReader: TypeAlias = Callable[[int, int], Awaitable[str]]
-"""Characters of the text, from one offset to another."""
+"""Returns the characters of the text from one offset to another."""
 
 
 class PartSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "from"}):
-    """What of a result is asked for; nothing: all."""
+    """The part of a result that a script wants; without any option, all of it."""
 
     page: int | None = None
     at: str | None = None
@@ -39,149 +41,146 @@ class PartSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={
     count: int | None = None
     throwOnError: object = None  # noqa: N815 - an option of the call, which may stand here too
     reference: object = None
-    """The same."""
+    """Also an option of the call."""
 
 
 class PartRequest(NamedTuple):
-    """What is asked for."""
+    """A result, and the part of it that a script wants."""
 
     handle: str
     spec: PartSpec
 
 
 def parse_part(handle: str, part: Mapping[str, object]) -> PartSpec:
-    """What `part` asks for.
+    """Read the options of `part`.
 
     Raises:
-        InvalidInputError: nothing that there is.
+        InvalidInputError: an option is unknown or not valid.
     """
     try:
-        wanted = msgspec.convert(part, PartSpec)
+        spec = msgspec.convert(part, PartSpec)
     except msgspec.ValidationError as failure:
         _refuse(handle, f"{failure} (known: at, from, count, page)")
-    numbers = {"from": (wanted.start, 0), "count": (wanted.count, 0), "page": (wanted.page, 1)}
+    numbers = {"from": (spec.start, 0), "count": (spec.count, 0), "page": (spec.page, 1)}
     for name, (number, least) in numbers.items():
         if number is not None and number < least:
             _refuse(handle, f"`{name}` is {number}; the least is {least}")
-    if wanted.page is not None and (wanted.at, wanted.start, wanted.count) != (None, None, None):
+    if spec.page is not None and (spec.at, spec.start, spec.count) != (None, None, None):
         _refuse(handle, "`page` is for the text of the whole result; `at`, `from` and `count` do not go with it")
-    return wanted
+    return spec
 
 
-def usage_example(handle: str, head: ResultMeta) -> str:
-    """How a later script reads a result, in one sentence."""
-    pages = f"{{page: 1}} to {{page: {head.pages}}}"
-    items, at = head.parts.items, ""
+async def read_part_json(part: PartRequest, meta: ResultMeta, text: TextReader, max_bytes: int) -> str:
+    """The JSON text of a part of a result.
+
+    Args:
+        part: the result, and the part of it.
+        meta: size and index of the result.
+        text: returns characters of the result.
+        max_bytes: UTF-8 bytes the part may have.
+
+    Raises:
+        ToolCallError: the part does not exist, or is too large.
+    """
+    handle, spec = part
+    if spec.page is not None:
+        if spec.page > meta.pages:
+            _refuse(handle, f"there is no page {spec.page}; the last is {meta.pages}")
+        start = (spec.page - 1) * PAGE_CHARS
+        page = await text(start, start + PAGE_CHARS)
+        return _check_size(part, msgspec.json.encode(page).decode(), max_bytes, meta, None)
+    items, start, end = meta.parts.items, 0, meta.chars
+    if spec.at is not None:
+        member = (meta.parts.members or {}).get(spec.at)
+        if member is None:
+            _refuse(handle, f"it has no member {spec.at!r:.100} that can be read by itself; {_describe_parts(meta)}")
+        items, start, end = member.items, member.start, member.end
+    if spec.start is None and spec.count is None:
+        if end - start > max_bytes:
+            raise _too_large(part, end - start, max_bytes, meta, items)
+        return _check_size(part, await text(start, end), max_bytes, meta, items)
     if items is None:
-        arrays = {name: member.items for name, member in (head.parts.members or {}).items() if member.items is not None}
+        _refuse(handle, f"it is no array whose items can be counted; {_describe_parts(meta)}")
+    first = min(spec.start or 0, items.count)
+    last = items.count if spec.count is None else min(first + spec.count, items.count)
+    if first >= last:
+        return "[]"
+    start, end = await _offset(items, first, text), await _offset(items, last, text)
+    if end - start > max_bytes:
+        raise _too_large(part, end - start, max_bytes, meta, items)
+    inside = (await text(start, end)).rstrip(_BLANK)
+    return _check_size(part, f"[{inside if last == items.count else inside.removesuffix(',')}]", max_bytes, meta, items)
+
+
+def usage_example(handle: str, meta: ResultMeta) -> str:
+    """One sentence that says how a later script reads a result."""
+    pages = f"{{page: 1}} to {{page: {meta.pages}}}"
+    items, at = meta.parts.items, ""
+    if items is None:
+        arrays = {name: member.items for name, member in (meta.parts.members or {}).items() if member.items is not None}
         if not arrays:
             return f"A later script reads its JSON text in pieces: `await getResult('{handle}', {pages})`."
         name, items = max(arrays.items(), key=lambda array: array[1].count)
-        at = f"at: {_quoted(name)}, "
-    count = _fitting(items, head, EXAMPLE_BYTES)
+        at = f"at: {_quote(name)}, "
+    count = _items_in(items, meta, EXAMPLE_BYTES)
     return (
         f"A later script reads it in pieces: `await getResult('{handle}', {{{at}from: 0, count: {count}}})` gives the "
         f"first {count} of {items.count} items; {pages} instead give its JSON text."
     )
 
 
-async def read_part_json(part: PartRequest, head: ResultMeta, text: TextReader, max_bytes: int) -> str:
-    """The JSON text of what is asked for.
-
-    Args:
-        part: what is asked for, and of which result.
-        head: what is known of it.
-        text: gives its characters.
-        max_bytes: UTF-8 bytes a script takes.
-
-    Raises:
-        ToolCallError: there is no such part, or it is too large.
-    """
-    handle, wanted = part
-    if wanted.page is not None:
-        if wanted.page > head.pages:
-            _refuse(handle, f"there is no page {wanted.page}; the last is {head.pages}")
-        start = (wanted.page - 1) * PAGE_CHARS
-        page = await text(start, start + PAGE_CHARS)
-        return _fits(part, msgspec.json.encode(page).decode(), max_bytes, head, None)
-    items, start, end = head.parts.items, 0, head.chars
-    if wanted.at is not None:
-        member = (head.parts.members or {}).get(wanted.at)
-        if member is None:
-            _refuse(handle, f"it has no member {wanted.at!r:.100} that can be read by itself; {_there_are(head)}")
-        items, start, end = member.items, member.start, member.end
-    if wanted.start is None and wanted.count is None:
-        if end - start > max_bytes:
-            raise _too_large(part, end - start, max_bytes, head, items)
-        return _fits(part, await text(start, end), max_bytes, head, items)
-    if items is None:
-        _refuse(handle, f"it is no array whose items can be counted; {_there_are(head)}")
-    first = min(wanted.start or 0, items.count)
-    last = items.count if wanted.count is None else min(first + wanted.count, items.count)
-    if first >= last:
-        return "[]"
-    start, end = await _offset(items, first, text), await _offset(items, last, text)
-    if end - start > max_bytes:
-        raise _too_large(part, end - start, max_bytes, head, items)
-    inside = (await text(start, end)).rstrip(_BLANK)
-    return _fits(part, f"[{inside if last == items.count else inside.removesuffix(',')}]", max_bytes, head, items)
-
-
-_BLANK: Final = " \t\r\n"
-
-
 async def _offset(items: ArrayIndex, number: int, text: TextReader) -> int:
-    """Where an item begins; behind the last one, where the array ends."""
+    """The offset at which an item begins; for a number behind the last item, the one at which the array ends."""
     if number >= items.count:
         return items.end
-    known, start, stop = items.span(number)
-    return start if known == number else start + skip_items(await text(start, stop), number - known)
+    first, start, stop = items.span(number)
+    return start if first == number else start + skip_items(await text(start, stop), number - first)
 
 
-def _fitting(items: ArrayIndex, head: ResultMeta, size: int) -> int:
-    """How many items take so many bytes, about: a round number."""
+def _items_in(items: ArrayIndex, meta: ResultMeta, size: int) -> int:
+    """The approximate number of items in `size` bytes, rounded down to one digit."""
     first = items.marks[0][1]
-    share = max(1, (items.end - first) * head.size // max(1, head.chars))
+    share = max(1, (items.end - first) * meta.size // max(1, meta.chars))
     count = max(1, min(items.count, items.count * size // share))
     return count // (place := 10 ** (len(str(count)) - 1)) * place
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return msgspec.json.encode(name).decode()
 
 
-def _there_are(head: ResultMeta) -> str:
-    parts = head.parts
+def _describe_parts(meta: ResultMeta) -> str:
+    parts = meta.parts
     if parts.items is not None:
         return f"it is an array of {parts.items.count} items"
     if not parts.members:
         return "only its pages can be read"
-    named = [
+    members = [
         f"{name:.60} ({f'{member.items.count} items' if member.items else f'{member.end - member.start} characters'})"
         for name, member in list(parts.members.items())[:MAX_NAMED]
     ]
-    more = len(parts.members) - len(named)
-    return f"it has {', '.join(named)}{f' and {more} more' if more else ''}"
+    more = len(parts.members) - len(members)
+    return f"it has {', '.join(members)}{f' and {more} more' if more else ''}"
 
 
-def _fits(part: PartRequest, json: str, max_bytes: int, head: ResultMeta, items: ArrayIndex | None) -> str:
+def _check_size(part: PartRequest, json: str, max_bytes: int, meta: ResultMeta, items: ArrayIndex | None) -> str:
     size = len(json) if json.isascii() else len(json.encode())
     if size > max_bytes:
-        raise _too_large(part, size, max_bytes, head, items)
+        raise _too_large(part, size, max_bytes, meta, items)
     return json
 
 
 def _too_large(
-    part: PartRequest, size: int, max_bytes: int, head: ResultMeta, items: ArrayIndex | None
+    part: PartRequest, size: int, max_bytes: int, meta: ResultMeta, items: ArrayIndex | None
 ) -> ToolCallError:
-    at = "" if part.spec.at is None else f"at: {_quoted(part.spec.at)}, "
+    at = "" if part.spec.at is None else f"at: {_quote(part.spec.at)}, "
     if items is not None:
         call = (
-            f"{{{at}from: {part.spec.start or 0}, count: {_fitting(items, head, min(EXAMPLE_BYTES, max_bytes // 2))}}}"
+            f"{{{at}from: {part.spec.start or 0}, count: {_items_in(items, meta, min(EXAMPLE_BYTES, max_bytes // 2))}}}"
         )
         hint = f"Ask for less at once: getResult(handle, {call})."
     else:
-        hint = f"Read its JSON text in pieces: getResult(handle, {{page: 1}}) to {{page: {head.pages}}}."
+        hint = f"Read its JSON text in pieces: getResult(handle, {{page: 1}}) to {{page: {meta.pages}}}."
     return ToolCallError(
         f"What is asked for of result '{part.handle:.100}' is {size} bytes; a script takes {max_bytes}",
         tool_name=part.handle,
@@ -191,5 +190,5 @@ def _too_large(
     )
 
 
-def _refuse(handle: str, why: str) -> NoReturn:
-    raise InvalidInputError(f"Result '{handle:.100}': {why}", tool_name=handle, called="result")
+def _refuse(handle: str, reason: str) -> NoReturn:
+    raise InvalidInputError(f"Result '{handle:.100}': {reason}", tool_name=handle, called="result")

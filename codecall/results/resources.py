@@ -1,10 +1,10 @@
-"""Kept results as MCP resources: templates that are listed, for results that never are.
+"""Serves kept results as MCP resources: the templates are listed, the results never are.
 
     codecall://results/{handle}                  the whole JSON text
     codecall://results/{handle}/pages/{page}     one page of it, counted from 1
 
-Which template a URI fits is asked before it is read. For whoever has no such result none does, so that the answer is
-FastMCP's own for a resource that there is not, and a server that mounts several of these asks the next one.
+FastMCP looks for a template before it reads a URI. A caller who has no such result gets none, so that the answer is
+FastMCP's own for an unknown resource, and a server that mounts several of these asks the next one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from codecall.results.service import URI_PREFIX, ResultService, log_store_failur
 from codecall.results.store import PAGE_CHARS, ResultMeta
 
 MAX_READ_CHARS: Final = 2 * 1024 * 1024
-"""Characters that are given at once. One message with them holds the event loop up for everybody."""
+"""Characters that are returned at once. One message with more would block the event loop for everybody."""
 
-_OURS: Final = re.compile(re.escape(URI_PREFIX) + r"([^/?#]+)(/pages/[^/?#]+)?")
-_NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
+_RESULT_URI: Final = re.compile(re.escape(URI_PREFIX) + r"([^/?#]+)(/pages/[^/?#]+)?")
+
+_PAGE_NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
 
 
 class ResultResources:
@@ -59,72 +60,70 @@ class ResultResources:
 
     @property
     def templates(self) -> Sequence[ResourceTemplate]:
-        """What is listed."""
+        """The templates that are listed."""
         return self._whole, self._page
 
     async def find_template(self, uri: str) -> ResourceTemplate | None:
-        """The template with which the caller of this request reads `uri`; None if there is nothing for them."""
-        ours = _OURS.fullmatch(uri)
-        if ours is None:
+        """The template with which the caller of this request reads `uri`; None if they have no such result."""
+        match = _RESULT_URI.fullmatch(uri)
+        if match is None or await self._find(match[1]) is None:
             return None
-        if await self._found(ours[1]) is None:
-            return None
-        return self._page if ours[2] else self._whole
+        return self._page if match[2] else self._whole
 
     async def read_all(self, handle: str) -> str:
-        """The whole text.
+        """The whole text of a result.
 
         Raises:
-            NotFoundError: there is none for this caller.
-            ResourceError: it is too long to be given at once, or the store does not answer.
+            NotFoundError: this caller has no such result.
+            ResourceError: it is too long to be returned at once, or the store does not answer.
         """
-        found = await self._found(handle)
-        if found is not None and found.head.chars > MAX_READ_CHARS:
+        result = await self._find(handle)
+        if result is not None and result.meta.chars > MAX_READ_CHARS:
             message = (
-                f"This result has {found.head.chars} characters, and no more than {MAX_READ_CHARS} are given at "
-                f"once: read its {found.head.pages} pages, {URI_PREFIX}{{handle}}/pages/1 and so on"
+                f"This result has {result.meta.chars} characters, and no more than {MAX_READ_CHARS} are given at "
+                f"once: read its {result.meta.pages} pages, {URI_PREFIX}{{handle}}/pages/1 and so on"
             )
             raise ResourceError(message, log_level=logging.DEBUG)
-        return await self._text(found, 0, None)
+        return await self._text(result, 0, None)
 
     async def read_page(self, handle: str, page: str) -> str:
-        """One page of it.
+        """One page of a result's text.
 
         Raises:
-            NotFoundError: there is no such result for this caller.
-            ResourceError: no such page, or the store does not answer.
+            NotFoundError: this caller has no such result.
+            ResourceError: the page does not exist, or the store does not answer.
         """
-        found = await self._found(handle)
-        pages = found.head.pages if found is not None else 1
-        number = int(page) if _NUMBER.fullmatch(page) else 0
+        result = await self._find(handle)
+        pages = result.meta.pages if result is not None else 1
+        number = int(page) if _PAGE_NUMBER.fullmatch(page) else 0
         if not 1 <= number <= pages:
             message = f"This result has no page {page[:20]!r}: pages count from 1 to {pages}"
             raise ResourceError(message, log_level=logging.DEBUG)
-        return await self._text(found, (number - 1) * PAGE_CHARS, number * PAGE_CHARS)
+        return await self._text(result, (number - 1) * PAGE_CHARS, number * PAGE_CHARS)
 
-    async def _text(self, found: _Found | None, start: int, end: int | None) -> str:
-        if found is not None:
-            with _answering():
-                text = await self._results.text(found.owner, found.handle, found.head, start, end)
+    async def _text(self, result: _OwnedResult | None, start: int, end: int | None) -> str:
+        if result is not None:
+            with _translate_store_errors():
+                text = await self._results.text(result.owner, result.handle, result.meta, start, end)
             if text is not None:
                 return text
         raise NotFoundError("There is no such result")
 
-    async def _found(self, handle: str) -> _Found | None:
+    async def _find(self, handle: str) -> _OwnedResult | None:
         owner = client_key(_context())
-        with _answering():
-            found = await self._results.meta(owner, handle)
-        return None if found is None else _Found(owner, *found)
+        with _translate_store_errors():
+            stored = await self._results.meta(owner, handle)
+        return None if stored is None else _OwnedResult(owner, *stored)
 
 
-class _Found(NamedTuple):
+class _OwnedResult(NamedTuple):
     owner: str
     handle: str
-    head: ResultMeta
+    meta: ResultMeta
 
 
 @contextmanager
-def _answering() -> Generator[None]:
+def _translate_store_errors() -> Generator[None]:
     try:
         yield
     except StoreError as failure:

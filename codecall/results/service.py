@@ -1,8 +1,8 @@
-"""Results that are too large for an answer: put away when a script ends, read by their owner later.
+"""Keeps results that are too large for an answer when a script ends; their owner reads them later.
 
-A result has one owner, the caller whose script returned it (`calls/callers.py`). For anybody else there is no such
-result, as there is none that has expired. It is read in three ways: as the MCP resource that `results_resources.py`
-serves, page by page in the same place, and by `getResult(handle)` in the owner's later scripts.
+A result has one owner, the caller whose script returned it (`identity.py`). For anybody else it does not exist, as
+an expired one does not. It is read in three ways: as the MCP resource that `results/resources.py` serves, page by
+page in the same place, and by `getResult(handle)` in the owner's later scripts.
 """
 
 from __future__ import annotations
@@ -30,8 +30,12 @@ from codecall.quota import Quota, QuotaExceeded, Reservation
 from codecall.results.query import PartRequest, parse_part, read_part_json, usage_example
 from codecall.results.store import PAGE_GRACE_S, ResultMeta, ResultStore, page_count
 
+logger = logging.getLogger("codecall")
+
+T = TypeVar("T")
+
 URI_PREFIX: Final = "codecall://results/"
-"""What the URIs of kept results begin with; the handle follows."""
+"""The prefix of the URIs of kept results; the handle follows."""
 
 PREVIEW_CHARS: Final = 1_024
 """Characters of a result that its answer shows."""
@@ -40,25 +44,22 @@ MAX_MEMBERS_SHOWN: Final = 20
 """Members of a result that its answer names."""
 
 ENTRY_OVERHEAD: Final = 1_024
-"""Bytes that count for each entry in a store besides its text, so that many small ones have a limit too."""
+"""Bytes that each entry in a store counts besides its text, so that many small entries are limited, too."""
 
 _HANDLE: Final = re.compile(r"res_[0-9a-f]{40}")
+
 _MAX_HANDLE_CHARS: Final = 1_024
 
-T = TypeVar("T")
-
-_check = msgspec.json.Decoder(msgspec.Raw).decode
-
-logger = logging.getLogger("codecall")
+_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def max_kept_bytes(options: ResultsOptions, preset: Preset) -> int:
-    """Bytes a kept result may have: no more than a quarter of a script's heap, of which it has to be made."""
+    """Bytes a kept result may have: at most a quarter of the script's heap, in which it is made."""
     return min(options.max_bytes, preset.memory_mb * 1024 * 1024 // 4) if options.enabled else 0
 
 
 def parse_handle(text: str) -> str | None:
-    """The handle in `text`, which may be its URI, as a server that mounts this one spells it too."""
+    """The handle in `text`, a handle or a URI (also one of a server that mounts this one); None if it is neither."""
     if len(text) > _MAX_HANDLE_CHARS:
         return None
     last = text.rpartition("/")[2] if text.startswith("codecall://") else text
@@ -66,7 +67,7 @@ def parse_handle(text: str) -> str | None:
 
 
 class ResultService:
-    """The kept results of all callers."""
+    """Keeps and reads the results of all callers."""
 
     def __init__(self, options: ResultsOptions) -> None:
         self._options = options
@@ -78,21 +79,21 @@ class ResultService:
         """Keep a JSON text of `size` bytes.
 
         Raises:
-            LimitExceeded: there is no room for it, or the store does not take it.
+            LimitExceeded: no room is left, or the store fails.
         """
         entries = page_count(len(text)) + 1
         reservation = self.reserve(owner, size + entries * ENTRY_OVERHEAD)
         handle = f"res_{secrets.token_hex(20)}"
         written = 0
 
-        def wrote(count: int) -> None:
+        def on_write(count: int) -> None:
             nonlocal written
             written = count
 
         try:
-            head = ResultMeta(size, len(text), await _parts(text))
+            meta = ResultMeta(size, len(text), await _index(text))
             expires = datetime.now(UTC) + timedelta(seconds=self._ttl_s)
-            await self._store.put(owner, handle, text, head, wrote)
+            await self._store.put(owner, handle, text, meta, on_write)
         except BaseException as failure:
             self._quota.shrink(reservation, reservation.size * written // entries)
             if not isinstance(failure, StoreError):
@@ -103,13 +104,13 @@ class ResultService:
                 code="OUTPUT_LIMIT",
                 hint="Return less: filter, aggregate, or select the fields that are needed; or try again later.",
             ) from None
-        return _told(handle, text, head, expires)
+        return _large_result(handle, text, meta, expires)
 
     def reserve(self, owner: str, size: int) -> Reservation:
         """Reserve room for a result of `size` bytes, until it expires.
 
         Raises:
-            LimitExceeded: there is none; the message says why.
+            LimitExceeded: no room is left; the message says why.
         """
         options = self._options
         try:
@@ -120,10 +121,10 @@ class ResultService:
                 max_owned=options.max_caller_bytes,
                 max_total=options.max_total_bytes,
             )
-        except QuotaExceeded as full:
+        except QuotaExceeded as failure:
             reason, option = "there is too little room left among all that are kept", "results.max_total_bytes"
-            if full.owned is not None:
-                reason = f"your kept results take {full.owned} of {options.max_caller_bytes} bytes"
+            if failure.owned is not None:
+                reason = f"your kept results take {failure.owned} of {options.max_caller_bytes} bytes"
                 option = "results.max_caller_bytes"
             raise LimitExceeded(
                 f"The result is too large for an answer, and is not kept: {reason}",
@@ -132,36 +133,36 @@ class ResultService:
             ) from None
 
     async def meta(self, owner: str, text: str) -> tuple[str, ResultMeta] | None:
-        """The handle that `text` is or ends with, and what is known of that result; None if this owner has none.
+        """The handle that `text` is or ends with, and that result's metadata; None if this owner has no such result.
 
         Raises:
-            StoreFailed: the store does not say.
+            StoreError: the store does not answer.
         """
         handle = parse_handle(text)
-        head = await self._store.meta(owner, handle) if handle is not None else None
-        return (handle, head) if handle is not None and head is not None else None
+        meta = await self._store.meta(owner, handle) if handle is not None else None
+        return (handle, meta) if handle is not None and meta is not None else None
 
     async def text(
-        self, owner: str, handle: str, head: ResultMeta, start: int = 0, end: int | None = None
+        self, owner: str, handle: str, meta: ResultMeta, start: int = 0, end: int | None = None
     ) -> str | None:
-        """The characters of a result from `start` to `end`; None if they have gone meanwhile.
+        """The characters of a result from `start` to `end`; None if it has expired since.
 
         Raises:
-            StoreFailed: the store does not say.
+            StoreError: the store does not answer.
         """
-        return await self._store.text(owner, handle, head, start, head.chars if end is None else end)
+        return await self._store.text(owner, handle, meta, start, meta.chars if end is None else end)
 
 
 @dataclass(frozen=True, slots=True)
 class CallerResults:
-    """The kept results of one caller, as a script of theirs sees them; a `ResultVault` of `sandbox/interfaces.py`."""
+    """The kept results of one caller, as their scripts see them; a `ResultStorage` of `sandbox/interfaces.py`."""
 
     results: ResultService
-    """Those of all callers."""
+    """The results of all callers."""
     owner: str
-    """The caller."""
+    """The key of the caller."""
     max_value_bytes: int
-    """Bytes of JSON that a script takes at once."""
+    """Bytes of JSON that a script may read at once."""
 
     async def keep(self, text: str, size: int) -> LargeResult:
         """See `ResultStorage.keep`."""
@@ -169,28 +170,33 @@ class CallerResults:
 
     async def fetch(self, handle: str, part: Mapping[str, object], *, max_bytes: int | None = None) -> str:
         """See `ResultStorage.fetch`."""
-        wanted = parse_part(handle, part)
-        found = await _answered(handle, self.results.meta(self.owner, handle))
-        if found is None:
+        spec = parse_part(handle, part)
+        stored = await _ask_store(handle, self.results.meta(self.owner, handle))
+        if stored is None:
             raise _not_found(handle)
-        known, head = found
+        stored_handle, meta = stored
 
         async def text(start: int, end: int) -> str:
-            got = await _answered(handle, self.results.text(self.owner, known, head, start, end))
-            if got is None:
+            characters = await _ask_store(handle, self.results.text(self.owner, stored_handle, meta, start, end))
+            if characters is None:
                 raise _not_found(handle)
-            return got
+            return characters
 
-        json = await read_part_json(PartRequest(handle, wanted), head, text, max_bytes or self.max_value_bytes)
+        json = await read_part_json(PartRequest(handle, spec), meta, text, max_bytes or self.max_value_bytes)
         try:
-            _check(json)
+            _check_json(json)
         except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
             # Somebody else has written into the store.
             raise _not_found(handle) from None
         return json
 
 
-async def _answered(handle: str, request: Awaitable[T]) -> T:
+def log_store_failure(operation: str, failure: StoreError) -> None:
+    """Log that the store did not perform `operation`, a verb phrase."""
+    logger.warning("The store of large results did not %s: %s", operation, failure.reason)
+
+
+async def _ask_store(handle: str, request: Awaitable[T]) -> T:
     try:
         return await request
     except StoreError as failure:
@@ -199,50 +205,45 @@ async def _answered(handle: str, request: Awaitable[T]) -> T:
         raise ToolCallError(message, tool_name=handle, called="result", hint="Try again later.") from None
 
 
-async def _parts(text: str) -> JsonIndex:
-    looking = index_json(text)
+async def _index(text: str) -> JsonIndex:
+    steps = index_json(text)
     while True:
         try:
-            next(looking)
+            next(steps)
         except StopIteration as end:
             return end.value
         await asyncio.sleep(0)
 
 
-def _told(handle: str, text: str, head: ResultMeta, expires: datetime) -> LargeResult:
-    seen = infer_shape(text, "")
-    shape = None if seen is None else schema_from_shape(seen.shape, "", results=1, partial=seen.partial)
+def _large_result(handle: str, text: str, meta: ResultMeta, expires: datetime) -> LargeResult:
+    inferred = infer_shape(text, "")
+    shape = None if inferred is None else schema_from_shape(inferred.shape, "", results=1, partial=inferred.partial)
     if shape is not None:
         del shape[OBSERVED_KEYWORD]
-    left_out = head.chars - PREVIEW_CHARS
-    cut = f"…[the first {PREVIEW_CHARS} of {head.chars} characters]" if left_out > 0 else ""
+    omitted = meta.chars - PREVIEW_CHARS
+    cut = f"…[the first {PREVIEW_CHARS} of {meta.chars} characters]" if omitted > 0 else ""
     return LargeResult(
         handle=handle,
         uri=URI_PREFIX + handle,
-        size=head.size,
-        pages=head.pages,
+        size=meta.size,
+        pages=meta.pages,
         expires=expires.isoformat(timespec="seconds").replace("+00:00", "Z"),
         preview=text[:PREVIEW_CHARS] + cut,
         shape=shape,
-        items=head.parts.items.count if head.parts.items else None,
-        members=_members(head.parts),
-        hint=f"Too large to show, so it is kept; preview and shape are of its beginning. {usage_example(handle, head)}",
+        items=meta.parts.items.count if meta.parts.items else None,
+        members=_members(meta.parts),
+        hint=f"Too large to show, so it is kept; preview and shape are of its beginning. {usage_example(handle, meta)}",
     )
 
 
 def _members(parts: JsonIndex) -> JsonObject | None:
     if parts.members is None:
         return None
-    shown: JsonObject = {}
+    summary: JsonObject = {}
     for name, member in list(parts.members.items())[:MAX_MEMBERS_SHOWN]:
-        shown[name] = {"chars": member.end - member.start, **({"items": member.items.count} if member.items else {})}
-    return shown
+        summary[name] = {"chars": member.end - member.start, **({"items": member.items.count} if member.items else {})}
+    return summary
 
 
 def _not_found(handle: str) -> ResultNotFoundError:
     return ResultNotFoundError(f"Result '{handle:.100}' was not found", tool_name=handle, called="result")
-
-
-def log_store_failure(what: str, failure: StoreError) -> None:
-    """Say that the store did not do `what`."""
-    logger.warning("The store of large results did not %s: %s", what, failure.reason)

@@ -1,9 +1,9 @@
-"""Kept results in a key-value store: one entry for what is known of a result, and one for each page of its text.
+"""Stores kept results in a key-value store: one entry for the metadata of a result, and one for each page of its text.
 
-The keys are made of the owner and the handle together, so that nobody finds what is somebody else's, and whoever reads
-keys learns no handle. The pages are written first and outlive the entry that describes them: where there is one, all is
-there. A store may fail, hang, or hold what somebody else has written: nothing waits for it longer than it may, and what
-is read is used only if it could have been written here.
+The keys are made of the owner and the handle together, so that nobody finds the result of somebody else, and whoever
+reads keys learns no handle. The pages are written first and outlive the entry that describes them: where that entry
+exists, all pages do. A store may fail, hang, or hold entries of another writer: every operation has a time limit, and
+an entry is used only if it could have been written here.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ PUT_TIMEOUT_S: Final = 10.0
 """Seconds that storing one result may take."""
 
 PAGE_GRACE_S: Final = 60.0
-"""Seconds that pages are kept longer than their head, so that a text whose reading began can be read to its end."""
+"""Seconds that pages are kept longer than their metadata, so that a text whose reading began can be read to its end."""
 
 
 class ResultMeta(msgspec.Struct, frozen=True):
-    """What is known of a kept result."""
+    """The metadata of a kept result."""
 
     size: Annotated[int, msgspec.Meta(ge=1)]
     """Bytes, as UTF-8."""
@@ -43,12 +43,12 @@ class ResultMeta(msgspec.Struct, frozen=True):
 
     @property
     def pages(self) -> int:
-        """How many there are; at least one."""
+        """The number of pages; at least one."""
         return page_count(self.chars)
 
 
 def page_count(chars: int) -> int:
-    """Pages of a text of so many characters."""
+    """The number of pages of a text of `chars` characters."""
     return max(1, -(-chars // PAGE_CHARS))
 
 
@@ -56,8 +56,8 @@ class ResultStore:
     """Keeps texts under an owner and a handle.
 
     Args:
-        store: where they are kept; it is neither opened nor closed here. None: in the memory of this process.
-        ttl_s: seconds for which.
+        store: holds the texts; it is neither opened nor closed here. None: the memory of this process.
+        ttl_s: seconds for which a text is kept.
     """
 
     def __init__(self, store: KeyValueStore | None, ttl_s: int) -> None:
@@ -68,14 +68,14 @@ class ResultStore:
         """Store a text.
 
         Args:
-            owner: whose it is.
-            handle: under which it is found.
+            owner: key of the caller who owns the text.
+            handle: name under which the owner finds it.
             text: the whole text.
-            meta: what is known of it.
+            meta: its metadata.
             on_write: called with the number of entries there may be by then, before each is written.
 
         Raises:
-            StoreError: it could not be stored, or only a part of it.
+            StoreError: the text could not be stored, or only a part of it.
         """
         key = _key(owner, handle)
         loop = asyncio.get_running_loop()
@@ -87,11 +87,11 @@ class ResultStore:
             await self._store.put(f"{key}.{number + 1}", page, self._ttl_s + PAGE_GRACE_S, timeout_s=timeout_s)
             await asyncio.sleep(0)
         on_write(meta.pages + 1)
-        head = {"head": msgspec.json.encode(meta).decode()}
-        await self._store.put(key, head, self._ttl_s, timeout_s=deadline - loop.time())
+        entry = {"head": msgspec.json.encode(meta).decode()}
+        await self._store.put(key, entry, self._ttl_s, timeout_s=deadline - loop.time())
 
     async def meta(self, owner: str, handle: str) -> ResultMeta | None:
-        """What is known of a result; None if this owner has none of that handle.
+        """The metadata of a result; None if this owner has none of that handle.
 
         Raises:
             StoreError: the store does not answer.
@@ -127,8 +127,8 @@ class ResultStore:
 
 
 class ExpiringMemoryStore(MemoryStore):
-    """The store in memory that comes with FastMCP, and lets go of what has expired; by itself it only does not give it
-    back any more. Its entries must have a time to live."""
+    """FastMCP's store in memory, which also deletes entries that have expired; FastMCP's own only stops returning them.
+    Entries must have a time to live."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class ExpiringMemoryStore(MemoryStore):
         return len(self._expires)
 
     def _schedule(self) -> None:
-        """Have the next entry deleted when it expires, though nobody comes."""
+        """Schedule the deletion of the next entry that expires."""
         loop = asyncio.get_running_loop()
         if self._timer is not None:
             if self._timer[0] is loop:
