@@ -32,7 +32,7 @@ MAX_LISTED: Final = 10
 """Most members that a message lists."""
 
 MAX_TABLE: Final = 100
-"""Most members that a script is told of a namespace before it asks for them."""
+"""Most members of a namespace that a script receives in advance."""
 
 MAX_MISSING: Final = 100
 """Most missing members of one script that are explained one by one."""
@@ -168,7 +168,7 @@ class Namespaces:
 
 
 class NamespaceMember(NamedTuple):
-    """What a member of a namespace is. One of the three is set."""
+    """A member of a namespace: exactly one of the three fields is set."""
 
     tool: str = ""
     """The name of a tool."""
@@ -184,19 +184,19 @@ class NamespaceMember(NamedTuple):
 
 
 class MissingMember(NamedTuple):
-    """Why a call under a name fails that a namespace gave out."""
+    """Why a call of a missing member of a namespace fails."""
 
     message: str
     hint: str | None
 
 
 class NamespaceLookup:
-    """What one script finds in namespaces.
+    """Looks up members of namespaces for one script.
 
     Args:
-        permits: Whether the tool of a name may be called.
-        near: Those of some names that one may stand for, best first.
-        shown: How a message repeats what a script wrote.
+        permits: Returns whether the tool of a name may be called.
+        suggest: Returns those of some names that a misspelled one may stand for, best first.
+        display: Returns the form in which a message repeats a text of the script.
     """
 
     def __init__(

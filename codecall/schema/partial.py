@@ -31,9 +31,9 @@ class Unknown(Enum):
     """A value that is not known."""
 
     MAYBE_ABSENT = "perhaps"
-    """Nor is whether there is one: what is undefined has no place in JSON."""
+    """The value may also be absent: `undefined` has no place in JSON."""
     PRESENT = "present"
-    """There is one."""
+    """The value exists."""
 
 
 class PartialObject(dict[str, object]):
@@ -54,11 +54,11 @@ class PreflightError(NamedTuple):
     problems: tuple[dict[str, str], ...] = ()
     """Each bad field: `field`, `message`, and `expected` where the schema says what."""
     paths: tuple[JsonPath, ...] = ()
-    """Of the bad fields in the input; perhaps beyond what is there."""
+    """Paths of the bad fields in the input, which need not exist in it."""
 
 
 class PartialInputError(ValueError):
-    """The data are not what is written above."""
+    """The data does not have the form described above."""
 
 
 class PartialInput(NamedTuple):
@@ -70,10 +70,10 @@ class PartialInput(NamedTuple):
 
     @classmethod
     def from_json(cls, data: object) -> PartialInput:
-        """From the decoded JSON.
+        """Builds the input from decoded JSON.
 
         Raises:
-            NotKnown: it is something else.
+            PartialInputError: the data does not have the form described above.
         """
         reading = _PartialInputReader()
         value = reading.value(data, ())
@@ -91,7 +91,7 @@ class PartialInput(NamedTuple):
 
 
 def has_unknowns(value: object) -> bool:
-    """Whether anything in `value` is not known."""
+    """Whether `value` contains anything unknown."""
     if isinstance(value, dict):
         return isinstance(value, PartialObject) or any(map(has_unknowns, cast("dict[str, object]", value).values()))
     if isinstance(value, list):

@@ -99,7 +99,7 @@ def _sentence(problem: Problem) -> str:
 
 
 def add_overflow_note(problems: list[Problem], total: int) -> list[Problem]:
-    """The problems told of `total`, with a last one for the rest."""
+    """Returns the problems, with a last one that counts the rest of `total`."""
     if total > len(problems):
         problems.append({"field": "…", "message": f"and {total - len(problems)} more bad fields"})
     return problems

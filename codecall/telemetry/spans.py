@@ -43,7 +43,7 @@ _CURRENT: ContextVar[RequestSpan | None] = ContextVar("codecall_request", defaul
 
 
 class RequestSpan:
-    """A call of a meta-tool, from its arguments to its answer. To be entered once, in the task that answers it.
+    """A call of a meta-tool, from its arguments to its answer. It is entered once, in the task that answers the call.
 
     Args:
         operation: Which meta-tool.
@@ -344,10 +344,10 @@ WorkerExitReason = Literal["recycled", "killed", "died", "replaced", "closed"]
 
 
 class Telemetry:
-    """What one plugin reports to OpenTelemetry.
+    """Reports the spans and metrics of one plugin to OpenTelemetry.
 
     Args:
-        enabled: False: nothing.
+        enabled: Whether anything is reported.
     """
 
     def __init__(self, *, enabled: bool) -> None:

@@ -215,10 +215,10 @@ def stored_shape_to_json(stored: StoredShape) -> dict[str, object]:
 
 
 def stored_shape_from_json(data: object) -> StoredShape:
-    """What `as_data` made such data of.
+    """Reads a stored shape from the data of `stored_shape_to_json`.
 
     Raises:
-        ValueError, TypeError, KeyError: it did not make it.
+        ValueError, TypeError, KeyError: the data has another form.
     """
     fields = _mapping(data)
     if fields["layout"] != _LAYOUT:
