@@ -85,9 +85,9 @@ def parse_server(entry: object, where: str, folder: Path) -> AnyServer:
     values = dict(cast("dict[str, object]", entry))
     kinds = [key for key in _KINDS if key in values]
     if len(kinds) != 1:
-        found = f"{' and '.join(kinds)} are given" if kinds else "none is given"
+        count = f"{' and '.join(kinds)} are given" if kinds else "none is given"
         raise OptionsError(
-            f"{where}: exactly one of command, url and openapi is needed, {found}{_unknown_keys(values)}"
+            f"{where}: exactly one of command, url and openapi is needed, {count}{_unknown_keys(values)}"
         )
     model = _KINDS[kinds[0]]
     for key in ("cwd", "env_file", "envFile", "openapi"):
@@ -100,11 +100,11 @@ def parse_server(entry: object, where: str, folder: Path) -> AnyServer:
 
 def _unknown_keys(keys: Iterable[str]) -> str:
     """The keys that no server has, and those that may be meant."""
-    known = dict.fromkeys(name for model in _KINDS.values() for name in model.names())
+    known_keys = dict.fromkeys(name for model in _KINDS.values() for name in model.names())
     message = ""
     for key in keys:
-        if key not in known and key not in map(to_camel, known):
-            near = nearest(to_snake(key), known)
+        if key not in known_keys and key not in map(to_camel, known_keys):
+            near = nearest(to_snake(key), known_keys)
             message += f"; unknown: {key}" + (f" (did you mean {near[0]}?)" if near else "")
     return message
 

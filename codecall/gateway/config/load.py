@@ -79,10 +79,10 @@ def read_client(client: Client | str, *, folder: Path | None = None) -> Configur
         raise OptionsError(f"no configuration of {TITLES[name]} was found; looked for {looked}")
     layers: list[ConfigLayer] = []
     for file in files:
-        found = find_layers(file, read_document(file, discovered=True), folder or Path.cwd())
-        if found is None:
+        file_layers = find_layers(file, read_document(file, discovered=True), folder or Path.cwd())
+        if file_layers is None:
             raise OptionsError(f"{file}: holds no servers in the form of {TITLES[name]}")
-        layers.extend(found)
+        layers.extend(file_layers)
     return _combine(layers, candidates)
 
 
@@ -287,7 +287,9 @@ def add_access_rules(
 
     def changed(access: AccessOptions, server: str | None) -> AccessOptions:
         keys = (None, server) if server is not None else (None,)
-        added = {rule: tuple(glob for key in keys for glob in found.get(key, ())) for rule, found in rules.items()}
+        added = {
+            rule: tuple(glob for key in keys for glob in by_server.get(key, ())) for rule, by_server in rules.items()
+        }
         loosened: bool | tuple[str, ...] = access.destructive
         if destructive is True:
             loosened = True
@@ -309,16 +311,16 @@ def add_access_rules(
 
 def _group_by_server(options: GatewayOptions, words: Sequence[str]) -> dict[str | None, list[str]]:
     """The globs of `words` by server; None: those of all."""
-    found: dict[str | None, list[str]] = {}
+    by_server: dict[str | None, list[str]] = {}
     for word in words:
         server, colon, glob = word.partition(":")
         if colon and server == "*":
-            found.setdefault(None, []).append(glob)
+            by_server.setdefault(None, []).append(glob)
         elif colon and _check_server(options, server, word):
-            found.setdefault(server, []).append(glob)
+            by_server.setdefault(server, []).append(glob)
         else:
-            found.setdefault(None, []).append(word)
-    return found
+            by_server.setdefault(None, []).append(word)
+    return by_server
 
 
 def _check_server(options: GatewayOptions, name: str, word: str | None = None) -> bool:

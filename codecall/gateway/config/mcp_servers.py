@@ -127,16 +127,16 @@ def _substitute(value: object, context: EntryContext, missing_inputs: dict[str, 
                     "workspaceFolder": context.folder,
                     "workspaceFolderBasename": re.split(r"[/\\]", context.folder)[-1],
                 }
-                value = _WORKSPACE.sub(lambda found: escape_references(parts[found[1]]), value)
+                value = _WORKSPACE.sub(lambda match: escape_references(parts[match[1]]), value)
 
-            def known(found: re.Match[str]) -> str:
-                default = context.inputs.get(found[1])
+            def with_default(match: re.Match[str]) -> str:
+                default = context.inputs.get(match[1])
                 if default:
-                    return f"${{{input_variable(found[1])}:-{default}}}"
-                missing_inputs[found[1]] = None
-                return found[0]
+                    return f"${{{input_variable(match[1])}:-{default}}}"
+                missing_inputs[match[1]] = None
+                return match[0]
 
-            return _INPUT.sub(known, value)
+            return _INPUT.sub(with_default, value)
         case list():
             return [_substitute(item, context, missing_inputs) for item in cast("list[object]", value)]
         case dict():
@@ -159,8 +159,10 @@ def _stdio_options(fields: Mapping[str, object], context: EntryContext) -> _Tran
         "args": _strings(args),
         "env": _string_mapping(fields.get("env", {}), notes),
     }
-    whole = isinstance(command, str) and not args and not _DRIVE.match(command) and shutil.which(command) is None
-    if isinstance(command, str) and whole and re.search(r"\s", command):
+    is_command_line = (
+        isinstance(command, str) and not args and not _DRIVE.match(command) and shutil.which(command) is None
+    )
+    if isinstance(command, str) and is_command_line and re.search(r"\s", command):
         try:
             words = shlex.split(command)
         except ValueError:

@@ -163,10 +163,10 @@ def describe_server(server: AnyServer) -> str:
     match server:
         case StdioServer():
             started = find_started_program(server.command, server.args)
-            shown = _without_secrets(started) if "://" in started else started
+            source = _without_secrets(started) if "://" in started else started
             # Arguments that stand in `command`, where they do not belong, may be anything.
             program = server.command.split()[0] if re.search(r"\s-|\s\w+=|://", server.command) else server.command
-            return program if started == server.command else f"{program} {shown}"
+            return program if started == server.command else f"{program} {source}"
         case HttpServer():
             return _without_secrets(server.url)
         case OpenApiServer():
@@ -179,5 +179,5 @@ def _without_secrets(url: str) -> str:
     if not separator:
         return url.partition("?")[0]
     netloc, slash, path = rest.partition("?")[0].partition("/")
-    shown = netloc.rpartition("@")[2]
-    return f"{scheme}://{shown}{slash}{path if path in _PLAIN_PATHS else '…'}"
+    address = netloc.rpartition("@")[2]
+    return f"{scheme}://{address}{slash}{path if path in _PLAIN_PATHS else '…'}"

@@ -62,7 +62,7 @@ def read_env_file(file: Path, *, where: str) -> dict[str, str]:
 
 def _value(line: re.Match[str]) -> str:
     if line["double"] is not None:
-        return _ESCAPE.sub(lambda found: _MEANINGS.get(found[1], found[1]), line["double"])
+        return _ESCAPE.sub(lambda match: _MEANINGS.get(match[1], match[1]), line["double"])
     return line["single"] if line["single"] is not None else line["plain"]
 
 
@@ -100,7 +100,7 @@ class _ReferenceReplacer:
 
     def text(self, text: str, place: str, own: Mapping[str, str] | None = None) -> str:
         """`text` with its references replaced; variables in `own` count before the environment."""
-        return REFERENCE.sub(lambda found: self._replace(found, place, own or {}), text)
+        return REFERENCE.sub(lambda match: self._replace(match, place, own or {}), text)
 
     def texts(self, texts: Mapping[str, str], place: str) -> dict[str, str]:
         """The values of a mapping."""
@@ -117,10 +117,10 @@ class _ReferenceReplacer:
         hint = f"Set {', '.join(self._unset)} in the environment codecall is started in." if self._unset else None
         raise OptionsError("; ".join(self._problems), hint=hint)
 
-    def _replace(self, found: re.Match[str], place: str, own: Mapping[str, str]) -> str:
-        if found["escaped"]:
+    def _replace(self, match: re.Match[str], place: str, own: Mapping[str, str]) -> str:
+        if match["escaped"]:
             return "${"
-        kind, name, default = found["kind"], found["name"], found["default"]
+        kind, name, default = match["kind"], match["name"], match["default"]
         if kind is None and default is None and (value := _predefined(name)) is not None:
             return value
         variable = {None: name, "env": name, "input": input_variable(name)}.get(kind)
@@ -132,8 +132,8 @@ class _ReferenceReplacer:
             return value
         if default is not None:
             return default
-        asked = f"the input {name} is asked for: " if kind == "input" else ""
-        self.refuse(f"{place}: {asked}environment variable {variable} is not set")
+        prefix = f"the input {name} is asked for: " if kind == "input" else ""
+        self.refuse(f"{place}: {prefix}environment variable {variable} is not set")
         self._unset[variable] = None
         return ""
 
@@ -256,9 +256,9 @@ def required_variables(server: AnyServer) -> tuple[str, ...]:
         case OpenApiServer():
             texts = [server.openapi, server.base_url or "", *server.headers.values()]
     names: dict[str, None] = {}
-    for found in (each for text in texts for each in REFERENCE.finditer(text)):
-        kind, name = found["kind"], found["name"]
-        if found["escaped"] or found["default"] is not None or (kind is None and _predefined(name) is not None):
+    for match in (each for text in texts for each in REFERENCE.finditer(text)):
+        kind, name = match["kind"], match["name"]
+        if match["escaped"] or match["default"] is not None or (kind is None and _predefined(name) is not None):
             continue
         if kind in (None, "env", "input"):
             names[input_variable(name) if kind == "input" else name] = None

@@ -79,58 +79,58 @@ class StaticTokens(TokenVerifier):
         self._scopes = scopes or []
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Whose token it is, if it is one."""
+        """The client whose token it is; None: it is none."""
         digest = sha256(token.encode()).digest()
-        found = None
-        for known, client in self._clients.items():  # all of them, so that the time tells nothing
-            if hmac.compare_digest(known, digest):
-                found = client
-        if found is None:
+        owner = None
+        for token_digest, client in self._clients.items():  # all of them, so that the time reveals nothing
+            if hmac.compare_digest(token_digest, digest):
+                owner = client
+        if owner is None:
             return None
-        return AccessToken(token=token, client_id=found, subject=found, scopes=self._scopes)
+        return AccessToken(token=token, client_id=owner, subject=owner, scopes=self._scopes)
 
 
 def create_auth_provider(auth: Mapping[str, object], *, where: str = "serve.auth") -> AuthProvider:
-    """The provider that these options ask for; `${VAR}` in them is replaced.
+    """Create the provider that these options name; `${VAR}` in them is replaced.
 
     Raises:
         OptionsError: a variable is not set, or the provider, one of its options or a value is not what it must be.
     """
-    return _built(resolve_values(auth, where=where), where)
+    return _build(resolve_values(auth, where=where), where)
 
 
-def _built(options: Mapping[str, object], where: str) -> AuthProvider:
+def _build(options: Mapping[str, object], where: str) -> AuthProvider:
     name = options.get("provider")
     if not isinstance(name, str) or name not in PROVIDERS:
         raise OptionsError(f"{where}.provider: must be one of {', '.join(PROVIDERS)}")
     module, kind = PROVIDERS[name]
     make = cast("Callable[..., AuthProvider]", getattr(import_module(module), kind))
-    taken = [parameter for parameter in inspect.signature(make).parameters if parameter != "self"]
-    given: dict[str, Any] = {}
+    parameters = [parameter for parameter in inspect.signature(make).parameters if parameter != "self"]
+    arguments: dict[str, Any] = {}
     for option, value in options.items():
         if option == "provider":
             continue
-        if option not in taken:
-            raise OptionsError(f"{where}.{option}: unknown option of {name}; known here: {', '.join(taken)}")
-        given[option] = _value(option, value, f"{where}.{option}")
+        if option not in parameters:
+            raise OptionsError(f"{where}.{option}: unknown option of {name}; known here: {', '.join(parameters)}")
+        arguments[option] = _value(option, value, f"{where}.{option}")
     required = [
         parameter.name
         for parameter in inspect.signature(make).parameters.values()
         if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
     ]
-    if missing := [option for option in required if option not in given]:
+    if missing := [option for option in required if option not in arguments]:
         raise OptionsError(f"{where}: {name} needs {', '.join(missing)}")
     try:
-        return make(**given)
+        return make(**arguments)
     except Exception as failure:
         # Whatever it is, it may quote a secret, and so may what caused it.
-        raise OptionsError(f"{where}: {name} refuses its options: {_without(str(failure), options)}") from None
+        raise OptionsError(f"{where}: {name} refuses its options: {_redact(str(failure), options)}") from None
 
 
 def _value(option: str, value: object, where: str) -> object:
-    """An option as FastMCP wants it."""
+    """Convert an option to what FastMCP takes."""
     if isinstance(value, Mapping) and "provider" in value:
-        return _built(cast("Mapping[str, object]", value), where)
+        return _build(cast("Mapping[str, object]", value), where)
     if option not in _URLS:
         return cast("object", value)
     from pydantic import AnyHttpUrl, ValidationError
@@ -141,20 +141,20 @@ def _value(option: str, value: object, where: str) -> object:
         raise OptionsError(f"{where}: must be a list of URLs") from None
 
 
-def _without(text: str, values: object) -> str:
-    """`text` with every text among the values replaced, but for names of providers and the shortest."""
-    for value in sorted(_texts(values), key=len, reverse=True):
+def _redact(text: str, values: object) -> str:
+    """Replace in `text` every string among the values, but for names of providers and the shortest."""
+    for value in sorted(_strings(values), key=len, reverse=True):
         text = text.replace(value, "…")
     return " ".join(text.split())[:500]
 
 
-def _texts(values: object) -> list[str]:
+def _strings(values: object) -> list[str]:
     match values:
         case str():
             return [values] if len(values) > 3 and values not in PROVIDERS else []
         case Mapping():
-            return [text for value in cast("Mapping[str, object]", values).values() for text in _texts(value)]
+            return [text for value in cast("Mapping[str, object]", values).values() for text in _strings(value)]
         case list() | tuple():
-            return [text for value in cast("list[object]", values) for text in _texts(value)]
+            return [text for value in cast("list[object]", values) for text in _strings(value)]
         case _:
             return []

@@ -45,7 +45,7 @@ def serve(options: GatewayOptions, *, insecure: bool = False, log_level: str = "
     Raises:
         OptionsError: the options contradict each other, the address cannot be had, or the auth provider refuses.
     """
-    _log(log_level)
+    _configure_logging(log_level)
     tune_garbage_collection()
     options = draining_at_sigterm(options)
     with ServeSignals(kill_all) as signals:
@@ -59,14 +59,14 @@ def serve(options: GatewayOptions, *, insecure: bool = False, log_level: str = "
 async def _over_stdio(options: GatewayOptions, signals: ServeSignals) -> None:
     gateway = Gateway(options)
     async with gateway:
-        _settled()
+        _finish_startup()
         if sys.stdin is not None and sys.stdin.isatty():
-            print(_ALONE, file=sys.stderr)
+            print(_TERMINAL_NOTICE, file=sys.stderr)
         with interruptible_stdin() as stop, signals.stop_with(stop) if stop is not None else contextlib.nullcontext():
             await run_stdio(gateway.server)
 
 
-_ALONE: Final = (
+_TERMINAL_NOTICE: Final = (
     "codecall serve speaks the Model Context Protocol on standard input and output, and waits for a client.\n"
     "`codecall init` prints what to paste into yours; `--transport http` serves a URL. Ctrl-C ends."
 )
@@ -76,31 +76,31 @@ async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: b
     # Starlette's, which comes with FastMCP; only HTTP needs it.
     from fastmcp.server.http import Middleware  # pyright: ignore[reportPrivateImportUsage]
 
-    asked = options.serve
+    serve_options = options.serve
     auth = None
-    if asked.auth is not None:
+    if serve_options.auth is not None:
         from codecall.gateway.serve.auth import create_auth_provider  # loads what signs tokens
 
-        auth = create_auth_provider(asked.auth)
-    if auth is None and not insecure and not _own(asked.host):
+        auth = create_auth_provider(serve_options.auth)
+    if auth is None and not insecure and not _is_loopback(serve_options.host):
         raise OptionsError(
-            f"serve.host: {asked.host} can be reached from elsewhere, and nobody would have to sign in",
+            f"serve.host: {serve_options.host} can be reached from elsewhere, and nobody would have to sign in",
             hint="Configure serve.auth, listen on 127.0.0.1, or say --insecure.",
         )
-    with _listening(asked) as listener:
+    with _listen(serve_options) as listener:
         gateway = Gateway(options)
         gateway.server.auth = auth
         async with gateway:
-            _settled()
-            print(f"Listening on {_url(asked, listener)}", file=sys.stderr, flush=True)
+            _finish_startup()
+            print(f"Listening on {_url(serve_options, listener)}", file=sys.stderr, flush=True)
             with signals.stop_with(lambda: None):
                 await gateway.server.run_http_async(
                     show_banner=False,
-                    host=asked.host,
-                    path=asked.path,
+                    host=serve_options.host,
+                    path=serve_options.path,
                     sockets=[listener],
-                    allowed_hosts=list(asked.allowed_hosts) or None,
-                    allowed_origins=list(asked.allowed_origins) or None,
+                    allowed_hosts=list(serve_options.allowed_hosts) or None,
+                    allowed_origins=list(serve_options.allowed_origins) or None,
                     middleware=[Middleware(_Begun, begun=signals.move_to_front)],
                     uvicorn_config={"log_config": None, "access_log": False},
                 )
@@ -128,7 +128,7 @@ def draining_at_sigterm(options: GatewayOptions) -> GatewayOptions:
     return options.model_copy(update={"codecall": plugin})
 
 
-def _own(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     """Whether only this machine reaches that address."""
     import ipaddress
 
@@ -138,25 +138,27 @@ def _own(host: str) -> bool:
 
 
 @contextmanager
-def _listening(asked: ServeOptions) -> Generator[socket.socket]:
-    host = asked.host.strip("[]")
+def _listen(serve_options: ServeOptions) -> Generator[socket.socket]:
+    host = serve_options.host.strip("[]")
     try:
-        family, *_, address = socket.getaddrinfo(host, asked.port, type=socket.SOCK_STREAM)[0]
+        family, *_, address = socket.getaddrinfo(host, serve_options.port, type=socket.SOCK_STREAM)[0]
         listener = socket.create_server(address[:2], family=family)  # pyright: ignore[reportArgumentType]
     except OSError as failure:
-        said = failure.strerror or type(failure).__name__
-        raise OptionsError(f"serve.host, serve.port: cannot listen on {host} port {asked.port}: {said}") from None
+        reason = failure.strerror or type(failure).__name__
+        raise OptionsError(
+            f"serve.host, serve.port: cannot listen on {host} port {serve_options.port}: {reason}"
+        ) from None
     with listener:
         yield listener
 
 
-def _url(asked: ServeOptions, listener: socket.socket) -> str:
-    host = asked.host.strip("[]")
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{listener.getsockname()[1]}{asked.path}"
+def _url(serve_options: ServeOptions, listener: socket.socket) -> str:
+    host = serve_options.host.strip("[]")
+    address = f"[{host}]" if ":" in host else host
+    return f"http://{address}:{listener.getsockname()[1]}{serve_options.path}"
 
 
-def _settled() -> None:
+def _finish_startup() -> None:
     """All modules are loaded: they need not be looked through for garbage again, now or later. And who watches is
     known: spans that nobody would see need not be made."""
     gc.freeze()
@@ -165,7 +167,7 @@ def _settled() -> None:
         fastmcp.settings.telemetry_mode = "propagation_only"
 
 
-def _log(level: str) -> None:
+def _configure_logging(level: str) -> None:
     """Everything that is logged goes to standard error."""
     configure_logging(level)  # pyright: ignore[reportArgumentType]
     logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")

@@ -85,7 +85,7 @@ def config_fingerprint(name: str, server: AnyServer) -> str:
         case OpenApiServer():
             configuration |= {"openapi": server.openapi, "base_url": server.base_url, "headers": sorted(server.headers)}
             references = [server.openapi, server.base_url or ""]
-    written = json.dumps(configuration).encode("utf-8", "surrogatepass")
+    encoded_configuration = json.dumps(configuration).encode("utf-8", "surrogatepass")
     resolved: list[str | None] = [
         _resolve(text, variables) for text in references if "$" in text or text.startswith("~")
     ]
@@ -96,8 +96,8 @@ def config_fingerprint(name: str, server: AnyServer) -> str:
     if resolved:
         # Keyed by what stands around it, so that the same secret in two places cannot be seen to be the same.
         encoded = json.dumps(resolved).encode("utf-8", "surrogatepass")
-        written += blake2b(encoded, key=blake2b(written).digest()).digest()
-    return blake2b(written, digest_size=16).hexdigest()
+        encoded_configuration += blake2b(encoded, key=blake2b(encoded_configuration).digest()).digest()
+    return blake2b(encoded_configuration, digest_size=16).hexdigest()
 
 
 def _resolve(text: str, variables: Mapping[str, str]) -> str | None:

@@ -66,8 +66,8 @@ class ServerProvider(Provider):
     def codecall_tools(self) -> tuple[Tool, ...] | None:
         """The tools before any transform: the same tuple until something changes; None while they are not known.
         `codecall.catalog.cache.fingerprint` knows this attribute."""
-        shown = self._refresher.visible
-        return shown.tools if shown.listing is not None else None
+        visible = self._refresher.visible
+        return visible.tools if visible.listing is not None else None
 
     @property
     def cache_file(self) -> ListingCacheFile | None:
