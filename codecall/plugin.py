@@ -27,7 +27,7 @@ from fastmcp.utilities.versions import VersionSpec
 from codecall.audit.recorder import Audit
 from codecall.catalog.apps import AppResolver, FastMCPServer
 from codecall.catalog.cache.middleware import can_bypass, dereferences_schemas
-from codecall.catalog.inference.observer import OutputObserver
+from codecall.catalog.inference.output_schemas import OutputObserver
 from codecall.catalog.search.models import resolve_strategy
 from codecall.catalog.view import CatalogView
 from codecall.concurrency import iterate_cooperatively
@@ -35,7 +35,7 @@ from codecall.errors import OptionsError
 from codecall.meta_tools.base import MetaTool, Runtime
 from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.runtime import ToolSet, changed_options, create_enclave_pool, create_search_index
-from codecall.option_model import given_options
+from codecall.option_base import given_options
 from codecall.options import (
     AuditOptions,
     DirectCalls,
@@ -57,7 +57,7 @@ from codecall.server.shutdown import within_grace
 from codecall.telemetry.spans import Telemetry
 
 if TYPE_CHECKING:
-    from codecall.option_types import (
+    from codecall.options import (
         AuditDict,
         DirectCallsDict,
         ObservedOutputDict,

@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from codecall.errors import OptionsError
-from codecall.option_model import Millis, Options, reject_double_spelling
+from codecall.option_base import Millis, Options, reject_double_spelling
 
 PRESET_NAMES = ("locked_down", "secure", "balanced", "experimental")
 """The shipped presets, from strictest to most generous."""

@@ -1,6 +1,6 @@
 """How much each caller has stored in this process at the same time: reservations, which expire by themselves.
 
-Large results (`results/service.py`) and resumable runs (`resume/memory.py`) count what they store here. A quota counts
+Large results (`results/service.py`) and resumable runs (`resume/replay.py`) count what they store here. A quota counts
 and refuses; it stores nothing itself.
 """
 

@@ -12,9 +12,9 @@ import pytest
 from key_value.aio.stores.memory import MemoryStore
 from pydantic.alias_generators import to_camel
 
-from codecall import option_types
+from codecall import options as option_types
 from codecall.errors import OptionsError
-from codecall.option_model import Options
+from codecall.option_base import Options
 from codecall.options import (
     AuditOptions,
     DirectCalls,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from codecall.globs import MAX_DISPLAY_NAME, MAX_GLOB_CHARS, MAX_NAME_CHARS, Patterns, display_name, is_glob
 from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS
-from codecall.patterns import MAX_DISPLAY_NAME, MAX_GLOB_CHARS, MAX_NAME_CHARS, Patterns, display_name, is_glob
 
 names = st.text("ab-:[!]*?\u00e9\n", max_size=12)
 

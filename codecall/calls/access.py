@@ -16,8 +16,8 @@ from codecall.catalog.entries import CatalogEntry, JsonObject, Kind
 from codecall.catalog.uris import HiddenComponent, ResolvedUri
 from codecall.catalog.visibility import is_reserved
 from codecall.errors import NOT_FOUND, AccessDeniedError, CallKind, CodeCallError, SelfReferenceError, ToolNotFoundError
+from codecall.globs import MAX_NAME_CHARS, MAX_URI_CHARS, Patterns, display_name
 from codecall.namespaces import NamespaceLookup, Namespaces
-from codecall.patterns import MAX_NAME_CHARS, MAX_URI_CHARS, Patterns, display_name
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
 MAX_LISTED_NAMES: Final = 10

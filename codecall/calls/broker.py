@@ -31,8 +31,8 @@ from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.concurrency import abandon, wait_for_task
 from codecall.errors import CallKind, CodeCallError, ToolCallError, ToolTimeoutError
 from codecall.fastmcp_errors import log_unexpected
+from codecall.globs import call_kind, display_name, entry_label
 from codecall.options import SanitizationOptions
-from codecall.patterns import call_kind, display_name, entry_label
 from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
 from codecall.schema.partial import PreflightError
 

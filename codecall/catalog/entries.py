@@ -13,7 +13,7 @@ from typing import Annotated, Literal, cast
 from pydantic import ConfigDict, Field
 
 from codecall.errors import OptionsError
-from codecall.option_model import Options
+from codecall.option_base import Options
 
 JsonObject = dict[str, object]
 

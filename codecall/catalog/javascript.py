@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from codecall.redaction.invisible import json_escape
+from codecall.redaction.clean import json_escape
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 

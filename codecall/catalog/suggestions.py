@@ -13,7 +13,7 @@ from heapq import nsmallest
 
 from codecall.catalog.search.analysis import name_parts, stem
 from codecall.catalog.search.synonyms import ACTIONS
-from codecall.suggestions import similarity
+from codecall.similarity import similarity
 
 MAX_NAME_CHARS = 128
 """Characters of a name that are compared; MCP allows 128."""

@@ -31,7 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from codecall.errors import CodeCallError
-from codecall.redaction.invisible import escape_invisible, json_escape
+from codecall.redaction.clean import escape_invisible, json_escape
 
 MAX_COLOURED: Final = 200_000
 """Longest JSON text, in characters, that a terminal gets in colours."""

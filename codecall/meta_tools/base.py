@@ -22,7 +22,7 @@ from pydantic.alias_generators import to_camel
 
 from codecall.audit.recorder import Audit
 from codecall.catalog.entries import META_KEY, CatalogEntry, ToolMetadata
-from codecall.catalog.inference.observer import OutputObserver
+from codecall.catalog.inference.output_schemas import OutputObserver
 from codecall.catalog.search.index import SearchIndex
 from codecall.catalog.view import CatalogView
 from codecall.errors import CodeCallError

@@ -27,6 +27,7 @@ from codecall.catalog.typescript.declarations import declaration
 from codecall.catalog.uris import HiddenComponent
 from codecall.catalog.view import CatalogView
 from codecall.fastmcp_errors import log_unexpected
+from codecall.globs import MAX_URI_CHARS
 from codecall.meta_tools.base import (
     WELL_FORMED,
     Arguments,
@@ -38,7 +39,6 @@ from codecall.meta_tools.base import (
     tool_result_from_catalog,
 )
 from codecall.meta_tools.descriptions import describe_describe
-from codecall.patterns import MAX_URI_CHARS
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
 Format = Literal["json", "typescript"]

@@ -25,6 +25,7 @@ from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.components import component_view
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import EXECUTE_SCHEMA, ExecutionResult
+from codecall.globs import MAX_GLOB_CHARS, is_glob
 from codecall.identity import client_key
 from codecall.meta_tools.base import (
     WELL_FORMED,
@@ -38,10 +39,9 @@ from codecall.meta_tools.base import (
 )
 from codecall.meta_tools.descriptions import describe_execute
 from codecall.options import PluginOptions
-from codecall.patterns import MAX_GLOB_CHARS, is_glob
 from codecall.presets import PRESET_NAMES, Preset
 from codecall.results.service import CallerResults
-from codecall.resume.memory import ResumeError, RunMemory
+from codecall.resume.replay import ResumeError, RunMemory
 from codecall.sandbox.interfaces import ObserverGroup, RunHooks, RunObserver
 from codecall.server.disconnect import run_while_connected
 from codecall.server.progress import progress_from_context

@@ -25,11 +25,11 @@ from fastmcp.tools.base import ToolResult
 
 from codecall.envelopes import ExecutionResult, invoke_error
 from codecall.errors import CallKind, RateLimitedError
+from codecall.globs import MAX_NAME_CHARS, display_name
 from codecall.identity import client_key, rate_limit_key
-from codecall.option_model import given_options
-from codecall.patterns import MAX_NAME_CHARS, display_name
+from codecall.option_base import given_options
 from codecall.ratelimit.counting import ConcurrencyLimit, Limit, LimitRefusal, WindowLimit, wait_ms
-from codecall.ratelimit.redis import RETRY_AFTER_S, StoreUnavailableError
+from codecall.ratelimit.redis_store import RETRY_AFTER_S, StoreUnavailableError
 from codecall.ratelimit.rules import (
     Per,
     Rate,

@@ -15,9 +15,9 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from codecall.errors import OptionsError
+from codecall.globs import MAX_GLOB_CHARS, Patterns
 from codecall.identity import Per
-from codecall.option_model import Options
-from codecall.patterns import MAX_GLOB_CHARS, Patterns
+from codecall.option_base import Options
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
 MAX_WINDOW_S: Final = 30 * 86_400

@@ -16,7 +16,7 @@ import anyio
 from uncalled_for import Shared, SharedContext
 
 from codecall.ratelimit.counting import CallCounter, Limit, LimitRefusal
-from codecall.ratelimit.redis import RedisCounterStore, redis_breaker
+from codecall.ratelimit.redis_store import RedisCounterStore, redis_breaker
 from codecall.ratelimit.rules import RateLimitOptions
 
 
@@ -55,7 +55,7 @@ def open_storage(options: RateLimitOptions) -> RateStorage:
 
 class _MemoryRateStorage:
     def __init__(self) -> None:
-        from codecall.ratelimit.memory import MemoryCounterStore
+        from codecall.ratelimit.memory_store import MemoryCounterStore
 
         self.store = MemoryCounterStore()
         self._counting = CallCounter(self.store)

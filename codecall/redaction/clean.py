@@ -1,6 +1,6 @@
 """Cleaning error texts on their way to a model: `clean_error` for a whole error, `clean_text`, `clean_value`.
 
-`patterns.py` has the whole policy as data. Only error texts pass through here, never the values that tools return.
+`globs.py` has the whole policy as data. Only error texts pass through here, never the values that tools return.
 
 Two things go beside that table. The values of this process's own environment variables with secret names are removed
 wherever they stand. And characters nobody sees (zero-width ones, terminal colours) are left out of the text in which
@@ -223,3 +223,21 @@ class ThreadedCleaner:
             clean_error(error, options)
         else:
             await self.run(clean_error, error, options)
+
+
+def code_point_escape(character: str) -> str:
+    """The escape `\\u{200B}`; a blank for a tab."""
+    return " " if character == "\t" else f"\\u{{{ord(character):X}}}"
+
+
+def json_escape(character: str) -> str:
+    """The escape `\\u200b` of JSON and JavaScript, one for each UTF-16 unit."""
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def escape_invisible(text: str, *, keep: str = "", escape: Callable[[str], str] = code_point_escape) -> str:
+    """`text` with every character that does not print written as an escape, but those in `keep`."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in keep else escape(char) for char in text)

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from codecall.catalog.inference.observer import OBSERVED_KEYWORD, schema_from_shape
+from codecall.catalog.inference.output_schemas import OBSERVED_KEYWORD, schema_from_shape
 from codecall.catalog.inference.shapes import infer_shape
 from codecall.envelopes import JsonObject, LargeResult
 from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError

@@ -27,7 +27,7 @@ from codecall.redaction.clean import ThreadedCleaner
 from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.schema.partial import PreflightError
 from codecall.schema.validation import find_violations, invalid_input_message, violation_problems
-from codecall.suggestions import nearest
+from codecall.similarity import nearest
 
 ToolHandler = Callable[[str, dict[str, Any]], Any]
 """Performs a script's tool calls, or renders its prompts: `(name, input) -> value`, sync or async. A sync one runs in a

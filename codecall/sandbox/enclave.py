@@ -40,7 +40,7 @@ from codecall.sandbox.host.turns import ScriptRun
 from codecall.sandbox.interfaces import NO_HOOKS, RunHooks, ToolBroker
 
 if TYPE_CHECKING:
-    from codecall.option_types import LimitKeywords, PoolDict, SanitizationDict
+    from codecall.options import LimitKeywords, PoolDict, SanitizationDict
 
 SPARE_CPU_SECONDS: Final = 60
 """Processor time of a worker beyond what its scripts may use, in seconds: building engines, reading frames."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from codecall.schema.partial import JsonPath, PartialArray, PartialObject, Unknown
-from codecall.suggestions import nearest
+from codecall.similarity import nearest
 
 JsonObject = dict[str, object]
 

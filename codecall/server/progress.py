@@ -38,8 +38,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.envelopes import CallRecord
 from codecall.fastmcp_errors import log_unexpected
+from codecall.globs import display_name
 from codecall.options import ProgressOptions
-from codecall.patterns import display_name
 from codecall.redaction.clean import well_formed
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 

@@ -25,9 +25,8 @@ from coverage.plugin_support import Plugins
 
 from codecall.sandbox.agentscript.checked import InvalidScript, LineTable
 from codecall.sandbox.agentscript.instrument import runnable_lines
-from codecall.sandbox.agentscript.parser.ast import LOOP_TYPES, children
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, parse
+from codecall.sandbox.agentscript.parser.parse import LOOP_TYPES, PREFIX_LENGTH, children, parse
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_script
 from codecall.sandbox.agentscript.validator.names import NamespaceInfo

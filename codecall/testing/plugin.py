@@ -181,7 +181,7 @@ def result_stub(tool_stub: Stubs) -> Callable[..., Stub]:
 def codecall_enclave(request: pytest.FixtureRequest, tool_stub: Stubs, codecall_preset: str | None) -> ScriptEnclave:
     """Run scripts: `codecall_enclave.run("return 1 + 1")`, or `await codecall_enclave.execute(…)`."""
     from codecall.errors import OptionsError
-    from codecall.testing.event_loop import PresetChoice
+    from codecall.testing.enclaves import PresetChoice
     from codecall.testing.runner import ScriptEnclave
 
     choice = PresetChoice(codecall_preset, marker_options(request.node).limits)
@@ -217,7 +217,7 @@ def script(
 
 def _find_script(path: Path, folders: list[Path]) -> Path:
     """Find the file of a script in the folders; fail the test if there is none."""
-    from codecall.suggestions import nearest
+    from codecall.similarity import nearest
 
     __tracebackhide__ = True
     for folder in folders:
@@ -287,7 +287,7 @@ def marker_options(node: pytest.Item) -> MarkerOptions:
 def _check_limits(limits: dict[str, object]) -> None:
     """Refuse names that are no limits of a preset."""
     from codecall.presets import Preset
-    from codecall.suggestions import nearest
+    from codecall.similarity import nearest
 
     known = (*OTHER_KEYS, *ALLOWANCES, *Preset.model_fields)
     spellings = {spelling for name, field in Preset.model_fields.items() for spelling in (name, field.alias)}

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Final, Literal, ParamSpec, TypeVar
 
 from codecall.errors import CallKind
-from codecall.suggestions import nearest
+from codecall.similarity import nearest
 from codecall.testing.calls import Call, Calls
 
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests

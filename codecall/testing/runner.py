@@ -14,10 +14,10 @@ from codecall.errors import OptionsError
 from codecall.presets import Preset
 from codecall.sandbox.callbacks import ToolHandler
 from codecall.sandbox.interfaces import RunHooks, ToolBroker
-from codecall.suggestions import nearest
+from codecall.similarity import nearest
 from codecall.testing import coverage_data
 from codecall.testing.calls import Calls, abbreviate
-from codecall.testing.event_loop import EnclaveJob, PresetChoice, SessionEnclaves
+from codecall.testing.enclaves import EnclaveJob, PresetChoice, SessionEnclaves
 from codecall.testing.report import FailureReason, format_reasons, refuse_unknown
 from codecall.testing.results import ScriptResult
 from codecall.testing.stubs.broker import StubbedResults, StubBroker

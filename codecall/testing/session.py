@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from codecall.testing.event_loop import SessionEnclaves
+    from codecall.testing.enclaves import SessionEnclaves
 
 ENCLAVES = pytest.StashKey["SessionEnclaves"]()
 """Where the configuration of pytest holds the worker pools, once a test has needed one."""
@@ -27,7 +27,7 @@ def configured_preset(config: pytest.Config) -> str | None:
 def session_enclaves(config: pytest.Config) -> SessionEnclaves:
     """The worker pools of this session."""
     if (enclaves := config.stash.get(ENCLAVES, None)) is None:
-        from codecall.testing.event_loop import SessionEnclaves
+        from codecall.testing.enclaves import SessionEnclaves
 
         enclaves = config.stash[ENCLAVES] = SessionEnclaves()
     return enclaves

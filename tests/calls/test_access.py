@@ -7,7 +7,7 @@ import pytest
 from codecall.calls.access import BY_NAME, MAX_LISTED_NAMES, AccessPolicy
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import AccessDeniedError, SelfReferenceError, ToolNotFoundError
-from codecall.patterns import MAX_DISPLAY_NAME, MAX_NAME_CHARS
+from codecall.globs import MAX_DISPLAY_NAME, MAX_NAME_CHARS
 
 USABLE = ("users:list", "users:get", "orders:list", "a[b]")
 VISIBLE = (*USABLE, "payroll")

@@ -19,8 +19,8 @@ from codecall import tool_metadata
 from codecall.calls.broker import Broker
 from codecall.catalog.components import component_view
 from codecall.errors import CodeCallError, SelfReferenceError, ToolCallError
+from codecall.globs import MAX_URI_CHARS
 from codecall.options import PluginOptions, SanitizationOptions
-from codecall.patterns import MAX_URI_CHARS
 from codecall.ratelimit.middleware import RateLimitPlugin
 from codecall.sandbox import wire
 

@@ -11,7 +11,7 @@ from fastmcp import Client
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
 from codecall import tool_metadata
-from codecall.patterns import MAX_URI_CHARS
+from codecall.globs import MAX_URI_CHARS
 
 
 @pytest.fixture

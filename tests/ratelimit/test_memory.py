@@ -12,7 +12,7 @@ from limits.aio.storage import MemoryStorage as LimitsMemoryStorage
 from limits.aio.strategies import STRATEGIES
 
 from codecall.ratelimit.counting import sliding_wait_s
-from codecall.ratelimit.memory import MemoryStorage
+from codecall.ratelimit.memory_store import MemoryStorage
 
 WINDOW = 10
 

@@ -24,7 +24,7 @@ from redis.asyncio.client import Monitor
 
 from codecall import CodeCallPlugin, OptionsError, RateLimitPlugin
 from codecall.ratelimit.counting import CallCounter, LimitRefusal, WindowLimit
-from codecall.ratelimit.redis import RETRY_AFTER_S, RedisCounterStore, redis_breaker
+from codecall.ratelimit.redis_store import RETRY_AFTER_S, RedisCounterStore, redis_breaker
 from codecall.ratelimit.rules import RateLimitOptions, RateLimitRule, Strategy
 from tests.loaded_python import LoadedPython
 from tests.redis_server import RedisServer

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.redaction.invisible import escape_invisible, json_escape
+from codecall.redaction.clean import escape_invisible, json_escape
 
 
 @pytest.mark.parametrize(

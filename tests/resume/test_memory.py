@@ -23,7 +23,7 @@ from codecall.errors import CallKind
 from codecall.options import ResumeOptions
 from codecall.resume import store as kept_runs
 from codecall.resume.matching import PreviousCalls
-from codecall.resume.memory import MAX_CONCURRENT_LOADS, RecordLimits, ResumeError, RunMemory
+from codecall.resume.replay import MAX_CONCURRENT_LOADS, RecordLimits, ResumeError, RunMemory
 from codecall.resume.store import COLLECTION, RunStore
 from tests.redis_server import RedisServer
 
@@ -441,7 +441,7 @@ async def test_a_store_that_cancels_itself_is_one_that_fails():
 
 async def test_what_is_kept_of_all_runs_of_a_caller_is_bounded(monkeypatch: pytest.MonkeyPatch):
     # The other tests here are the same caller on the same event loop.
-    monkeypatch.setattr("codecall.resume.memory._LIMITS", WeakKeyDictionary())
+    monkeypatch.setattr("codecall.resume.replay._LIMITS", WeakKeyDictionary())
     async with mail(**resumable(max_caller_chars=3_500)) as shop:
         first = await shop.run(FAILS, context={"to": ["a", "b"]})
         second = await shop.run(FAILS, context={"to": ["c", "d"]}, resumeFrom=first["runId"])

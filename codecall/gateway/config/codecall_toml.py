@@ -32,8 +32,8 @@ from codecall.gateway.config.options import (
 )
 from codecall.gateway.config.secrets import replace_secrets
 from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references
-from codecall.option_model import Options, reject_double_spelling
-from codecall.suggestions import nearest
+from codecall.option_base import Options, reject_double_spelling
+from codecall.similarity import nearest
 
 _KINDS: Final[Mapping[str, type[StdioServer | HttpServer | OpenApiServer]]] = {
     "command": StdioServer,

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from codecall.option_model import Options
+from codecall.option_base import Options
 
 Globs = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(strict=False)]
 """Names of tools as their server writes them, or globs (`*`, `?`)."""

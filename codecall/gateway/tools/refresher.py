@@ -27,8 +27,7 @@ from mcp import MCPError
 
 from codecall.errors import CodeCallError
 from codecall.gateway.tools.disk_cache import ListingCacheFile
-from codecall.gateway.tools.filter import AccessRules, ReservedNames
-from codecall.gateway.tools.visible import VisibleComponents, build_visible_components
+from codecall.gateway.tools.filter import AccessRules, ReservedNames, VisibleComponents, build_visible_components
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing
 

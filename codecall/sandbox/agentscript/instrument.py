@@ -33,9 +33,8 @@ from codecall.sandbox.agentscript.checked import (
     Position,
     StatementSite,
 )
-from codecall.sandbox.agentscript.parser.ast import LOOP_TYPES, children
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
+from codecall.sandbox.agentscript.parser.parse import LOOP_TYPES, PREFIX_LENGTH, children
 
 _NOT_EXECUTED: Final = frozenset({"BlockStatement", "EmptyStatement", "FunctionDeclaration"})
 

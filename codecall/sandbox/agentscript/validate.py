@@ -25,9 +25,8 @@ from codecall.sandbox.agentscript.checked import (
     invalid_script,
 )
 from codecall.sandbox.agentscript.instrument import statement_sites
-from codecall.sandbox.agentscript.parser.ast import FUNCTIONS
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, parse, prescan
+from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, PREFIX_LENGTH, parse, prescan
 from codecall.sandbox.agentscript.policy import VARIANTS, Rules
 from codecall.sandbox.agentscript.ruleset import rule_set
 from codecall.sandbox.agentscript.typescript.strip import TYPE_ARGUMENTS, misplaced_type, strip_types

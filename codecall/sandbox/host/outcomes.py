@@ -29,7 +29,7 @@ from codecall.errors import (
     WorkerMemoryError,
 )
 from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, utf8_length
-from codecall.redaction.invisible import escape_invisible
+from codecall.redaction.clean import escape_invisible
 from codecall.sandbox import wire
 from codecall.sandbox.interfaces import ResultStorage
 

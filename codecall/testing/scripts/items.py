@@ -14,7 +14,7 @@ import pytest
 from codecall.errors import NOT_FOUND, Location, OptionsError
 from codecall.presets import Preset
 from codecall.sandbox.agentscript.checked import Finding
-from codecall.testing.event_loop import PresetChoice
+from codecall.testing.enclaves import PresetChoice
 from codecall.testing.report import IN_FILES, FailureKind, format_reasons
 from codecall.testing.results import error_location, namespace_lines, outcome_lines, place_lines
 from codecall.testing.runner import ScriptEnclave, ScriptOrigin

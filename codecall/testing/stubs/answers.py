@@ -31,7 +31,7 @@ from codecall.errors import (
     ToolTimeoutError,
 )
 from codecall.testing.calls import Call, Calls, abbreviate
-from codecall.testing.event_loop import run_on_loop
+from codecall.testing.enclaves import run_on_loop
 from codecall.testing.report import IN_TESTS, Wording
 
 CODES: Final[dict[str, tuple[type[ToolCallError], str]]] = {

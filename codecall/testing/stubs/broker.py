@@ -26,7 +26,7 @@ from codecall.options import SanitizationOptions
 from codecall.sandbox.callbacks import CallbackBroker, ToolHandler
 from codecall.schema.partial import PreflightError
 from codecall.schema.validation import invalid_input_message
-from codecall.suggestions import nearest
+from codecall.similarity import nearest
 from codecall.testing.calls import Call, abbreviate
 from codecall.testing.report import join_names
 from codecall.testing.stubs.answers import (

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
 from codecall.catalog.inference import shapes as beginnings
-from codecall.catalog.inference.observer import schema_from_shape
+from codecall.catalog.inference.output_schemas import schema_from_shape
 from codecall.catalog.inference.shapes import (
     ARRAY,
     INTEGER,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.inference.observer import MAX_OWNERS, MAX_SKIPPED_RESULTS, OutputObserver
+from codecall.catalog.inference.output_schemas import MAX_OWNERS, MAX_SKIPPED_RESULTS, OutputObserver
 from codecall.options import ObservedOutputOptions
 from tests.catalog.catalog import tool
 

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
-from codecall.catalog.inference.observer import schema_from_shape
+from codecall.catalog.inference.output_schemas import schema_from_shape
 from codecall.catalog.inference.shapes import (
     ANY_KIND,
     MAX_DEPTH,

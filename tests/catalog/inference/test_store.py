@@ -15,7 +15,7 @@ from key_value.aio.stores.filetree import FileTreeStore
 from key_value.aio.stores.memory import MemoryStore
 
 from codecall.catalog.inference import store as observed_store
-from codecall.catalog.inference.observer import OutputObserver
+from codecall.catalog.inference.output_schemas import OutputObserver
 from codecall.catalog.inference.store import COLLECTION, ShapeStore
 from codecall.key_value import KeyValueStore
 from codecall.options import ObservedOutputOptions

@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from codecall.gateway.serve.stdio import InterruptibleStdin
+from codecall.gateway.serve.serve import InterruptibleStdin
 
 
 def test_input_is_read_until_its_end():

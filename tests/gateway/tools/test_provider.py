@@ -427,7 +427,7 @@ async def test_what_cannot_be_shown_is_not_kept_and_stops_nobody(
     def broken(_: object) -> bool:
         raise RecursionError
 
-    monkeypatch.setattr("codecall.gateway.tools.visible.may_be_large", broken)
+    monkeypatch.setattr("codecall.gateway.tools.filter.may_be_large", broken)
     provider.load()
     assert not provider.is_listed
     assert "what is kept of it is not used" in caplog.text

@@ -18,9 +18,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
-from codecall.sandbox.agentscript.parser.ast import FUNCTIONS
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
+from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, PREFIX_LENGTH
 from codecall.sandbox.agentscript.validator.names import plain_key
 from codecall.sandbox.agentscript.validator.walk import Walk
 

@@ -11,8 +11,7 @@ import msgspec
 
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, is_server_call, with_dataflow
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
-from codecall.sandbox.agentscript.parser.ast import span
-from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
+from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, span
 from codecall.sandbox.wire import Answer
 
 MAX_SITES: Final = 16

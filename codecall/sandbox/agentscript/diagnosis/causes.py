@@ -25,9 +25,8 @@ from codecall.sandbox.agentscript.diagnosis.context import (
 )
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step, ValuePath, pattern_parts
 from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS, METHODS, WRAPPERS
-from codecall.sandbox.agentscript.parser.ast import member_name, span
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
+from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, member_name, span
 from codecall.sandbox.agentscript.policy import PROTOTYPES
 from codecall.sandbox.agentscript.ruleset import closest_name
 

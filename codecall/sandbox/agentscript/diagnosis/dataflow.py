@@ -12,9 +12,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias, TypeVar, cast
 
-from codecall.sandbox.agentscript.parser.ast import FUNCTIONS, children, declared_names, key_name, member_name, span
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, parse
+from codecall.sandbox.agentscript.parser.parse import (
+    FUNCTIONS,
+    PREFIX_LENGTH,
+    children,
+    declared_names,
+    key_name,
+    member_name,
+    parse,
+    span,
+)
 from codecall.sandbox.agentscript.policy import GLOBALS, NAMES_A_CALL
 
 CHARS_PER_MS: Final = 50

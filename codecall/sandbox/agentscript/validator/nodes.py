@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from codecall.sandbox.agentscript.checked import CatchSite, FunctionSite, LoopSite, Violation
-from codecall.sandbox.agentscript.parser.ast import LOOP_TYPES
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
+from codecall.sandbox.agentscript.parser.parse import LOOP_TYPES, PREFIX_LENGTH
 from codecall.sandbox.agentscript.policy import (
     MAX_REGEX_LENGTH,
     METHOD_KINDS,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel, to_snake
 
 from codecall.errors import OptionsError
-from codecall.suggestions import nearest
+from codecall.similarity import nearest
 
 Millis = Annotated[int, Field(ge=1, le=86_400_000)]
 """Milliseconds, up to a day."""

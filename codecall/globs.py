@@ -16,8 +16,7 @@ from typing import Final, NamedTuple
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.errors import CallKind
-from codecall.redaction.clean import well_formed
-from codecall.redaction.invisible import escape_invisible
+from codecall.redaction.clean import escape_invisible, well_formed
 
 MAX_NAME_CHARS: Final = 256
 """Longest name that is looked up; a tool of a longer name cannot be called. MCP allows a name 128 (SEP-986)."""
