@@ -17,21 +17,6 @@ from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, Preset, resolve_preset
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
 
-    from codecall.key_value import KeyValueStore
-    from codecall.options import (
-        AuditOptions,
-        DirectCalls,
-        Mode,
-        ObservedOutputOptions,
-        PoolOptions,
-        ProgressOptions,
-        ResultsOptions,
-        ResumeOptions,
-        SanitizationOptions,
-        SearchOptions,
-        ShutdownOptions,
-    )
-
 Names = Annotated[tuple[str, ...] | None, Field(strict=False)]
 """A list or tuple of names; None stands for all of them."""
 Word = Annotated[str, Field(pattern=r"^[^\W_]+$", max_length=64)]
