@@ -11,11 +11,13 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from threading import Event
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
+import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from codecall.options import PoolOptions
@@ -140,3 +142,29 @@ async def run_on_loop(portal: BlockingPortal, job: Callable[[], Awaitable[T]]) -
     if failure is not None:
         raise failure
     return result[0]
+
+
+ENCLAVES = pytest.StashKey[SessionEnclaves]()
+"""Where the configuration of pytest holds the worker pools, once a test has needed one."""
+
+
+def configured_preset(config: pytest.Config) -> str | None:
+    """The preset of the command line or the configuration file; paths in the configuration are relative to the root."""
+    command_line: str | None = config.getoption("codecall_preset", None)
+    preset: str = command_line or config.getini("codecall_preset")
+    if not preset:
+        return None
+    path = config.rootpath / preset
+    return str(path) if command_line is None and path.suffix == ".toml" else preset
+
+
+def session_enclaves(config: pytest.Config) -> SessionEnclaves:
+    """The worker pools of this session."""
+    if (enclaves := config.stash.get(ENCLAVES, None)) is None:
+        enclaves = config.stash[ENCLAVES] = SessionEnclaves()
+    return enclaves
+
+
+def display_path(path: Path, root: Path) -> str:
+    """A path as messages show it: relative to the root if it is below."""
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)

@@ -1,7 +1,6 @@
 """The pytest plugin: options, fixtures and hooks. pytest loads it by itself wherever CodeCall is installed.
 
-Loading it imports nothing of CodeCall but this module and `session`; what runs scripts is imported by the first test
-that runs one.
+Loading it imports nothing of CodeCall but this module; what runs scripts is imported by the first test that runs one.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
 import pytest
-
-from codecall.testing.session import ENCLAVES, configured_preset, display_path, session_enclaves
 
 if TYPE_CHECKING:
     from codecall.testing.report import FailureReason
@@ -88,9 +85,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the workers."""
-    if (enclaves := config.stash.get(ENCLAVES, None)) is not None:
-        enclaves.close()
+    """End the workers, if a test has needed any."""
+    enclaves = sys.modules.get("codecall.testing.enclaves")
+    if enclaves is not None and (pools := config.stash.get(enclaves.ENCLAVES, None)) is not None:
+        pools.close()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScriptFile | None:
@@ -143,6 +141,8 @@ def codecall_preset(request: pytest.FixtureRequest) -> str | None:
     From the marker, the command line, the configuration file, or `CODECALL_VM_PRESET`, in this order. May be
     parametrized: `@pytest.mark.parametrize("codecall_preset", ["secure", "balanced"])`.
     """
+    from codecall.testing.enclaves import configured_preset
+
     return marker_options(request.node).preset or configured_preset(request.config)
 
 
@@ -150,6 +150,7 @@ def codecall_preset(request: pytest.FixtureRequest) -> str | None:
 def tool_stub(request: pytest.FixtureRequest) -> Stubs:
     """Declare what scripts of this test may call: `tool_stub("users:list", returns=[…])`; `tool_stub.calls` has the
     calls they made."""
+    from codecall.testing.enclaves import session_enclaves
     from codecall.testing.stubs.stubs import Stubs
 
     stubs = Stubs(lambda: session_enclaves(request.config).portal)
@@ -181,7 +182,7 @@ def result_stub(tool_stub: Stubs) -> Callable[..., Stub]:
 def codecall_enclave(request: pytest.FixtureRequest, tool_stub: Stubs, codecall_preset: str | None) -> ScriptEnclave:
     """Run scripts: `codecall_enclave.run("return 1 + 1")`, or `await codecall_enclave.execute(…)`."""
     from codecall.errors import OptionsError
-    from codecall.testing.enclaves import PresetChoice
+    from codecall.testing.enclaves import PresetChoice, session_enclaves
     from codecall.testing.runner import ScriptEnclave
 
     choice = PresetChoice(codecall_preset, marker_options(request.node).limits)
@@ -209,6 +210,8 @@ def script(
 
     def read(path: str | os.PathLike[str]) -> Script:
         __tracebackhide__ = True
+        from codecall.testing.enclaves import display_path
+
         file = _find_script(Path(path), list(dict.fromkeys([*folders, config.rootpath])))
         return Script(file, display_path(file, config.rootpath), codecall_enclave)
 

@@ -570,7 +570,7 @@ def test_a_run_that_uses_nothing_loads_nothing(pytester: pytest.Pytester):
             assert json.dumps(sorted(names)) == json.dumps(LOADED)
             assert threading.active_count() == 1
 
-        TESTING = ("", ".plugin", ".recording", ".recording.fixtures", ".session")
+        TESTING = ("", ".plugin", ".recording", ".recording.fixtures")
         LOADED = ["codecall", *(f"codecall.testing{name}" for name in TESTING)]
         HEAVY = ("codecall", "fastmcp", "mcp", "pydantic", "pydantic_core", "sklearn", "numpy", "msgspec", "jsonschema")
         """

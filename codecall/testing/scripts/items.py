@@ -14,13 +14,12 @@ import pytest
 from codecall.errors import NOT_FOUND, Location, OptionsError
 from codecall.presets import Preset
 from codecall.sandbox.agentscript.checked import Finding
-from codecall.testing.enclaves import PresetChoice
+from codecall.testing.enclaves import PresetChoice, configured_preset, display_path, session_enclaves
 from codecall.testing.report import IN_FILES, FailureKind, format_reasons
 from codecall.testing.results import error_location, namespace_lines, outcome_lines, place_lines
 from codecall.testing.runner import ScriptEnclave, ScriptOrigin
 from codecall.testing.scripts.parser import ScriptFileError, read_programs
 from codecall.testing.scripts.programs import Failure, Program, ProgramStub, Refusal, findings_mismatch, mismatch
-from codecall.testing.session import configured_preset, display_path, session_enclaves
 from codecall.testing.stubs.stubs import Stubs
 
 _ALLOWED: Final[dict[FailureKind, set[str]]] = {
