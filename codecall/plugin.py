@@ -111,7 +111,7 @@ class CodeCallPlugin(CatalogTransform):
         enclaves = create_enclave_pool(options, self._lifetime, telemetry)
         index = create_search_index(options.embedding)
         self._now = ToolSet.from_runtime(
-            Runtime(options, self.view, self._wiring, enclaves, index, telemetry, audit, observations, results)
+            Runtime(options, self.view, self._runtime, enclaves, index, telemetry, audit, observations, results)
         )
 
     @classmethod
@@ -277,7 +277,7 @@ class CodeCallPlugin(CatalogTransform):
 
         return create
 
-    def _wiring(self) -> Runtime:
+    def _runtime(self) -> Runtime:
         return self._now.runtime
 
     async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:

@@ -1,9 +1,9 @@
 """Counts one call for all limits that apply to it: either for every one, or for none.
 
-The strategies are those of the `limits` library, on a store: this process (`memory.py`) or Redis (`redis.py`). A call
-with several limits is tested against all of them first, then counted. If another instance uses up a limit in between,
-the counts already made are undone. Until then, for about the time of one request to Redis, a third call may be refused
-that would have passed; no call ever passes that should not.
+The strategies are those of the `limits` library, on a store: this process (`memory_store.py`) or Redis
+(`redis_store.py`). A call with several limits is tested against all of them first, then counted. If another instance
+uses up a limit in between, the counts already made are undone. Until then, for about the time of one request to
+Redis, a third call may be refused that would have passed; no call ever passes that should not.
 """
 
 from __future__ import annotations

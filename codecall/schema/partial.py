@@ -1,7 +1,7 @@
 """What is known of a call's input before the script runs: JSON data with gaps.
 
-A worker reads it from the literals in a script and sends it as JSON text (`agentscript/literals.py` writes it). Text,
-numbers, booleans and null stand for themselves in it, and arrays for everything else:
+A worker reads it from the literals in a script and sends it as JSON text (`agentscript/analysis/calls.py` writes it).
+Text, numbers, booleans and null stand for themselves in it, and arrays for everything else:
 
     []                        a value that is not known, or none at all: `{ limit: size }`
     [0]                       a value that is there and not known: `` { query: `from:${name}` } ``

@@ -387,7 +387,7 @@ async def test_the_leases_of_an_instance_that_died_expire(
         import asyncio, sys
         sys.path.insert(0, {str(Path.cwd())!r})
         from fastmcp import Client
-        from tests.ratelimit.test_redis import Waiting, limited
+        from tests.ratelimit.test_redis_store import Waiting, limited
         class Redis:
             url = {redis_server.url!r}
         class ReportingWaiting(Waiting):
