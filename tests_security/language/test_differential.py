@@ -25,7 +25,7 @@ from tests_security.fuzz.agreement import (
     Difference,
     Disagreement,
     examine,
-    known,
+    known_difference,
     marks_alike,
     nodes_of,
     reads_alike,
@@ -161,7 +161,7 @@ def test_every_difference_is_still_one(row: Difference, example: str):
     assert (says is None) == (row.accepted_by == "parser")
     assert (compiled is None) == (row.accepted_by == "engine"), "the two agree now: remove the row"
     assert re.fullmatch(row.message, (compiled if says is None else says or "").removeprefix("SyntaxError: "))
-    assert known(row.accepted_by, says or compiled or "") is not None
+    assert known_difference(row.accepted_by, says or compiled or "") is not None
     assert row.reason
 
 
