@@ -151,7 +151,7 @@ def _long_script() -> str:
     return "\n".join([*lines, "return rows.length;"])
 
 
-SPIN_MS = 1_500
+SPIN_MS = 5_000
 """How long a script may run."""
 SPIN = "let n = 0; for (const a of Array(4000)) { for (const b of Array(4000)) { n += 1; } } return n;"
 LARGE = f"""

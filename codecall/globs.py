@@ -82,7 +82,7 @@ class Patterns:
     """Names and globs, taken apart once to be compared with many names.
 
     A pattern is also the name it spells: `a[1]` covers a tool of exactly that name. One name of `MAX_NAME_CHARS`
-    against 1,000 globs of 16 characters takes about 2 ms at worst (`tests/test_patterns.py` holds the limit).
+    against 1,000 globs of 16 characters takes about 2 ms at worst (`tests/test_globs.py` holds the limit).
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:

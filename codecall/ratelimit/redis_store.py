@@ -153,7 +153,7 @@ _UNDO: Final[dict[Strategy, str]] = {
         end""",
 }
 """Scripts that remove the newest call under a key. They depend on how `limits` stores calls, which
-`tests/ratelimit/test_redis.py` checks for the installed version."""
+`tests/ratelimit/test_redis_store.py` checks for the installed version."""
 
 _NOW: Final = "local t = redis.call('TIME'); local now = t[1] * 1000 + math.floor(t[2] / 1000); "
 

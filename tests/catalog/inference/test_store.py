@@ -20,7 +20,7 @@ from codecall.catalog.inference.store import COLLECTION, ShapeStore
 from codecall.key_value import KeyValueStore
 from codecall.options import ObservedOutputOptions
 from tests.catalog.catalog import tool
-from tests.catalog.inference.test_observer import LIST, ROWS, names, saw
+from tests.catalog.inference.test_output_schemas import LIST, ROWS, names, saw
 
 
 def observations(store: KeyValueStore, **options: Any) -> OutputObserver:
