@@ -1,4 +1,4 @@
-"""What may be told of an exception of the server: to the caller what was meant for him, to the log its frames.
+"""Decides what leaves the server of an exception: its text if that is meant for clients, and its frames to the log.
 
 The text of an exception that nobody wrote for a client may hold a path, a query or a password; it goes nowhere.
 """

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
-from fastmcp import Client, FastMCP
+import mcp_types
+from fastmcp import Client, Context, FastMCP
 from fastmcp.exceptions import ToolError
+from mcp import ClientSession, MCPError
 
 from codecall.client.formats import Definitions, Envelope, definitions, instructions, parse_tool_call, tool_reply
 from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.config.options import AccessOptions
 from codecall.gateway.tools.filter import AccessRules, ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
+from codecall.gateway.upstream.errors import ServerUnavailableError
+from codecall.gateway.upstream.listing import Listing
 from codecall.options import (
     AuditOptions,
     DirectCalls,
@@ -48,16 +52,6 @@ if TYPE_CHECKING:
         ShutdownDict,
         VmOptions,
     )
-from collections.abc import AsyncGenerator, Awaitable
-from contextlib import asynccontextmanager
-from typing import TypeVar
-
-import mcp_types
-from fastmcp import Context
-from mcp import ClientSession, MCPError
-
-from codecall.gateway.upstream.errors import ServerUnavailableError
-from codecall.gateway.upstream.listing import Listing
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
