@@ -127,9 +127,8 @@ def test_a_name_that_cannot_be_fetched_is_told_in_one_line():
 def test_nothing_is_printed(located: ModelLocation):
     program = f"""
 from pathlib import Path
-from codecall.catalog.search.models import load
-from codecall.catalog.search.models import Located
-load(Located("transformer", "model", Path({str(located.directory)!r}))).passages(["list users"])
+from codecall.catalog.search.models import ModelLocation, load_encoder
+load_encoder(ModelLocation("transformer", "model", Path({str(located.directory)!r}))).passages(["list users"])
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (ran.stdout, ran.stderr) == ("", "")
