@@ -1,6 +1,7 @@
-"""Cleaning error texts on their way to a model: `clean_error` for a whole error, `clean_text`, `clean_value`.
+"""Cleaning error texts on their way to a model: `clean_error` for a whole error, `clean_text`, `clean_value`; and
+`escape_invisible`, for text that a person reads.
 
-`globs.py` has the whole policy as data. Only error texts pass through here, never the values that tools return.
+`patterns.py` has the whole policy as data. Only error texts pass through here, never the values that tools return.
 
 Two things go beside that table. The values of this process's own environment variables with secret names are removed
 wherever they stand. And characters nobody sees (zero-width ones, terminal colours) are left out of the text in which

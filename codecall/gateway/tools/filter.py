@@ -237,7 +237,7 @@ class VisibleComponents:
     """The components of one listing. It is never changed: another listing makes another one."""
 
     listing: Listing | None = None
-    """What it was resource of; None: the server has not been listed yet."""
+    """What it was built from; None: the server has not been listed yet."""
     tools: tuple[Tool, ...] = ()
     resources: tuple[Resource, ...] = ()
     templates: tuple[ResourceTemplate, ...] = ()

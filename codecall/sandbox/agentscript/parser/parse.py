@@ -1,4 +1,5 @@
-"""Parses a script: first checks its raw text (`prescan`), then gives its statements (`parse`).
+"""Parses a script: first checks its raw text (`prescan`), then gives its statements (`parse`). What every reader of
+the tree needs stands below: kinds of nodes, `span`, `children`, names of members and of declarations.
 
 The script is parsed as the body of an async arrow function in strict mode, which is how the realm runs it: top-level
 `await` and `return` work. Every error refers to the script as sent.
