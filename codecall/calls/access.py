@@ -38,7 +38,7 @@ class ToolLookup(Protocol):
         ...
 
     async def server_tool(self, name: str) -> object:
-        """The tool that a call of that name reaches, FastMCP's own; None where the server has to be request."""
+        """The tool that a call of that name reaches, FastMCP's own; None where the server has to be asked."""
         ...
 
     async def exists(self, name: str) -> bool:

@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 import json
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -26,6 +27,7 @@ from mcp import MCPError
 from codecall.calls.access import AccessPolicy, ComponentLookup, RequestNamespaces, ToolLookup
 from codecall.calls.conversion import ValueTooLarge, is_wrapped, looks_wrapped, prompt_json, resource_json, to_json
 from codecall.calls.failures import INPUT_REQUIRED_RESULTS, FailureTranslator, too_large_error
+from codecall.calls.fastmcp_internals import call_tool
 from codecall.calls.preflight import CallPreflight
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.concurrency import abandon, wait_for_task
@@ -214,7 +216,7 @@ class Broker:
         check_nesting(entry)
         # The version that was listed is the one that is called: left open, FastMCP looks for another where the highest
         # is disabled, and finds the listing in which this plugin hides the tools.
-        request = self._server.call_tool(entry.name, arguments, version=_version(entry.version))
+        request = call_tool(self._server, entry.name, arguments, _version(entry.version))
         result = await self._result(request, entry, arguments)
         wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
         value = await self._value_json(to_json(result, wrapped=wrapped, max_bytes=max_bytes), entry, max_bytes)
@@ -319,9 +321,10 @@ async def request_with_timeout(request: Coroutine[Any, Any, T], entry: CatalogEn
     """
     task_context = contextvars.copy_context()
     task_context.run(_nesting.set, _nesting.get() + 1)
-    task = asyncio.create_task(_contain_exit(request), context=task_context)
+    task = _start_task(_contain_exit(request), task_context)
     try:
-        await wait_for_task(task, timeout_ms / 1000)
+        if not task.done():
+            await wait_for_task(task, timeout_ms / 1000)
     except asyncio.CancelledError:
         await _stop(task, entry.name)
         raise
@@ -337,6 +340,13 @@ async def request_with_timeout(request: Coroutine[Any, Any, T], entry: CatalogEn
         message = f"{entry_label(entry)} was cancelled before it answered"
         raise ToolCallError(message, tool_name=entry.name, called=call_kind(entry))
     return task.result()
+
+
+def _start_task(request: Coroutine[Any, Any, T], context: contextvars.Context) -> asyncio.Task[T]:
+    """Run `request` in a task; from Python 3.12 on, one that waits for nothing has ended when this returns."""
+    if sys.version_info >= (3, 12):
+        return asyncio.Task(request, loop=asyncio.get_running_loop(), context=context, eager_start=True)
+    return asyncio.create_task(request, context=context)
 
 
 async def _contain_exit(request: Coroutine[Any, Any, T]) -> T:

@@ -14,9 +14,6 @@ everything. Nothing of the tool runs. How far the schema can be trusted depends 
 The comparison is bounded, for each call and for all calls of a script: one that takes more steps finds nothing. Nor is
 anything certain where middleware or an extension may change the arguments on their way, answer by itself, or make a
 success of a failure. FastMCP's own middleware does nothing of the kind.
-
-Private names of FastMCP that this file reads, since there is no public way: `_extensions` of a server, `_server` and
-`_original_name` of a mounted server's tool. Where one is gone, nothing is certain.
 """
 
 from __future__ import annotations
@@ -28,16 +25,17 @@ from typing import Any, Final, cast
 
 from fastmcp import FastMCP
 from fastmcp.server.dependencies import without_injected_parameters
-from fastmcp.server.extensions import ServerExtension
 from fastmcp.server.middleware import Middleware
 from fastmcp.server.providers.fastmcp_provider import FastMCPProviderTool
-from fastmcp.server.providers.proxy import FastMCPProxy, ProxyTool
+from fastmcp.server.providers.proxy import ProxyTool
 from fastmcp.tools import FunctionTool, Tool
 from fastmcp.utilities.types import get_cached_typeadapter
 from fastmcp.utilities.versions import VersionSpec
 
 from codecall.calls.access import AccessPolicy
 from codecall.calls.failures import FailureTranslator
+from codecall.calls.fastmcp_internals import HOOKS, dispatches_otherwise, intercepts_calls, sees_calls
+from codecall.catalog.cache.fastmcp_internals import mounted_origin
 from codecall.errors import CodeCallError, ToolNotFoundError
 from codecall.ratelimit.middleware import RateLimitPlugin
 from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
@@ -69,9 +67,6 @@ MAX_NODES: Final = 5_000
 
 InputCheck = Callable[[Mapping[str, object], dict[str, object], StepBudget], list[Violation]]
 """Finds the certain violations of a tool's schema in an input."""
-
-_HOOKS: Final = ("__call__", "_dispatch_handler", "on_message", "on_request", "on_call_tool")
-"""The methods through which a middleware sees calls."""
 
 _FASTMCP_MIDDLEWARE: Final = "fastmcp.server.middleware."
 """The package of FastMCP's own middleware, which passes a call on, refuses it, or repeats an earlier answer."""
@@ -157,10 +152,10 @@ async def _find_check(
         return None
     kind = type(tool)
     if kind is FastMCPProviderTool:
-        mounted, own_name = getattr(tool, "_server", None), getattr(tool, "_original_name", None)
-        if not isinstance(own_name, str):
+        origin = mounted_origin(tool)
+        if origin is None or origin[1] is None:
             return None
-        return await _find_check(mounted, own_name, tool.version, depth=depth + 1)
+        return await _find_check(origin[0], origin[1], tool.version, depth=depth + 1)
     if kind is ProxyTool or f"{kind.__module__}.{kind.__qualname__}" in _REMOTE_TOOLS:
         return find_violations
     return function_check(tool.fn) if isinstance(tool, FunctionTool) and kind is FunctionTool else None
@@ -212,24 +207,15 @@ def _accepts_other_values(kind: object) -> bool:
 
 def _is_transparent(server: FastMCP[Any]) -> bool:
     """Whether `server` passes a call to its tool with unchanged arguments, and the tool's failure to the caller."""
-    if (
-        type(server) not in (FastMCP, FastMCPProxy)
-        or "call_tool" in vars(server)
-        or any(map(_may_change_calls, server.middleware))
-    ):
-        return False
-    extensions: object = getattr(server, "_extensions", None)
-    registered = cast("Mapping[str, object]", extensions).values() if isinstance(extensions, dict) else [extensions]
-    return all(
-        isinstance(item, ServerExtension) and type(item).intercept_tool_call is ServerExtension.intercept_tool_call
-        for item in registered
+    return not (
+        dispatches_otherwise(server) or intercepts_calls(server) or any(map(_may_change_calls, server.middleware))
     )
 
 
 def _may_change_calls(item: Middleware) -> bool:
     kind = type(item)
-    if not vars(item).keys().isdisjoint(_HOOKS):
-        return True
-    if kind is RateLimitPlugin or kind.__module__.startswith(_FASTMCP_MIDDLEWARE):
-        return False
-    return any(getattr(kind, hook, None) is not getattr(Middleware, hook) for hook in _HOOKS)
+    return sees_calls(item) and (
+        # FastMCP's own passes a call on, refuses it, or repeats an earlier answer.
+        not vars(item).keys().isdisjoint(HOOKS)
+        or not (kind is RateLimitPlugin or kind.__module__.startswith(_FASTMCP_MIDDLEWARE))
+    )

@@ -11,10 +11,13 @@ Strict turns. The server writes only while the worker waits, the worker writes o
     worker  Ready                             once, when everything is loaded and the jail is shut; its layers
     server  Start                             gives the turn and one script
     worker  Ask      -> server Described      any number of times within a turn (getTool is synchronous)
-    worker  Plan     -> server Planned        at most once, before any Calls: before the script runs
     worker  Calls                             ends the turn: new tool calls (possibly none) while others are pending
     server  Answers                           gives the turn back: at least one answer, in the order they came in
+    server  Abandon                           in place of Answers to the first Calls: the script is to end at once
     worker  Done                              ends the turn and the script; the worker waits for the next Start
+
+The first Calls of a script, or its Done if it makes none, carries its Plan: the calls that it is certain to make. The
+server checks them before it performs any call.
 
 Anything else is a protocol violation: the server kills the worker and reports MESSAGE_INVALID. Console lines and
 counters ride on `Calls` and `Done`, so a killed script still reports what it had said before its last turn.
@@ -170,10 +173,8 @@ class Described(msgspec.Struct, tag="described", frozen=True):
     tool: str | None
 
 
-class Planned(msgspec.Struct, tag="planned", frozen=True):
-    """Server: the script may run; or it may not, and the worker ends it."""
-
-    go: bool
+class Abandon(msgspec.Struct, tag="abandon", frozen=True):
+    """Server: the script has made a call that cannot succeed, and ends without another turn."""
 
 
 class Ready(msgspec.Struct, tag="ready", frozen=True, forbid_unknown_fields=True):
@@ -202,9 +203,9 @@ class Site(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     start: _Offset
 
 
-class Plan(msgspec.Struct, tag="plan", frozen=True, forbid_unknown_fields=True):
-    """Worker: the script makes these calls, if it comes to them; may it run? A dry run names calls that it may recover
-    from too, and ends all the same."""
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The calls that every run of the script comes to, and fails with if their input is wrong. A dry run names calls
+    too that the script may recover from."""
 
     sites: Annotated[list[Site], msgspec.Meta(max_length=MAX_SITES)]
 
@@ -296,6 +297,8 @@ class Calls(msgspec.Struct, tag="calls", frozen=True, forbid_unknown_fields=True
     """Lines of the script that ran since the last frame, where the server wants to know."""
     checked_ms: float = 0.0
     """Of `script_ms`: what validation took."""
+    plan: Plan | None = None
+    """With the first frame of a script that makes calls."""
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -345,6 +348,8 @@ class Done(msgspec.Struct, tag="done", frozen=True, forbid_unknown_fields=True):
     """Lines of the script that ran since the last frame, where the server wants to know."""
     checked_ms: float = 0.0
     """Of `script_ms`: what validation took."""
+    plan: Plan | None = None
+    """With the first frame of a script that makes calls."""
     reusable: bool = True
     """False when the worker wants to be replaced, as after an exhausted heap."""
 
@@ -357,8 +362,8 @@ def report_json(report: Report) -> str:
 read_report = msgspec.json.Decoder(Report).decode
 """The `Report` in a JSON text; raises `InvalidMessage` where it is none."""
 
-ServerMessage = Prepare | Start | Answers | Described | Planned
-WorkerMessage = Ready | Ask | Plan | Calls | Done
+ServerMessage = Prepare | Start | Answers | Abandon | Described
+WorkerMessage = Ready | Ask | Calls | Done
 
 InvalidMessage = msgspec.MsgspecError
 """What the decoders raise for a body that is not a message."""

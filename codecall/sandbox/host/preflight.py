@@ -1,4 +1,4 @@
-"""Checks of a script before it runs: calls that are sure to fail, the worker's questions, and the report of a
+"""Checks of a script before its first call: calls that are sure to fail, the worker's questions, and the report of a
 dry run."""
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ logger = logging.getLogger("codecall")
 
 
 class Preflight:
-    """Checks the calls of one script before it runs: those whose input the tool is sure to refuse, and, for a dry run,
-    those that reach no tool.
+    """Checks the calls of one script before any is made: those whose input the tool is sure to refuse, and, for a dry
+    run, those that reach no tool.
 
     Args:
         broker: Knows the tools.
@@ -77,18 +77,15 @@ class Preflight:
         self._limits = start.limits
         self.lines = LineIndex(start.script)
         """The lines of the script."""
-        self.done = False
-        """Whether it has checked a plan."""
         self.errors: list[ToolCallError] = []
         """The calls that cannot succeed, in the script's order."""
 
-    async def check(self, plan: wire.Plan) -> bool:
-        """Whether the calls of `plan` may be made, as far as that can be known; `errors` has those that may not.
+    async def check(self, plan: wire.Plan) -> None:
+        """Add those of the calls of `plan` that may not be made, as far as that can be known, to `errors`.
 
         Raises:
             MessageValidationError: the worker names what no script has.
         """
-        self.done = True
         if sum(len(site.input) for site in plan.sites) > wire.MAX_PLAN_CHARS:
             raise MessageValidationError("The worker knows more of its calls than a script can say")
         for number, site in enumerate(plan.sites):
@@ -101,10 +98,14 @@ class Preflight:
                 if offset is not None:
                     location = self.location(offset)
                 self.errors.append(_tool_call_error(site.name, error, location))
-        return not self.errors
 
-    def verdict(self) -> ToolCallError | None:
-        """The error of a script that may not run; None if it may."""
+    async def error(self, plan: wire.Plan) -> ToolCallError | None:
+        """The error of a script with this plan that may not go on; None if it may.
+
+        Raises:
+            MessageValidationError: the worker names what no script has.
+        """
+        await self.check(plan)
         if not self.errors:
             return None
         first, *others = self.errors
@@ -116,7 +117,7 @@ class Preflight:
             rest = len(others) - MAX_OTHERS
             more = f" So are other calls: {', '.join(names[:MAX_OTHERS])}{f' and {rest} more' if rest > 0 else ''}."
         first.hint = (
-            f"Nothing has run. The input is wrong whenever the call is made: correct the fields named here.{more}"
+            f"No call was made. The input is wrong whenever the call is made: correct the fields named here.{more}"
         )
         return first
 
@@ -157,12 +158,10 @@ class QuestionHandler:
 
     def __init__(self, broker: ToolBroker) -> None:
         self._broker = broker
-        self.preflight: Preflight | None = None
-        """Checks the script before it runs; None as soon as it may be running."""
         self._questions = 0
         self._namespaces = 0
 
-    async def answer(self, question: wire.Ask | wire.Plan) -> wire.ServerMessage:
+    async def answer(self, question: wire.Ask) -> wire.Described:
         """The answer to `question`.
 
         Raises:
@@ -171,11 +170,6 @@ class QuestionHandler:
         self._questions += 1
         if self._questions > MAX_QUESTIONS:
             raise MessageFloodError(f"The worker asked more than {MAX_QUESTIONS} questions", hint=_ASK_LESS)
-        if isinstance(question, wire.Plan):
-            preflight = self.preflight
-            if preflight is None or preflight.done:
-                raise MessageValidationError("The worker planned a script that it may be running")
-            return wire.Planned(go=await preflight.check(question))
         if max(len(question.name), len(question.member)) > wire.MAX_NAME_LENGTH:
             raise MessageValidationError("The worker asked for a tool name longer than scripts may use")
         try:

@@ -85,6 +85,8 @@ class ScriptRun:
     _turns_ms: float = 0.0
     _log_bytes: int = 0
     _validated: bool = False
+    _planned: bool = False
+    """Whether the first frame, which may carry a plan, has come."""
     _duration_scope: anyio.CancelScope | None = None
     _abort_error: CodeCallError | None = None
 
@@ -120,16 +122,17 @@ class ScriptRun:
         """
         self.worker.pipe.longest_frame = wire.longest_frame(self.limits)
         self.coverage.expect(start)
-        self.questions.preflight = preflight = Preflight(self.broker, start)
+        preflight = Preflight(self.broker, start)
         with anyio.move_on_after(self.max_duration_ms / 1000) as self._duration_scope:
             try:
                 await self._send(start)
                 if "callTool" in start.script:
                     await self._prepare()
                 message = await self._turn()
-                if start.dry_run or preflight.errors:
-                    return await self._finish_not_run(message, start, preflight)
-                self.questions.preflight = None
+                if start.dry_run:
+                    return await self._finish_dry_run(message, start, preflight)
+                if message.plan is not None and (error := await preflight.error(message.plan)) is not None:
+                    return await self._abandon(message, error)
                 while isinstance(message, wire.Calls):
                     message = await self._perform(message)
                 return await self._finish(message, preflight.lines)
@@ -185,7 +188,7 @@ class ScriptRun:
             except TimeoutError:
                 self.worker.retired = True
                 raise WorkerTimeoutError(f"Script execution timed out after {self.limits.timeout_ms}ms") from None
-            if not isinstance(message, wire.Ask | wire.Plan):
+            if not isinstance(message, wire.Ask):
                 break
             began = now()
             await self._send(await self.questions.answer(message))
@@ -194,6 +197,9 @@ class ScriptRun:
             raise MessageValidationError("The worker sent a message out of turn")
         took_ms = allowed_ms - (until - now()) * 1000
         self._turns_ms += max(0.0, took_ms - LATENCY_MS)
+        if message.plan is not None and self._planned:
+            raise MessageValidationError("The worker planned a script that is running")
+        self._planned = True
         self._account(message)
         return message
 
@@ -253,21 +259,29 @@ class ScriptRun:
 
     # ---------------------------------------------------------------------------------------------------- end
 
-    async def _finish_not_run(
+    async def _abandon(self, message: wire.Calls | wire.Done, error: CodeCallError) -> ExecutionResult:
+        """End a script that has made no call yet with `error`."""
+        if isinstance(message, wire.Calls):
+            await self._send(wire.Abandon())
+            message = await self._turn()
+            if isinstance(message, wire.Calls):
+                raise MessageValidationError("The worker runs a script that was to end")
+        self.worker.retired |= not message.reusable
+        return self.failed(error)
+
+    async def _finish_dry_run(
         self, message: wire.Calls | wire.Done, start: wire.Start, preflight: Preflight
     ) -> ExecutionResult:
-        """The result of a script that was only checked: in a dry run, or because its calls cannot succeed."""
+        """The result of a script that was only checked."""
         if isinstance(message, wire.Calls):
             raise MessageValidationError("The worker ran a script that was not to run")
         self.worker.retired |= not message.reusable
-        if start.dry_run and message.failure is None:
-            report = raw_result(message, self.limits).text
-            value = await dry_run_report(report, start, preflight, self.broker)
-            return ExecutionResult("ok", value=value, stats=self.stats(), calls=self.calls())
-        refusal = preflight.verdict()
-        return (
-            await self._finish(message, preflight.lines) if start.dry_run or refusal is None else self.failed(refusal)
-        )
+        if message.failure is not None:
+            return await self._finish(message, preflight.lines)
+        if message.plan is not None:
+            await preflight.check(message.plan)
+        value = await dry_run_report(raw_result(message, self.limits).text, start, preflight, self.broker)
+        return ExecutionResult("ok", value=value, stats=self.stats(), calls=self.calls())
 
     async def _finish(self, done: wire.Done, lines: LineIndex) -> ExecutionResult:
         if not done.reusable:

@@ -46,6 +46,7 @@ def main() -> None:
         if not isinstance(prepare, wire.Prepare):
             return
         template = _Template(load_and_jail(), _engines(prepare))
+        Realm(prepare.limits, ask_nobody, lambda: 0.0).close()  # compiles the runtime for all workers
         # A collection would touch, and so copy, every page that the workers share.
         gc.collect()
         gc.freeze()

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
@@ -18,9 +18,10 @@ from codecall.sandbox.agentscript.engine.realm import Realm, ScriptOutcome
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_script
-from codecall.sandbox.agentscript.validator.names import AskTopic, namespace_finder
+from codecall.sandbox.agentscript.validator.names import AskTopic, FindNamespaces, namespace_finder
 from codecall.sandbox.worker import jail
 from codecall.sandbox.worker.pipe import HostPipe
+from codecall.sandbox.worker.script_cache import ScriptCache
 from codecall.sandbox.worker.watchdog import Watchdog
 
 NICENESS = 5
@@ -108,14 +109,13 @@ def warm_up() -> None:
             build_report(refused.outline, refused.findings)
             continue
         build_report(checked.outline)
-        if (plan := build_plan(checked.outline, dry_run=True)) is not None:
-            wire.pack(plan)
+        plan = build_plan(checked.outline, dry_run=True)
         realm = Realm(WARM_UP_LIMITS, _warm_up_answer, lambda: 0.0)
         program = instrument(text, checked, max_iterations=100)
         realm.start(program, form=checked.form, context='{"b": 1}', namespaces=checked.namespaces)
         while realm.outcome is None and realm.pending_calls:
             calls = realm.take_calls(1)
-            wire.pack(wire.Calls(calls, realm.logs, realm.count_steps(), 0.0))
+            wire.pack(wire.Calls(calls, realm.logs, realm.count_steps(), 0.0, plan=plan))
             answers = [wire.Answer(call.call, ok=call.name == "x", payload='{"message": "m"}') for call in calls]
             body = wire.pack(wire.Answers(answers))[wire.HEADER.size :]
             message = wire.decode_server_message(body)
@@ -182,6 +182,7 @@ def _serve(pipe: HostPipe, shared: jail.Shared, engines: PrebuiltEngines | None)
     def build(limits: wire.Limits) -> Realm:
         return Realm(limits, ask, watchdog.script_ms)
 
+    scripts = ScriptCache()
     trial = None
     if engines is None or engines.first.limits != prepare.limits:
         first = build(prepare.limits)
@@ -192,14 +193,14 @@ def _serve(pipe: HostPipe, shared: jail.Shared, engines: PrebuiltEngines | None)
     pipe.send(wire.Ready(layers))
     if trial is not None and not pipe.has_work(REST_S):
         trial.rebind(ask, watchdog.script_ms)
-        _run(pipe, watchdog, trial, wire.Start("return 1 + 1", prepare.limits))
+        _run(pipe, watchdog, trial, wire.Start("return 1 + 1", prepare.limits), scripts)
         watchdog.rest()
     for runs in itertools.count(1):
         start = pipe.receive()
         if not isinstance(start, wire.Start):
             os._exit(2)
         realm = spares.take(start.limits)
-        done = _run(pipe, watchdog, realm, start)
+        done = _run(pipe, watchdog, realm, start, scripts)
         watchdog.rest()
         pipe.send(done)
         if runs == prepare.runs or not done.reusable:
@@ -212,67 +213,56 @@ def _serve(pipe: HostPipe, shared: jail.Shared, engines: PrebuiltEngines | None)
     os._exit(0)
 
 
-def _run(pipe: HostPipe, watchdog: Watchdog, realm: Realm, start: wire.Start) -> wire.Done:
+def _run(pipe: HostPipe, watchdog: Watchdog, realm: Realm, start: wire.Start, scripts: ScriptCache) -> wire.Done:
     limits = start.limits
     watchdog.begin(limits)
     with watchdog.turn(realm):
+        find_namespaces = namespace_finder(realm.ask)
+        if start.dry_run:
+            return _dry_run(watchdog, realm, start, find_namespaces)
         try:
-            text, checked = validate_script(
-                start.script,
-                Rules.from_limits(limits),
-                coverage=start.coverage,
-                find_namespaces=namespace_finder(realm.ask),
-            )
+            script = scripts.prepare(start, find_namespaces)
             watchdog.mark_validated()
         except InvalidScript as refused:
             watchdog.mark_validated()
-            if start.dry_run:
-                return _finish_dry_run(pipe, watchdog, realm, refused.outline, refused.findings)
             return _done(watchdog, realm, ScriptOutcome(failure=_refusal_failure(refused)))
-        if start.dry_run:
-            return _finish_dry_run(pipe, watchdog, realm, checked.outline)
-        if not _may_run(pipe, watchdog, build_plan(checked.outline)):
-            return _done(watchdog, realm, ScriptOutcome())
-        program = instrument(text, checked, max_iterations=limits.max_iterations)
-        realm.start(program, form=checked.form, context=start.context, namespaces=checked.namespaces)
+        realm.start(script.program, form=script.form, context=start.context, namespaces=script.namespaces)
         realm.count_steps()
+    plan = script.plan
     while realm.pending_calls and (realm.outcome is None or realm.outcome.failure is None):
         calls, logs, lines = realm.take_calls(wire.CALLS_BUDGET), realm.logs, realm.covered_lines
         realm.logs, realm.covered_lines = [], []
-        pipe.send(wire.Calls(calls, logs, realm.steps, watchdog.used_ms, lines, watchdog.checked_ms))
-        answers = pipe.receive()
-        if not isinstance(answers, wire.Answers):
-            os._exit(2)
-        with watchdog.turn():
-            realm.resume(answers.answers)
-            realm.count_steps()
+        pipe.send(wire.Calls(calls, logs, realm.steps, watchdog.used_ms, lines, watchdog.checked_ms, plan))
+        plan = None
+        match pipe.receive():
+            case wire.Answers(answers):
+                with watchdog.turn():
+                    realm.resume(answers)
+                    realm.count_steps()
+            case wire.Abandon():
+                return _done(watchdog, realm, ScriptOutcome())
+            case _:
+                os._exit(2)
     if realm.outcome is None:
         os._exit(3)  # a script without pending calls has ended, or the runtime is broken
-    return _done(watchdog, realm, realm.outcome)
+    return _done(watchdog, realm, realm.outcome, plan)
 
 
-def _may_run(pipe: HostPipe, watchdog: Watchdog, plan: wire.Plan | None) -> bool:
-    """Whether the server lets the script run, after checking the calls it plans."""
-    if plan is None:
-        return True
-    with watchdog.paused():
-        pipe.send(plan)
-        answer = pipe.receive()
-    if not isinstance(answer, wire.Planned):
-        os._exit(2)
-    return answer.go
+def _dry_run(watchdog: Watchdog, realm: Realm, start: wire.Start, find_namespaces: FindNamespaces) -> wire.Done:
+    outline: ScriptOutline | None
+    try:
+        _, checked = validate_script(
+            start.script, Rules.from_limits(start.limits), find_namespaces=find_namespaces, coverage=start.coverage
+        )
+        outline, findings = checked.outline, list[Finding]()
+    except InvalidScript as refused:
+        outline, findings = refused.outline, refused.findings
+    watchdog.mark_validated()
+    plan = None if outline is None else build_plan(outline, dry_run=True)
+    return _done(watchdog, realm, ScriptOutcome(value=build_report(outline, findings)), plan)
 
 
-def _finish_dry_run(
-    pipe: HostPipe, watchdog: Watchdog, realm: Realm, outline: ScriptOutline | None, findings: Sequence[Finding] = ()
-) -> wire.Done:
-    """The last message of a dry run."""
-    if outline is not None:
-        _may_run(pipe, watchdog, build_plan(outline, dry_run=True))
-    return _done(watchdog, realm, ScriptOutcome(value=build_report(outline, findings)))
-
-
-def _done(watchdog: Watchdog, realm: Realm, outcome: ScriptOutcome) -> wire.Done:
+def _done(watchdog: Watchdog, realm: Realm, outcome: ScriptOutcome, plan: wire.Plan | None = None) -> wire.Done:
     return wire.Done(
         logs=realm.logs,
         steps=realm.steps,
@@ -282,6 +272,7 @@ def _done(watchdog: Watchdog, realm: Realm, outcome: ScriptOutcome) -> wire.Done
         warnings=outcome.warnings,
         lines=realm.covered_lines,
         checked_ms=watchdog.checked_ms,
+        plan=plan,
         reusable=outcome.reusable,
     )
 

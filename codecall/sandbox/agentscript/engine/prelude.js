@@ -1,13 +1,15 @@
 // The runtime of AgentScript: with locale.js and references.js the only JavaScript CodeCall ships. Runs once in every
 // fresh engine, before the script.
 //
-// Called by realm.py with a JSON configuration; the host's functions are the globals `$post`, `$ask`, `$log`, `$stop`,
-// `$checkpoint`, `$finish`, `$fail`, `$exhausted`, `$ran`, which this function deletes. Everything used later is captured here
-// first: nothing a script does to the objects it can reach changes what this file does. Functions of the script are called
-// without a `this`. Returns one function with the operations realm.py needs: operate(operation, a, b, c, d).
-(function (configuration) {
+// Called with the configuration by the text that prelude.py makes; the host's functions are the globals `$post`, `$ask`, `$log`,
+// `$stop`, `$checkpoint`, `$finish`, `$fail`, `$exhausted`, `$ran`, which this function deletes. Everything used later is
+// captured here first: nothing a script does to the objects it can reach changes what this file does. Functions of the script are
+// called without a `this`. Returns one function with the operations realm.py needs: operate(operation, a, b, c, d).
+//
+// `tables` lists what the policy keeps of each object. `removals` lists what another engine had to delete for it: the same in
+// every engine of one build, so that the tables need not be applied key by key in each. With both, `removals` is checked.
+(function (config, tables, removals) {
   'use strict';
-  const config = JSON.parse(configuration);
   const world = globalThis;
   const { $post, $ask, $log, $stop, $checkpoint, $finish, $fail, $exhausted, $ran } = world;
 
@@ -642,14 +644,15 @@
 
   // ---- the realm ----------------------------------------------------------------------------------------------
   const iterator = Symbol.iterator;
+  const generators = getPrototypeOf(function* () {}), asyncGenerators = getPrototypeOf(async function* () {});
   // Prototypes that no global leads to, by their names in the policy's table.
   const hidden = {
     '%AsyncFunction.prototype%': getPrototypeOf(async () => {}),
-    '%GeneratorFunction.prototype%': getPrototypeOf(function* () {}),
-    '%AsyncGeneratorFunction.prototype%': getPrototypeOf(async function* () {}),
-    '%GeneratorPrototype%': getPrototypeOf(function* () {}).prototype,
-    '%AsyncGeneratorPrototype%': getPrototypeOf(async function* () {}).prototype,
-    '%AsyncIteratorPrototype%': getPrototypeOf(getPrototypeOf(async function* () {}).prototype),
+    '%GeneratorFunction.prototype%': generators,
+    '%AsyncGeneratorFunction.prototype%': asyncGenerators,
+    '%GeneratorPrototype%': generators.prototype,
+    '%AsyncGeneratorPrototype%': asyncGenerators.prototype,
+    '%AsyncIteratorPrototype%': getPrototypeOf(asyncGenerators.prototype),
     '%IteratorPrototype%': Iterator.prototype,
     '%ArrayIteratorPrototype%': getPrototypeOf([][iterator]()),
     '%MapIteratorPrototype%': getPrototypeOf(new Map()[iterator]()),
@@ -657,17 +660,38 @@
     '%StringIteratorPrototype%': getPrototypeOf(''[iterator]()),
     '%RegExpStringIteratorPrototype%': getPrototypeOf(''.matchAll(/a/g)),
   };
-  const symbolNames = new GlobalMap();
-  for (const key of ownKeys(Symbol)) {
-    if (typeof Symbol[key] === 'symbol') mapSet(symbolNames, Symbol[key], `@@${key}`);
-  }
-  // Deletes every key that is not in `allowed`, a table of the policy: `{name: 1}`.
-  function keepOnly(object, allowed) {
-    for (const key of ownKeys(object)) {
-      const name = typeof key === 'symbol' ? mapGet(symbolNames, key) : key;
-      if (name !== undefined && hasOwn(allowed, name)) continue;
+  // Deletes the keys with these names; `@@iterator` is the symbol.
+  const GlobalSymbol = Symbol;
+  function remove(object, names) {
+    for (let index = 0; index < names.length; index++) {
+      const name = names[index];
+      const key = startsWith(name, '@@') ? GlobalSymbol[slice(name, 2)] : name;
       if (!deleteProperty(object, key)) throw new GlobalTypeError(`The engine keeps ${name}`);
     }
+  }
+  // Deletes every key that is not in `allowed`, a table of the policy: `{name: 1}`. Returns the names of those; null where
+  // one of them has none.
+  function keepOnly(object, allowed) {
+    let removed = [];
+    for (const key of ownKeys(object)) {
+      const name = typeof key === 'symbol' ? symbolName(key) : key;
+      if (name !== undefined && hasOwn(allowed, name)) continue;
+      if (!deleteProperty(object, key)) throw new GlobalTypeError(`The engine keeps ${name}`);
+      if (name === undefined) removed = null;
+      else if (removed !== null) append(removed, name);
+    }
+    return removed;
+  }
+  function symbolName(symbol) {
+    for (const key of ownKeys(GlobalSymbol)) if (GlobalSymbol[key] === symbol) return `@@${key}`;
+  }
+  // What was deleted from each object: `removals` for other engines; null where they cannot have any.
+  let found = { prototypes: {}, world: [], globals: {} };
+  function note(part, name, removed) {
+    if (removals !== null && removed.length > 0) throw new GlobalTypeError(`${name} kept ${removed[0]}`);
+    if (removed === null) found = null;
+    else if (found !== null && name !== null) put(found[part], name, removed);
+    else if (found !== null) found[part] = removed;
   }
   const install = (object, key, value) => defineProperty(object, key, {
     __proto__: null, value, writable: false, enumerable: false, configurable: false });
@@ -699,7 +723,8 @@
   // plain read-only properties would make `this.name = …` in a class throw.
   const OVERRIDABLE = ['name', 'message', 'stack', 'toString', 'valueOf', 'toLocaleString', 'hasOwnProperty'];
   function makeOverridable(object) {
-    for (const key of OVERRIDABLE) {
+    for (let index = 0; index < OVERRIDABLE.length; index++) {
+      const key = OVERRIDABLE[index];
       if (!hasOwn(object, key)) continue;
       const value = object[key];
       defineProperty(object, key, {
@@ -723,6 +748,10 @@
     String: ['localeCompare', 'toLocaleUpperCase', 'toLocaleLowerCase'],
   };
   let localeMethods, localeBuiltIns;
+  // A loop over a list, which `for…of` makes twice as slow.
+  function each(list, action) {
+    for (let index = 0; index < list.length; index++) action(list[index]);
+  }
 
   function replaceBuiltIns() {
     // Handlers of rejections are like `catch`: a limit passes through. `await` does not come this way; catch clauses
@@ -737,15 +766,15 @@
     // The source of the runtime is private, and no script needs the source of its own functions.
     install(functionPrototype, 'toString', freeze({ toString() { return 'function () { [native code] }'; } }.toString));
     // Called on a class of the script, they would pass it every error, limits included: so their `this` is fixed.
-    for (const name of ['all', 'allSettled', 'any', 'race', 'reject', 'resolve', 'withResolvers']) {
+    each(['all', 'allSettled', 'any', 'race', 'reject', 'resolve', 'withResolvers'], (name) => {
       const native = GlobalPromise[name];
       install(GlobalPromise, name, freeze((...args) => apply(native, GlobalPromise, args)));
-    }
+    });
     // Functions that take the properties of an object would find none in a promise.
-    for (const name of ['entries', 'getOwnPropertyNames', 'keys', 'values']) {
+    each(['entries', 'getOwnPropertyNames', 'keys', 'values'], (name) => {
       const native = Object[name];
       install(Object, name, freeze((object) => native(awaited(object))));
-    }
+    });
     const nativeAssign = Object.assign;
     install(Object, 'assign', freeze((target, ...sources) => {
       for (let index = 0; index < sources.length; index++) awaited(sources[index]);
@@ -760,11 +789,11 @@
       }
     })));
     // The engine would call the script's function with the global object as `this`.
-    for (const Kind of [Object, GlobalMap]) {
+    each([Object, GlobalMap], (Kind) => {
       const native = Kind.groupBy;
       install(Kind, 'groupBy', freeze((items, keyOf) =>
         native(items, typeof keyOf === 'function' ? (item, index) => keyOf(item, index) : keyOf)));
-    }
+    });
     // Out of memory, the engine's own method throws something that is not a value at all.
     const nativeNormalize = String.prototype.normalize;
     install(String.prototype, 'normalize', freeze({
@@ -782,18 +811,15 @@
         try { return apply(nativeNormalize, text, ['NFD']); } catch { return stop('WORKER_MEMORY_EXCEEDED'); }
       },
     };
-    for (const kind of ownKeys(LOCALE_METHODS)) {
-      for (const name of LOCALE_METHODS[kind]) {
-        install(world[kind].prototype, name, freeze({
-          [name](...args) {
-            if (localeMethods === undefined) throw new GlobalTypeError(`Write the name '${name}' out where it is called`);
-            return apply(localeMethods[kind][name], this, args);
-          },
-        }[name]));
-      }
-    }
+    each(ownKeys(LOCALE_METHODS), (kind) => each(LOCALE_METHODS[kind], (name) => {
+      install(world[kind].prototype, name, freeze({
+        [name](...args) {
+          if (localeMethods === undefined) throw new GlobalTypeError(`Write the name '${name}' out where it is called`);
+          return apply(localeMethods[kind][name], this, args);
+        },
+      }[name]));
+    }));
     // The well-known symbols cannot be deleted, and with them a script could intercept what a built-in method does.
-    const GlobalSymbol = Symbol;
     world.Symbol = (description) => GlobalSymbol(description);
     install(world.Symbol, 'prototype', GlobalSymbol.prototype);
     install(world.Symbol, 'iterator', iterator);
@@ -811,17 +837,24 @@
   function build() {
     replaceBuiltIns();
     setPrototypeOf(promisePrototype, new GlobalProxy(freeze({}), promiseTraps));
-    for (const name of ownKeys(config.prototypes)) {
+    const prototypes = ownKeys((tables || removals).prototypes);
+    for (let index = 0; index < prototypes.length; index++) {
+      const name = prototypes[index];
       const prototype = hidden[name] || world[slice(name, 0, -'.prototype'.length)].prototype;
-      keepOnly(prototype, config.prototypes[name]);
+      if (removals !== null) remove(prototype, removals.prototypes[name]);
+      if (tables !== null) note('prototypes', name, keepOnly(prototype, tables.prototypes[name]));
       if (prototype === plain || prototype === errorPrototype || getPrototypeOf(prototype) === errorPrototype) makeOverridable(prototype);
       freeze(prototype);
     }
-    keepOnly(world, config.globals);
-    for (const name of ownKeys(world)) {
+    if (removals !== null) remove(world, removals.world);
+    if (tables !== null) note('world', null, keepOnly(world, tables.globals));
+    const globals = ownKeys(world);
+    for (let index = 0; index < globals.length; index++) {
+      const name = globals[index];
       const value = world[name];
       if (typeof value !== 'object' && typeof value !== 'function') continue;
-      keepOnly(value, config.globals[name]);
+      if (removals !== null) remove(value, removals.globals[name]);
+      if (tables !== null) note('globals', name, keepOnly(value, tables.globals[name]));
       freeze(value);
     }
     expose('callTool', callTool);
@@ -863,6 +896,7 @@
         });
         return 0;
       }
+      case 'removals': return stringify(found);
       case 'locale': localeMethods = a(localeBuiltIns); return 0;
       default: return stepsSoFar();
     }

@@ -26,7 +26,8 @@ import msgspec
 from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, CallWarnings
 from codecall.sandbox.agentscript.diagnosis.report import FailureReport, ScriptProgress, ThrownError
-from codecall.sandbox.agentscript.engine.prelude import LOCALE, NEEDS_LOCALE, PRELUDE, REFERENCES, configuration
+from codecall.sandbox.agentscript.engine.bytecode import defer_collection, load
+from codecall.sandbox.agentscript.engine.prelude import LOCALE, NEEDS_LOCALE, REFERENCES, runtime_text
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
 from codecall.sandbox.wire import MAX_CALLS_PER_FRAME, Answer, Call, Failure, Limits
@@ -117,9 +118,10 @@ class Realm:
         engine = _new_engine()
         engine.set_memory_limit(limits.memory_mb * 1024 * 1024)
         engine.set_max_stack_size(STACK_BYTES)
+        defer_collection(engine)
         for name in _HOST_FUNCTIONS:
             engine.add_callable(name, getattr(self, "_host_" + name[1:]))
-        return engine, engine.eval(PRELUDE)(configuration(limits, _overflow_message()))
+        return engine, load(engine, runtime_text(limits, _overflow_message(), _find_removals))
 
     def start(
         self,
@@ -141,9 +143,9 @@ class Realm:
         self._heap = _HeapGauge()
         try:
             if NEEDS_LOCALE.search(program.text):
-                self._operate("locale", self._engine.eval(LOCALE))
+                self._operate("locale", load(self._engine, LOCALE))
             if "reference" in program.text:
-                self._operate("references", self._engine.eval(REFERENCES))
+                self._operate("references", load(self._engine, REFERENCES))
             body = self._engine.eval(program.text)
         except _EngineError as error:
             # The binding tells the kind of an error by its text alone.
@@ -318,6 +320,14 @@ def _overflow_message() -> str:
     """The engine's message for an exhausted stack, asked of the engine itself."""
     dive = "(() => { const dive = () => 1 + dive(); try { dive() } catch (error) { return error.message } })()"
     return str(_new_engine().eval(dive))
+
+
+def _find_removals(text: str) -> str:
+    """What the realm that `text` builds has deleted, as JSON text."""
+    engine = _new_engine()
+    for name in _HOST_FUNCTIONS:
+        engine.add_callable(name, print)  # never called: nothing runs in it
+    return str(engine.eval(text)("removals"))
 
 
 class _HeapGauge:
