@@ -127,10 +127,10 @@ class ServeOptions(Options):
     """A FastMCP auth provider: `{"provider": "jwt", …}`; docs/guide/gateway-http.md lists them.
     None: everybody who reaches the port."""
     allowed_hosts: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Names under which clients may reach it (`Host`), beside this machine's own; none: any, unless it listens on the
-    loopback address."""
+    """Names under which clients may reach it (`Host`), beside `localhost` and the address it is reached at; globs are
+    allowed. None: no others; any where clients sign in and it is not reached over the loopback address."""
     allowed_origins: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Origins of web pages that may use it."""
+    """Origins of web pages that may use it (`Origin`), beside its own; globs are allowed."""
 
 
 class GatewayOptions(Options):

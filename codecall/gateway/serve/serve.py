@@ -102,6 +102,9 @@ async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: b
                     host=serve_options.host,
                     path=serve_options.path,
                     sockets=[listener],
+                    # Where nobody signs in, a web page that points a name at this address (DNS rebinding) is stopped by
+                    # this alone. FastMCP's default is to check nothing.
+                    host_origin_protection=True if auth is None else "auto",
                     allowed_hosts=list(serve_options.allowed_hosts) or None,
                     allowed_origins=list(serve_options.allowed_origins) or None,
                     middleware=[Middleware(_Begun, begun=signals.move_to_front)],

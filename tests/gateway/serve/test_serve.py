@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -142,6 +143,82 @@ async def test_over_http_with_a_token(loaded_python: LoadedPython, tmp_path: Pat
     assert code == -signal.SIGINT
     assert said == ""
     assert TOKEN not in logged
+
+
+NO_AUTH = "allowed_hosts = []\nallowed_origins = []\n"
+LISTS = 'allowed_hosts = ["gate.example"]\nallowed_origins = ["https://page.example"]\n'
+SIGN_IN = f'auth = {{ provider = "static", tokens = {{ alice = "{TOKEN}" }} }}\n'
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (NO_AUTH, {"gate.example": 421, "evil.example": 421, "https://page.example": 403, "http://evil.example": 403}),
+        (SIGN_IN, {"gate.example": 421, "evil.example": 421, "https://page.example": 403, "http://evil.example": 403}),
+        (LISTS, {"gate.example": 200, "evil.example": 421, "https://page.example": 200, "http://evil.example": 403}),
+        (
+            SIGN_IN + LISTS,
+            {"gate.example": 200, "evil.example": 421, "https://page.example": 200, "http://evil.example": 403},
+        ),
+    ],
+    ids=["nothing given", "token", "lists", "token and lists"],
+)
+def test_foreign_hosts_and_origins_are_refused(
+    loaded_python: LoadedPython, tmp_path: Path, ended: list[Served], options: str, expected: dict[str, int]
+):
+    served = serve_over_http(loaded_python, tmp_path, ended, options)
+    with open_http(served) as client:
+        port = client.base_url.port
+        assert {name: post(client, **_header(name)) for name in expected} == expected
+        assert post(client) == 200
+        assert post(client, Host=f"localhost:{port}", Origin=f"http://localhost:{port}") == 200
+        # The preflight of a browser, and reading, are refused alike.
+        assert client.options("mcp", headers={"Host": "evil.example"}).status_code == 421
+        assert client.get("mcp", headers={"Host": "evil.example"}).status_code == 421
+
+
+def test_hosts_are_checked_at_every_address_that_nobody_signs_in_at(
+    loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]
+):
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
+            route.connect(("192.0.2.1", 9))  # sends nothing
+            address = route.getsockname()[0]
+    except OSError:
+        pytest.skip("this machine has no address but the loopback one")
+    served = serve_over_http(loaded_python, tmp_path, ended, 'host = "0.0.0.0"\n', "--insecure")
+    with open_http(served, address) as client:
+        assert post(client) == 200
+        assert post(client, Host="evil.example") == 421
+        assert post(client, Origin="http://evil.example") == 403
+
+
+def serve_over_http(python: LoadedPython, folder: Path, ended: list[Served], options: str, *words: str) -> Served:
+    """A gateway at any free port, with more lines in its `[serve]`."""
+    config = folder / "codecall.toml"
+    config.write_text(f'[serve]\ntransport = "http"\nport = 0\n{options}')
+    served = Served(python.executable, folder, "--config", str(config), *words)
+    ended.append(served)
+    return served
+
+
+def open_http(served: Served, address: str = "127.0.0.1") -> httpx.Client:
+    """A client of the URL that the gateway prints, at this address."""
+    assert served.process.stderr is not None
+    heading = served.process.stderr.readline()
+    assert heading.startswith("Listening on "), heading
+    url = httpx.URL(heading.split()[-1]).copy_with(host=address, path="/")
+    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30)
+
+
+def post(client: httpx.Client, **headers: str) -> int:
+    """Open a session; the status of the answer."""
+    accept = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    return client.post("mcp", content=initialize(), headers={**accept, **headers}).status_code
+
+
+def _header(name: str) -> dict[str, str]:
+    return {("Origin" if "://" in name else "Host"): name}
 
 
 @pytest.fixture
