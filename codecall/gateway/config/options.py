@@ -131,6 +131,10 @@ class ServeOptions(Options):
     allowed. None: no others; any where clients sign in and it is not reached over the loopback address."""
     allowed_origins: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Origins of web pages that may use it (`Origin`), beside its own; globs are allowed."""
+    max_sessions: int = Field(default=1_000, ge=1, le=1_000_000)
+    """Sessions that may be open at once; a client that would open another gets 503."""
+    session_idle_s: Seconds = 900.0
+    """Seconds without a request or an open stream after which a session ends."""
 
 
 class GatewayOptions(Options):

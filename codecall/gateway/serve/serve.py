@@ -18,7 +18,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import fastmcp
@@ -32,6 +32,9 @@ from codecall.gateway.gateway import Gateway
 from codecall.gateway.upstream.process import kill_all
 from codecall.server.shutdown import ServeSignals
 from codecall.telemetry.metrics import tracer
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 logger = logging.getLogger("codecall")
 
@@ -80,6 +83,7 @@ async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: b
     from fastmcp.server.http import Middleware  # pyright: ignore[reportPrivateImportUsage]
 
     serve_options = options.serve
+    fastmcp.settings.http_session_idle_timeout = serve_options.session_idle_s
     auth = None
     if serve_options.auth is not None:
         from codecall.gateway.serve.auth import create_auth_provider  # loads what signs tokens
@@ -107,22 +111,46 @@ async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: b
                     host_origin_protection=True if auth is None else "auto",
                     allowed_hosts=list(serve_options.allowed_hosts) or None,
                     allowed_origins=list(serve_options.allowed_origins) or None,
-                    middleware=[Middleware(_Begun, begun=signals.move_to_front)],
+                    middleware=[
+                        Middleware(_Begun, begun=signals.move_to_front, max_sessions=serve_options.max_sessions)
+                    ],
                     uvicorn_config={"log_config": None, "access_log": False},
                 )
 
 
 class _Begun:
-    """An ASGI application that tells when an HTTP server begins, by when that has set its signal handlers."""
+    """An ASGI application that tells when an HTTP server begins, by when that has set its signal handlers, and bounds
+    the sessions it keeps: FastMCP has no option for that."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]], begun: Callable[[], object]) -> None:
+    def __init__(self, app: Callable[..., Awaitable[None]], begun: Callable[[], object], max_sessions: int) -> None:
         self._app = app
         self._begun = begun
+        self._max_sessions = max_sessions
 
-    async def __call__(self, scope: Mapping[str, object], receive: object, send: object) -> None:
-        if scope["type"] == "lifespan":
-            self._begun()
-        await self._app(scope, receive, send)
+    async def __call__(self, scope: Mapping[str, Any], receive: object, send: Callable[..., Awaitable[None]]) -> None:
+        async def sending(message: Mapping[str, object]) -> None:
+            if message["type"] == "lifespan.startup.complete":
+                _session_manager(scope["app"]).max_sessions = self._max_sessions
+            await send(message)
+
+        if scope["type"] != "lifespan":
+            await self._app(scope, receive, send)
+            return
+        self._begun()
+        await self._app(scope, receive, sending)
+
+
+def _session_manager(app: Any) -> StreamableHTTPSessionManager:
+    """What keeps the sessions of FastMCP's HTTP application, which exists once that has started."""
+    from fastmcp.server.http import StreamableHTTPASGIApp
+
+    for route in app.routes:
+        endpoint = getattr(route, "endpoint", None)
+        while not isinstance(endpoint, StreamableHTTPASGIApp) and endpoint is not None:
+            endpoint = getattr(endpoint, "app", None)  # what checks tokens has the endpoint inside
+        if endpoint is not None and endpoint.session_manager is not None:
+            return endpoint.session_manager
+    raise RuntimeError("FastMCP's HTTP application has no session manager")
 
 
 def draining_at_sigterm(options: GatewayOptions) -> GatewayOptions:

@@ -193,6 +193,27 @@ def test_hosts_are_checked_at_every_address_that_nobody_signs_in_at(
         assert post(client, Origin="http://evil.example") == 403
 
 
+@pytest.mark.parametrize("sign_in", ["", SIGN_IN], ids=["no token", "token"])
+def test_sessions_are_bounded(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served], sign_in: str):
+    served = serve_over_http(loaded_python, tmp_path, ended, sign_in + "max_sessions = 3\n")
+    with open_http(served) as client:
+        opened = [open_session(client) for _ in range(4)]
+        assert [answer.status_code for answer in opened] == [200, 200, 200, 503]
+        assert opened[3].json()["error"]["message"] == "Too many open sessions"
+        session = {"Mcp-Session-Id": opened[0].headers["Mcp-Session-Id"]}
+        assert client.delete("mcp", headers=session).status_code == 200
+        assert open_session(client).status_code == 200
+
+
+def test_idle_sessions_end(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
+    served = serve_over_http(loaded_python, tmp_path, ended, "max_sessions = 1\nsession_idle_s = 0.01\n")
+    with open_http(served) as client:
+        assert open_session(client).status_code == 200
+        # Room for another is there only once this one has ended by itself.
+        while (again := open_session(client)).status_code != 200:
+            assert again.status_code == 503
+
+
 def serve_over_http(python: LoadedPython, folder: Path, ended: list[Served], options: str, *words: str) -> Served:
     """A gateway at any free port, with more lines in its `[serve]`."""
     config = folder / "codecall.toml"
@@ -213,8 +234,13 @@ def open_http(served: Served, address: str = "127.0.0.1") -> httpx.Client:
 
 def post(client: httpx.Client, **headers: str) -> int:
     """Open a session; the status of the answer."""
+    return open_session(client, **headers).status_code
+
+
+def open_session(client: httpx.Client, **headers: str) -> httpx.Response:
+    """The answer to a handshake."""
     accept = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-    return client.post("mcp", content=initialize(), headers={**accept, **headers}).status_code
+    return client.post("mcp", content=initialize(), headers={**accept, **headers})
 
 
 def _header(name: str) -> dict[str, str]:
