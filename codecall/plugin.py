@@ -26,7 +26,7 @@ from fastmcp.utilities.versions import VersionSpec
 
 from codecall.audit.recorder import Audit
 from codecall.catalog.apps import AppResolver, FastMCPServer
-from codecall.catalog.cache.middleware import can_bypass, dereferences_schemas
+from codecall.catalog.cache.fastmcp_internals import can_bypass, dereferences_schemas
 from codecall.catalog.inference.output_schemas import OutputObserver
 from codecall.catalog.search.models import resolve_strategy
 from codecall.catalog.view import CatalogView

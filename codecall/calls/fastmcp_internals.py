@@ -20,13 +20,11 @@ from typing import Any, Final, cast
 from fastmcp import FastMCP
 from fastmcp.server import dependencies
 from fastmcp.server.extensions import ServerExtension
-from fastmcp.server.middleware import Middleware
 from fastmcp.server.providers.proxy import FastMCPProxy
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.versions import VersionSpec
 
-HOOKS: Final = ("__call__", "_dispatch_handler", "on_message", "on_request", "on_call_tool")
-"""The methods through which a middleware sees calls."""
+from codecall.catalog.cache.fastmcp_internals import sees_requests
 
 _DISPATCH: Final = frozenset(
     {"call_tool", "_dispatch_component_middleware", "_run_middleware", "_compose_tool_call_interceptors"}
@@ -55,21 +53,16 @@ async def call_tool(
 
 def observes_calls(server: FastMCP[Any]) -> bool:
     """Whether anything of `server` sees the calls of its tools."""
-    return dispatches_otherwise(server) or any(map(sees_calls, server.middleware)) or intercepts_calls(server)
+    return (
+        dispatches_otherwise(server)
+        or intercepts_calls(server)
+        or any(sees_requests(item, "on_call_tool") for item in server.middleware)
+    )
 
 
 def dispatches_otherwise(server: FastMCP[Any]) -> bool:
     """Whether `server` is of another kind than those known, or has methods of its own for passing calls on."""
     return type(server) not in (FastMCP, FastMCPProxy) or not vars(server).keys().isdisjoint(_DISPATCH)
-
-
-def sees_calls(item: Middleware) -> bool:
-    """Whether a middleware sees the calls of tools."""
-    kind = type(item)
-    # An attribute of the object itself would be called just like a method of its class.
-    return not vars(item).keys().isdisjoint(HOOKS) or any(
-        getattr(kind, hook, None) is not getattr(Middleware, hook) for hook in HOOKS
-    )
 
 
 def intercepts_calls(server: FastMCP[Any]) -> bool:

@@ -34,8 +34,8 @@ from fastmcp.utilities.versions import VersionSpec
 
 from codecall.calls.access import AccessPolicy
 from codecall.calls.failures import FailureTranslator
-from codecall.calls.fastmcp_internals import HOOKS, dispatches_otherwise, intercepts_calls, sees_calls
-from codecall.catalog.cache.fastmcp_internals import mounted_origin
+from codecall.calls.fastmcp_internals import dispatches_otherwise, intercepts_calls
+from codecall.catalog.cache.fastmcp_internals import MIDDLEWARE_METHODS, mounted_origin, sees_requests
 from codecall.errors import CodeCallError, ToolNotFoundError
 from codecall.ratelimit.middleware import RateLimitPlugin
 from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
@@ -214,8 +214,6 @@ def _is_transparent(server: FastMCP[Any]) -> bool:
 
 def _may_change_calls(item: Middleware) -> bool:
     kind = type(item)
-    return sees_calls(item) and (
-        # FastMCP's own passes a call on, refuses it, or repeats an earlier answer.
-        not vars(item).keys().isdisjoint(HOOKS)
-        or not (kind is RateLimitPlugin or kind.__module__.startswith(_FASTMCP_MIDDLEWARE))
-    )
+    if kind is RateLimitPlugin or kind.__module__.startswith(_FASTMCP_MIDDLEWARE):
+        return not vars(item).keys().isdisjoint((*MIDDLEWARE_METHODS, "on_call_tool"))
+    return sees_requests(item, "on_call_tool")

@@ -17,7 +17,7 @@ from fastmcp.tools import Tool
 
 from codecall.catalog.apps import FastMCPServer
 from codecall.catalog.cache.cache import CatalogCache, ListTools, ToolListing
-from codecall.catalog.cache.middleware import presentable_schema
+from codecall.catalog.cache.schemas import presentable_schema
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.catalog.visibility import VisibilityPolicy
 from codecall.concurrency import CHUNK

@@ -118,8 +118,8 @@ async def test_a_fault_at_every_frame(plan: Plan, fault: Fault, codes: set[str |
             # What the server says twice, an idle worker takes for a script: it ends when the next one comes.
             await whole(tested, tries=2 if fault is relay.duplicate else 1)
             pids |= set(tested.pool.pids())
-    # Prepare, Ready, Start, Plan, Planned, Ask, Described, Calls, Answers, Calls, Answers, Calls, Answers, Done
-    assert 14 < frame < MOST_FRAMES - 1
+    # Prepare, Ready, Start, Ask, Described, Calls, Answers, Calls, Answers, Calls, Answers, Done
+    assert 12 < frame < MOST_FRAMES - 1
     assert all(has_ended(pid) for pid in pids if pid)
 
 
@@ -149,7 +149,7 @@ async def test_the_client_is_cancelled_at_every_frame(plan: Plan) -> None:
             await whole(tested)
         if not plan.fired:
             break
-    assert 14 < frame < MOST_FRAMES - 1
+    assert 12 < frame < MOST_FRAMES - 1
 
 
 async def test_the_enclave_is_closed_at_every_frame(plan: Plan) -> None:
@@ -174,7 +174,7 @@ async def test_the_enclave_is_closed_at_every_frame(plan: Plan) -> None:
         assert after.error.code == "POOL_DISPOSED"
         if not plan.fired:
             break
-    assert 14 < frame < MOST_FRAMES - 1
+    assert 12 < frame < MOST_FRAMES - 1
 
 
 TROUBLES = [

@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 
 from codecall.sandbox.worker import jail, syscalls
-from codecall.sandbox.worker.serve import load_and_jail
+from codecall.sandbox.worker.startup import load_and_jail
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long

@@ -44,7 +44,7 @@ def calls(*c, **k): send(message('calls', calls=c) | k)
 def done(**k): send(message('done', **k))
 def failed(code, status='runtime_error', **k): done(failure={'status': status, 'code': code} | k)
 def ask(name): send({'type': 'ask', 'name': name})
-def plan(*c): send({'type': 'plan', 'sites': c})
+def planned(*c): calls([1, 'known', '{}'], plan={'sites': c})
 def begin(): ready(); receive()
 def wait(): time.sleep(60)
 """

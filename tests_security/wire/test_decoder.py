@@ -26,7 +26,7 @@ from codecall.jsonio.decode import (
 from codecall.presets import PRESET_NAMES, load_preset
 from codecall.sandbox import wire
 
-MESSAGES = (wire.Ready, wire.Ask, wire.Plan, wire.Calls, wire.Done)
+MESSAGES = (wire.Ready, wire.Ask, wire.Calls, wire.Done)
 
 SOON_S = 0.1
 """Longest time for one small body, in seconds, on a machine that has other things to do."""
@@ -42,8 +42,8 @@ VALID: list[wire.WorkerMessage] = [
     wire.Ready([], failure="landlock"),
     wire.Ask("users:list"),
     wire.Ask("users", "member", "list"),
-    wire.Plan([wire.Site("users:list", '[1,{"limit":[30,5]}]', 7)]),
     wire.Calls([], [], 0, 0.0),
+    wire.Calls([], [], 0, 0.0, plan=wire.Plan([wire.Site("users:list", '[1,{"limit":[30,5]}]', 7)])),
     wire.Calls([wire.Call(1, "a", "{}"), wire.Call(2, "é", '{"a":[1,2]}')], ["one", "two"], 17, 1.25),
     wire.Calls([wire.Call(1, "data://é", "{}", "resource"), wire.Call(2, "p", "{}", "prompt")], [], 1, 0.5),
     wire.Done([], 0, 0.0, value="[1,2,3]"),
@@ -53,7 +53,9 @@ VALID: list[wire.WorkerMessage] = [
     wire.Done([], 1, 1.0, failure=wire.Failure("illegal_access", "VALIDATION_ERROR", kind="UnsafeSource", hint="h")),
 ]
 
-FIELDS = sorted({name for message in (*MESSAGES, wire.Failure, wire.Layer) for name in message.__struct_fields__})
+FIELDS = sorted(
+    {name for message in (*MESSAGES, wire.Plan, wire.Failure, wire.Layer) for name in message.__struct_fields__}
+)
 
 
 def decoded(body: bytes) -> wire.WorkerMessage | None:

@@ -22,8 +22,8 @@ TOOLS = [
     }
 ]
 
-BAD = "plan(['known', '[1,{}]', 13])"
-"""A plan the server refuses."""
+BAD = "planned(['known', '[1,{}]', 13])"
+"""A first call with a plan that the server refuses."""
 
 performed: list[str] = []
 
@@ -74,6 +74,13 @@ async def test_a_script_that_may_not_run_makes_no_calls(replace_worker: ReplaceW
     assert performed == []
 
 
+@pytest.mark.parametrize("end", ["value='1'", "failure={'status': 'runtime_error', 'code': 'EXECUTION_ERROR'}"])
+async def test_a_plan_with_the_last_message_is_looked_at(replace_worker: ReplaceWorker, end: str) -> None:
+    result = await run(f"begin(); done({end}, plan={{'sites': [['known', '[1,{{}}]', 13]]}})", replace_worker)
+    assert result.error is not None
+    assert result.error.code == "INVALID_INPUT"
+
+
 async def test_a_worker_that_waits_is_given_up(replace_worker: ReplaceWorker) -> None:
     result = await run(f"begin(); {BAD}; receive(); wait()", replace_worker)
     assert result.error is not None
@@ -82,9 +89,9 @@ async def test_a_worker_that_waits_is_given_up(replace_worker: ReplaceWorker) ->
 
 @pytest.mark.parametrize("name", ["known", "unknown", "codecall:execute", "", "\\0"])
 async def test_a_plan_that_fits_lets_the_script_run(replace_worker: ReplaceWorker, name: str) -> None:
-    fits = f"begin(); plan(['{name}', '[1,{{\"id\":[31,1]}}]', 13]); receive(); done(value='1')"
+    fits = f"begin(); planned(['{name}', '[1,{{\"id\":[31,1]}}]', 13]); receive(); done(value='1')"
     result = await run(fits, replace_worker)
-    assert result.value == 1
+    assert (result.value, performed) == (1, ["known"])
 
 
 async def test_no_plan_is_no_offence(replace_worker: ReplaceWorker) -> None:
@@ -123,7 +130,7 @@ LIES: list[tuple[str, str]] = [
     ("a loop behind the script", report(loops=[["for", 1_000]])),
     ("more than the preset allows", report(findings=[[*FOUND[:2], "BIG", 1, 1, None]] * 11)),
     ("fewer than nothing", report(more_calls=-1)),
-    ("two plans", "begin(); plan(); receive(); plan()"),
+    ("calls with a plan", "begin(); planned()"),
 ]  # fmt: skip
 
 

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
-from typing import Final, Protocol, cast
+from typing import Final, Literal, Protocol, cast
 
 from fastmcp import FastMCP
+from fastmcp.server.middleware import Middleware
+from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
 from fastmcp.server.providers import LocalProvider, Provider
 from fastmcp.server.providers.fastmcp_provider import (
     FastMCPProviderPrompt,
@@ -43,8 +45,8 @@ SERVER_METHODS: Final = PROVIDER_METHODS.union(
 TRANSFORM_METHODS: Final = frozenset({"list_tools", "_matches", "_mark_component", "_transform_name"})
 """The methods with which a transform changes a listing."""
 
-MIDDLEWARE_METHODS: Final = ("__call__", "_dispatch_handler", "on_message", "on_request", "on_list_tools")
-"""Every method through which a middleware sees a listing."""
+MIDDLEWARE_METHODS: Final = ("__call__", "_dispatch_handler", "on_message", "on_request")
+"""The methods through which a middleware sees every request; besides, it has one for each kind."""
 
 PROVIDER_WRAPPER: Final = type(Provider().wrap_transform(Transform()))
 """The class of the wrapper that a namespace puts around a provider."""
@@ -58,6 +60,31 @@ _ORIGINAL_NAMES: Final = {
 """The classes that stand for a component of a mounted server, and the attribute with the component's name there."""
 
 _STATING_ATTRIBUTES: Final = ("codecall_tools", "_list_tools")
+
+
+def sees_requests(item: Middleware, kind: Literal["on_list_tools", "on_call_tool"]) -> bool:
+    """Whether a middleware sees the requests of a kind: listings of tools, or calls."""
+    hooks = (*MIDDLEWARE_METHODS, kind)
+    # An attribute of the object itself would be called just like a method of its class.
+    return not vars(item).keys().isdisjoint(hooks) or any(
+        getattr(type(item), hook, None) is not getattr(Middleware, hook) for hook in hooks
+    )
+
+
+def can_bypass(middleware: Sequence[Middleware]) -> bool:
+    """Whether a listing that bypasses this middleware shows the same tools as one through it, schemas aside."""
+    return not any(_changes_listings(item) for item in middleware)
+
+
+def dereferences_schemas(middleware: Sequence[Middleware]) -> bool:
+    """Whether this middleware shows schemas without `$ref`."""
+    return any(isinstance(item, DereferenceRefsMiddleware) for item in middleware)
+
+
+def _changes_listings(item: Middleware) -> bool:
+    if type(item) is DereferenceRefsMiddleware:  # it changes schemas alone
+        return not vars(item).keys().isdisjoint((*MIDDLEWARE_METHODS, "on_list_tools"))
+    return sees_requests(item, "on_list_tools")
 
 
 class StatesTools(Protocol):

@@ -47,12 +47,12 @@ from codecall.catalog.cache.fastmcp_internals import (
     SERVER_METHODS,
     TRANSFORM_METHODS,
     StatesTools,
+    can_bypass,
     inner_provider,
     states_tools,
     transform_state,
     untransformed_tools,
 )
-from codecall.catalog.cache.middleware import can_bypass
 
 SUPPORTED_RELEASES = "4.1."
 """The releases of FastMCP whose listing the table describes. Any other is asked on every request."""

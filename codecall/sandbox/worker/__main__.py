@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from codecall.sandbox.worker.serve import load_and_jail, run
+from codecall.sandbox.worker.serve import run
+from codecall.sandbox.worker.startup import load_and_jail
 
 
 def main() -> None:

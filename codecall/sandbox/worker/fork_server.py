@@ -18,7 +18,8 @@ from codecall.sandbox import wire
 from codecall.sandbox.agentscript.engine.realm import Realm
 from codecall.sandbox.agentscript.validator.names import ask_nobody
 from codecall.sandbox.worker import jail
-from codecall.sandbox.worker.serve import PrebuiltEngines, load_and_jail, run
+from codecall.sandbox.worker.serve import PrebuiltEngines, run
+from codecall.sandbox.worker.startup import load_and_jail
 
 MAX_PREPARE_BYTES = 64 * 1024
 """Longest first record, in bytes; it has some 500."""

@@ -1,135 +1,38 @@
-"""The worker: load everything, shut the jail; then one frame in, one turn of one script, one frame out."""
+"""The worker: one frame in, one turn of one script, one frame out, with the scripts and the engines it has ready."""
 
 from __future__ import annotations
 
 import gc
 import itertools
 import os
-import signal
 import socket
-from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, NoReturn
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.analysis.calls import build_plan, build_report
-from codecall.sandbox.agentscript.checked import Finding, InvalidScript, ScriptOutline
+from codecall.sandbox.agentscript.checked import Finding, InvalidScript, ScriptForm, ScriptOutline
 from codecall.sandbox.agentscript.engine.realm import Realm, ScriptOutcome
-from codecall.sandbox.agentscript.instrument import instrument
+from codecall.sandbox.agentscript.instrument import InstrumentedScript, instrument
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_script
-from codecall.sandbox.agentscript.validator.names import AskTopic, FindNamespaces, namespace_finder
+from codecall.sandbox.agentscript.validator.names import AskTopic, FindNamespaces, NamespaceInfo, namespace_finder
 from codecall.sandbox.worker import jail
 from codecall.sandbox.worker.pipe import HostPipe
-from codecall.sandbox.worker.script_cache import ScriptCache
 from codecall.sandbox.worker.watchdog import Watchdog
 
-NICENESS = 5
-"""How far below the server's a worker's priority is, in the units of nice(1)."""
+MAX_SCRIPTS: Final = 64
+"""Scripts that are remembered; the one unused for longest goes first."""
+
+MAX_CHARS: Final = 256 * 1024
+"""Characters of all of them. What is remembered takes some ten times the room."""
 
 SPARE_ENGINES = 8
 """Engines that a worker keeps ready at most, each about 0.3 MB."""
 
 REST_S = 0.003
 """How long nothing must arrive before an engine is built ahead of need, in seconds."""
-
-WARM_UP_LIMITS = wire.Limits(
-    timeout_ms=10_000,
-    max_iterations=100,
-    max_steps=10_000,
-    max_tool_calls=10,
-    memory_mb=16,
-    max_result_bytes=65_536,
-    allow_console=True,
-    max_console_calls=10,
-    max_console_bytes=1_000,
-    allow_loops=True,
-    allow_regex=True,
-    allow_clock=True,
-    sanitize_max_depth=10,
-    sanitize_max_properties=100,
-    sanitize_max_string=1_000,
-    sanitize_max_array=100,
-)
-"""Everything switched on, everything small."""
-
-WARM_UP_SCRIPTS = (
-    """
-    const { a = 1, ...rest } = codecallContext;
-    class Point { x = a; get twice() { return this.x * 2 } }
-    console.log(`point ${new Point().twice}`, /\\d+/.exec('12')?.[0], getTool('t'), rest);
-    for (const name of ['x', 'y']) { try { await callTool(name, { at: new Date(0) }) } catch (e) { console.warn(e) } }
-    return { items: [1, 2.5, 'é😀'].map((item) => item), map: new Map([[1, 2]]) };
-    """,
-    "return [await things.list({}), 'x' in things, await tools.x({ at: 1 })]",
-    """```ts
-    interface Item<T> { value?: T }
-    const items: Item<number>[] = [<Item<number>>{ value: 1 }];
-    return items.map((item): number => item.value!) as readonly unknown[];
-    ```""",
-    "enum Color { Red }",
-    "throw new TypeError('thrown')",
-    "const x = {",
-    "eval('1'); while (true) {}",
-    "return (() => { for (;;) {} })()",
-    "const dive = () => dive(); return dive()",
-)
-"""Everything that a script can do, be refused for and fail with."""
-
-
-_WARM_UP_ANSWERS: dict[AskTopic, str] = {
-    "tool": '{"name": "t"}',
-    "space": '{"members": {"list": "x"}}',
-    "member": '{"tool": "x"}',
-}
-
-
-def load_and_jail() -> jail.Shared:
-    """Load everything that will ever be needed, and enter the part of the jail that does not depend on the worker: the
-    first thing a worker does, or a fork server for its workers.
-
-    Nothing can be loaded once the jail is shut, so a warm-up makes every module load what it puts off.
-    """
-    # An interrupt at the terminal is the server's business: it decides when its workers end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A script never competes with the server for the processor as an equal.
-    os.nice(NICENESS)
-    warm_up()
-    return jail.enter_shared()
-
-
-def warm_up() -> None:
-    """Run scripts through every part of a worker, and pack and decode their messages; the outcomes do not matter."""
-    for script in WARM_UP_SCRIPTS:
-        try:
-            text, checked = validate_script(
-                script, Rules.from_limits(WARM_UP_LIMITS), find_namespaces=namespace_finder(_warm_up_answer)
-            )
-        except InvalidScript as refused:
-            build_report(refused.outline, refused.findings)
-            continue
-        build_report(checked.outline)
-        plan = build_plan(checked.outline, dry_run=True)
-        realm = Realm(WARM_UP_LIMITS, _warm_up_answer, lambda: 0.0)
-        program = instrument(text, checked, max_iterations=100)
-        realm.start(program, form=checked.form, context='{"b": 1}', namespaces=checked.namespaces)
-        while realm.outcome is None and realm.pending_calls:
-            calls = realm.take_calls(1)
-            wire.pack(wire.Calls(calls, realm.logs, realm.count_steps(), 0.0, plan=plan))
-            answers = [wire.Answer(call.call, ok=call.name == "x", payload='{"message": "m"}') for call in calls]
-            body = wire.pack(wire.Answers(answers))[wire.HEADER.size :]
-            message = wire.decode_server_message(body)
-            if isinstance(message, wire.Answers):
-                realm.resume(message.answers)
-        if realm.outcome is not None:
-            outcome = realm.outcome
-            wire.pack(wire.Done(realm.logs, realm.steps, 0.0, outcome.value, outcome.failure, outcome.warnings))
-        realm.close()
-
-
-def _warm_up_answer(name: str, about: AskTopic = "tool", member: str = "") -> str:
-    del name, member
-    return _WARM_UP_ANSWERS[about]
 
 
 class PrebuiltEngines(NamedTuple):
@@ -293,6 +196,86 @@ def _refusal_failure(refused: InvalidScript) -> wire.Failure:
         line=finding.line,
         column=finding.column,
         hint=hint,
+    )
+
+
+class PreparedScript(NamedTuple):
+    """A script that may run."""
+
+    program: InstrumentedScript
+    form: ScriptForm
+    """What its value is; see `CheckedScript.form`."""
+    namespaces: Mapping[str, Mapping[str, str]]
+    """The namespaces it uses; see `CheckedScript.namespaces`."""
+    plan: wire.Plan | None
+    """The calls that it is certain to make."""
+
+
+class _Entry(NamedTuple):
+    script: PreparedScript
+    found_namespaces: Mapping[str, NamespaceInfo]
+    """What the host knew about the names that were looked up for it."""
+
+
+class ScriptCache:
+    """Prepares scripts, and remembers them: one that comes again under the same limits is not parsed, validated and
+    instrumented again.
+
+    A worker has one owner, so no caller finds another one's scripts here. What is remembered is what the validator and
+    the instrumentation gave for exactly this text; a script that they refused is not remembered.
+    """
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[tuple[str, wire.Limits, bool], _Entry] = OrderedDict()
+        self._chars = 0
+
+    def prepare(self, start: wire.Start, find_namespaces: FindNamespaces) -> PreparedScript:
+        """Prepare the script of `start`.
+
+        Args:
+            start: the script and its limits.
+            find_namespaces: looks up namespaces. It is asked again about those of a remembered script, which is used
+                only where the answers are the same.
+
+        Raises:
+            InvalidScript: the script must not run.
+        """
+        key = (start.script, start.limits, start.coverage)
+        if (entry := self._entries.get(key)) is not None:
+            names = list(entry.found_namespaces)
+            if not names or find_namespaces(names) == entry.found_namespaces:
+                self._entries.move_to_end(key)
+                return entry.script
+        found: dict[str, NamespaceInfo] = {}
+
+        def find_and_note(names: Sequence[str]) -> Mapping[str, NamespaceInfo]:
+            infos = find_namespaces(names)
+            found.update(infos)
+            return infos
+
+        script = _prepare(start, find_and_note)
+        self._add(key, _Entry(script, found))
+        return script
+
+    def _add(self, key: tuple[str, wire.Limits, bool], entry: _Entry) -> None:
+        if key not in self._entries:
+            self._chars += len(key[0])
+        self._entries[key] = entry
+        while len(self._entries) > MAX_SCRIPTS or self._chars > MAX_CHARS:
+            (text, _, _), _ = self._entries.popitem(last=False)
+            self._chars -= len(text)
+
+
+def _prepare(start: wire.Start, find_namespaces: FindNamespaces) -> PreparedScript:
+    limits = start.limits
+    text, checked = validate_script(
+        start.script, Rules.from_limits(limits), coverage=start.coverage, find_namespaces=find_namespaces
+    )
+    return PreparedScript(
+        instrument(text, checked, max_iterations=limits.max_iterations),
+        checked.form,
+        checked.namespaces,
+        build_plan(checked.outline),
     )
 
 

@@ -15,7 +15,7 @@ from codecall.errors import MessageValidationError, WorkerCrashedError, WorkerEr
 from codecall.sandbox import wire
 from codecall.sandbox.host import pipe as module
 from codecall.sandbox.host.pipe import WorkerPipe
-from codecall.sandbox.worker.serve import WARM_UP_LIMITS
+from codecall.sandbox.worker.startup import WARM_UP_LIMITS
 
 ASK = wire.Ask("users_list")
 LONG = wire.Ask("x" * wire.MAX_NAME_LENGTH)

@@ -1,4 +1,4 @@
-"""Wrong input in a script's literals ends it before anything has run; what may be right runs. Over real servers."""
+"""Wrong input in a script's literals ends it before any call is made; what may be right runs. Over real servers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("rest", "field", "place"), WRONG, ids=[rest for rest, _, _ in WRONG])
-async def test_a_certain_mistake_ends_the_script_before_anything_runs(
+async def test_a_certain_mistake_ends_the_script_before_its_first_call(
     shop: Shop, client: Client[Any], rest: str, field: str, place: tuple[int, int]
 ) -> None:
     script = WRITE + rest
@@ -115,7 +115,7 @@ async def test_a_certain_mistake_ends_the_script_before_anything_runs(
     assert field in error["message"]
     assert "Valid parameters" in error["message"]
     assert error["details"]
-    assert error["hint"].startswith("Nothing has run.")
+    assert error["hint"].startswith("No call was made.")
     assert (error["location"]["line"], error["location"]["column"]) == place
     assert error["location"]["text"] == script.split("\n")[place[0] - 1]
     assert envelope["stats"]["toolCalls"] == 0
@@ -239,7 +239,7 @@ async def test_a_context_of_a_tool_is_no_parameter(client: Client[Any], shop: Sh
     assert (await run(client, "return await callTool('whoami', { loud: true })"))["result"] == "me"
     error = (await run(client, "return await callTool('whoami', { ctx: 1 })"))["error"]
     assert error["code"] == "INVALID_INPUT"
-    assert error["hint"].startswith("Nothing has run.")
+    assert error["hint"].startswith("No call was made.")
 
 
 TOOLS = [

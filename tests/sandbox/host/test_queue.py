@@ -17,7 +17,7 @@ from codecall.errors import QueueFullError
 from codecall.sandbox import wire
 from codecall.sandbox.host.process import WorkerProcess
 from codecall.sandbox.host.queue import TIME_SLICE_S, FairQueue, QueuedRequest, WorkerRequest, start_time_slice
-from codecall.sandbox.worker.serve import WARM_UP_LIMITS
+from codecall.sandbox.worker.startup import WARM_UP_LIMITS
 
 
 def need(owner: str) -> WorkerRequest:

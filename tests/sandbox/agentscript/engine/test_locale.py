@@ -18,7 +18,7 @@ from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.sandbox.agentscript.validator.names import AskTopic
 from codecall.sandbox.wire import Failure
-from codecall.sandbox.worker.serve import WARM_UP_LIMITS
+from codecall.sandbox.worker.startup import WARM_UP_LIMITS
 
 HERE = Path(__file__).parent
 ROOMY = msgspec.structs.replace(

@@ -1,22 +1,16 @@
-"""Decides whether a listing may bypass a server's middleware, and prepares schemas as that middleware would.
+"""Prepares schemas as FastMCP's default middleware would: without `$ref`, and no deeper than an answer can hold.
 
-FastMCP's default middleware inlines every `$ref` of every schema on each listing, which costs more than the rest of it.
-A script that calls one tool needs the schemas of none, so where no other middleware can change a listing it is read
-beneath the middleware, and schemas are inlined only for the tools that are shown.
+That middleware inlines every `$ref` of every schema on each listing, which costs more than the rest of it. A script
+that calls one tool needs the schemas of none, so they are inlined only for the tools that are shown.
 """
 
 from __future__ import annotations
 
 import marshal
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import cast
 
-from fastmcp.server.middleware import Middleware
-from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
 from fastmcp.utilities.json_schema import dereference_refs
-
-from codecall.catalog.cache.fastmcp_internals import MIDDLEWARE_METHODS
 
 JsonObject = dict[str, object]
 
@@ -31,16 +25,6 @@ CACHED_SCHEMAS = 256
 
 MAX_CACHED_BYTES = 32 * 1024
 """The longest schema that is cached, as `marshal` writes it."""
-
-
-def can_bypass(middleware: Sequence[Middleware]) -> bool:
-    """Whether a listing that bypasses this middleware shows the same tools as one through it."""
-    return not any(map(_sees_listings, middleware))
-
-
-def dereferences_schemas(middleware: Sequence[Middleware]) -> bool:
-    """Whether this middleware shows schemas without `$ref`."""
-    return any(isinstance(item, DereferenceRefsMiddleware) for item in middleware)
 
 
 def presentable_schema(schema: JsonObject | None, *, dereference: bool) -> JsonObject | None:
@@ -69,16 +53,6 @@ def _dereferenced(schema: JsonObject) -> JsonObject:
 @lru_cache(maxsize=CACHED_SCHEMAS)
 def _dereferenced_serialized(serialized: bytes) -> JsonObject:
     return dereference_refs(marshal.loads(serialized))  # noqa: S302 - serialized above
-
-
-def _sees_listings(item: Middleware) -> bool:
-    kind = type(item)
-    # An attribute of the object itself would be called just like a method of its class.
-    if not vars(item).keys().isdisjoint(MIDDLEWARE_METHODS):
-        return True
-    if kind is DereferenceRefsMiddleware:
-        return False
-    return any(getattr(kind, hook, None) is not getattr(Middleware, hook) for hook in MIDDLEWARE_METHODS)
 
 
 def _inspect(schema: JsonObject) -> tuple[bool, bool]:

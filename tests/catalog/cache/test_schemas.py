@@ -16,11 +16,10 @@ from fastmcp.utilities.json_schema import dereference_refs
 from pydantic import BaseModel
 
 from codecall import CodeCallPlugin, RateLimitPlugin
-from codecall.catalog.cache.middleware import (
+from codecall.catalog.cache.fastmcp_internals import can_bypass, dereferences_schemas
+from codecall.catalog.cache.schemas import (
     MAX_CACHED_BYTES,
     MAX_SCHEMA_DEPTH,
-    can_bypass,
-    dereferences_schemas,
     presentable_schema,
 )
 

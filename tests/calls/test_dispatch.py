@@ -1,0 +1,127 @@
+"""A script's call passes whatever a server has put before its tools, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.server.extensions import ServerExtension
+from fastmcp.server.middleware import Middleware
+
+from codecall import CodeCallPlugin
+from codecall.calls.fastmcp_internals import observes_calls
+
+pytestmark = pytest.mark.usefixtures("shared_fork_server")
+
+SCRIPT = "return await callTool('double', { number: 21 })"
+
+seen: list[str] = []
+
+
+class OnCall(Middleware):
+    async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+        seen.append(context.message.name)
+        return await call_next(context)
+
+
+class OnRequest(Middleware):
+    async def on_request(self, context: Any, call_next: Any) -> Any:
+        seen.append(getattr(context.message, "name", ""))
+        return await call_next(context)
+
+
+class OnMessage(Middleware):
+    async def on_message(self, context: Any, call_next: Any) -> Any:
+        seen.append(getattr(context.message, "name", ""))
+        return await call_next(context)
+
+
+class Whole(Middleware):
+    async def __call__(self, context: Any, call_next: Any) -> Any:
+        seen.append(getattr(context.message, "name", ""))
+        return await call_next(context)
+
+
+class OnList(Middleware):
+    async def on_list_tools(self, context: Any, call_next: Any) -> Any:
+        return await call_next(context)
+
+
+def by_attribute() -> Middleware:
+    """A middleware whose hook is an attribute of the object."""
+    item = OnList()
+    item.on_call_tool = OnCall().on_call_tool  # type: ignore[method-assign]
+    return item
+
+
+def server_with(*middleware: Middleware) -> FastMCP[Any]:
+    """A server with one tool."""
+    server = FastMCP[Any]("numbers", middleware=list(middleware))
+    server.tool(lambda number: {"result": 2 * number}, name="double")
+    return server
+
+
+async def run(server: FastMCP[Any]) -> Any:
+    """The result of SCRIPT on that server."""
+    seen.clear()
+    CodeCallPlugin.init().install(server)
+    async with Client(server) as client:
+        envelope = (await client.call_tool("codecall:execute", {"script": SCRIPT})).structured_content
+    assert envelope is not None
+    return envelope["result"]
+
+
+@pytest.mark.parametrize("make", [OnCall, OnRequest, OnMessage, Whole, by_attribute])
+async def test_middleware_sees_the_calls_of_a_script(make: Any) -> None:
+    server = server_with(OnList(), make())
+    assert await run(server) == {"result": 42}
+    assert observes_calls(server)
+    assert "double" in seen
+
+
+async def test_middleware_that_comes_while_a_script_runs_sees_its_next_call() -> None:
+    server = server_with()
+
+    @server.tool
+    def add_observer() -> None:
+        server.add_middleware(OnCall())
+
+    seen.clear()
+    CodeCallPlugin.init().install(server)
+    async with Client(server) as client:
+        script = "await callTool('add_observer'); await callTool('double', { number: 1 })"
+        await client.call_tool("codecall:execute", {"script": script})
+    assert seen == ["double"]
+
+
+async def test_an_extension_sees_the_calls_of_a_script() -> None:
+    class Interceptor(ServerExtension):
+        identifier = "example.com/interceptor"
+
+        async def intercept_tool_call(self, params: Any, context: Any, call_next: Any) -> Any:
+            seen.append(params.name)
+            return await call_next()
+
+    server = server_with()
+    server.add_extension(Interceptor())
+    assert await run(server) == {"result": 42}
+    assert "double" in seen
+
+
+async def test_a_server_with_a_way_of_its_own_is_called_by_it() -> None:
+    class Own(FastMCP[Any]):
+        async def call_tool(self, name: str, *arguments: Any, **options: Any) -> Any:
+            seen.append(name)
+            return await super().call_tool(name, *arguments, **options)
+
+    server = Own("own")
+    server.tool(lambda number: {"result": 2 * number}, name="double")
+    assert await run(server) == {"result": 42}
+    assert "double" in seen
+
+
+async def test_where_nothing_sees_calls_the_walk_is_left_out() -> None:
+    server = server_with(OnList())
+    assert await run(server) == {"result": 42}
+    assert not observes_calls(server)
