@@ -1,9 +1,14 @@
 """How scripts write the names of tools: `users.list` for `users:list`.
 
-A namespace is what stands before a `:`, `.` or `/` in a tool's name; or the tool's app, where the name begins with that
-and a `_` or `-` (`github_create_issue` of a server that is mounted as `github`). What follows is the member. A path
-leads to a namespace: `github`, or `github.issues` for what begins `github/issues/`. Characters that no JavaScript name
-may have are written as `_`; a member also goes by its own spelling, in brackets.
+A namespace is what stands before a `:`, `.` or `/` in a tool's name; or the tool's app. What follows is the member:
+`create_issue` for `github_create_issue` of a server that is mounted as `github`, the whole name where it does not begin
+with the app. A path leads to a namespace: `github`, or `github.issues` for what begins `github/issues/`. Characters
+that no JavaScript name may have are written as `_`; a member also goes by its own spelling, in brackets. A tool whose
+name is a JavaScript name is a function of that name.
+
+A namespace that is called as a server is called belongs to that server, whatever separators the two are written with:
+tools of others are not in it, whatever they are called. Which server a tool is of is its `owner`, which follows from
+how the servers are mounted and never from what one of them says of itself.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -37,7 +43,11 @@ MAX_TABLE: Final = 100
 MAX_MISSING: Final = 100
 """Most missing members of one script that are explained one by one."""
 
+_BY_APP: Final = len(SEPARATORS)
+"""Rank of a tool whose name does not begin with its app: after those whose names do."""
+
 _SPLIT = re.compile(r"[:./]")
+_NO_LETTER = re.compile(r"[\W_]+")
 _NO_NAME = re.compile(r"[^\w$]")
 
 Permits = Callable[[str], bool]
@@ -54,6 +64,7 @@ class _Tool(NamedTuple):
     rank: int
     """By its separator."""
     name: str
+    owner: str
 
 
 @dataclass(slots=True)
@@ -82,12 +93,29 @@ def namespace_path(text: str) -> str:
     return ".".join(javascript_name(part) for part in _SPLIT.split(text))
 
 
-class Namespaces:
-    """The namespaces of some tools. About 4 microseconds and half a kilobyte for each tool."""
+@lru_cache(maxsize=1_000)
+def fold_name(text: str) -> str:
+    """`text` in the form in which names of servers and namespaces are compared: separators and letter case are one."""
+    return _NO_LETTER.sub("_", text).strip("_").casefold()
 
-    def __init__(self) -> None:
+
+class Namespaces:
+    """The namespaces of some tools. About 6 microseconds and half a kilobyte for each tool.
+
+    Args:
+        owners: the servers by which tools may be owned: namespaces of mounts and names of servers.
+        home: the one of them that the others are mounted on. Its own tools may say which app they belong to.
+    """
+
+    def __init__(self, owners: Iterable[str] = (), home: str = "") -> None:
         self._namespaces: dict[str, _Namespace] = {}
-        self._names: list[str] = []
+        self._names: dict[str, str] = {}
+        """The names of the tools, and their owners."""
+        self._home = home
+        self._owners: dict[str, dict[str, set[str]]] = {}
+        """By folded name: the servers and apps of that name, and which owners' tools are in their namespaces."""
+        for owner in (*owners, home):
+            self._add_owner(owner, owner)
 
     @classmethod
     def from_tools(cls, tools: Iterable[tuple[str, str]]) -> Namespaces:
@@ -97,42 +125,112 @@ class Namespaces:
             namespaces.add(name, app_id)
         return namespaces
 
-    def add(self, name: str, app_id: str = "") -> None:
-        """Put in one tool. `app_id` is its app; a meta-tool of CodeCall is left out."""
+    def add(self, name: str, app_id: str = "", owner: str | None = None) -> None:
+        """Put in one tool; a meta-tool of CodeCall is left out.
+
+        Args:
+            name: its name.
+            app_id: its app.
+            owner: the server it is of; None: its app.
+        """
         if len(name) > MAX_NAME_CHARS or is_meta_tool(name):
             return
-        self._names.append(name)
-        for before, separator, member in _split_name(name, app_id):
+        owner = app_id if owner is None else owner
+        self._names[name] = owner
+        self._add_owner(owner, owner)
+        if owner == self._home:
+            self._add_owner(app_id, owner)
+        for before, separator, member in _split_name(name, app_id, owner):
             path = namespace_path(before)
             if path.partition(".")[0].casefold() == "codecall":
                 continue
             entry = self._namespaces.setdefault(path, _Namespace())
-            tool = _Tool(SEPARATORS.index(separator), name)
+            tool = _Tool(SEPARATORS.index(separator) if separator else _BY_APP, name, owner)
             entry.own.setdefault(member, []).append(tool)
             entry.written.setdefault(javascript_name(member), []).append(tool)
 
+    def _add_owner(self, name: str, owner: str) -> None:
+        if name:
+            self._owners.setdefault(fold_name(name), {}).setdefault(name, set()).add(owner)
+
+    def _owners_of(self, path: str) -> set[str] | None:
+        """The owners whose tools may be in a namespace; None where it belongs to nobody."""
+        parts = path.split(".")
+        for end in range(len(parts), 0, -1):
+            before = ".".join(parts[:end])
+            named = self._owners.get(fold_name(before))
+            if named is not None:
+                exact = named.get(before)
+                if exact is not None:
+                    return exact
+                written = [name for name in named if namespace_path(name) == before] or list(named)
+                # Where two servers are written alike, nobody can tell which one is meant.
+                return named[written[0]] if len(written) == 1 else set()
+        return None
+
+    def _tools(self, path: str, member: str) -> list[_Tool]:
+        """The tools that `path.member` may stand for: in the member's own spelling, else written so."""
+        entry = self._namespaces.get(path)
+        if entry is None:
+            return []
+        found = entry.own.get(member) or entry.written.get(member) or []
+        owners = self._owners_of(path)
+        return found if owners is None else [tool for tool in found if tool.owner in owners]
+
+    def is_function(self, name: str) -> bool:
+        """Whether a tool is a function of that name: it is its whole name, and does not read as a tool of another
+        server."""
+        owner = self._names.get(name)
+        if owner is None or javascript_name(name) != name:
+            return False
+        return owner == self._home or not self.is_foreign(name, owner)
+
+    def is_foreign(self, name: str, owner: str) -> bool:
+        """Whether the name of a tool of `owner` begins like the name of another server."""
+        parts = fold_name(name).split("_")
+        for end in range(len(parts) - 1, 0, -1):
+            named = self._owners.get("_".join(parts[:end]))
+            if named is not None:
+                exact = [other for other in named if name.startswith(other)] or list(named)
+                return not any(owner in named[other] for other in exact)
+        return False
+
+    def is_misread(self, name: str) -> bool:
+        """Whether `name` is that of a server, and the path to it leads to another one: `my-bank` where there is a
+        `my_bank`, too."""
+        named = self._owners.get(fold_name(name), {})
+        return name in named and self._owners_of(namespace_path(name)) != named[name]
+
     def __contains__(self, path: str) -> bool:
-        return path in self._namespaces
+        entry = self._namespaces.get(path)
+        if entry is None:
+            return False
+        owners = self._owners_of(path)
+        return owners is None or any(tool.owner in owners for tools in entry.own.values() for tool in tools)
 
     def roots(self) -> list[str]:
         """The namespaces that are in no other, in the order in which they came."""
-        return [path for path in self._namespaces if "." not in path]
+        return [path for path in self._namespaces if "." not in path and path in self]
 
     def tools_with_prefix(self, word: str) -> Iterator[str]:
-        """The tools whose names begin with `word` and a separator, in the order in which they came."""
+        """The tools whose names begin with `word` and a separator, in the order in which they came, without those that
+        read as another server's."""
         heads = tuple(f"{word}{separator}" for separator in SEPARATORS)
-        return (name for name in self._names if name.startswith(heads))
+        return (
+            name for name, owner in self._names.items() if name.startswith(heads) and not self.is_foreign(name, owner)
+        )
 
     def members(self, path: str) -> list[str]:
         """What a script may write behind `path` and a dot, in the order in which it came."""
         entry = self._namespaces.get(path)
-        names = dict.fromkeys(self._display_path(path, member) for member in entry.own) if entry else ()
+        own = [member for member in entry.own if self._tools(path, member)] if entry else ()
+        names = dict.fromkeys(self._display_path(path, member) for member in own)
         return [name for name in names if _is_readable(name)]
 
     def _display_path(self, path: str, member: str) -> str:
         """How a message writes a member: by way of the namespaces inside, where there are any."""
         inner = namespace_path(member)
-        return inner if f"{path}.{inner}".rpartition(".")[0] in self._namespaces else javascript_name(member)
+        return inner if f"{path}.{inner}".rpartition(".")[0] in self else javascript_name(member)
 
     def resolve(self, path: str, member: str, permits: Permits) -> str | Ambiguous | None:
         """The name of the tool that `path.member` stands for; None when there is none.
@@ -140,13 +238,9 @@ class Namespaces:
         A member in its own spelling comes before one that is only written so, a tool that may be called before one that
         may not, and then the separator decides.
         """
-        entry = self._namespaces.get(path)
-        if entry is None:
-            return None
-        found = entry.own.get(member) or entry.written.get(member)
+        found = self._tools(path, member)[:MAX_CANDIDATES]
         if not found:
             return None
-        found = found[:MAX_CANDIDATES]
         if len(found) == 1:
             return found[0].name
         usable = [tool for tool in found if permits(tool.name)] or found
@@ -223,7 +317,8 @@ class NamespaceLookup:
         if not path:
             if exists:
                 return NamespaceMember(tool=member)
-            return NamespaceMember(namespace=inside) if inside in namespaces else NamespaceMember(missing=member)
+            found = inside in namespaces and not namespaces.is_misread(member)
+            return NamespaceMember(namespace=inside) if found else NamespaceMember(missing=member)
         tool = namespaces.resolve(path, member, self._permits)
         if isinstance(tool, str):
             return NamespaceMember(tool=tool)
@@ -266,14 +361,20 @@ class NamespaceLookup:
         return MissingMember(f"{self._display(name)} may be any of the tools {listed}", hint)
 
 
-def _split_name(name: str, app_id: str) -> Iterator[tuple[str, str, str]]:
-    """The ways to divide a name: what is before, the separator, and the member."""
+def _split_name(name: str, app_id: str, owner: str) -> Iterator[tuple[str, str, str]]:
+    """The ways to divide a name: what is before, the separator (none: the name does not begin so), and the member."""
+    heads = set[str]()
     for depth, found in enumerate(_SPLIT.finditer(name)):
         before, member = name[: found.start()], name[found.end() :]
         if depth < MAX_DEPTH and member and all(_SPLIT.split(before)):
+            heads.add(before)
             yield before, found[0], member
-    size = len(app_id)
-    if size and name[size : size + 1] in {"_", "-"} and name[:size].casefold() == app_id.casefold():
-        member = name[size + 1 :]
-        if member:
-            yield name[:size], name[size], member
+    for app in dict.fromkeys((app_id, owner)):
+        size = len(app)
+        head, separator, member = name[:size], name[size : size + 1], name[size + 1 :]
+        if separator in {"_", "-"} and member and head.casefold() == app.casefold():
+            for before in dict.fromkeys((head, app)):
+                heads.add(before)
+                yield before, separator, member
+    if app_id and app_id not in heads and all(_SPLIT.split(app_id)):
+        yield app_id, "", name

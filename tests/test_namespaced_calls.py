@@ -268,3 +268,24 @@ async def test_a_script_without_unknown_names_reads_no_namespaces(
         script = "const area1 = 1; return [area1, await callTool('area1:thing_1'), await tools['area1:thing_1']()]"
         assert (await execute(client, script))["result"] == [1, "told", "told"]
         assert (await execute(client, "return nothing"))["error"]["code"] == "VALIDATION_ERROR"
+
+
+async def test_a_namespace_belongs_to_the_mount_that_is_called_so() -> None:
+    server = FastMCP("main")
+    server.mount(named(FastMCP("hostile"), "bank.pay", "bank_send", "bank.only"), namespace="my")
+    server.mount(named(FastMCP("nameless"), "my_bank.steal", "my_bank:pay"))
+    server.mount(named(FastMCP("bank"), "pay"), namespace="my-bank")
+    by_prefix = LocalProvider()
+    by_prefix.add_tool(Tool.from_function(lambda: "hostile", name="bank_pay"))
+    server.add_provider(by_prefix, namespace="your")
+    server.add_provider(LocalProvider(), namespace="your_bank")
+    async with client_of(server) as client:
+        told = await execute(client, "return tools.my.bank_pay === undefined || Object.keys(my_bank)")
+        assert told["result"] == ["pay"]
+        for member in ("only", "send", "steal"):
+            envelope = await execute(client, f"return await my_bank.{member}({{}})")
+            assert envelope["error"]["code"] == "TOOL_NOT_FOUND", envelope
+            assert envelope["error"]["message"] == f"my_bank has no tool '{member}'; it has: pay"
+        assert (await execute(client, "return await tools['my_bank.only']({ value: 3 })"))["result"] == {"value": 3}
+        assert (await execute(client, "return await your_bank.pay({})"))["status"] == "illegal_access"
+        assert (await execute(client, "return await your.bank_pay({})"))["result"] == "hostile"

@@ -18,6 +18,7 @@ from codecall.namespaces import (
     NamespaceLookup,
     NamespaceMember,
     Namespaces,
+    fold_name,
     javascript_name,
     namespace_path,
 )
@@ -67,10 +68,16 @@ def test_a_separator_makes_a_namespace(name: str, path: str, member: str) -> Non
         ("github-create-issue", "github", "github", "create_issue"),
         ("my-app_list", "my-app", "my_app", "list"),
         ("github_create", "GitHub", "github", "create"),
+        ("GitHub_create", "GitHub", "GitHub", "create"),
         ("acme/github_create", "acme/github", "acme.github", "create"),
+        ("list_animals", "zoo", "zoo", "list_animals"),
+        ("users:list", "crm", "crm", "users_list"),
+        ("userslist", "users", "users", "userslist"),
+        ("users_", "users", "users", "users_"),
+        ("users", "users", "users", "users"),
     ],
 )
-def test_an_app_makes_a_namespace_of_what_begins_so(name: str, app: str, path: str, member: str) -> None:
+def test_an_app_is_a_namespace_of_its_tools(name: str, app: str, path: str, member: str) -> None:
     assert of(name, app=app).resolve(path, member, anything) == name
 
 
@@ -79,10 +86,6 @@ def test_an_app_makes_a_namespace_of_what_begins_so(name: str, app: str, path: s
     [
         ("list_users", ""),
         ("users-list", ""),
-        ("users_list", "crm"),
-        ("userslist", "users"),
-        ("users_", "users"),
-        ("users", "users"),
         (":list", ""),
         ("users:", ""),
         ("codecall:execute", ""),
@@ -237,3 +240,83 @@ def test_many_tools_take_little_time() -> None:
     spaces = Namespaces.from_tools(tools)
     assert len(spaces.roots()) == 100
     assert time.process_time() - began < 1
+
+
+def owned(*tools: tuple[str, str], servers: tuple[str, ...] = (), home: str = "") -> Namespaces:
+    """The namespaces of tools given as server and full name."""
+    namespaces = Namespaces(servers, home)
+    for server, name in tools:
+        namespaces.add(name, server, server)
+    return namespaces
+
+
+@pytest.mark.parametrize("bank", ["my_bank", "my-bank", "My.Bank"])
+@pytest.mark.parametrize("separator", list(".:/-_"))
+def test_a_namespace_belongs_to_the_server_that_is_called_so(bank: str, separator: str) -> None:
+    hostile, path = f"my_bank{separator}pay", namespace_path(bank)
+    spaces = owned(("my", hostile), (bank, f"{bank}_pay"))
+    assert spaces.resolve(path, "pay", anything) == f"{bank}_pay"
+    absent = owned(("my", hostile), servers=(bank,))
+    assert not any(name in absent for name in ("my_bank", path))
+    assert not absent.is_function(hostile)
+    lookup = NamespaceLookup(anything, near)
+    assert lookup.namespace(absent, "my_bank") == {"near": ["my"], "tools": []}
+    assert lookup.member(absent, "my", "bank_pay").tool == hostile
+    assert lookup.member(absent, "", hostile, exists=True).tool == hostile
+
+
+def test_a_spelling_of_two_servers_leads_to_neither() -> None:
+    spaces = owned(("my-bank", "my-bank_pay"), ("my@bank", "my@bank_a"), ("my_shop", "my_shop_a"), ("my-shop", "b"))
+    assert "my_bank" not in spaces
+    assert spaces.resolve("my_shop", "a", anything) == "my_shop_a"
+    assert spaces.resolve("my_shop", "b", anything) is None
+    lookup = NamespaceLookup(anything, near)
+    assert lookup.member(spaces, "", "my_shop").namespace == "my_shop"
+    assert lookup.member(spaces, "", "my-shop").missing == "my-shop"
+
+
+def test_only_the_tools_of_the_server_itself_say_which_app_they_are_of() -> None:
+    spaces = Namespaces(["users", "other"], "main")
+    spaces.add("own", "users", "main")
+    spaces.add("other_theirs", "users", "other")
+    spaces.add("remote", "users", "")
+    assert spaces.resolve("users", "own", anything) == "own"
+    assert spaces.members("users") == ["own"]
+    assert [spaces.is_function(name) for name in ("own", "other_theirs", "remote", "none")] == [True, True, True, False]
+
+
+_WORDS = st.lists(st.sampled_from(["my", "bank", "My", "eu", "pay"]), min_size=1, max_size=3)
+_TEXTS = st.builds(
+    lambda words, separators: "".join(f"{word}{mark}" for word, mark in zip(words, separators, strict=False))[:-1],
+    _WORDS,
+    st.lists(st.sampled_from(":./-_"), min_size=3, max_size=3),
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(servers=st.lists(_TEXTS, min_size=1, max_size=4, unique=True), data=st.data())
+def test_a_call_that_is_written_for_one_server_never_reaches_another(servers: list[str], data: st.DataObject) -> None:
+    tools = data.draw(st.lists(st.tuples(st.sampled_from(servers), _TEXTS), max_size=12))
+    spaces, owners = Namespaces(servers), dict[str, str]()
+    for server, tool in tools:
+        prefix = data.draw(st.sampled_from([f"{server}_", ""]))
+        if prefix + tool not in owners:
+            owners[prefix + tool] = server
+            spaces.add(prefix + tool, data.draw(st.sampled_from(servers)), server)
+    lookup, member = NamespaceLookup(anything, near), data.draw(_TEXTS)
+
+    def reached(path: str) -> set[str]:
+        found = {lookup.member(spaces, path, member).tool, *spaces.table(path, anything).values()}
+        return {owners[name] for name in found if name}
+
+    for server in servers:
+        if space := lookup.member(spaces, "", server).namespace:
+            assert reached(space) <= {server}
+        for path in {server, javascript_name(server), namespace_path(server), fold_name(server)}:
+            alike = {other for other in servers if fold_name(other) == fold_name(path)}
+            assert reached(path) <= ({path} if path in servers else alike)
+            assert len(reached(path)) <= 1
+    for name, owner in owners.items():
+        if spaces.is_function(name):
+            heads = {other for other in servers if name.startswith(f"{other}_")}
+            assert not heads or owner in heads

@@ -7,23 +7,27 @@ server's own affair, and all of it counts as one app. A server mounted without a
 
 A name alone does not decide: with `users` mounted, `users_list` may still be a tool of the server itself. So a tool
 that comes from a mounted server is recognised by that server, and the prefix of a name decides only among the other
-providers.
+providers. Where their prefixes leave a doubt (`my_` and `my_bank_`), they are asked for their tools.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from fastmcp import FastMCP
 from fastmcp.prompts import Prompt
 from fastmcp.resources import Resource, ResourceTemplate
 from fastmcp.server.providers import AggregateProvider, Provider
 from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
+from fastmcp.server.providers.proxy import ProxyTool
 from fastmcp.tools import Tool
 from fastmcp.tools.tool_transform import TransformedTool
 
 from codecall.catalog.cache.fastmcp_internals import inner_provider, mounted_origin, namespaces_of
+
+logger = logging.getLogger("codecall")
 
 FastMCPServer = FastMCP[object]
 
@@ -50,39 +54,65 @@ class ComponentOrigin(NamedTuple):
     """The app of the component, as long as its metadata names no other."""
     unprefixed_name: str
     """The name of the component on its own server, without the prefix that mounting adds."""
+    owner: str
+    """The server it is of, as the one that lists it calls it; empty for a remote one that has no name there."""
+
+
+class AppOwners(NamedTuple):
+    """The servers that may own what one server lists."""
+
+    names: frozenset[str]
+    """Namespaces of mounts and names of servers that have none, whether they list anything or not."""
+    home: str
+    """The server that lists."""
 
 
 class AppResolver:
     """Resolves the apps of what one server lists, from its providers at this moment."""
 
     def __init__(
-        self, server: FastMCPServer, mounts: Sequence[MountedProvider], own: frozenset[tuple[str, str]]
+        self,
+        server: FastMCPServer,
+        mounts: Sequence[MountedProvider],
+        known: Mapping[tuple[str, str], MountedProvider | None],
     ) -> None:
         self._server_name = server.name
-        self._own = own
+        self._known = known
+        """The providers of components whose names could mislead; None is the server itself."""
         self._by_server: dict[int, list[MountedProvider]] = {}
         self._by_prefix: list[MountedProvider] = []
+        names: set[str] = {server.name}
         for mount in mounts:
             if isinstance(mount.provider, FastMCPProvider):
                 self._by_server.setdefault(id(mount.provider.server), []).append(mount)
+                names.add(mount.namespace or mount.provider.server.name)
             elif mount.namespace:
                 self._by_prefix.append(mount)
+                names.add(mount.namespace)
         self._by_prefix.sort(key=lambda mount: len(mount.prefix), reverse=True)
+        self.owners: Final = AppOwners(frozenset(names), server.name)
+        """The servers that may own what is listed."""
 
     @classmethod
     async def from_server(cls, server: FastMCPServer) -> AppResolver:
-        """Reads the providers of `server`. Its own components are listed only where a name could mislead."""
+        """Reads the providers of `server`. Their components are listed only where a name could mislead."""
         outer = namespaces_of(server.transforms)
         mounts = [mount for provider in server.providers for mount in _mounts(provider, outer)]
-        if any(mount.namespace and not isinstance(mount.provider, FastMCPProvider) for mount in mounts):
+        plain = [mount for mount in mounts if not isinstance(mount.provider, FastMCPProvider)]
+        known: dict[tuple[str, str], MountedProvider | None] = {}
+        for mount in plain:
+            if mount.provider is server.local_provider or not any(_is_inside(other, mount) for other in plain):
+                continue
+            for tool in await _tools_of(mount.provider):
+                name = tool.name if tool.name.startswith(mount.prefix) else mount.prefix + tool.name
+                known[tool.KEY_PREFIX, name] = mount
+        if any(mount.namespace for mount in plain):
             before = "".join(f"{namespace}_" for namespace in outer)
             local = server.local_provider
             listed: list[Component] = [*await local.list_tools(), *await local.list_resources()]
             listed += [*await local.list_resource_templates(), *await local.list_prompts()]
-            own = frozenset((item.KEY_PREFIX, before + _prefixed(item)) for item in listed)
-        else:
-            own = frozenset[tuple[str, str]]()
-        return cls(server, mounts, own)
+            known |= dict.fromkeys(((item.KEY_PREFIX, before + _prefixed(item)) for item in listed), None)
+        return cls(server, mounts, known)
 
     def origin(self, component: Component) -> ComponentOrigin:
         """Returns the origin of a listed component."""
@@ -93,16 +123,20 @@ class AppResolver:
             mounts = self._by_server.get(id(owner), ())
             for mount in mounts:
                 if mount.namespace and _has_prefix_of(component, mount):
-                    return ComponentOrigin(mount.namespace, own_name)
+                    return ComponentOrigin(mount.namespace, own_name, mount.namespace)
             # A renamed tool no longer shows its prefix; with one mount there is no doubt.
-            return ComponentOrigin(
-                mounts[0].namespace if len(mounts) == 1 and mounts[0].namespace else owner.name, own_name
-            )
-        if (component.KEY_PREFIX, prefixed) not in self._own:
-            for mount in self._by_prefix:
-                if _has_prefix_of(component, mount):
-                    return ComponentOrigin(mount.namespace, prefixed[len(mount.prefix) :])
-        return ComponentOrigin(self._server_name, component.name)
+            app = mounts[0].namespace if len(mounts) == 1 and mounts[0].namespace else owner.name
+            return ComponentOrigin(app, own_name, app)
+        key = (component.KEY_PREFIX, prefixed)
+        if key in self._known:
+            known = self._known[key]
+            mount = known if known is not None and known.namespace else None
+        else:
+            mount = next((mount for mount in self._by_prefix if _has_prefix_of(component, mount)), None)
+        if mount is not None:
+            return ComponentOrigin(mount.namespace, prefixed[len(mount.prefix) :], mount.namespace)
+        owner = "" if isinstance(_original(component), ProxyTool) else self._server_name
+        return ComponentOrigin(self._server_name, component.name, owner)
 
 
 def _prefixed(component: Component) -> str:
@@ -127,10 +161,29 @@ def _has_prefix_of(component: Component, mount: MountedProvider) -> bool:
 
 def _mounted(component: Component) -> tuple[FastMCPServer, str] | None:
     """The mounted server a component comes from and its name there; None for one of any other kind."""
-    while isinstance(component, TransformedTool):
-        component = component.parent_tool
+    component = _original(component)
     origin = mounted_origin(component)
     return None if origin is None else (origin[0], origin[1] or component.name)
+
+
+def _original(component: Component) -> Component:
+    """The tool that a transformed one is made of."""
+    while isinstance(component, TransformedTool):
+        component = component.parent_tool
+    return component
+
+
+def _is_inside(mount: MountedProvider, other: MountedProvider) -> bool:
+    """Whether a tool of `other` may be named as those of `mount` are."""
+    return mount is not other and bool(mount.namespace) and mount.prefix.startswith(other.prefix)
+
+
+async def _tools_of(provider: Provider) -> Sequence[Tool]:
+    try:
+        return await provider.list_tools()
+    except Exception:
+        logger.debug("a provider cannot list its tools, and FastMCP leaves them out", exc_info=True)
+        return ()
 
 
 def _mounts(provider: Provider, outer: list[str], enclosing: tuple[str, ...] = ()) -> Iterator[MountedProvider]:

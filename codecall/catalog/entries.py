@@ -56,6 +56,8 @@ class CatalogEntry:
     kind: Kind = "tool"
     """The kind of component. The `name` of a resource is its URI, that of a template its URI template; the
     `input_schema` of a template or a prompt describes its arguments."""
+    owner: str | None = None
+    """The server that a tool is of, whatever its metadata says; see `ComponentOrigin.owner`. None: its app."""
 
 
 class AuthorExample(Options):

@@ -131,7 +131,8 @@ class CatalogView:
 
     async def namespaces(self) -> Namespaces:
         """Returns the namespaces of the tools that this caller and CodeCall may use."""
-        return await self._cache.namespaces(await self.entries())
+        entries = await self.entries()
+        return await self._cache.namespaces(entries, (await self._read_listing()).apps.owners)
 
     async def describe(self, name: str) -> JsonObject | None:
         """Returns what `getTool(name)` returns: name, description, inputSchema and outputSchema."""

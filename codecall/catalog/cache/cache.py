@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from fastmcp.server.transforms import Transform
 from fastmcp.tools import Tool
 
-from codecall.catalog.apps import AppResolver, ComponentOrigin, FastMCPServer
+from codecall.catalog.apps import AppOwners, AppResolver, ComponentOrigin, FastMCPServer
 from codecall.catalog.cache.fingerprint import Fingerprint
 from codecall.catalog.entries import META_KEY, CatalogEntry, Example, JsonObject, ToolMetadata
 from codecall.catalog.visibility import VisibilityPolicy, is_reserved
@@ -96,7 +96,7 @@ class CatalogCache:
         self._shared: WeakKeyDictionary[asyncio.AbstractEventLoop, _SharedListing] = WeakKeyDictionary()
         self._records: dict[tuple[str, str | None], _Record] = {}
         self._views: deque[tuple[CatalogEntry, ...]] = deque(maxlen=MAX_VIEWS)
-        self._namespaces: deque[tuple[tuple[CatalogEntry, ...], Namespaces]] = deque(maxlen=MAX_VIEWS)
+        self._namespaces: deque[tuple[tuple[CatalogEntry, ...], AppOwners, Namespaces]] = deque(maxlen=MAX_VIEWS)
 
     async def listing(
         self, server: FastMCPServer, list_tools: ListTools, plugin_transform: Transform | None
@@ -166,15 +166,16 @@ class CatalogCache:
         included = [entry async for tool, entry in iterate_cooperatively(listing.usable) if is_included(tool)]
         return self._same_tuple(tuple(included))
 
-    async def namespaces(self, entries: tuple[CatalogEntry, ...]) -> Namespaces:
-        """Returns the namespaces of a result of `entries`; they are read from the names once."""
-        for view, namespaces in self._namespaces:
-            if view is entries:
+    async def namespaces(self, entries: tuple[CatalogEntry, ...], owners: AppOwners) -> Namespaces:
+        """Returns the namespaces of a result of `entries` on a server with these `owners`; they are read from the names
+        once."""
+        for view, known_owners, namespaces in self._namespaces:
+            if view is entries and known_owners == owners:
                 return namespaces
-        namespaces = Namespaces()
+        namespaces = Namespaces(owners.names, owners.home)
         async for entry in iterate_cooperatively(entries):
-            namespaces.add(entry.name, entry.app_id)
-        self._namespaces.appendleft((entries, namespaces))
+            namespaces.add(entry.name, entry.app_id, entry.owner)
+        self._namespaces.appendleft((entries, owners, namespaces))
         return namespaces
 
     async def _usable(self, listing: ToolListing) -> tuple[tuple[Tool, CatalogEntry], ...]:
@@ -214,7 +215,7 @@ class CatalogCache:
         app_id = metadata.app_id or origin.app_id
         if is_reserved(origin.unprefixed_name) or not self._visibility.allows(tool.name, metadata, app_id):
             return None
-        return _entry_from_tool(tool, metadata, app_id)
+        return _entry_from_tool(tool, metadata, app_id, origin.owner)
 
 
 class CatalogCaches:
@@ -270,7 +271,7 @@ def _equal_schemas(one: object, other: object) -> bool:
         return False
 
 
-def _entry_from_tool(tool: Tool, metadata: ToolMetadata, app_id: str) -> CatalogEntry:
+def _entry_from_tool(tool: Tool, metadata: ToolMetadata, app_id: str, owner: str) -> CatalogEntry:
     annotations: JsonObject = {}
     if tool.annotations is not None:
         hints = tool.annotations.model_dump(by_alias=True, exclude_none=True)
@@ -286,6 +287,7 @@ def _entry_from_tool(tool: Tool, metadata: ToolMetadata, app_id: str) -> Catalog
         examples=tuple(Example(example.description, example.code) for example in metadata.examples),
         title=tool.title,
         version=tool.version,
+        owner=owner,
     )
 
 

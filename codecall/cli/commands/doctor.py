@@ -286,6 +286,7 @@ def _server_check(
     from codecall.cli.output import count_of
     from codecall.gateway.config.names import describe_server
     from codecall.gateway.upstream.errors import repair_advice
+    from codecall.globs import display_name
 
     provider, server = gateway.providers[name], describe_server(gateway.options.servers[name])
     if failure is not None:
@@ -298,7 +299,10 @@ def _server_check(
     tools = f"{count_of(len(provider.tools), 'tool')}{f' and {hidden} hidden' if hidden else ''}"
     advice = "codecall tools --all says why they are hidden." if hidden and not provider.tools else ""
     detail = f"{reported}{tools}, started and listed in {elapsed_s:.1f} s ({server})"
-    return Check(SERVERS, name, "ok" if provider.tools else "warn", detail, advice)
+    if provider.foreign:
+        names = f"{display_name(provider.foreign[0])}{' and others' if len(provider.foreign) > 1 else ''}"
+        advice = f"{names}: reads as a tool of another server; scripts call it by its full name only."
+    return Check(SERVERS, name, "ok" if provider.tools and not provider.foreign else "warn", detail, advice)
 
 
 def client_checks() -> Iterator[Check]:

@@ -2,8 +2,10 @@
 
 A server may list what it likes, and is believed in nothing that concerns others. Bounded are the number of components,
 the length of names and of definitions. A tool or prompt whose full name would be that of a meta-tool, or would read as
-one of another server, is hidden, and so is a component that FastMCP cannot make. Of what a tool's `meta` tells CodeCall
-only what a server may decide for itself is accepted: examples, tags, that CodeCall is to keep away from a tool.
+one of another server, is hidden, and so is a component that FastMCP cannot make. A tool whose name reads as one of
+another server only where separators are taken for each other is not hidden, but is outside that server's namespace and
+reported. Of what a tool's `meta` tells CodeCall only what a server may decide for itself is accepted: examples, tags,
+that CodeCall is to keep away from a tool.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from codecall.gateway.tools.components import (
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing
 from codecall.globs import MAX_URI_CHARS, Patterns, display_name
+from codecall.namespaces import Namespaces
 from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
 logger = logging.getLogger("codecall")
@@ -126,6 +129,11 @@ class ReservedNames:
     def __init__(self, servers: Iterable[str] = (), meta_tools: Iterable[str] = ()) -> None:
         self._servers = frozenset(servers)
         self._meta_tools = frozenset(meta_tools)
+        self._namespaces = Namespaces(self._servers)
+
+    def is_foreign(self, server: str, name: str) -> bool:
+        """Whether a tool of that server reads as one of another server; scripts call it by its full name only."""
+        return self._namespaces.is_foreign(f"{server}_{name}", server)
 
     def reason_to_hide(self, server: str, name: str) -> HideReason | None:
         """Why a tool or a prompt of that server cannot have its name."""
@@ -246,6 +254,8 @@ class VisibleComponents:
     resource_by_uri: Mapping[str, Resource] = field(default_factory=lambda: MappingProxyType[str, Resource]({}))
     prompt_by_name: Mapping[str, Prompt] = field(default_factory=lambda: MappingProxyType[str, Prompt]({}))
     hidden: tuple[HiddenComponent, ...] = ()
+    foreign: tuple[str, ...] = ()
+    """The tools that read as ones of another server: `ReservedNames.is_foreign`."""
     tokens: int = 0
     """About how many tokens the definitions of its tools cost a model that lists them."""
 
@@ -324,6 +334,7 @@ def build_visible_components(
         },
         prompt_by_name=prompts,
         hidden=tuple(hidden),
+        foreign=tuple(name for name in tools if names.is_foreign(upstream.name, name)),
         tokens=estimate_tokens(estimate_characters(list(tools.values()))),
     )
 

@@ -95,6 +95,11 @@ class ServerProvider(Provider):
         return self._refresher.visible.hidden
 
     @property
+    def foreign(self) -> tuple[str, ...]:
+        """The tools that read as ones of another server, which scripts call by their full names only."""
+        return self._refresher.visible.foreign
+
+    @property
     def tokens(self) -> int:
         """About how many tokens the definitions of its tools cost."""
         return self._refresher.visible.tokens

@@ -30,6 +30,7 @@ from codecall.gateway.tools.disk_cache import ListingCacheFile
 from codecall.gateway.tools.filter import AccessRules, ReservedNames, VisibleComponents, build_visible_components
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing
+from codecall.globs import display_name
 
 logger = logging.getLogger("codecall")
 
@@ -44,6 +45,9 @@ FIRST_PAUSE_S: Final = 1.0
 
 FRESH_S: Final = 3_600.0
 """Seconds for which a kept listing is not checked when the server is started for a call."""
+
+MAX_REPORTED: Final = 10
+"""Most names of tools in one line of the log."""
 
 MAX_PAUSE_S: Final = 60.0
 """Seconds at most between two listings."""
@@ -93,6 +97,7 @@ class ListingRefresher:
         """Whether it was asked in this run, or need not be."""
         self._is_confirmed = False
         """Whether what is visible was listed in this run, by the version that was started last."""
+        self._reported_foreign: tuple[str, ...] = ()
         self._backoff = Backoff()
         self._last_asked_at: float | None = None
         self._open = False
@@ -204,7 +209,18 @@ class ListingRefresher:
         return new
 
     def _build_components(self, listing: Listing) -> VisibleComponents:
-        return build_visible_components(self._upstream, listing, self._access, self._names, self.check_access)
+        visible = build_visible_components(self._upstream, listing, self._access, self._names, self.check_access)
+        server = self._upstream.name
+        if visible.foreign and visible.foreign != self._reported_foreign:
+            names = ", ".join(display_name(name) for name in visible.foreign[:MAX_REPORTED])
+            more = len(visible.foreign) - MAX_REPORTED
+            logger.warning(
+                "Tools of server %s read as tools of another server: %s%s. Scripts call them by their full names only, "
+                "as in tools['%s_%s'](…).",
+                *(server, names, f" and {more} more" if more > 0 else "", server, display_name(visible.foreign[0])),
+            )
+        self._reported_foreign = visible.foreign
+        return visible
 
     def _note_change(self, change: str) -> None:
         if change != "started":
