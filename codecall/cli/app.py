@@ -35,6 +35,7 @@ COMMANDS: Final = (
     ("policy", SCRIPTS, "Print the language: what scripts may use, what not, and the limits."),
     ("presets", SCRIPTS, "Compare presets: limits and language, side by side."),
     ("init", SETUP, "Write a configuration from what other clients have."),
+    ("trust", SETUP, "Trust the configuration of a folder, so that it counts without being named."),
     ("doctor", SETUP, "Say whether everything works here, and what to do if not."),
 )
 """Every command: its name, which is also that of its module and function; its group in `--help`; what it does."""

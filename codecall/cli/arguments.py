@@ -29,8 +29,8 @@ CONFIG_FILES: Final = ("codecall.toml", "codecall.yaml", "codecall.yml", "codeca
 _GROUP: Final = Group(
     "Which servers",
     sort_key=9,
-    help=f"Without any of these: {CONFIG_FILES[0]} (or .yaml, .json) in this folder, else in the user's configuration "
-    "folder.",
+    help=f"Without any of these: {CONFIG_FILES[0]} (or .yaml, .json) in this folder, once `codecall trust` was said "
+    "there, else in the user's configuration folder.",
 )
 
 
@@ -75,7 +75,7 @@ class ServerArguments:
 
         Raises:
             OptionsError: a file cannot be read or is wrong; with the code NO_CONFIGURATION, none was named and there
-                is no default file.
+                is no default file; with the code UNTRUSTED_CONFIGURATION, the file is a folder's and not trusted.
         """
         from codecall.gateway.config.load import merge_configurations
 
@@ -90,12 +90,16 @@ class ServerArguments:
         return merged._replace(options=merged.options.model_copy(update={"cache_dir": cache_dir}))
 
     def _named_configurations(self, servers: Sequence[str]) -> Iterator[Configuration]:
+        from codecall.cli.trust import require_trust
         from codecall.gateway.config.load import parse_openapi_servers, parse_servers, read_client, read_config
 
         for path in self.config:
             yield read_config(path)
         for client in self.from_:
-            yield read_client(client)
+            configuration = read_client(client)
+            for file in project_files(client):
+                require_trust(file, read_config(file, discovered=True))
+            yield configuration
         if self.server or servers:
             yield parse_servers([*self.server, *servers])
         if self.openapi:
@@ -107,15 +111,31 @@ DEFAULT_SERVERS: Final = ServerArguments()
 
 
 def gateway_options(server_args: ServerArguments, output: Output) -> GatewayOptions:
-    """The gateway options of a command that needs servers. Notes on the configuration go to stderr.
+    """The gateway options of a command that needs servers. What was found without being named, and notes on the
+    configuration, go to stderr.
 
     Raises:
         OptionsError: the configuration is wrong, or there is none.
     """
     configuration = server_args.configuration()
+    print_notes(configuration, output)
+    return configuration.options
+
+
+def print_notes(configuration: Configuration, output: Output) -> None:
+    """Say on stderr which file was found, and what a person should know of the configuration."""
+    if configuration.found is not None:
+        output.warn(f"using {configuration.found}", style="dim")
     for note in configuration.notes:
         output.warn(note)
-    return configuration.options
+
+
+def project_files(client: str) -> list[Path]:
+    """The file of a client that is a project's, and not its user's, if there is one."""
+    from codecall.gateway.config.mcp_clients import client_files, parse_client
+
+    places = client_files(parse_client(client))
+    return [place.path for place in places if place.scope == "project" and place.path.is_file()]
 
 
 def default_config_paths() -> list[Path]:
@@ -123,17 +143,23 @@ def default_config_paths() -> list[Path]:
     from platformdirs import user_config_path
 
     return [
-        folder / name for folder in (Path(), user_config_path("codecall", appauthor=False)) for name in CONFIG_FILES
+        folder / name for folder in (Path.cwd(), user_config_path("codecall", appauthor=False)) for name in CONFIG_FILES
     ]
 
 
 def _default_configuration() -> Configuration:
+    from codecall.cli.trust import require_trust
     from codecall.errors import OptionsError
     from codecall.gateway.config.load import read_config
 
-    for path in default_config_paths():
+    paths = default_config_paths()
+    users_folder = paths[-1].parent.resolve()
+    for path in paths:
         if path.is_file():
-            return read_config(path, discovered=True)
+            configuration = read_config(path, discovered=True)
+            if path.parent.resolve() != users_folder:
+                require_trust(path, configuration)
+            return configuration._replace(found=path)
     raise OptionsError(
         f"There is no {CONFIG_FILES[0]} here or in the user's configuration folder, and no servers were named",
         code="NO_CONFIGURATION",

@@ -115,9 +115,9 @@ class Output:
         if not self.as_json:
             self.err.print(Text(escape_unprintable(text), style=style), soft_wrap=True)
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, style: str = "yellow") -> None:
         """Print a warning on stderr, also with `--json`."""
-        self.err.print(Text(escape_unprintable(text), style="yellow"), soft_wrap=True)
+        self.err.print(Text(escape_unprintable(text), style=style), soft_wrap=True)
 
     def failure(self, error: CodeCallError) -> None:
         """Print an error: on stderr, or as the JSON document."""

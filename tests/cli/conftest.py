@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,12 +18,18 @@ from codecall.cli.app import run
 LISTED = Path(__file__).parent.parent / "gateway" / "servers" / "listed.py"
 
 
+USING = re.compile(r"^(?:\x1b\[2m)?using (.*?)(?:\x1b\[0m)?\n", re.MULTILINE)
+
+
 class CommandResult(NamedTuple):
     """How a command ended."""
 
     code: int
     out: str
     err: str
+    """Without the line that says which configuration was found."""
+    using: str = ""
+    """What that line says."""
 
     @property
     def json(self) -> Any:
@@ -64,7 +71,8 @@ class CommandLine:
             patch.setattr(sys, "stderr", err)
             patch.setattr(sys, "stdin", given)
             code = run(list(words))
-        return CommandResult(code, out.getvalue(), err.getvalue())
+        using = USING.search(err.getvalue())
+        return CommandResult(code, out.getvalue(), USING.sub("", err.getvalue(), 1), using[1] if using else "")
 
     def write(self, name: str, text: str) -> Path:
         """A file in its folder."""
@@ -82,6 +90,7 @@ class CommandLine:
             args = json.dumps([str(LISTED), str(what)])
             lines.append(f"[servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n")
         self.write("codecall.toml", "\n".join(lines))
+        assert self("trust").code == 0
 
 
 def _tool(name: str) -> dict[str, Any]:

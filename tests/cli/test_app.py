@@ -159,6 +159,7 @@ def test_serve_without_words(cli: CommandLine, loaded_python: LoadedPython):
     assert (none.returncode, none.stdout) == (exits.USAGE, "")
     assert none.stderr.startswith("error: NO_CONFIGURATION: ")
     cli.write("codecall.toml", "")
+    assert cli("trust").code == exits.OK
     served = subprocess.run(
         [*command, "--port", "1"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
     )
@@ -196,6 +197,7 @@ def test_a_signal_ends_a_run_at_once(cli: CommandLine, loaded_python: LoadedPyth
     )
     signal.signal(signal.SIGINT, before)
     assert started.stderr is not None
+    assert started.stderr.readline().startswith("using ")
     assert started.stderr.readline() == "on\n"
     started.send_signal(signal.SIGTERM)
     out, err = started.communicate(timeout=30)

@@ -50,7 +50,10 @@ def test_init_writes_what_clients_have_without_their_secrets(clients: CommandLin
     assert any("GITHUB_TOKEN" in note for note in document["notes"])
     assert any("time_cursor" in note for note in document["notes"])
     assert TOKEN not in ran.out + path.read_text()
-    # What was written is found without being named.
+    # What was written is found without being named, once somebody has looked: some of it is the project's.
+    assert any(f"has the servers of {clients.folder / '.mcp.json'}" in note for note in document["notes"])
+    assert clients("tools", "--json").json["error"]["code"] == "UNTRUSTED_CONFIGURATION"
+    assert clients("trust").code == exits.OK
     assert clients("tools", "nosuch", "--json").json["error"]["message"].endswith("github, time, time_cursor")
 
 
@@ -130,6 +133,7 @@ def test_doctor_looks_at_everything(clients: CommandLine):
         program = "import sys; sys.stderr.write('no database\\n'); raise SystemExit(4)"
         file.write(f"[servers.broken]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(['-c', program])}\n")
         file.write('[servers.off]\ncommand = "nothing"\nenabled = false\n')
+    assert clients("trust").code == exits.OK
     ran = clients("doctor", "--json")
     assert ran.code == exits.FAILED
     document = ran.json

@@ -34,6 +34,7 @@ def shop(cli: CommandLine) -> CommandLine:
 def add_broken(cli: CommandLine) -> None:
     with (cli.folder / "codecall.toml").open("a") as file:
         file.write(BROKEN)
+    assert cli("trust").code == exits.OK
 
 
 def log(cli: CommandLine, server: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import CONFIG_FILES, AsJson
+from codecall.cli.arguments import CONFIG_FILES, AsJson, project_files
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def init(
         return exits.FAILED
     variables = _variables(path, configuration.text)
     snippets = _snippets(clients if from_ or not config else _select_clients((), ()), path, variables)
-    notes = [*merged.notes, *configuration.notes]
+    notes = [*merged.notes, *configuration.notes, *([] if dry_run else _trust_written(path, clients))]
     if as_json:
         output.document(_document(path, configuration, merged, snippets, notes, dry_run=dry_run))
     else:
@@ -131,6 +131,27 @@ def _write(path: Path, text: str) -> None:
             raise
     except OSError as failure:
         raise CodeCallError(f"Cannot write {path}: {failure.strerror}", code="CANNOT_WRITE") from None
+
+
+def _trust_written(path: Path, clients: list[ClientFiles]) -> list[str]:
+    """Trust the file that was written, whose servers its user's own clients have; what to know where some come from a
+    project's file, which somebody else may have written."""
+    from codecall.cli.trust import require_trust, trust
+    from codecall.errors import OptionsError
+    from codecall.gateway.config.load import read_config
+
+    if path.name not in CONFIG_FILES:
+        return []  # counts only where it is named
+    for file in (file for client in clients if client.client for file in project_files(client.client)):
+        try:
+            require_trust(file, read_config(file, discovered=True))
+        except OptionsError:
+            return [f"{path} has the servers of {file}: look at them, then say `codecall trust {path}`"]
+    try:
+        trust(path, read_config(path))
+    except OSError as failure:
+        return [f"{path} could not be trusted ({failure.strerror or failure}): say `codecall trust {path}`"]
+    return []
 
 
 def _variables(path: Path, text: str) -> list[str]:

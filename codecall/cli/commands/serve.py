@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from codecall.cli.arguments import PresetName, ServerArguments
+from codecall.cli.arguments import PresetName, ServerArguments, print_notes
 
 if TYPE_CHECKING:
     from codecall.gateway.config.options import GatewayOptions
@@ -58,11 +57,12 @@ def serve(
 
     Ends with 0 when its client has left, and by the signal when SIGTERM or Ctrl-C tells it to end.
     """
+    from codecall.cli.output import Output
     from codecall.gateway.config.load import add_access_rules
 
+    output = Output()
     configuration = server_args.configuration(servers)
-    for note in configuration.notes:
-        print(note, file=sys.stderr)
+    print_notes(configuration, output)
     options = add_access_rules(
         configuration.options, allow=allow, deny=deny, read_only=read_only, destructive=allow_destructive
     )
@@ -70,7 +70,7 @@ def serve(
     options = _changed(options, reached, expose, preset, canonical=canonical_names)
     if options.serve.transport == "stdio" and (unused := [word for word in ("host", "port") if reached[word]]):
         said = " and ".join(f"--{word}" for word in unused)
-        print(f"warning: {said}: not used over stdio; --transport http listens there", file=sys.stderr)
+        output.warn(f"warning: {said}: not used over stdio; --transport http listens there")
     from codecall.gateway.serve.serve import serve
 
     return serve(options, insecure=insecure, log_level=log_level.upper())

@@ -37,6 +37,8 @@ class Configuration(NamedTuple):
     """Every file that was read or, of a client, looked for."""
     notes: tuple[str, ...] = ()
     """What a person should know: what was left out, renamed, or must be set. For standard error."""
+    found: Path | None = None
+    """The file, if it was found where configurations are looked for, and nobody named it."""
 
 
 def read_config(path: str | os.PathLike[str], *, folder: Path | None = None, discovered: bool = False) -> Configuration:

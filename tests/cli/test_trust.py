@@ -1,0 +1,176 @@
+"""A configuration that lies in a folder starts nothing until its user trusts it, as it is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from codecall.cli import exit_codes as exits
+from tests.cli.conftest import CommandLine, CommandResult
+
+START = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()"
+
+
+@pytest.fixture
+def cloned(cli: CommandLine) -> CommandLine:
+    """In a folder with a configuration that somebody else wrote. Its program says that it was started."""
+    write(cli, "codecall.toml")
+    cli.write("a.js", "return await callTool('evil_tool', {})")
+    return cli
+
+
+def write(cli: CommandLine, name: str, more: str = "") -> Path:
+    """Write a configuration whose one program leaves a mark."""
+    program = f"command = {json.dumps(sys.executable)}\nargs = {json.dumps(['-c', START, str(mark(cli))])}\n"
+    return cli.write(name, f"[servers.evil]\n{program}{more}")
+
+
+def mark(cli: CommandLine) -> Path:
+    """The file that the program leaves."""
+    return cli.folder / "started"
+
+
+def is_refused(cli: CommandLine, *words: str) -> bool:
+    """Whether a command ends with the error of untrusted files, and starts nothing."""
+    ran = cli(*words, "--json")
+    assert not mark(cli).exists()
+    return ran.code == exits.USAGE and ran.json["error"]["code"] == "UNTRUSTED_CONFIGURATION"
+
+
+@pytest.mark.parametrize("name", ["codecall.toml", "codecall.yaml", "codecall.json"])
+@pytest.mark.parametrize(
+    "words", [("tools",), ("search", "x"), ("describe", "x"), ("savings",), ("refresh",), ("run", "a.js")], ids=repr
+)
+def test_a_folder_starts_nothing_unless_trusted(cloned: CommandLine, words: tuple[str, ...], name: str):
+    if name != "codecall.toml":
+        (cloned.folder / "codecall.toml").unlink()
+        args = ["-c", START, str(mark(cloned))]
+        cloned.write(name, json.dumps({"servers": {"evil": {"command": sys.executable, "args": args}}}))
+    assert is_refused(cloned, *words)
+    shown = cloned(*words).err
+    assert f"{cloned.folder / name} is not trusted" in shown
+    assert "evil: " in shown
+    assert f"codecall trust {cloned.folder / name}" in shown
+    cloned("trust")
+    assert using(cloned(*words, "--json"), cloned) == name
+    assert mark(cloned).exists()
+
+
+def using(ran: CommandResult, cli: CommandLine) -> str:
+    """The file that a command says it found, within the folder."""
+    return str(Path(ran.using).relative_to(cli.folder))
+
+
+def test_doctor_and_serve_start_nothing_of_a_folder_either(cloned: CommandLine):
+    checks = [check for check in cloned("doctor", "--json").json["checks"] if check["name"] == "configuration"]
+    assert [(check["verdict"], "is not trusted" in check["said"]) for check in checks] == [("fail", True)]
+    assert "codecall trust" in checks[0]["advice"]
+    served = cloned("serve")
+    assert served.code == exits.USAGE
+    assert "UNTRUSTED_CONFIGURATION" in served.err
+    assert not mark(cloned).exists()
+
+
+def test_a_file_that_is_named_needs_no_trust(cloned: CommandLine):
+    ran = cloned("tools", "--config", "codecall.toml")
+    assert mark(cloned).exists()
+    assert ran.using == ""
+
+
+def test_the_users_own_file_needs_no_trust_and_is_named(cloned: CommandLine):
+    (cloned.folder / "codecall.toml").unlink()
+    own = write(cloned, "../home/.config/codecall/codecall.toml")
+    assert Path(cloned("tools").using).resolve() == own.resolve()
+    assert mark(cloned).exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["args", "env file", "another folder", "link from another folder", "removed", "writable record"],
+)
+def test_trust_is_for_one_file_as_it_is(cloned: CommandLine, change: str, monkeypatch: pytest.MonkeyPatch):
+    file = write(cloned, "codecall.toml", 'env_file = "values.env"\n')
+    values = cloned.write("values.env", "A=1\n")
+    assert cloned("trust").code == exits.OK
+    assert not is_refused_after(cloned)
+    # What decides nothing may change.
+    file.write_text(f"# a comment\n{file.read_text()}")
+    assert not is_refused_after(cloned)
+    match change:
+        case "args":
+            write(cloned, "codecall.toml", 'env_file = "values.env"\ncwd = "sub"\n')
+        case "env file":
+            values.write_text("A=1\nLD_PRELOAD=/x.so\n")
+        case "removed":
+            assert cloned("trust", "--remove").code == exits.OK
+            assert cloned("trust", "--remove").code == exits.FAILED
+        case "writable record":
+            (record,) = (cloned.folder.parent / "home" / ".local" / "share" / "codecall" / "trusted").iterdir()
+            record.chmod(0o666)
+        case _:
+            other = cloned.folder.parent / "other"
+            other.mkdir()
+            if change == "another folder":
+                (other / "codecall.toml").write_text(file.read_text())
+            else:
+                (other / "codecall.toml").symlink_to(file)
+            monkeypatch.chdir(other)
+    assert is_refused(cloned, "tools")
+
+
+def is_refused_after(cli: CommandLine) -> bool:
+    """The same, whether or not something was started before."""
+    code = cli("tools", "--no-cache", "--json").json.get("error", {}).get("code")
+    mark(cli).unlink(missing_ok=True)
+    return code == "UNTRUSTED_CONFIGURATION"
+
+
+def test_what_is_trusted_is_listed(cloned: CommandLine):
+    first = cloned.folder / "codecall.toml"
+    second = write(cloned, "b/codecall.yaml").rename(cloned.folder / "b" / "codecall.toml")
+    third = write(cloned, "c/codecall.toml")
+    for words in ((), ("b",), (str(third),)):
+        trusted = cloned("trust", *words)
+        assert trusted.code == exits.OK
+        assert "is trusted: evil: " in trusted.out
+    write(cloned, "b/codecall.toml", 'cwd = "/"\n')
+    third.unlink()
+    states = [[str(first), "trusted"], [str(second), "changed"], [str(third), "gone"]]
+    assert sorted(cloned("trust", "--list").rows) == sorted(states)
+    listed = cloned("trust", "--list", "--json").json["trusted"]
+    assert sorted([each["path"], each["state"]] for each in listed) == sorted(states)
+    assert cloned("trust", str(third), "--remove").code == exits.OK
+    assert len(cloned("trust", "--list").rows) == 2
+    assert not mark(cloned).exists()
+
+
+@pytest.mark.parametrize(
+    ("client", "name"), [("claude-code", ".mcp.json"), ("cursor", ".cursor/mcp.json"), ("vscode", ".vscode/mcp.json")]
+)
+def test_the_project_of_another_client_is_a_folder_as_well(cli: CommandLine, client: str, name: str):
+    entry = {"command": sys.executable, "args": ["-c", START, str(mark(cli))]}
+    file = cli.write(name, json.dumps({"servers" if client == "vscode" else "mcpServers": {"evil": entry}}))
+    assert is_refused(cli, "tools", "--from", client)
+    assert cli("trust", name).code == exits.OK
+    cli("tools", "--from", client)
+    assert mark(cli).exists()
+    mark(cli).unlink()
+    file.write_text(file.read_text().replace(START, f"{START} "))
+    assert is_refused(cli, "tools", "--from", client)
+
+
+def test_init_trusts_what_it_writes_of_the_users_own(cli: CommandLine):
+    entry = {"command": sys.executable, "args": ["-c", START, str(mark(cli))]}
+    cli.write("../home/.cursor/mcp.json", json.dumps({"mcpServers": {"mine": entry}}))
+    assert cli("init", "--yes").code == exits.OK
+    assert not is_refused_after(cli)
+
+
+def test_a_file_that_others_may_write_cannot_be_trusted(cloned: CommandLine):
+    (cloned.folder / "codecall.toml").chmod(0o666)
+    ran = cloned("trust")
+    assert ran.code == exits.USAGE
+    assert "others may write to" in ran.err
