@@ -366,10 +366,12 @@ _LARGE: JsonObject = {
     "required": ["handle", "uri", "bytes", "pages", "expires", "preview", "hint"],
 }
 
+_STATUS: JsonObject = {"enum": ["ok", "syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]}
+
 EXECUTE_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
-        "status": {"enum": ["ok", "syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]},
+        "status": _STATUS,
         "runId": _TEXT,
         "result": {},
         "largeResult": _LARGE,
@@ -383,6 +385,16 @@ EXECUTE_SCHEMA: JsonObject = {
     },
     "required": ["status"],
 }
+"""The envelope of execute, whole: what its documentation and its tests go by."""
+
+EXECUTE_OUTPUT_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {"status": _STATUS, "result": {}, "error": {}},
+    "required": ["status"],
+}
+"""What execute advertises. Clients check each answer against it, property by property, and models read it: the whole
+schema would take 0.15 ms of every call, and 2 KB of every list of tools. What it names is in `data` of FastMCP's
+client."""
 """JSON Schema of `ExecutionResult.envelope()`. One flat object: clients reject a top-level union."""
 
 INVOKE_SCHEMA: JsonObject = {

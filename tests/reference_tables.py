@@ -22,6 +22,7 @@ from rich.console import Console
 from codecall import CodeCallPlugin, errors
 from codecall.audit import events
 from codecall.cli.app import COMMANDS, app
+from codecall.envelopes import EXECUTE_SCHEMA
 from codecall.options import PluginOptions
 from codecall.ratelimit.rules import RateLimitOptions, RateLimitRule
 from tests.printed_tables import Printers, table, words
@@ -114,7 +115,8 @@ def meta_tool_tables() -> Printers:
 def meta_tool_table(name: str, part: str) -> str:
     """The properties of a request or an answer, those of nested objects below them."""
     tool = definitions()[f"codecall:{name}"]
-    schema = tool.input_schema if part == "request" else tool.output_schema
+    answer = EXECUTE_SCHEMA if name == "execute" else tool.output_schema
+    schema = tool.input_schema if part == "request" else answer
     return table(("field", "type", "range", "meaning"), schema_rows(schema, schema, "", MAX_DEPTH))
 
 

@@ -24,7 +24,7 @@ from codecall.calls.broker import Broker
 from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.components import component_view
 from codecall.catalog.view import CatalogView
-from codecall.envelopes import EXECUTE_SCHEMA, ExecutionResult
+from codecall.envelopes import EXECUTE_OUTPUT_SCHEMA, ExecutionResult
 from codecall.globs import MAX_GLOB_CHARS, is_glob
 from codecall.identity import client_key
 from codecall.meta_tools.base import (
@@ -114,7 +114,7 @@ class ExecuteTool(MetaTool):
             title="Run a script over tools",
             description=describe_execute(runtime.options),
             parameters=_parameters(runtime.options),
-            output_schema=EXECUTE_SCHEMA,
+            output_schema=EXECUTE_OUTPUT_SCHEMA,
             # What a script may do is what the tools it calls may do.
             annotations=ToolAnnotations(
                 read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True

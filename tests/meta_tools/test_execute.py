@@ -7,6 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from fastmcp import Client
 from mcp_types import TextContent
 
 from codecall.envelopes import EXECUTE_SCHEMA
@@ -19,6 +20,16 @@ async def run(shop: Any, script: str, **arguments: Any) -> dict[str, Any]:
     envelope = await shop.ask("codecall:execute", script=script, **arguments)
     jsonschema.validate(envelope, EXECUTE_SCHEMA)
     return envelope
+
+
+async def test_the_advertised_schema_is_small_and_holds_for_every_envelope(shop: Any) -> None:
+    async with Client(shop.server) as client:
+        tool = next(tool for tool in await client.list_tools() if tool.name == "codecall:execute")
+        assert len(json.dumps(tool.output_schema)) < 250
+        for script in ("return 1", "throw new Error('no')", "const x = {"):
+            jsonschema.validate(await run(shop, script), tool.output_schema)
+        answer = await client.call_tool("codecall:execute", {"script": "return { a: 1 }"})
+    assert (answer.data.status, answer.data.result) == ("ok", {"a": 1})
 
 
 async def test_a_script_chains_tools_and_returns_one_value(shop: Any) -> None:
