@@ -304,7 +304,7 @@ def _run_id(context: Context) -> str:
     It is in logs, so it does not reveal the task's own id, with which anybody may ask for an anonymous task's result.
     """
     if context.task_id is None:
-        return f"run_{secrets.token_urlsafe(16)}"
+        return f"run_{secrets.token_hex(16)}"
     digest = hashlib.blake2b(context.task_id.encode(), digest_size=16, person=b"codecall run").digest()
     return f"run_{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
 

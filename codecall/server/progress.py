@@ -2,7 +2,7 @@
 
 Events are only recorded; a separate task sends them, so that a client that reads nothing delays no script. The task
 starts when the script has run for `INTERVAL_S`, or has waited for a worker as long as a heartbeat may take: a shorter
-script costs two timers, and its client gets no progress.
+script costs a timer, and its client gets no progress.
 
 Private names of FastMCP and MCP that this file reads, since there is no public way: `_client_log_levels` of a server
 and `_connection` of a session, for the level of logs that a client of the handshake era has asked for. A session is
@@ -97,6 +97,8 @@ class ProgressNotifier(RunObserver):
         self._disconnected = False
         """Whether nothing can be sent any more."""
         self._task: asyncio.Task[None] | None = None
+        self._due = 0.0
+        """When the task starts, by `time.perf_counter`."""
         self._timer: asyncio.TimerHandle | None = None
         """Starts the task."""
         self._exit_stack = ExitStack()
@@ -105,7 +107,7 @@ class ProgressNotifier(RunObserver):
         """See `RunObserver`."""
         self._waits_for_worker = False
         self._changed.set()
-        self._schedule_start(INTERVAL_S)
+        self._due = time.perf_counter() + INTERVAL_S
 
     def on_console(self, lines: Sequence[str]) -> None:
         """See `RunObserver`."""
@@ -139,7 +141,8 @@ class ProgressNotifier(RunObserver):
 
     async def __aenter__(self) -> Self:
         self._exit_stack.enter_context(self._channel.intercept_progress(self._on_progress))
-        self._schedule_start(max(INTERVAL_S, self._heartbeat_s))
+        self._due = time.perf_counter() + max(INTERVAL_S, self._heartbeat_s)
+        self._start_when_due()
         return self
 
     async def __aexit__(
@@ -175,11 +178,13 @@ class ProgressNotifier(RunObserver):
         message = "%s: its client reads notifications too slowly; %d console lines are only in its answer"
         logger.warning(message, self._run_id, len(self._lines))
 
-    def _schedule_start(self, seconds: float) -> None:
-        """Start the task after `seconds`, in place of an earlier start that is still to come."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._start)
+    def _start_when_due(self) -> None:
+        """Start the task if it is due, else look again: most scripts have ended by then."""
+        left = self._due - time.perf_counter()
+        if left <= 0:
+            self._start()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(min(left, INTERVAL_S), self._start_when_due)
 
     def _start(self) -> None:
         if self._task is None:

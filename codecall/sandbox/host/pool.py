@@ -151,11 +151,12 @@ class WorkerPool:
         self._check_open()
         self.workers.reap()
         while (worker := self._take_idle(request)) is not None:
-            if (alive := worker.alive()) and not (worker.ready and worker.pipe.has_unread()):
+            # One that has ended has closed its end of the pipe, too, which is quicker to see.
+            if not worker.pipe.has_unread() if worker.ready else worker.alive():
                 self._busy.add(worker)
                 start_time_slice(worker)
                 return worker
-            self._discard(worker, "killed" if alive else "died")
+            self._discard(worker, "killed" if worker.alive() else "died")
         if self.size >= self.limit:
             if not self._idle:
                 return await self._wait(request)
