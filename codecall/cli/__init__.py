@@ -9,6 +9,8 @@ import sys
 
 def main() -> None:
     """Run the command line of this process, and end it with the exit code."""
+    # FastMCP reads it when it is imported: settings of whatever folder a command is used in, such as where tokens are.
+    os.environ.setdefault("FASTMCP_ENV_FILE", os.devnull)
     try:
         if sys.argv[1:2] == ["serve"]:
             # What is imported from here on stays: looking through it for garbage takes a sixth of the time that

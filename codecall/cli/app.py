@@ -96,7 +96,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: list[str]) -> int:
-    from codecall.cli.output import Output
+    from codecall.cli.output import Output, escape_unprintable
     from codecall.errors import CodeCallError
 
     if arguments[:1] != ["serve"]:
@@ -117,7 +117,7 @@ def _run_command(arguments: list[str]) -> int:
     except Exception as bug:
         if isinstance(bug, OSError) and bug.errno in WRITE_ERRORS:
             raise
-        traceback.print_exc()
+        sys.stderr.write(escape_unprintable(traceback.format_exc()))
         message = f"{type(bug).__name__}, which should not happen"
         hint = "This is a fault of CodeCall: please report it, with the traceback and the command."
         Output(as_json="--json" in arguments).failure(CodeCallError(message, code="BUG", hint=hint))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,22 @@ def test_serve_without_words(cli: CommandLine, loaded_python: LoadedPython):
     assert "--port: not used over stdio" in served.stderr
     bare = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert (bare.returncode, bare.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("words", [("tools", "--config", "codecall.toml"), ("serve", "--config", "codecall.toml")])
+def test_settings_of_the_folder_do_not_count(cli: CommandLine, words: tuple[str, ...]):
+    # With any setting of FastMCP's read from there, importing it fails.
+    cli.write(".env", "FASTMCP_HOME=tokens\nFASTMCP_HTTP_ALLOWED_HOSTS=no list\n")
+    cli.write("codecall.toml", "")
+    result = subprocess.run(
+        [sys.executable, "-m", "codecall.cli", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, "Traceback" in result.stderr) == (exits.OK, False), result.stderr
 
 
 def test_ctrl_c_while_modules_are_loaded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

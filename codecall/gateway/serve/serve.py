@@ -30,6 +30,7 @@ from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, ServeOptions
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.upstream.process import kill_all
+from codecall.redaction.clean import escape_invisible
 from codecall.server.shutdown import ServeSignals
 from codecall.telemetry.metrics import tracer
 
@@ -202,11 +203,26 @@ def _finish_startup() -> None:
 
 
 def _configure_logging(level: str) -> None:
-    """Everything that is logged goes to standard error."""
-    configure_logging(level)  # pyright: ignore[reportArgumentType]
+    """Everything that is logged goes to standard error, escaped: servers and clients write some of it. A traceback that
+    Rich shows would not be."""
+    configure_logging(level, enable_rich_tracebacks=False)  # pyright: ignore[reportArgumentType]
     logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
+    for handler in (*logging.getLogger().handlers, *logging.getLogger("fastmcp").handlers):
+        if handler.formatter is not None:
+            handler.setFormatter(_EscapingFormatter(handler.formatter))
     for name in ("httpx", "httpx2", "httpcore", "mcp"):  # they log URLs, which may hold what is secret
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))
+
+
+class _EscapingFormatter(logging.Formatter):
+    """Formats as another does, and escapes what a terminal would obey."""
+
+    def __init__(self, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self._formatter = formatter
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escape_invisible(self._formatter.format(record), keep="\n\t")
 
 
 async def run_stdio(server: FastMCP[Any]) -> None:

@@ -247,6 +247,20 @@ def _header(name: str) -> dict[str, str]:
     return {("Origin" if "://" in name else "Host"): name}
 
 
+def test_what_others_wrote_cannot_drive_the_terminal(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
+    writes = "import sys; sys.stderr.write('\\x1b[2J\\u202e\\n')"
+    entry = {"command": sys.executable, "args": ["-c", writes]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a\x1b]0;x\x07\u202e": entry}}))
+    served = Served(loaded_python.executable, tmp_path, "--log-level", "debug")
+    ended.append(served)
+    served.say(initialize(name="c\x1b[31m"), INITIALIZED, request(2, "tools/list"))
+    assert served.hear(2)["result"]["tools"] == []
+    _, _, logged = served.end()
+    assert r"\u{1B}]0;x\u{7}\u{202E}" in logged  # of the configuration
+    assert r"\u{1B}[2J\u{202E}" in logged  # of the server's standard error
+    assert [char for char in logged if not (char.isprintable() or char in "\n\t")] == []
+
+
 @pytest.fixture
 def stubborn(tmp_path: Path) -> Iterator[int]:
     """A configuration with a server that stays; the end of the pipe in which it says what happens to it."""
