@@ -6,8 +6,9 @@ import asyncio
 import gc
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
@@ -115,6 +116,19 @@ async def iterate_cooperatively(items: Iterable[T]) -> AsyncGenerator[T]:
         yield item
         if not index % CHUNK:
             await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def loop_turn() -> AsyncGenerator[None]:
+    """Holds work that takes milliseconds of the event loop: one such block runs in each iteration of the loop, however
+    many wait, so that everything else gets its turn in between."""
+    lock = _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+    async with lock:
+        yield
+        await asyncio.sleep(0)
+
+
+_TURNS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
 
 
 _NEVER: Final = 2**31 - 1

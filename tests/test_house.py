@@ -81,7 +81,7 @@ HOUSE = {
     "namespaces": Row(POLICY),
     "similarity": Row(""),
     "redaction": Row(LEAVES, "anyio"),
-    "jsonio": Row(f"redaction {WIRE}", "anyio msgspec"),
+    "jsonio": Row(f"concurrency redaction {WIRE}", "anyio msgspec"),
     "schema": Row(f"similarity {POLICY}"),
     "globs": Row("errors redaction catalog.entries"),
     "identity": Row("fastmcp_errors", "fastmcp mcp_types"),

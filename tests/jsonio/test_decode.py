@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import msgspec
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.jsonio.decode import read_json
+from codecall.jsonio.decode import QUICK_CONTAINERS, JsonBounds, NotJson, decode_json, read_json
+from tests.loop_turns import count_loop_turns
 
 JSON = st.recursive(
     st.none()
@@ -39,3 +41,23 @@ def test_what_no_float_holds_and_what_is_no_json_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["1.7976931348623157e308", "5e-324", "-0.0"])
 def test_the_ends_of_what_a_float_holds_are_read(text: str) -> None:
     assert repr(read_json(text)) == repr(float(text))
+
+
+async def test_large_data_is_decoded_one_in_each_turn_of_the_loop() -> None:
+    large = json.dumps([[]] * QUICK_CONTAINERS)
+    ended: list[int] = []
+    with count_loop_turns() as turns:
+
+        async def decode() -> None:
+            await decode_json(large, JsonBounds(3, QUICK_CONTAINERS + 1))
+            ended.append(turns.count)
+
+        await asyncio.gather(*[decode() for _ in range(10)])
+    assert len(set(ended)) == 10
+
+
+async def test_nesting_is_bounded_however_many_there_are() -> None:
+    bounds = JsonBounds(3, 100_000)
+    assert await decode_json(json.dumps([[[]] * 20_000]), bounds) == [[[]] * 20_000]
+    with pytest.raises(NotJson):
+        await decode_json(json.dumps([[[]] * 20_000 + [[[]]]]), bounds)
