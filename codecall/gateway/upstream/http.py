@@ -32,6 +32,7 @@ from codecall.gateway.upstream.messages import (
     IN_THREAD_BYTES,
     MAX_MESSAGE_VALUES,
     TOO_MANY_VALUES,
+    Throttle,
     find_response_id,
     is_within_value_limit,
     replace_lone_surrogates,
@@ -58,6 +59,19 @@ _COMPRESSED: Final = "it is compressed"
 
 _EVENT_END: Final = re.compile(rb"(?:\n\r?\n|\r\r)[\r\n]*")
 """The end of an event."""
+_DATA: Final = re.compile(rb"(?:^|[\r\n])data: ?[^\r\n]")
+_OTHER_KIND: Final = re.compile(rb"(?:^|[\r\n])event: ?(?!message[\r\n]|endpoint[\r\n])")
+_SHORT_RETRY: Final = re.compile(rb"(^|[\r\n])retry:(?! ?[1-9]\d{3,8}[\r\n])[^\r\n]*")
+"""When to connect again, in less than a second: a server could have it done without a pause."""
+
+_MAX_EVENT_LINES: Final = 20_000
+"""Lines of an event, each of which takes time to read, whatever is in it."""
+
+_IDLE_EVENTS_PER_S: Final = 100
+"""Events without a message that are read of one stream in a second."""
+
+_MAX_IDLE_S: Final = 10
+"""Seconds with that many events, and no message between them, after which a stream is closed."""
 
 
 class HttpTransport(ClientTransport):
@@ -211,6 +225,7 @@ class _EventStream(_ResponseBody):
             yield _error_event(b"", _COMPRESSED)
             return
         waiting = bytearray()
+        idle, idle_s = Throttle(_IDLE_EVENTS_PER_S), 0
         async for chunk in self._inner:
             searched = max(0, len(waiting) - 3)
             waiting += chunk
@@ -221,8 +236,16 @@ class _EventStream(_ResponseBody):
                 # The reader of the events refuses it.
                 end = len(waiting)
             if end:
-                yield await _in_thread_if_large(_checked_events, bytes(waiting[:end]))
+                events = await _in_thread_if_large(_checked_events, bytes(waiting[:end]))
                 del waiting[:end]
+                for event in events:
+                    if _DATA.search(event) and not _OTHER_KIND.search(event):
+                        idle_s = 0
+                    elif await idle.wait():
+                        idle_s += 1
+                    if idle_s >= _MAX_IDLE_S:
+                        raise httpx2.StreamError("The server's stream was closed: it sent events without messages")
+                    yield event
         yield bytes(waiting)
 
 
@@ -235,16 +258,23 @@ def _checked_body(body: bytes) -> bytes | None:
     return replace_lone_surrogates(body) if is_within_value_limit(body) else None
 
 
-def _checked_events(events: bytes) -> bytes:
-    """Repair events, and put an error in place of each that has too many values."""
-    if len(events) <= MAX_MESSAGE_VALUES:
-        return replace_lone_surrogates(events)
-    start, parts = 0, list[bytes]()
-    for blank in _EVENT_END.finditer(events):
-        event = events[start : blank.end()]
-        parts.append(event if is_within_value_limit(event) else _error_event(event, TOO_MANY_VALUES))
+def _checked_events(block: bytes) -> list[bytes]:
+    """The events of a block, repaired, with an error in place of each that has too many values or lines."""
+    start, events = 0, list[bytes]()
+    for blank in _EVENT_END.finditer(block):
+        events.append(_checked_event(block[start : blank.start()] + b"\n\n"))
         start = blank.end()
-    return replace_lone_surrogates(b"".join((*parts, events[start:])))
+    if start < len(block):
+        events.append(_checked_event(block[start:]))
+    return events
+
+
+def _checked_event(event: bytes) -> bytes:
+    if not is_within_value_limit(event):
+        return _error_event(event, TOO_MANY_VALUES)
+    if event.count(b"\n") + event.count(b"\r") > _MAX_EVENT_LINES:
+        return _error_event(event, "it has too many lines")
+    return _SHORT_RETRY.sub(rb"\1retry: 1000", replace_lone_surrogates(event))
 
 
 def _error_event(event: bytes, reason: str) -> bytes:

@@ -127,12 +127,13 @@ class Throttle:
         self._second_began = 0.0
         self._count = 0
 
-    async def wait(self) -> None:
-        """Count one event; wait for the next second if it was the last of this one."""
+    async def wait(self) -> bool:
+        """Count one event; wait for the next second if it was the last of this one, and say whether that was needed."""
+        held = False
         self._count += 1
         if self._count >= self._per_s:
             now = anyio.current_time()
-            if now - self._second_began < 1:
+            if held := now - self._second_began < 1:
                 await anyio.sleep_until(self._second_began + 1)
             self._second_began, self._count = anyio.current_time(), 0
         elif self._count == 1:
@@ -141,3 +142,4 @@ class Throttle:
             await anyio.lowlevel.checkpoint()
             if anyio.current_time() - self._second_began >= 1:
                 self._count = 0
+        return held

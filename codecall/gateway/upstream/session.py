@@ -37,6 +37,9 @@ MAX_OPEN_REQUESTS: Final = 32
 _MESSAGES_PER_S: Final = 1000
 """Messages read of one server in a second that are no answers."""
 
+_MAX_SENT_REQUESTS: Final = 10_000
+"""Requests to one server of which is known that they were not answered."""
+
 _Item = SessionMessage | Exception
 _RESPONSES: Final = (mcp_types.JSONRPCResponse, mcp_types.JSONRPCError)
 
@@ -77,6 +80,8 @@ class _RequestWriter:
 
     def __init__(self, stream: Any, router: MessageRouter) -> None:
         self.open_requests: set[mcp_types.RequestId] = set()
+        self.sent_requests: set[mcp_types.RequestId] = set()
+        """Requests to the server that it has not answered."""
         self._answering: set[mcp_types.RequestId] = set()
         self._stream = stream
         self._router = router
@@ -85,6 +90,9 @@ class _RequestWriter:
         message = item.message
         if isinstance(message, mcp_types.JSONRPCRequest):
             self._router.request_sent(message.id)
+            if len(self.sent_requests) >= _MAX_SENT_REQUESTS:  # of a server that does not answer
+                self.sent_requests.clear()
+            self.sent_requests.add(coerce_request_id(message.id))
         if not isinstance(message, _RESPONSES) or message.id is None:
             await self._stream.send(item)
             return
@@ -146,8 +154,13 @@ class _BoundedReader:
         """Whether the session gets this message; one that it does not get has been answered."""
         message = None if isinstance(item, Exception) else item.message
         if isinstance(message, _RESPONSES):
-            if message.id is not None:
-                self._router.response_received(coerce_request_id(message.id))
+            response_id = None if message.id is None else coerce_request_id(message.id)
+            if response_id is not None:
+                self._router.response_received(response_id)
+            if response_id not in self._writer.sent_requests:  # else an answer, which waits for nothing
+                await self._throttle.wait()
+            else:
+                self._writer.sent_requests.discard(response_id)
             return True
         await self._throttle.wait()
         if isinstance(message, mcp_types.JSONRPCNotification) and message.method == "notifications/cancelled":

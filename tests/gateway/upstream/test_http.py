@@ -7,6 +7,7 @@ import gzip
 import json
 import logging
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from mcp.shared.subscriptions import PromptsListChanged, ToolsListChanged
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from codecall.errors import ServerUnavailableError
@@ -190,6 +191,58 @@ async def test_a_connection_that_drops_is_made_again(modern: bool) -> None:
             await asyncio.gather(call(backend, "large", size=1), return_exceptions=True)
             assert await call(backend, "large", size=1) == "x"
             await wire.cut()
+
+
+@pytest.mark.parametrize(
+    "event", [b"event: ping\n\n", b": \n\n", b"id: 1\ndata:\n\n", b"\n\n", b"event: x\ndata: {}\n\n"]
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_stream_of_events_without_messages_is_closed(
+    monkeypatch: pytest.MonkeyPatch, event: bytes, method: str
+) -> None:
+    monkeypatch.setattr(web, "_IDLE_EVENTS_PER_S", 10)
+    monkeypatch.setattr(web, "_MAX_IDLE_S", 1)
+    closed = asyncio.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield event
+                await asyncio.sleep(0)
+        finally:
+            closed.set()
+
+    async def answer(request: Request) -> Response:
+        if request.method == "GET":
+            return StreamingResponse(endless(), media_type="text/event-stream")
+        asked = await request.json()
+        if "id" not in asked:
+            return Response(status_code=202)
+        result: dict[str, Any] = {"content": [{"type": "text", "text": "x"}]}
+        if asked["method"] == "initialize":
+            result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": _ABOUT}
+        elif asked["method"] != "tools/call":
+            return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "no"}})
+        elif asked["params"]["name"] == "endless":
+            return StreamingResponse(endless(), media_type="text/event-stream")
+        return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], "result": result}, headers={"mcp-session-id": "1"})
+
+    app = Starlette(routes=[Route("/mcp", answer, methods=["GET", "POST", "DELETE"])])
+    async with serve_over_http(app) as url, Backend("far", HttpServer(url=url)) as backend:
+        if method == "POST":
+            with pytest.raises(ServerUnavailableError):
+                await call(backend, "endless")
+        else:
+            assert await call(backend, "quick") == "x"
+        async with asyncio.timeout(30):
+            await closed.wait()
+        assert await call(backend, "quick") == "x"
+
+
+def test_a_server_cannot_have_streams_opened_again_at_once() -> None:
+    for retry in (b"0", b"-1", b"00999", b"1e3", b"9" * 5_000, b""):
+        assert web._checked_events(b"id: 1\nretry: " + retry + b"\n\n") == [b"id: 1\nretry: 1000\n\n"]
+    assert web._checked_events(b"retry: 1500\n\n") == [b"retry: 1500\n\n"]
 
 
 async def test_an_answer_that_is_no_mcp_is_told_without_the_url() -> None:

@@ -131,12 +131,14 @@ async def test_others_have_a_turn_meanwhile() -> None:
     assert turns.count >= 8
 
 
-async def test_a_flood_of_requests_is_slowed_down(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("message", ['"id":1,"method":"ping"', '"id":987654,"result":{}', '"id":"x","result":{}'])
+async def test_a_flood_of_requests_and_of_answers_to_nothing_is_slowed_down(
+    monkeypatch: pytest.MonkeyPatch, message: str
+) -> None:
     monkeypatch.setattr(sessions, "_MESSAGES_PER_S", 20)
     async with Backend("raw", RAW) as backend:
         started = asyncio.get_running_loop().time()
-        ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}'
-        assert result_text(await write(backend, (ping, 30), (FINE, 1))) == "fine"
+        assert result_text(await write(backend, (f'{{"jsonrpc":"2.0",{message}}}', 30), (FINE, 1))) == "fine"
         assert asyncio.get_running_loop().time() - started > 1
 
 
