@@ -109,8 +109,8 @@ class Namespaces:
 
     def __init__(self, owners: Iterable[str] = (), home: str = "") -> None:
         self._namespaces: dict[str, _Namespace] = {}
-        self._names: dict[str, str] = {}
-        """The names of the tools, and their owners."""
+        self._names: dict[str, tuple[str, str]] = {}
+        """The names of the tools, with owner and app."""
         self._home = home
         self._owners: dict[str, dict[str, set[str]]] = {}
         """By folded name: the servers and apps of that name, and which owners' tools are in their namespaces."""
@@ -136,7 +136,7 @@ class Namespaces:
         if len(name) > MAX_NAME_CHARS or is_meta_tool(name):
             return
         owner = app_id if owner is None else owner
-        self._names[name] = owner
+        self._names[name] = owner, app_id
         self._add_owner(owner, owner)
         if owner == self._home:
             self._add_owner(app_id, owner)
@@ -174,16 +174,22 @@ class Namespaces:
         if entry is None:
             return []
         found = entry.own.get(member) or entry.written.get(member) or []
+        if not found and member in self._names:
+            # `github.github_create_issue`, as search shows name and app
+            owner, app_id = self._names[member]
+            found = [_Tool(_BY_APP, member, owner)] if path in map(namespace_path, (app_id, owner)) else []
         owners = self._owners_of(path)
         return found if owners is None else [tool for tool in found if tool.owner in owners]
 
     def is_function(self, name: str) -> bool:
         """Whether a tool is a function of that name: it is its whole name, and does not read as a tool of another
         server."""
-        owner = self._names.get(name)
-        if owner is None or javascript_name(name) != name:
-            return False
-        return owner == self._home or not self.is_foreign(name, owner)
+        return name in self._names and javascript_name(name) == name and not self.reads_as_another(name)
+
+    def reads_as_another(self, name: str) -> bool:
+        """Whether one of the tools is named as those of another server are; tools of the server itself never are."""
+        owner, _ = self._names.get(name, (self._home, ""))
+        return owner != self._home and self.is_foreign(name, owner)
 
     def is_foreign(self, name: str, owner: str) -> bool:
         """Whether the name of a tool of `owner` begins like the name of another server."""
@@ -216,9 +222,7 @@ class Namespaces:
         """The tools whose names begin with `word` and a separator, in the order in which they came, without those that
         read as another server's."""
         heads = tuple(f"{word}{separator}" for separator in SEPARATORS)
-        return (
-            name for name, owner in self._names.items() if name.startswith(heads) and not self.is_foreign(name, owner)
-        )
+        return (name for name in self._names if name.startswith(heads) and not self.reads_as_another(name))
 
     def members(self, path: str) -> list[str]:
         """What a script may write behind `path` and a dot, in the order in which it came."""
@@ -306,8 +310,9 @@ class NamespaceLookup:
 
     def namespace(self, namespaces: Namespaces, path: str) -> dict[str, object]:
         """What `ToolBroker.space` answers."""
-        if path in namespaces:
-            return {"members": namespaces.table(path, self._permits)}
+        itself = {"": path} if namespaces.is_function(path) else {}
+        if itself or path in namespaces:
+            return {"members": itself | namespaces.table(path, self._permits)}
         tools = [name for name in islice(namespaces.tools_with_prefix(path), MAX_CANDIDATES) if self._permits(name)]
         return {"near": self._suggest(path, namespaces.roots()), "tools": tools[:1]}
 

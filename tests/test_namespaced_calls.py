@@ -46,6 +46,10 @@ def shop() -> FastMCP[Any]:
     outer = FastMCP("outer")
     outer.mount(inner, namespace="deep")
     server.mount(outer, namespace="outer")
+    zoo = {"app_id": "zoo"}
+    server.tool(name="list_animals", meta=tool_metadata(**zoo))(lambda value=0: {"value": value})
+    server.tool(name="zoo", meta=tool_metadata(**zoo))(lambda value=0: {"value": value})
+    server.tool(name="hidden_tool", meta=tool_metadata(enabled_in_codecall=False))(lambda: None)
     server.tool(name="crm_find", meta=tool_metadata(app_id="crm"))(lambda: {"found": True})
     return server
 
@@ -85,12 +89,51 @@ async def execute(client: Client[Any], script: str, **arguments: Any) -> dict[st
         "billing.v2_pay",
         "tools['billing/v2/pay']",
         "tools.process.run",
+        "loose_end",
+        "github_list",
+        "weather_today",
+        "github.github_create_issue",
+        "weather.weather_today",
+        "shop.loose_end",
+        "shop['users:list']",
+        "zoo.list_animals",
+        "zoo",
+        "list_animals",
     ],
 )
 async def test_a_namespaced_call(client: Client[Any], call: str) -> None:
     envelope = await execute(client, f"return (await {call}({{ value: 7 }})).value")
     assert (envelope["status"], envelope.get("result")) == ("ok", 7), envelope
     assert envelope["stats"]["toolCalls"] == 1
+
+
+async def test_a_tool_is_a_function_of_its_name(client: Client[Any]) -> None:
+    script = """
+    const calls = [1, 2].map((value) => loose_end({ value }));
+    const { success } = await loose_end({ value: 'x' }, { throwOnError: false });
+    const run = github_list;
+    const inner = ((list_animals) => list_animals({ value: 5 }))((input) => input.value);
+    const animals = [typeof zoo, Object.keys(zoo), (await zoo({ value: 9 })).value, (await zoo.zoo({})).value];
+    const called = (await Promise.all(calls)).map((one) => one.value);
+    return [called, success, (await run({ value: 3 })).value, inner, animals];
+    """
+    told = await execute(client, script)
+    assert told["status"] == "ok", told
+    assert told["result"] == [[1, 2], False, 3, 5, ["function", ["list_animals", "zoo"], 9, 0]]
+
+
+async def test_a_function_is_in_the_plan_and_in_the_manifest(client: Client[Any]) -> None:
+    script = "const a = await loose_end({ value: 1 });\nreturn await github_list({ value: 'text' })"
+    refused = await execute(client, script)
+    assert (refused["error"]["code"], refused["error"]["toolName"]) == ("INVALID_INPUT", "github_list")
+    assert "No call was made" in refused["error"]["hint"]
+    assert refused["stats"]["toolCalls"] == 0
+    report = (await execute(client, script, dryRun=True))["result"]
+    assert [(tool["name"], tool["known"]) for tool in report["manifest"]["tools"]] == [
+        ("github_list", True),
+        ("loose_end", True),
+    ]
+    assert report["manifest"]["computedNames"] is False
 
 
 async def test_an_app_named_by_metadata(client: Client[Any]) -> None:
@@ -106,6 +149,15 @@ async def test_an_app_named_by_metadata(client: Client[Any]) -> None:
         ("return await billing.pay({})", "TOOL_NOT_FOUND", "it has: v2.pay"),
         ("return await tools.user_list({})", "TOOL_NOT_FOUND", "Did you mean 'users:list'"),
         ("return await loose.end({})", "VALIDATION_ERROR", "await tools['loose_end']({…})"),
+        ("return await loose_ends({})", "VALIDATION_ERROR", "Unknown name 'loose_ends' No tool is called so"),
+        (
+            "return await loose_ends({})",
+            "VALIDATION_ERROR",
+            "Did you mean 'loose_end'? Write `await tools['loose_end']",
+        ),
+        ("return await usersList({})", "VALIDATION_ERROR", "await tools['users:list']({…})"),
+        ("return await hidden_tool({})", "VALIDATION_ERROR", "Unknown name 'hidden_tool'"),
+        ("loose_end = 1", "VALIDATION_ERROR", "Assigning to 'loose_end' is not allowed"),
         ("return await user.list({})", "VALIDATION_ERROR", "Did you mean the namespace `users`?"),
         ("return await process.run({})", "VALIDATION_ERROR", "'process' is not allowed"),
         ("return await outer.x({})", "TOOL_NOT_FOUND", "it has: deep_x"),
@@ -267,7 +319,6 @@ async def test_a_script_without_unknown_names_reads_no_namespaces(
     async with Client(many) as client:
         script = "const area1 = 1; return [area1, await callTool('area1:thing_1'), await tools['area1:thing_1']()]"
         assert (await execute(client, script))["result"] == [1, "told", "told"]
-        assert (await execute(client, "return nothing"))["error"]["code"] == "VALIDATION_ERROR"
 
 
 async def test_a_namespace_belongs_to_the_mount_that_is_called_so() -> None:

@@ -23,6 +23,9 @@ from codecall.sandbox.agentscript.policy import is_meta_tool
 MAX_LISTED_NAMES: Final = 10
 """Names a hint lists before it says how many more there are."""
 
+MAX_SUGGESTIONS: Final = 5
+"""Unknown names of one script for which tools are suggested that do what the name says."""
+
 _SUGGESTION_KINDS: Final[dict[CallKind, tuple[Kind, ...]]] = {
     "resource": ("resource", "template"),
     "prompt": ("prompt",),
@@ -204,6 +207,7 @@ class RequestNamespaces:
         self._access = access
         self._namespace_lookup: NamespaceLookup | None = None
         """Created when a script looks up a namespace: most scripts use none."""
+        self._suggestions = 0
 
     @property
     def _lookup(self) -> NamespaceLookup:
@@ -215,7 +219,12 @@ class RequestNamespaces:
         """Whether a namespace exists, and its first members. See `ToolBroker.namespace`."""
         namespaces = await self._view.namespaces()
         # Globs are compared with up to a thousand names.
-        return await asyncio.to_thread(self._lookup.namespace, namespaces, path)
+        found = await asyncio.to_thread(self._lookup.namespace, namespaces, path)
+        if not (found.get("members") or found.get("tools")) and self._suggestions < MAX_SUGGESTIONS:
+            self._suggestions += 1
+            similar = [name for name in await self._view.suggest(path) if self._access.permits(name)]
+            found["tools"] = [name for name in similar if not namespaces.reads_as_another(name)]
+        return found
 
     async def member(self, path: str, member: str) -> dict[str, object]:
         """The tool or namespace that `path.member` names. See `ToolBroker.member`."""

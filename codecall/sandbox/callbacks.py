@@ -128,7 +128,11 @@ class CallbackBroker:
     async def namespace(self, path: str) -> dict[str, object]:
         """A namespace of the listed tools; any name is one if no tools are listed. See `ToolBroker.namespace`."""
         if self._tools is not None:
-            return self._lookup.namespace(await self._list_namespaces(self._tools), path)
+            namespaces = await self._list_namespaces(self._tools)
+            found = self._lookup.namespace(namespaces, path)
+            if not (found.get("members") or found.get("tools")):
+                found["tools"] = [name for name in _similar(path, [*self._tools]) if self._may_call(name)]
+            return found
         return {"near": []} if self._tool_handler is None else {"members": {}, "listed": False}
 
     async def member(self, path: str, member: str) -> dict[str, object]:

@@ -76,12 +76,12 @@ class ToolBroker(Protocol):
         ...
 
     async def namespace(self, path: str) -> dict[str, object]:
-        """Look up a namespace.
+        """Look up a namespace, or a tool that is called as a function.
 
         Returns:
             `{"members": {"list": "users:list", …}}` with the first members and the tools they stand for, and
-            `"listed": false` where any member would do. If there is no such namespace, `{"near": [namespaces],
-            "tools": [names]}` with those that may have been intended, and the tools whose names begin with `path`.
+            `"listed": false` where any member would do. The member `""` is the tool that has the name `path` itself. If
+            there is neither, `{"near": [namespaces], "tools": [names]}` with those that may have been intended.
 
         Raises:
             ToolCallError: the server could not be asked.

@@ -190,7 +190,7 @@ class Ask(msgspec.Struct, tag="ask", frozen=True, forbid_unknown_fields=True):
 
     name: str
     about: Literal["tool", "space", "member"] = "tool"
-    """`getTool(name)`; whether `name` is a namespace; which tool `name.member` is."""
+    """`getTool(name)`; whether `name` is a namespace or a tool; which tool `name.member` is."""
     member: str = ""
 
 

@@ -129,8 +129,8 @@ def runnable(script: str) -> tuple[frozenset[int], set[int]]:
 
 
 def _any_space(names: Sequence[str]) -> dict[str, NamespaceInfo]:
-    """Which namespaces there are depends on the server; here any name may be one."""
-    return {name: NamespaceInfo(members={}, listed=False) for name in names}
+    """Which tools and namespaces there are depends on the server; here any name may be one."""
+    return {name: NamespaceInfo(members={"": name}, listed=False) for name in names}
 
 
 def _excluded_lines(text: str, marked: set[int]) -> set[int]:

@@ -94,7 +94,7 @@ async def test_what_is_asked_for_its_members_is_a_namespace_of_tools(
 ) -> None:
     result = await run(enclave, script, tools=tools)
     assert isinstance(result.error, IllegalAccess)
-    assert result.error.message == "Identifier 'usres' is not allowed in AgentScript"
+    assert result.error.message == "Unknown name 'usres'"
 
 
 async def test_too_many_questions_are_told_as_what_they_are(enclave: Enclave) -> None:
@@ -142,12 +142,12 @@ async def test_the_table_of_all_tools_misses_as_call_tool_does(enclave: Enclave)
 @pytest.mark.parametrize(
     ("script", "message", "hint"),
     [
-        ("return usrs.list()", "Identifier 'usrs' is not allowed", "Did you mean the namespace `users`?"),
-        ("return users", "Identifier 'users' is not allowed", "It is not defined"),
+        ("return usrs.list()", "Unknown name 'usrs'", "Did you mean the namespace `users`?"),
+        ("return users", "Unknown name 'users'", "It is not defined"),
         ("users = 1; return users.list()", "Assigning to 'users' is not allowed", "variable of your own"),
         ("return process.run({})", "Identifier 'process' is not allowed", "Read settings"),
-        ("return any.list({})", "Identifier 'any' is not allowed", "It is no namespace; call tools by their names"),
-        ("return [users.list, nothing.x]", "Identifier 'nothing' is not allowed", "It is not defined"),
+        ("return any.list({})", "Unknown name 'any'", "await tools['any_thing']({…})"),
+        ("return [users.list, zzz.x]", "Unknown name 'zzz'", "It is not defined"),
         ("const users = await users.list({})", "'users' is used in the value it is given", "another name"),
         ("const { users } = await users.list({})", "'users' is used in the value it is given", "another name"),
         ("let [x = 1, users] = await users.list({})", "'users' is used in the value it is given", "another name"),
@@ -267,3 +267,18 @@ async def test_errors_of_the_script_name_the_place(enclave: Enclave) -> None:
     assert isinstance(result.error, ScriptError)
     assert result.error.location is not None
     assert result.error.location.line == 2
+
+
+async def test_a_script_that_comes_again_is_looked_up_again(enclave: Enclave) -> None:
+    script = "return await send_mail({ n: 1 })"
+    function = [{"name": "send_mail"}]
+    for _ in range(2):
+        assert (await run(enclave, script, tools=function)).value == ["send_mail", {"n": 1}]
+    refused = await run(enclave, script, tools=[{"name": "sendMail"}])
+    assert isinstance(refused.error, IllegalAccess)
+    assert refused.error.message == "Unknown name 'send_mail'"
+    assert "tools['sendMail']" in (refused.error.hint or "")
+    assert (await run(enclave, script, tools=function)).value == ["send_mail", {"n": 1}]
+    assert isinstance((await run(enclave, "const f = () => send_mail; f();", tools=TOOLS)).error, IllegalAccess)
+    declared = "const send_mail = (x) => [x, send_mail.length]; return send_mail(1)"
+    assert (await run(enclave, declared, tools=function)).value == [1, 1]

@@ -173,7 +173,7 @@ class CheckedScript:
     statements: list[StatementSite] | None = None
     """None unless the validation was asked to collect them."""
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    """The namespaces it uses: known members, and the tools they stand for."""
+    """The namespaces it uses: see `NameUsage.namespaces`."""
     data_sites: list[DataSite] = field(default_factory=list["DataSite"])
     uncalled_function: str | None = None
     """The first function at top level that nothing names, in a script without a top-level `return`."""

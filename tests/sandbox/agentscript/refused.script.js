@@ -29,7 +29,7 @@ do { } while (false) //! DisallowedLoop Loop 'do…while' is not allowed in Agen
 for (const k in { a: 1 }) { } //! DisallowedLoop Loop 'for…in' is not allowed in AgentScript
 ---
 with ({}) { x } //! DisallowedSyntax Syntax 'with' is not allowed in AgentScript
-//! ^ DisallowedGlobal Identifier 'x' is not allowed in AgentScript
+//! ^ DisallowedGlobal Unknown name 'x'
 debugger; //! DisallowedSyntax Syntax 'debugger' is not allowed in AgentScript
 ---
 import fs from 'fs'; //! DisallowedSyntax Syntax 'import' is not allowed in AgentScript
@@ -137,27 +137,27 @@ getTool('codecall_describe'); //! SelfReference Cannot call CodeCall tools from 
 await callTool?.('codecall:' + 'invoke'); //! SelfReference Cannot call CodeCall tools from within AgentScript: codecall:invoke
 await callTool('codecall_report', {});
 ---
-undeclared = 5; //! DisallowedGlobal Identifier 'undeclared' is not allowed in AgentScript
+undeclared = 5; //! DisallowedGlobal Unknown name 'undeclared'
 { const hidden = 1 }
-hidden; //! DisallowedGlobal Identifier 'hidden' is not allowed in AgentScript
+hidden; //! DisallowedGlobal Unknown name 'hidden'
 for (let i = 0; i < 1; i++) { }
-i; //! DisallowedGlobal Identifier 'i' is not allowed in AgentScript
+i; //! DisallowedGlobal Unknown name 'i'
 try { } catch (e) { }
-e; //! DisallowedGlobal Identifier 'e' is not allowed in AgentScript
+e; //! DisallowedGlobal Unknown name 'e'
 (function named() { })();
-named; //! DisallowedGlobal Identifier 'named' is not allowed in AgentScript
+named; //! DisallowedGlobal Unknown name 'named'
 if (1) { function block() { } }
-block; //! DisallowedGlobal Identifier 'block' is not allowed in AgentScript
+block; //! DisallowedGlobal Unknown name 'block'
 if (1) { var kept = 1 }
 kept;
 ((p, { q } = p) => q)(1);
-p; //! DisallowedGlobal Identifier 'p' is not allowed in AgentScript
+p; //! DisallowedGlobal Unknown name 'p'
 class K { static { var inside = 1 } }
-inside; //! DisallowedGlobal Identifier 'inside' is not allowed in AgentScript
+inside; //! DisallowedGlobal Unknown name 'inside'
 const L = class Inner { };
-Inner; //! DisallowedGlobal Identifier 'Inner' is not allowed in AgentScript
+Inner; //! DisallowedGlobal Unknown name 'Inner'
 switch (1) { case 1: let s = 1 }
-s; //! DisallowedGlobal Identifier 's' is not allowed in AgentScript
+s; //! DisallowedGlobal Unknown name 's'
 ---
 new Uint8Array(2); //! DisallowedGlobal Identifier 'Uint8Array' is not allowed in AgentScript
 Buffer.from('x'); //! DisallowedGlobal Identifier 'Buffer' is not allowed in AgentScript

@@ -139,7 +139,7 @@ def test_the_javascript_refusal_is_told_where_there_are_no_types():
     ("script", "line", "column", "said"),
     [
         ("const a: number = 1;\nconst b: any = = 2;", 2, 16, "Unexpected token ="),
-        ("interface A { b: string }\nreturn c", 2, 8, "Identifier 'c'"),
+        ("interface A { b: string }\nreturn c", 2, 8, "Unknown name 'c'"),
         ("const a: string = 'b';\n\tenum C { D }", 2, 2, "Syntax 'enum'"),
         ("const a: any = '😀😀'; const b: Function = eval;", 1, 42, "Identifier 'eval'"),
         ("const f = (a: number) => a;\nreturn [f(1), f(2;", 2, 18, "Unexpected token ;"),

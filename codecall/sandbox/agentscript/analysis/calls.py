@@ -52,7 +52,7 @@ _MAX_PATH: Final = 8
 """Most members of a name such as `github.issues.create`."""
 
 KnownNamespaces: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Namespaces by name: their first members, and the tools they stand for."""
+"""Namespaces by name: see `NameUsage.namespaces`."""
 
 _LOOPS: Final[dict[str, Literal["for", "for…of", "for…in", "for await…of", "while", "do…while"]]] = {
     "ForStatement": "for",
@@ -206,7 +206,8 @@ def _target(call: Node, free: Collection[int], namespaces: KnownNamespaces) -> _
         name = literal_text(arguments[0]) if arguments and not path else None
         return None if name is None else _Target(CALL_FUNCTIONS[node.name], name, None, arguments[1:])
     if not path:
-        return None
+        tool = namespaces.get(node.name, {}).get("")
+        return None if tool is None else _Target("tool", tool, None, arguments)
     member, *above = path
     if node.name != "tools":
         above.append(node.name)

@@ -286,13 +286,14 @@ def pattern_parts(pattern: Node, path: ValuePath = ()) -> Iterator[tuple[Node, V
 
 
 def is_server_call(dataflow: DataFlow, callee: Node) -> bool:
-    """Whether a call of `callee` goes to the server: `callTool` and its kin, `tools["x"]`, or a namespace's member."""
-    if callee.type == "Identifier":
+    """Whether a call of `callee` goes to the server: `callTool` and its kin, `tools["x"]`, a namespace's member, or a
+    tool as a function."""
+    if callee.type == "Identifier" and callee.name in GLOBALS:
         return callee.name in NAMES_A_CALL
     root = callee
     while root.type == "MemberExpression":
         root = root.object
-    if root is callee or root.type != "Identifier" or dataflow.declares(root.name):
+    if root.type != "Identifier" or dataflow.declares(root.name):
         return False
     row = GLOBALS.get(root.name)
     return row is None or row.verdict == "refused" or root.name == "tools"

@@ -425,6 +425,13 @@
   // `users.list` stands for the tool `users:list`, `tools['any name']` for every tool: `tools` is the namespace without a
   // name. The host is asked what a member is when it is first read. `neverMembers` are the names the engine reads of any object.
   const caller = (name) => freeze((input, options) => request(TOOL, name, input, options));
+  function plainCaller(name) {
+    const call = (input, options) => request(TOOL, name, input, options);
+    delete call.name;
+    delete call.length;
+    setPrototypeOf(call, null);
+    return call;
+  }
   function resolveMember(path, key) {
     if (isMetaTool(path === '' ? key : `${path}:${key}`)) stop('SELF_REFERENCE_BLOCKED', path === '' ? trim(key) : `${path}:${key}`);
     const own = path === '' ? key : `${path}.${key}`;
@@ -439,13 +446,13 @@
     return { exists: false, value: caller(hasOwn(answer, 'missing') ? answer.missing : own) };
   }
   const namespaceNames = new GlobalWeakMap();
-  // `table` maps the members known in advance to their tools.
+  // `table` maps the members known in advance to their tools. The member '' is the tool that has the namespace's own name.
   function namespace(path, table) {
     const members = new GlobalMap();
-    const listed = { __proto__: null };
+    const listed = hasOwn(table, '') ? plainCaller(table['']) : { __proto__: null };
     const names = ownKeys(table);
     for (let index = 0; index < names.length; index++) {
-      if (hasOwn(config.neverMembers, names[index])) continue;
+      if (names[index] === '' || hasOwn(config.neverMembers, names[index])) continue;
       const value = caller(table[names[index]]);
       mapSet(members, names[index], { exists: true, value });
       put(listed, names[index], value);

@@ -3,6 +3,7 @@ known."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast
 
@@ -26,13 +27,12 @@ from codecall.sandbox.agentscript.ruleset import (
     RuleSet,
     closest_known_name,
     name_hint,
-    refusal_message,
     refused_name,
     shorten_name,
 )
 
-MAX_LOOKUPS: Final = 20
-"""Most unknown names of one script that are looked up among the namespaces."""
+MAX_LOOKUPS: Final = 100
+"""Most unknown names of one script that are looked up among the tools and namespaces."""
 
 _MAX_FOLDS: Final = 32
 """Parts of a concatenation of literals that are joined; longer ones are left to the realm."""
@@ -43,7 +43,9 @@ _LISTS: Final = frozenset({"keys", "values", "entries", "getOwnPropertyNames"})
 """Functions of `Object` that return the members of their argument."""
 _MAX_CANDIDATES: Final = 400
 _MAX_GUESSED: Final = 60
-"""Most characters of a name that is looked up: comparing takes time that grows with the square of the lengths."""
+"""Most characters of a name that is compared: it takes time that grows with the square of the lengths."""
+_MAX_LOOKED_UP: Final = 256
+"""Most characters of a name that is looked up; no script may use longer names of tools."""
 
 
 class Scope:
@@ -133,7 +135,8 @@ class NameUsage(NamedTuple):
     runtime_names: frozenset[str]
     """The runtime names in use."""
     namespaces: dict[str, dict[str, str]]
-    """The namespaces in use: known members, and the tools they stand for."""
+    """The namespaces in use: known members, and the tools they stand for. The member without a name is the tool that
+    has the namespace's own name, and is called as a function."""
 
 
 def check_names(
@@ -183,20 +186,23 @@ def _check_unknown_names(
     violations: list[Violation],
     find_namespaces: FindNamespaces,
 ) -> dict[str, dict[str, str]]:
-    """The namespaces among undeclared names; adds a violation for each of the others."""
+    """The namespaces and tools among undeclared names; adds a violation for each of the others."""
     unknown.sort(key=lambda use: use.offset)
-    candidates = owners.names | owners.enumerated
-    named = dict.fromkeys(use.name for use in unknown if use.name in candidates and len(use.name) <= _MAX_GUESSED)
+    named = dict.fromkeys(use.name for use in unknown if len(use.name) <= _MAX_LOOKED_UP)
     lookups = [name for name in named if name == well_formed(name)]
     infos: Mapping[str, NamespaceInfo] = find_namespaces(lookups[:MAX_LOOKUPS]) if lookups else {}
     namespaces: dict[str, dict[str, str]] = {}
     guesses = 0
     for name, offset, scope, is_assigned in unknown:
         info = infos.get(name, NamespaceInfo())
+        members = info.members or {}
         # Where the tools are not known, only reading a member makes a namespace of an unknown name.
-        accepted = info.listed or (name in owners.names and not _is_misspelling(name, scope, ruleset))
+        accepted = "" in members or (
+            (info.listed and name in owners.enumerated)
+            or (name in owners.names and (info.listed or not _is_misspelling(name, scope, ruleset)))
+        )
         if name in namespaces or (info.members is not None and accepted):
-            namespaces[name] = info.members or {}
+            namespaces[name] = members
             if is_assigned:
                 violations.append(assignment_violation(name, offset))
             continue
@@ -204,12 +210,22 @@ def _check_unknown_names(
         guesses += 1
         guess = guesses <= _MAX_GUESSES and len(name) <= _MAX_GUESSED
         hint = name_hint(name, _names_in_scope(scope), ruleset) if guess else row.instead
-        if info.tools:
-            hint = f"It is no namespace; call tools by their names: `await tools['{info.tools[0]}']({{…}})`."
-        elif info.near and hint == row.instead:
-            hint = f"Did you mean the namespace `{info.near[0]}`? {hint}"
-        violations.append(Violation(offset, row.kind, refusal_message("Identifier", name), hint))
+        if hint == row.instead or (name in owners.names and info.tools and info.tools[0].startswith(name)):
+            hint = _tool_hint(info, name in owners.names) or hint
+        violations.append(Violation(offset, row.kind, f"Unknown name '{shorten_name(name)}'", hint))
     return namespaces
+
+
+def _tool_hint(info: NamespaceInfo, is_owner: bool) -> str | None:
+    """What to write instead of an unknown name by which a namespace or a tool may be meant. `is_owner`: it stands
+    before a member."""
+    if info.near and (is_owner or not info.tools):
+        return f"Did you mean the namespace `{info.near[0]}`? {VARIANTS['unknown identifier'].instead}"
+    if not info.tools:
+        return None
+    first, *others = (json.dumps(name) if {"'", "\\"} & set(name) else f"'{name}'" for name in info.tools)
+    more = f" There {'is' if len(others) == 1 else 'are'} also {' and '.join(others)}." if others else ""
+    return f"No tool is called so. Did you mean {first}? Write `await tools[{first}]({{…}})`.{more}"
 
 
 def _is_misspelling(name: str, scope: Scope, ruleset: RuleSet) -> bool:
@@ -383,11 +399,12 @@ class NamespaceInfo(msgspec.Struct, frozen=True):
     """What the host knows about a name that may be a namespace."""
 
     members: dict[str, str] | None = None
-    """The first members of the namespace, and the tools they stand for. None: there is no such namespace."""
+    """The first members of the namespace, and the tools they stand for; the member without a name is the tool of the
+    namespace's own name. None: there is no such namespace and no such tool."""
     near: tuple[str, ...] = ()
     """Similar names that are namespaces."""
     tools: tuple[str, ...] = ()
-    """Tools whose names begin with it, although it is not a namespace."""
+    """Tools that may be meant, where it is not a namespace."""
     listed: bool = True
     """Whether all its tools are known. Otherwise any member is accepted."""
 
