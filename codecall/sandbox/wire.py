@@ -375,6 +375,10 @@ _decode_worker_message = msgspec.msgpack.Decoder(WorkerMessage).decode
 _TAG_FIRST = b"\xa4type"
 """Every message begins with its tag. Left to look for it, the decoder would read through whatever comes before."""
 
+_decode_fields = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
+_FEW_BYTES = 16 * 1024
+"""A body in which repeated fields cost nothing to speak of."""
+
 
 def decode_worker_message(body: bytes) -> WorkerMessage:
     """The message in `body`, which may be anything at all.
@@ -385,9 +389,30 @@ def decode_worker_message(body: bytes) -> WorkerMessage:
     if body[1:6] != _TAG_FIRST:
         raise msgspec.ValidationError("The message does not begin with its tag")
     try:
-        return _decode_worker_message(body)
+        # First, as it stops at the first list that is too long.
+        message = _decode_worker_message(body)
+        if len(body) > _FEW_BYTES:
+            _refuse_repeated_fields(body)
     except (UnicodeDecodeError, RecursionError) as failure:
         raise msgspec.ValidationError("The message is nested, or holds text that is no text") from failure
+    return message
+
+
+def _refuse_repeated_fields(body: bytes) -> None:
+    """Refuse a message with a field that stands twice. Each time is decoded and the last kept, so that the bounds of
+    lists bound nothing: a worker does that once, and is killed. What is in the fields is skipped, which is quick."""
+    fields = _read_fields(body)
+    for name in ("failure", "plan"):
+        if (field := fields.get(name)) is not None and (nested := bytes(field)) != b"\xc0":
+            _read_fields(nested)
+
+
+def _read_fields(body: bytes) -> dict[str, msgspec.Raw]:
+    fields = _decode_fields(body)
+    # Maps of messages are of the shortest kind, which has room for fifteen pairs and their number in its first byte.
+    if body[0] != 0x80 + len(fields):
+        raise msgspec.ValidationError("A field stands twice")
+    return fields
 
 
 def longest_frame(limits: Limits) -> int:

@@ -109,6 +109,40 @@ def test_any_mutation(message: wire.WorkerMessage, data: st.DataObject) -> None:
         assert decoded(encode(outcome)) == outcome
 
 
+LINES = b"\xdd\x00\x00\x40\x00" + b"\xa0" * 0x4000
+REPEATED = {
+    "logs": b"\x86"
+    + encode({"type": "done", "steps": 0, "script_ms": 0.0, "value": "1"})[1:]
+    + (b"\xa4logs" + LINES) * 2,
+    "of the failure": b"\x85"
+    + encode({"type": "done", "logs": [], "steps": 0, "script_ms": 0.0})[1:]
+    + b"\xa7failure\x8f"
+    + encode({"status": "timeout", "code": "TIMEOUT"})[1:]
+    + (b"\xa7message" + encode("x" * 2_000)) * 13,
+    "of the failure, very often": b"\x85"
+    + encode({"type": "done", "logs": [], "steps": 0, "script_ms": 0.0})[1:]
+    + b"\xa7failure\xdf\x00\x01\x00\x02"
+    + encode({"status": "timeout", "code": "TIMEOUT"})[1:]
+    + b"\xa4name\xc0" * 0x10000,
+    "of the plan": b"\x86"
+    + encode({"type": "calls", "calls": [], "logs": [], "steps": 0, "script_ms": 0.0})[1:]
+    + b"\xa4plan\xde\x10\x00"
+    + b"\xa5sites\x90" * 0x1000,
+}
+
+
+@pytest.mark.parametrize("body", REPEATED.values(), ids=REPEATED)
+def test_no_field_stands_twice(body: bytes) -> None:
+    assert decoded(body) is None
+
+
+@pytest.mark.parametrize("message", VALID, ids=lambda message: type(message).__name__)
+def test_large_messages_arrive_as_they_were_sent(message: wire.WorkerMessage) -> None:
+    if isinstance(message, wire.Calls | wire.Done):
+        large = msgspec.structs.replace(message, logs=["line"] * 20_000)
+        assert decoded(wire.pack(large)[wire.HEADER.size :]) == large
+
+
 def anything() -> st.SearchStrategy[Any]:
     """Any data MessagePack has a form for."""
     leaves = (

@@ -30,7 +30,6 @@ from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
 
 from codecall.gateway.upstream.messages import (
     IN_THREAD_BYTES,
-    MAX_MESSAGE_VALUES,
     TOO_MANY_VALUES,
     Throttle,
     find_response_id,
