@@ -192,9 +192,17 @@ def document_from_entry(entry: CatalogEntry, fields: FieldWeights = DEFAULT_FIEL
     return IndexedDocument(dict(words), frozenset(name), spelling)
 
 
-def _split(name: str) -> list[list[str]]:
+def _split(name: str) -> list[tuple[str, ...]]:
     pieces = _WORD.findall(unicodedata.normalize("NFKC", name[:MAX_TEXT_CHARS]))
-    return [[hump.lower() for hump in _HUMPS.findall(piece)] for piece in pieces]
+    return [_short_humps(piece) if len(piece) <= _MAX_WORD_CHARS else _humps(piece) for piece in pieces]
+
+
+def _humps(piece: str) -> tuple[str, ...]:
+    return tuple(hump.lower() for hump in _HUMPS.findall(piece))
+
+
+_short_humps = lru_cache(maxsize=50_000)(_humps)
+"""Tools of one server say the same words again and again."""
 
 
 def _terms_without_blanks(word: str) -> list[str]:

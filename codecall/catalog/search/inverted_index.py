@@ -5,15 +5,18 @@ than a few, and a document is copied a few times in all, not with every change. 
 in all segments. Nothing in the index depends on which other documents there are: how rare a word is, is counted at each
 search over what that caller sees.
 
-This is the only module that touches SciPy and scikit-learn, which have no types.
+This is the only module that touches SciPy, which has no types.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import import_module
+from itertools import chain
 from math import fsum
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,23 +28,12 @@ Ints = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 _sparse: Any = import_module("scipy.sparse")
-_text: Any = import_module("sklearn.feature_extraction.text")
 
 GRAM_LENGTHS = (3, 4)
 """Lengths of the character n-grams of a word and the blanks around it, shortest and longest."""
 
 _GRAM_SLOTS = 2**18
 """Hash slots for n-grams: a large catalog has some 50,000 different ones, so that few share a slot."""
-
-_hasher: Any = _text.HashingVectorizer(
-    analyzer="char_wb",
-    ngram_range=GRAM_LENGTHS,
-    n_features=_GRAM_SLOTS,
-    alternate_sign=False,
-    norm=None,
-    lowercase=False,
-    dtype=np.float32,
-)
 
 
 class Segment(NamedTuple):
@@ -173,7 +165,7 @@ def columns_in_use(matrix: Any) -> Ints:
 
 def word_ngrams(words: Sequence[str]) -> Any:
     """Returns a row of n-gram counts for each word."""
-    return _hasher.transform(words)
+    return sparse_rows((Counter(_gram_slots(word)) for word in words), _GRAM_SLOTS)
 
 
 def ngram_vectors(spellings: Any, grams: Any) -> Any:
@@ -189,8 +181,19 @@ def ngram_vectors(spellings: Any, grams: Any) -> Any:
 
 def text_ngrams(words: Sequence[str]) -> tuple[list[int], Floats]:
     """Returns the n-grams of a text's words and their damped counts."""
-    row = _hasher.transform([" ".join(words)])
-    return row.indices.tolist(), (1 + np.log(row.data)).astype(np.float32)
+    counts = Counter(chain.from_iterable(map(_gram_slots, words)))
+    return list(counts), (1 + np.log(np.fromiter(counts.values(), np.float32, len(counts)))).astype(np.float32)
+
+
+def _gram_slots(word: str) -> list[int]:
+    """The slots of a word's n-grams. The shortest word, one letter between blanks, is one n-gram."""
+    padded = f" {word} "
+    shortest, longest = GRAM_LENGTHS
+    return [
+        crc32(padded[start : start + length].encode()) % _GRAM_SLOTS
+        for length in range(shortest, max(shortest, min(longest, len(padded))) + 1)
+        for start in range(len(padded) - length + 1)
+    ]
 
 
 def _ngram_rows(documents: Sequence[IndexedDocument]) -> Any:
@@ -200,7 +203,7 @@ def _ngram_rows(documents: Sequence[IndexedDocument]) -> Any:
         for word in document.spelling:
             _ = spellings.setdefault(word, len(spellings))
     if not spellings:
-        return sparse_rows(({} for _ in documents), word_ngrams([""]).shape[1])
+        return sparse_rows(({} for _ in documents), _GRAM_SLOTS)
     counts: Iterable[dict[int, float]] = ({spellings[w]: n for w, n in d.spelling.items()} for d in documents)
     return ngram_vectors(sparse_rows(counts, len(spellings)), word_ngrams(list(spellings)))
 
