@@ -18,7 +18,6 @@ import os
 import platform
 import statistics
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,6 @@ from typing_extensions import TypedDict
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.shop import build
-from codecall.catalog.search.index import LOADER_THREAD
 
 LIMIT_MS = 20.0
 """Longest time CodeCall may hold the event loop, from the project's goals."""
@@ -41,7 +39,7 @@ MANY_TOOLS = 5_000
 """Tools of the server whose catalog is indexed."""
 SCRIPT_BYTES = 60_000
 """Length of the long script; 64 KiB is the most the validator accepts."""
-START, FIRST, LATER = range(3)
+FIRST, LATER = range(2)
 """When in the life of a server a job is measured."""
 RESULT_BYTES = 1_000_000
 """Size of the large result; 1 MiB is the most the `secure` preset allows."""
@@ -99,14 +97,7 @@ def serve(tools: int, *, codecall: bool) -> None:
         """End, and say what was seen."""
         return await meter.stop()
 
-    async def lag_ready() -> bool:
-        """Wait until what the server loads in the background when it starts is there."""
-        for thread in threading.enumerate():
-            if thread.name == LOADER_THREAD:
-                await asyncio.to_thread(thread.join)
-        return True
-
-    for tool in (lag_start, lag_stop, lag_ready):
+    for tool in (lag_start, lag_stop):
         server.tool(tool, meta=always)
     if codecall:
         from codecall import CodeCallPlugin
@@ -179,7 +170,6 @@ def jobs() -> list[Job]:
     script = _long_script()
     return [
         Job("idle", 24, None, None, None),
-        Job(f"start with {MANY_TOOLS:,} tools: load scikit-learn", MANY_TOOLS, ("lag_ready", {}), None, None, START),
         Job(
             f"parse a script of {len(script):,} bytes",
             24,
@@ -188,7 +178,7 @@ def jobs() -> list[Job]:
             ("takes", {"script": script}),
         ),
         Job(
-            f"index {MANY_TOOLS:,} tools and search them",
+            f"first search: load NumPy and SciPy, index {MANY_TOOLS:,} tools",
             MANY_TOOLS,
             ("codecall:search", {"query": "refund a customer"}),
             None,
@@ -235,8 +225,7 @@ async def lag_of(client: Client[Any], call: tuple[str, dict[str, Any]] | None, s
 
 
 async def settle(client: Client[Any]) -> None:
-    """Wait until the server has started and this client has what it asks for by itself before its first call."""
-    await client.call_tool("lag_ready", {})
+    """Wait until this client has what it asks for by itself before its first call."""
     # A client lists all tools once, which takes FastMCP alone 0.6 s of its loop for many; that is no job of ours.
     await lag_of(client, None, None)
 
@@ -247,8 +236,7 @@ async def _lags(job: Job, rounds: int, *, codecall: bool) -> list[Lag]:
         found: list[Lag] = []
         for _ in range(rounds):
             async with Client(transport(job.tools, codecall=codecall)) as client:
-                if job.when == FIRST:
-                    await settle(client)
+                await settle(client)
                 found.append(await lag_of(client, call, job.status))
         return found
     async with Client(transport(job.tools, codecall=codecall)) as client:

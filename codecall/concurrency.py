@@ -181,15 +181,16 @@ def defer_full_collections() -> Generator[None]:
                 gc.set_threshold(youngest, middle, state.usual_threshold)
 
 
-def load_and_freeze(load: Callable[[], object]) -> None:
-    """Run `load`, then, after `tune_garbage_collection`, keep what the process holds out of all later collections:
-    modules, tools, scikit-learn.
+def load_and_freeze(load: Callable[[], T]) -> T:
+    """Return the result of `load`. After `tune_garbage_collection` what the process then holds is kept out of all later
+    collections: modules, tools, NumPy.
 
     They stay as long as the process, and without them a full collection takes a few milliseconds. Objects still go
     when nothing refers to them; only cycles among those of this moment are never found any more, so what can be lost is
     bounded by what there is now. `gc.unfreeze()` undoes it.
     """
     with defer_full_collections():
-        load()
+        loaded = load()
         if _GarbageCollection.tuned:
             gc.freeze()
+    return loaded

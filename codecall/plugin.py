@@ -28,7 +28,7 @@ from codecall.audit.recorder import Audit
 from codecall.catalog.apps import AppResolver, FastMCPServer
 from codecall.catalog.cache.fastmcp_internals import can_bypass, dereferences_schemas
 from codecall.catalog.inference.output_schemas import OutputObserver
-from codecall.catalog.search.models import resolve_strategy
+from codecall.catalog.search.lazy import resolve_strategy
 from codecall.catalog.view import CatalogView
 from codecall.concurrency import iterate_cooperatively
 from codecall.errors import OptionsError

@@ -97,13 +97,12 @@ def test_the_collector_of_a_host_is_left_alone(monkeypatch: pytest.MonkeyPatch) 
 def test_loading_takes_what_a_server_holds_out_of_collections_once() -> None:
     # In a process of its own: freezing is for good.
     script = (
-        "import gc, threading; from codecall.catalog.search.index import LOADER_THREAD, SearchIndex;"
-        "from codecall.concurrency import tune_garbage_collection; tune_garbage_collection();"
-        "before = gc.get_threshold(); assert gc.get_freeze_count() == 0; SearchIndex().start_loading();"
-        "[t.join() for t in threading.enumerate() if t.name == LOADER_THREAD];"
+        "import asyncio, gc; from codecall.meta_tools.runtime import create_search_index;"
+        "from codecall.concurrency import tune_garbage_collection; from codecall.options import SearchOptions;"
+        "tune_garbage_collection(); index = create_search_index(SearchOptions());"
+        "before = gc.get_threshold(); assert gc.get_freeze_count() == 0; asyncio.run(index.get());"
         "frozen = gc.get_freeze_count(); assert frozen > 10_000, frozen; assert gc.get_threshold() == before;"
-        "SearchIndex().start_loading(); assert not any(t.name == LOADER_THREAD for t in threading.enumerate());"
-        "assert gc.get_freeze_count() <= frozen"
+        "asyncio.run(index.get()); assert gc.get_freeze_count() <= frozen"
     )
 
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
@@ -111,15 +110,13 @@ def test_loading_takes_what_a_server_holds_out_of_collections_once() -> None:
 
 def test_a_plugin_freezes_nothing() -> None:
     script = (
-        "import gc, threading; from codecall import CodeCallPlugin\n"
-        "from fastmcp import Client, FastMCP; import asyncio\n"
-        "from codecall.catalog.search.index import LOADER_THREAD\n"
+        "import asyncio, gc; from codecall import CodeCallPlugin\n"
+        "from fastmcp import Client, FastMCP\n"
         "mcp, before = FastMCP('host'), gc.get_threshold()\n"
         "CodeCallPlugin.init().install(mcp)\n"
         "async def main():\n"
-        "    async with Client(mcp) as client: await client.list_tools()\n"
+        "    async with Client(mcp) as client: await client.call_tool('codecall:search', {'query': 'x'})\n"
         "asyncio.run(main())\n"
-        "[t.join() for t in threading.enumerate() if t.name == LOADER_THREAD]\n"
         "assert gc.get_freeze_count() == 0 and gc.get_threshold() == before"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

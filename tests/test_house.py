@@ -363,6 +363,64 @@ def test_the_engine_and_the_parser_never_load_in_the_server_process(loaded_pytho
     assert loaded.isdisjoint(ENGINE)
 
 
+SEARCH = ("numpy", "scipy", "sklearn", *(f"codecall.catalog.search.{part}" for part in ("index", "analysis")))
+"""What only a search needs."""
+RARE = (
+    "codecall.catalog.typescript",
+    "codecall.ratelimit.middleware",
+    "limits",
+    "redis",
+    "cyclopts",
+    "rich.table",
+)
+"""What only some servers, and only some requests, need."""
+SERVE = """
+    import asyncio
+    from fastmcp import Client, FastMCP
+    from codecall import CodeCallPlugin
+
+    async def main():
+        server = FastMCP("house")
+        server.tool(lambda a, b: a + b, name="sum")
+        CodeCallPlugin.init().install(server)
+        async with Client(server) as client:
+            assert await client.list_tools()
+            script = "return await callTool('sum', { a: 1, b: 2 });"
+            ran = await client.call_tool("codecall:execute", {"script": script})
+            assert ran.structured_content["result"] == 3, ran
+            for query in QUERIES:
+                found = await client.call_tool("codecall:search", {"query": query})
+                assert found.structured_content["tools"][0]["name"] == "sum", found
+
+    asyncio.run(main())
+"""
+"""A server that lists its tools, runs a script, and searches."""
+
+
+@pytest.mark.parametrize(
+    "code", ["from codecall import CodeCallPlugin", "from codecall import CodeCallPlugin; CodeCallPlugin.init()"]
+)
+def test_the_plugin_loads_nothing_that_only_some_requests_need(code: str):
+    assert loaded_by(code) & {*SEARCH, *RARE, *ENGINE} == set()
+
+
+def test_a_server_without_searches_loads_nothing_of_search():
+    loaded = loaded_by("QUERIES = []" + textwrap.dedent(SERVE))
+    assert loaded & {*SEARCH, *RARE, *ENGINE} == set()
+
+
+def test_a_search_by_words_loads_neither_scikit_learn_nor_a_model():
+    loaded = loaded_by("QUERIES = ['sum']" + textwrap.dedent(SERVE))
+    assert {"numpy", "codecall.catalog.search.index"} <= loaded
+    assert loaded.isdisjoint({"sklearn", "torch", "transformers", "codecall.catalog.search.models", *ENGINE})
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["serve", "--help"]])
+def test_help_loads_neither_fastmcp_nor_pydantic(arguments: list[str]):
+    loaded = loaded_by(f"from codecall.cli.app import run; assert run({arguments!r}) == 0")
+    assert loaded.isdisjoint({"fastmcp", "mcp", "pydantic", "asyncio", "codecall.options", *SEARCH})
+
+
 def test_the_worker_loads_neither_fastmcp_nor_pydantic_nor_scikit_learn():
     loaded = loaded_by(
         f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); import codecall.sandbox.worker.serve", "-I"

@@ -59,7 +59,7 @@ from codecall.fastmcp_errors import client_message
 from codecall.globs import call_kind, entry_label
 from codecall.jsonio.decode import read_json
 from codecall.options import SanitizationOptions
-from codecall.ratelimit.middleware import RateLimitRefused
+from codecall.ratelimit.refusal import RateLimitRefused
 from codecall.redaction.clean import clean_text, clean_value, well_formed
 from codecall.schema.validation import (
     MAX_FIELDS,

@@ -20,7 +20,6 @@ from typing import Any, Final, cast
 from fastmcp import FastMCP
 from fastmcp.server import dependencies
 from fastmcp.server.extensions import ServerExtension
-from fastmcp.server.providers.proxy import FastMCPProxy
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.versions import VersionSpec
 
@@ -30,6 +29,9 @@ _DISPATCH: Final = frozenset(
     {"call_tool", "_dispatch_component_middleware", "_run_middleware", "_compose_tool_call_interceptors"}
 )
 """The methods with which a server passes a call on."""
+
+_PROXY: Final = "fastmcp.server.providers.proxy.FastMCPProxy"
+"""FastMCP's own kind of server that passes calls on; by name, as it takes a while to load and few use it."""
 
 _REBIND: Final = "_rebind_prefab_tool_names"
 
@@ -62,7 +64,9 @@ def observes_calls(server: FastMCP[Any]) -> bool:
 
 def dispatches_otherwise(server: FastMCP[Any]) -> bool:
     """Whether `server` is of another kind than those known, or has methods of its own for passing calls on."""
-    return type(server) not in (FastMCP, FastMCPProxy) or not vars(server).keys().isdisjoint(_DISPATCH)
+    kind = type(server)
+    known = kind is FastMCP or f"{kind.__module__}.{kind.__qualname__}" == _PROXY
+    return not known or not vars(server).keys().isdisjoint(_DISPATCH)
 
 
 def intercepts_calls(server: FastMCP[Any]) -> bool:

@@ -27,7 +27,6 @@ from fastmcp import FastMCP
 from fastmcp.server.dependencies import without_injected_parameters
 from fastmcp.server.middleware import Middleware
 from fastmcp.server.providers.fastmcp_provider import FastMCPProviderTool
-from fastmcp.server.providers.proxy import ProxyTool
 from fastmcp.tools import FunctionTool, Tool
 from fastmcp.utilities.types import get_cached_typeadapter
 from fastmcp.utilities.versions import VersionSpec
@@ -37,7 +36,6 @@ from codecall.calls.failures import FailureTranslator
 from codecall.calls.fastmcp_internals import dispatches_otherwise, intercepts_calls
 from codecall.catalog.cache.fastmcp_internals import MIDDLEWARE_METHODS, mounted_origin, sees_requests
 from codecall.errors import CodeCallError, ToolNotFoundError
-from codecall.ratelimit.middleware import RateLimitPlugin
 from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
 from codecall.schema.partial import PreflightError
 from codecall.schema.validation import (
@@ -68,14 +66,18 @@ MAX_NODES: Final = 5_000
 InputCheck = Callable[[Mapping[str, object], dict[str, object], StepBudget], list[Violation]]
 """Finds the certain violations of a tool's schema in an input."""
 
-_FASTMCP_MIDDLEWARE: Final = "fastmcp.server.middleware."
-"""The package of FastMCP's own middleware, which passes a call on, refuses it, or repeats an earlier answer."""
+_KNOWN_MIDDLEWARE: Final = ("fastmcp.server.middleware.", "codecall.ratelimit.")
+"""Packages whose middleware passes a call on, refuses it, or repeats an earlier answer. By name, as below."""
 
 _REMOTE_TOOLS: Final = frozenset(
-    {"fastmcp.server.providers.openapi.components.OpenAPITool", "codecall.gateway.tools.components.GatewayTool"}
+    {
+        "fastmcp.server.providers.proxy.ProxyTool",
+        "fastmcp.server.providers.openapi.components.OpenAPITool",
+        "codecall.gateway.tools.components.GatewayTool",
+    }
 )
-"""Classes, besides `ProxyTool`, of tools that another server has published with their schema. By name: neither is
-loaded where it is not used."""
+"""Classes of tools that another server has published with their schema. By name: none is loaded where it is not
+used."""
 
 _CUSTOM_CODE_NODES: Final = frozenset({"function-before", "function-wrap", "function-plain", "generator"})
 """Nodes of pydantic's core schema at which code, of the author or of pydantic, sees a value before it is checked, or at
@@ -156,7 +158,7 @@ async def _find_check(
         if origin is None or origin[1] is None:
             return None
         return await _find_check(origin[0], origin[1], tool.version, depth=depth + 1)
-    if kind is ProxyTool or f"{kind.__module__}.{kind.__qualname__}" in _REMOTE_TOOLS:
+    if f"{kind.__module__}.{kind.__qualname__}" in _REMOTE_TOOLS:
         return find_violations
     return function_check(tool.fn) if isinstance(tool, FunctionTool) and kind is FunctionTool else None
 
@@ -214,6 +216,6 @@ def _is_transparent(server: FastMCP[Any]) -> bool:
 
 def _may_change_calls(item: Middleware) -> bool:
     kind = type(item)
-    if kind is RateLimitPlugin or kind.__module__.startswith(_FASTMCP_MIDDLEWARE):
+    if kind.__module__.startswith(_KNOWN_MIDDLEWARE):
         return not vars(item).keys().isdisjoint((*MIDDLEWARE_METHODS, "on_call_tool"))
     return sees_requests(item, "on_call_tool")

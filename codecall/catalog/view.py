@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fastmcp.server.transforms import Transform
 from fastmcp.tools import Tool
@@ -19,13 +18,10 @@ from codecall.catalog.apps import FastMCPServer
 from codecall.catalog.cache.cache import CatalogCache, ListTools, ToolListing
 from codecall.catalog.cache.schemas import presentable_schema
 from codecall.catalog.entries import CatalogEntry, JsonObject
+from codecall.catalog.search.lazy import LazySearchIndex
 from codecall.catalog.visibility import VisibilityPolicy
 from codecall.concurrency import CHUNK
 from codecall.namespaces import Namespaces
-
-if TYPE_CHECKING:
-    from codecall.catalog.search.index import SearchIndex
-
 
 INDEX_WAIT_S = 0.3
 """Seconds a hint waits for tools that are being indexed."""
@@ -61,7 +57,7 @@ class CatalogView:
         *,
         plugin_transform: Transform | None = None,
         dereference: bool = False,
-        index: SearchIndex | None = None,
+        index: LazySearchIndex | None = None,
     ) -> None:
         self._server = server
         self._list_tools = list_tools
@@ -110,11 +106,12 @@ class CatalogView:
     async def _by_words(self, name: str) -> list[str]:
         if self._index is None:
             return []
-        from codecall.catalog.search.analysis import name_parts  # loaded when a name is wrong
-
-        words = " ".join(name_parts(name[:MAX_QUERY_CHARS]))
         try:
-            searched = await self._index.search(await self.entries(), [words], timeout_s=INDEX_WAIT_S)
+            index = await self._index.get()
+            from codecall.catalog.search.analysis import name_parts  # loaded with the index
+
+            words = " ".join(name_parts(name[:MAX_QUERY_CHARS]))
+            searched = await index.search(await self.entries(), [words], timeout_s=INDEX_WAIT_S)
         except Exception:
             # What stops the index from being made is told to those who search; a hint does without.
             return []

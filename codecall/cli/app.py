@@ -96,33 +96,38 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: list[str]) -> int:
-    from codecall.cli.output import Output, escape_unprintable
-    from codecall.errors import CodeCallError
-
     if arguments[:1] != ["serve"]:
         # FastMCP reads it when it is imported. What concerns a command, the command itself reports.
         os.environ.setdefault("FASTMCP_LOG_LEVEL", "ERROR")
     try:
         result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
-    except CycloptsError as usage_error:
-        usage_error.verbose = False
-        command = " ".join(["codecall", *(usage_error.command_chain or ())])
-        error = CodeCallError(str(usage_error).strip(), code="USAGE", hint=f"{command} --help shows what there is.")
-    except CodeCallError as failure:
-        error = failure
-    except KeyboardInterrupt:
-        Output(as_json="--json" in arguments).failure(CodeCallError("Interrupted", code="INTERRUPTED"))
-        return exits.INTERRUPTED
-    except Exception as bug:
-        if isinstance(bug, OSError) and bug.errno in WRITE_ERRORS:
+    except (Exception, KeyboardInterrupt) as failure:
+        if isinstance(failure, OSError) and failure.errno in WRITE_ERRORS:
             raise
-        sys.stderr.write(escape_unprintable(traceback.format_exc()))
-        message = f"{type(bug).__name__}, which should not happen"
-        hint = "This is a fault of CodeCall: please report it, with the traceback and the command."
-        Output(as_json="--json" in arguments).failure(CodeCallError(message, code="BUG", hint=hint))
-        return exits.BUG
-    else:
-        return result if isinstance(result, int) else exits.OK
-    Output(as_json="--json" in arguments).failure(error)
+        return _report(failure, as_json="--json" in arguments)
+    return result if isinstance(result, int) else exits.OK
+
+
+def _report(failure: BaseException, *, as_json: bool) -> int:
+    """Say what went wrong; the exit code."""
+    # Loaded where there is something to say: `--help` does without.
+    from codecall.cli.output import Output, escape_unprintable
+    from codecall.errors import CodeCallError
+
+    match failure:
+        case CodeCallError():
+            error = failure
+        case CycloptsError():
+            failure.verbose = False
+            command = " ".join(["codecall", *(failure.command_chain or ())])
+            error = CodeCallError(str(failure).strip(), code="USAGE", hint=f"{command} --help shows what there is.")
+        case KeyboardInterrupt():
+            error = CodeCallError("Interrupted", code="INTERRUPTED")
+        case _:
+            sys.stderr.write(escape_unprintable("".join(traceback.format_exception(failure))))
+            message = f"{type(failure).__name__}, which should not happen"
+            hint = "This is a fault of CodeCall: please report it, with the traceback and the command."
+            error = CodeCallError(message, code="BUG", hint=hint)
+    Output(as_json=as_json).failure(error)
     return exits.exit_for(error.code)

@@ -23,13 +23,13 @@ from pydantic.alias_generators import to_camel
 from codecall.audit.recorder import Audit
 from codecall.catalog.entries import META_KEY, CatalogEntry, ToolMetadata
 from codecall.catalog.inference.output_schemas import OutputObserver
-from codecall.catalog.search.index import SearchIndex
+from codecall.catalog.search.lazy import LazySearchIndex
 from codecall.catalog.view import CatalogView
 from codecall.errors import CodeCallError
 from codecall.fastmcp_errors import client_message, log_unexpected
+from codecall.identity import client_key
 from codecall.jsonio.decode import read_json
 from codecall.options import PluginOptions
-from codecall.ratelimit.middleware import client_key
 from codecall.redaction.clean import well_formed
 from codecall.results.service import ResultService
 from codecall.server.lifespan import EnclavePool
@@ -51,7 +51,7 @@ class Runtime:
     current: Callable[[], Runtime]
     """Returns the runtime in force, which is another one after a reload."""
     enclaves: EnclavePool
-    index: SearchIndex
+    index: LazySearchIndex
     telemetry: Telemetry
     audit: Audit
     """The record of runs."""

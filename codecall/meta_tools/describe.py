@@ -23,7 +23,6 @@ from pydantic import AfterValidator, Field
 
 from codecall.catalog.components import COMPONENT_KINDS, ComponentView, component_view
 from codecall.catalog.entries import CatalogEntry, Example
-from codecall.catalog.typescript.declarations import declaration
 from codecall.catalog.uris import HiddenComponent
 from codecall.catalog.view import CatalogView
 from codecall.fastmcp_errors import log_unexpected
@@ -235,8 +234,9 @@ def _documents(described: list[_DescribedEntry], form: Format) -> list[JsonObjec
 
 
 def _document(described: _DescribedEntry, form: Format) -> JsonObject:
-    # They make and check scripts: loaded when they are needed.
+    # Both write code: loaded when it is asked for.
     from codecall.catalog.examples.generate import component_examples, usage_examples
+    from codecall.catalog.typescript.declarations import declaration
 
     entry = described.entry
     is_tool = entry.kind == "tool"

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from anyio import to_thread
 from pydantic.alias_generators import to_camel
 
 from codecall.catalog.cache.cache import CatalogCaches
-from codecall.catalog.search.index import SearchIndex, SemanticOptions, SemanticRanker
-from codecall.catalog.search.models import resolve_strategy
+from codecall.catalog.search.lazy import LazySearchIndex, resolve_strategy
 from codecall.catalog.visibility import VisibilityPolicy
 from codecall.errors import OptionsError
 from codecall.meta_tools.base import MetaTool, Runtime
@@ -30,6 +30,9 @@ from codecall.results.service import max_kept_bytes
 from codecall.sandbox.enclave import Enclave
 from codecall.server.lifespan import EnclaveLifespan, EnclavePool
 from codecall.telemetry.spans import Telemetry
+
+if TYPE_CHECKING:
+    from codecall.catalog.search.index import SearchIndex
 
 FIXED_OPTIONS: Final = ("audit", "observed_output", "results", "tasks", "telemetry")
 """Options that no reload changes."""
@@ -119,21 +122,23 @@ def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telem
     return EnclavePool(lifetime, create_enclave)
 
 
-def create_search_index(options: SearchOptions) -> SearchIndex:
+def create_search_index(options: SearchOptions) -> LazySearchIndex:
     """Create the search index; it loads nothing yet."""
+    return LazySearchIndex(partial(_load_search_index, options), preload=options.strategy != "tfidf")
 
-    def load() -> SemanticRanker:
-        from codecall.catalog.search.embedding import (
-            embedding_ranker,  # loads nothing yet, but is not needed by everybody
-        )
+
+def _load_search_index(options: SearchOptions) -> SearchIndex:
+    from codecall.catalog.search.index import SearchIndex, SemanticOptions, SemanticRanker
+
+    def load_model() -> SemanticRanker:
+        from codecall.catalog.search.embedding import embedding_ranker  # not needed by everybody
 
         ranker = embedding_ranker(options)
         _ = ranker.load()
         return ranker
 
-    semantic = (
-        None if options.strategy == "tfidf" else SemanticOptions(load, semantic_only=options.strategy == "embedding")
-    )
+    semantic_only = options.strategy == "embedding"
+    semantic = None if options.strategy == "tfidf" else SemanticOptions(load_model, semantic_only=semantic_only)
     return SearchIndex(semantic, synonyms=options.synonyms)
 
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, takewhile, zip_longest
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from codecall.catalog.entries import CatalogEntry, Kind
 from codecall.catalog.search.fusion import diversify
@@ -16,8 +16,8 @@ from codecall.catalog.suggestions import similar_names
 from codecall.catalog.typescript.comments import shorten
 from codecall.catalog.typescript.declarations import declaration
 from codecall.meta_tools.base import JsonObject
+from codecall.meta_tools.search_arguments import Detail
 
-Detail = Literal["name", "brief", "full", "typescript"]
 ObservedSchemas = dict[str, Mapping[str, object]]
 """Output schemas learned from the results of tools, by the tool's name."""
 

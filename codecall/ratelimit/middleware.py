@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeVar
 
 import mcp_types
 import msgspec
-from fastmcp.exceptions import NotFoundError, ToolError
+from fastmcp.exceptions import NotFoundError
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import ToolResult
 
@@ -30,6 +30,7 @@ from codecall.identity import client_key, rate_limit_key
 from codecall.option_base import given_options
 from codecall.ratelimit.counting import ConcurrencyLimit, Limit, LimitRefusal, WindowLimit, wait_ms
 from codecall.ratelimit.redis_store import RETRY_AFTER_S, StoreUnavailableError
+from codecall.ratelimit.refusal import RateLimitRefused, error_text
 from codecall.ratelimit.rules import (
     Per,
     Rate,
@@ -59,14 +60,6 @@ R = TypeVar("R")
 MAX_RATED_URI: Final = 8_192
 """Most characters of a URI that is compared with the rules; a longer URI is not read. HTTP servers limit a request's
 first line to about as much."""
-
-
-class RateLimitRefused(ToolError):  # noqa: N818 - reads as the event it is
-    """A rule refused a call. Its text is the error object as JSON, which is what a client of the tool receives."""
-
-    def __init__(self, error: RateLimitedError) -> None:
-        super().__init__(_error_text(error))
-        self.error = error
 
 
 class _PreparedRule(NamedTuple):
@@ -306,12 +299,8 @@ def _refusal_result(tool: str, error: RateLimitedError) -> ToolResult:
     elif name == "codecall:invoke":
         envelope = invoke_error(error)
     else:
-        return ToolResult(content=_error_text(error), is_error=True)
+        return ToolResult(content=error_text(error), is_error=True)
     return ToolResult(content=msgspec.json.encode(envelope).decode(), structured_content=envelope)
-
-
-def _error_text(error: RateLimitedError) -> str:
-    return msgspec.json.encode(error.as_dict()).decode()
 
 
 def _window_text(seconds: int) -> str:

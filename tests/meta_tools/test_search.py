@@ -282,7 +282,7 @@ async def test_the_index_follows_tools_added_and_removed(shop: Any) -> None:
 async def test_while_the_index_is_being_built_the_answer_says_so(
     make_shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codecall.meta_tools.runtime.SearchIndex", partial(SearchIndex, wait_s=0))
+    monkeypatch.setattr("codecall.catalog.search.index.SearchIndex", partial(SearchIndex, wait_s=0))
     shop = make_shop()
     for number in range(1_000):
         shop.server.tool(lambda: 1, name=f"sensor_{number}", description=f"Read the value of sensor {number}")
@@ -306,7 +306,12 @@ async def test_what_grows_with_the_catalog_stays_off_the_event_loop(shop: Any) -
         shop.server.tool(lambda: 1, name=f"get_user_{n}")
     called: set[str] = set()
 
-    files = ("meta_tools/search.py", "meta_tools/search_results.py", "catalog/search/fusion.py")
+    files = (
+        "meta_tools/search.py",
+        "meta_tools/search_request.py",
+        "meta_tools/search_results.py",
+        "catalog/search/fusion.py",
+    )
 
     def record_call(frame: Any, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_filename.endswith(files):

@@ -6,21 +6,20 @@ suggestions are made from the caller's entries alone: what is indexed for others
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, overload
 
 import numpy as np
-from anyio import CapacityLimiter, to_thread
-from anyio.lowlevel import RunVar
+from anyio import to_thread
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.analysis import MAX_REQUEST_PARTS, split_request
 from codecall.catalog.search.fusion import best_cosines, fuse_scores, representative_entries, semantic_scores
 from codecall.catalog.search.indexer import BackgroundIndexer, DocumentIdArray, DocumentIds, DocumentSet, Ranker, Scores
-from codecall.concurrency import load_and_freeze
+from codecall.catalog.search.lexical import LexicalRanker
+from codecall.catalog.search.threads import search_threads
 
 WAIT_S = 2.0
 """Seconds that a search waits for entries that are being indexed before it answers without them. A model's turn takes
@@ -29,14 +28,8 @@ as long; 1,000 entries take half of it."""
 FIRST_WAIT_S = 30.0
 """Seconds that a search waits while no entry is indexed yet: a new process loads libraries first."""
 
-MAX_SEARCH_THREADS = 4
-"""Threads of one event loop that search at a time: more would only contend for the interpreter."""
-
 MIN_SCORE = 0.1
 """Entries with a lower score are noise and no hits."""
-
-LOADER_THREAD = "codecall-index"
-"""Name of the thread in which a process loads what a search index needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +103,6 @@ class SemanticOptions:
     """Whether words count only for entries that have no vector yet."""
 
 
-_loading_started = threading.Event()
-
-# One limiter an event loop, as AnyIO keeps its own: a limiter must not be shared between loops.
-_search_limiter: RunVar[CapacityLimiter] = RunVar("codecall_index_lookups")
-
-
-def search_threads() -> CapacityLimiter:
-    """Returns the threads of this event loop for work on many entries, apart from those in which tools run."""
-    limiter = _search_limiter.get(None)
-    if limiter is None:
-        limiter = CapacityLimiter(MAX_SEARCH_THREADS)
-        _search_limiter.set(limiter)
-    return limiter
-
-
 class SearchIndex:
     """The index of the entries of all callers.
 
@@ -153,16 +131,9 @@ class SearchIndex:
         self._wait_s = wait_s
 
     def start_loading(self) -> None:
-        """Starts to load what a search needs, in threads that nobody waits for.
-
-        In the process of `codecall serve`, the objects that exist by then are kept out of all later garbage
-        collections (`gc.freeze`): see `codecall/concurrency.py`.
-        """
+        """Starts to create the rankers, of which one may load a model, in threads that nobody waits for."""
         for indexer in self._indexers:
             indexer.start_loading()
-        if not _loading_started.is_set():
-            _loading_started.set()
-            threading.Thread(target=load_and_freeze, args=(_lexical_ranker,), name=LOADER_THREAD).start()
 
     async def search(
         self, entries: Sequence[CatalogEntry], queries: Sequence[str], *, timeout_s: float | None = None
@@ -230,9 +201,6 @@ class SearchIndex:
 
 
 def _lexical_ranker(synonyms: tuple[tuple[str, ...], ...] = ()) -> Ranker:
-    # Imported in the thread: scikit-learn takes most of a second.
-    from codecall.catalog.search.lexical import LexicalRanker
-
     return LexicalRanker(synonyms=synonyms)
 
 

@@ -65,28 +65,6 @@ class ModelLocation:
     backend: Literal["torch", "onnx"] = "torch"
 
 
-def resolve_strategy(options: SearchOptions) -> SearchOptions:
-    """Returns `options` with a strategy that works here: the requested one, or the one that `auto` stands for.
-
-    `auto` becomes `hybrid` where extra and model are installed, else `tfidf` with a warning that says what is missing.
-
-    Raises:
-        OptionsError: `embedding` or `hybrid` is requested, and the extra or the model is missing; the hint says what to
-            install.
-    """
-    if options.strategy == "tfidf":
-        return options
-    if options.strategy != "auto":
-        locate_model(options)
-        return options
-    try:
-        locate_model(options)
-    except OptionsError as missing:
-        logger.warning("Search goes by words alone: %s. %s", missing.message, missing.hint)
-        return options.model_copy(update={"strategy": "tfidf"})
-    return options.model_copy(update={"strategy": "hybrid"})
-
-
 def locate_model(options: SearchOptions) -> ModelLocation:
     """Locates the model that `options` name. Imports no model library but, for a name of the hub, `huggingface_hub`.
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from codecall import CodeCallPlugin
-from codecall.catalog.search.models import ModelLocation, locate_model, resolve_strategy
+from codecall.catalog.search.lazy import resolve_strategy
+from codecall.catalog.search.models import ModelLocation, locate_model
 from codecall.errors import OptionsError
 from codecall.options import SearchOptions
 from tests.loaded_python import LoadedPython

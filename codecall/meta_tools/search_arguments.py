@@ -1,0 +1,107 @@
+"""The arguments of `codecall:search`: their models, and the schema that clients see."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Discriminator, Field, Tag
+
+from codecall.catalog.entries import Kind
+from codecall.meta_tools.base import WELL_FORMED, Arguments, JsonObject
+from codecall.options import PluginOptions
+
+MAX_QUERY_CHARS = 1_000
+"""Longest query, in characters. Source of this number and the next two: the contract, section 2."""
+MAX_QUERIES = 10
+"""Most queries of one call."""
+MAX_TOP_K = 50
+"""Most hits of one call."""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""The kinds a search can look for."""
+
+_TEXT: JsonObject = {"type": "string"}
+_TEXTS: JsonObject = {"type": "array", "items": _TEXT}
+
+
+def input_schema(options: PluginOptions) -> JsonObject:
+    """The schema of the arguments; defaults are those of the plugin's options."""
+    query: JsonObject = {"type": "string", "maxLength": MAX_QUERY_CHARS}
+    return {
+        "type": "object",
+        "properties": {
+            "query": {
+                "anyOf": [query, {"type": "array", "items": query, "minItems": 1, "maxItems": MAX_QUERIES}],
+                "description": "What the tool should do; several as an array; empty for an overview",
+            },
+            "topK": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_TOP_K,
+                "default": options.top_k,
+                "description": "Most to return; when left out, at least one for each query",
+            },
+            "filter": {
+                "type": "object",
+                "properties": {
+                    "appIds": {**_TEXTS, "description": "Only tools of these apps"},
+                    "tags": {**_TEXTS, "description": "Only tools with one of these tags"},
+                    "kinds": {
+                        "type": "array",
+                        "items": {"type": "string", "enum": list(KINDS)},
+                        "minItems": 1,
+                        "default": ["tool"],
+                        "description": "What to look for",
+                    },
+                },
+                "additionalProperties": False,
+            },
+            "excludeToolNames": {**_TEXTS, "description": "Names to leave out, such as those already known"},
+            "minScore": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": 1,
+                "default": options.embedding.similarity_threshold,
+                "description": "Least score to return",
+            },
+            "detail": {
+                "type": "string",
+                "enum": ["name", "brief", "full", "typescript"],
+                "default": "brief",
+                "description": "full adds the schemas; typescript gives declarations, ready to write calls from",
+            },
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+
+
+Detail = Literal["name", "brief", "full", "typescript"]
+Query = Annotated[str, Field(max_length=MAX_QUERY_CHARS), WELL_FORMED]
+
+
+class SearchFilter(Arguments):
+    """`filter`: an entry must be of one of the apps, carry one of the tags and be of one of the kinds, each if set."""
+
+    app_ids: list[str] | None = None
+    tags: list[str] | None = None
+    kinds: Annotated[list[Kind], Field(min_length=1)] | None = None
+
+
+class SearchArguments(Arguments):
+    """Arguments of `codecall:search`."""
+
+    query: Annotated[
+        Annotated[Query, Tag("text")]
+        | Annotated[list[Query], Field(min_length=1, max_length=MAX_QUERIES), Tag("list")],
+        Discriminator(
+            lambda value: "text" if isinstance(value, str) else "list" if isinstance(value, list) else None,
+            custom_error_type="query_type",
+            custom_error_message="Input should be a string or an array of strings",
+        ),
+    ]
+    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K)] | None = None
+    filter: SearchFilter | None = None
+    exclude_tool_names: list[str] | None = None
+    min_score: Annotated[float, Field(ge=0, le=1)] | None = None
+    detail: Detail | None = None
