@@ -56,7 +56,7 @@ class Preset(Options):
     """Whether regular expressions are allowed."""
     allow_clock: bool
     """Whether `Date.now`, `new Date()` without arguments and `Math.random` are allowed."""
-    sanitize_max_depth: int = Field(ge=1, le=200)
+    sanitize_max_depth: int = Field(ge=1, le=150)
     """Most levels of nesting in a result; a mark replaces deeper parts. MCP itself refuses to send more than 255."""
     sanitize_max_properties: int = Field(ge=1, le=10_000_000)
     """Most properties of any one object in a result."""

@@ -18,6 +18,7 @@ import pytest
 
 from codecall.catalog.uris import MAX_MATCH_STEPS
 from codecall.meta_tools.execute import MAX_CONTEXT_BYTES
+from codecall.meta_tools.invoke import MAX_DEPTH
 from codecall.options import ResultsOptions
 from codecall.presets import PRESET_NAMES, load_preset
 from codecall.redaction.clean import MAX_TEXT_CHARS
@@ -207,6 +208,7 @@ def bounds() -> str:
     results = ResultsOptions()
     rows: list[tuple[object, ...]] = [
         ("script", f"{policy.MAX_SCRIPT_BYTES:,} bytes, {policy.MAX_NESTING} brackets deep", "`VALIDATION_ERROR`"),
+        ("value that `codecall:invoke` answers with", f"nested {MAX_DEPTH} deep", "`TOOL_EXECUTION_ERROR`"),
         ("context of a request", f"{MAX_CONTEXT_BYTES:,} bytes", "the call is refused"),
         ("frame of a worker before its first script", f"{wire.MAX_READY_BYTES:,} bytes", "`WORKER_STARTUP_FAILED`"),
         (

@@ -118,7 +118,7 @@ async def decode_json(text: str, bounds: JsonBounds) -> object:
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         raise NotJson from None
     if brackets > bounds.depth:
-        await _check_depth(data, bounds.depth)
+        await check_depth(data, bounds.depth)
     return data
 
 
@@ -137,7 +137,12 @@ async def _count_outside_strings(text: str) -> int:
     return count
 
 
-async def _check_depth(data: object, depth: int) -> None:
+async def check_depth(data: object, depth: int) -> None:
+    """Look how deeply objects and arrays are nested.
+
+    Raises:
+        NotJson: more than `depth` deep.
+    """
     level = [data]
     while level:
         below: list[object] = []

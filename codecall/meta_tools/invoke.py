@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import anyio.to_thread
 import msgspec
@@ -15,9 +15,10 @@ from mcp_types import ToolAnnotations
 
 from codecall.calls.broker import Broker
 from codecall.envelopes import INVOKE_SCHEMA, CallRecord, invoke_error, invoke_ok
-from codecall.errors import CodeCallError, add_default_hint
+from codecall.errors import CodeCallError, ToolCallError, add_default_hint
+from codecall.globs import display_name
 from codecall.identity import client_key
-from codecall.jsonio.decode import read_json
+from codecall.jsonio.decode import NotJson, check_depth, read_json
 from codecall.meta_tools.base import (
     WELL_FORMED,
     Arguments,
@@ -32,6 +33,10 @@ from codecall.meta_tools.descriptions import describe_invoke
 from codecall.meta_tools.execute import max_value_bytes
 from codecall.redaction.clean import well_formed
 from codecall.telemetry.spans import trace_invoke
+
+MAX_DEPTH: Final = 100
+"""Objects and arrays within each other in a value. Clients stop reading an answer at 128 or 200, and the call would
+wait for ever."""
 
 _THREAD_ABOVE = 1024 * 1024
 """Longer values, in characters of JSON, are decoded off the event loop."""
@@ -92,16 +97,12 @@ class InvokeTool(MetaTool):
                 trace_invoke(parsed.tool, broker.used_components) as trace_value,
                 self._record(context, parsed) as record_value,
             ):
-                text = await broker.call(parsed.tool, parsed.input)
+                value, text = await _decode(await broker.call(parsed.tool, parsed.input), parsed.tool)
                 trace_value(text)
                 record_value(text)
         except CodeCallError as error:
             add_default_hint(error)
             return tool_result(invoke_error(error), is_error=options.mark_errors)
-        if len(text) < _THREAD_ABOVE:
-            value, text = _decode_value(text)
-        else:
-            value, text = await anyio.to_thread.run_sync(_decode_value, text)
         return tool_result(invoke_ok(value), text=f'{{"status":"ok","result":{text}}}')
 
     @contextmanager
@@ -125,6 +126,28 @@ class InvokeTool(MetaTool):
             raise
         finally:
             audit.record_invoke(client_key(context), call, text, values[0] if values else None)
+
+
+async def _decode(text: str, tool: str) -> tuple[object, str]:
+    """`_decode_value` within the nesting that clients can read.
+
+    Raises:
+        ToolCallError: the value is nested more deeply.
+    """
+    try:
+        if len(text) < _THREAD_ABOVE:
+            value, text = _decode_value(text)
+        else:
+            value, text = await anyio.to_thread.run_sync(_decode_value, text)
+        if text.count("[") + text.count("{") > MAX_DEPTH:
+            await check_depth(value, MAX_DEPTH)
+    except (NotJson, RecursionError):
+        raise ToolCallError(
+            f"Tool '{display_name(tool)}' returned a value that is nested more than {MAX_DEPTH} deep",
+            tool_name=tool,
+            hint="Ask the tool for less, or take what is needed of it in a script.",
+        ) from None
+    return value, text
 
 
 def _decode_value(text: str) -> tuple[object, str]:

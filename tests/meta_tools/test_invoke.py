@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from fastmcp import Client
+
+from tests.gateway.backends import serve_over_http
 
 
 async def test_a_call_without_a_script(shop: Any) -> None:
@@ -56,6 +60,22 @@ async def test_switched_off_it_is_neither_listed_nor_callable(make_shop: Any) ->
     shop = make_shop(direct_calls=False)
     for spelling in ("codecall:invoke", "codecall_invoke"):
         assert "Unknown tool" in await shop.refusal(spelling, tool="users_list", input={})
+
+
+@pytest.mark.parametrize("depth", [100, 101, 199, 225, 253, 256, 400, 2_000])
+async def test_every_depth_of_a_value_is_answered(shop: Any, depth: int) -> None:
+    shop.server.tool(lambda: "[" * depth + "]" * depth, name="deep", output_schema=None)
+    # Over HTTP, as an answer that a client cannot read never reaches one in this process.
+    async with serve_over_http(shop.server) as url, Client(url, timeout=10) as client:
+        called = await client.call_tool("codecall_invoke", {"tool": "deep", "input": {}})
+    answer = called.structured_content
+    if depth == 2_000:  # no JSON that anybody reads: a text
+        assert answer["result"] == "[" * depth + "]" * depth
+    elif depth <= 100:
+        assert json.dumps(answer["result"]) == "[" * depth + "]" * depth
+    else:
+        assert (answer["status"], answer["error"]["code"]) == ("error", "TOOL_EXECUTION_ERROR")
+        assert any("deep" in text for text in (answer["error"]["message"], answer["error"]["hint"]))
 
 
 async def test_half_a_surrogate_pair_does_not_break_the_answer(shop: Any) -> None:
