@@ -83,7 +83,9 @@ class HttpServer(ServerOptions):
     headers: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
     """Headers of every request."""
     auth: str | None = Field(default=None, min_length=1, repr=False)
-    """`create_oauth`: signs in with a browser, tokens are kept by FastMCP; any other text is a bearer token."""
+    """`oauth`: signs in with a browser, tokens are kept by FastMCP; any other text is a bearer token."""
+    auth_hosts: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Hosts to which requests of the sign-in may go though their addresses are not public; the server's own always."""
 
 
 class OpenApiServer(ServerOptions):

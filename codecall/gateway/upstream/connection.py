@@ -343,4 +343,11 @@ def create_transport(
         from codecall.gateway.upstream.openapi import OpenApiTransport
 
         return OpenApiTransport(name, options, session)
-    return HttpTransport(options.url, options.transport, dict(options.headers), options.auth, session)
+    return HttpTransport(
+        options.url,
+        options.transport,
+        dict(options.headers),
+        options.auth,
+        session,
+        auth_hosts=options.auth_hosts,
+    )

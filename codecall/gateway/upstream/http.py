@@ -6,23 +6,15 @@ Nothing of the gateway's clients is sent. What the server sends is bounded in si
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, Unpack, cast
 from urllib.parse import unquote, urlsplit
 
 import anyio.to_thread
-import fastmcp
 import httpx2
 from fastmcp.client.auth.bearer import BearerAuth
-from fastmcp.client.auth.oauth import OAuth
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
-from key_value.aio.stores.filetree import (
-    FileTreeStore,
-    FileTreeV1CollectionSanitizationStrategy,
-    FileTreeV1KeySanitizationStrategy,
-)
 from mcp import ClientSession, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
@@ -37,6 +29,7 @@ from codecall.gateway.upstream.messages import (
     replace_lone_surrogates,
     unreadable_response,
 )
+from codecall.gateway.upstream.oauth import PrivateAddressError, create_oauth
 from codecall.gateway.upstream.stdio import MAX_MESSAGE_BYTES
 
 T = TypeVar("T")
@@ -82,6 +75,7 @@ class HttpTransport(ClientTransport):
         headers: of every request. Redirects never leave the server's origin, so the headers go nowhere else.
         auth: "oauth", a bearer token, or None.
         session: makes a session of two streams.
+        auth_hosts: hosts of the sign-in that need not be public.
     """
 
     def __init__(
@@ -91,11 +85,14 @@ class HttpTransport(ClientTransport):
         headers: dict[str, str],
         auth: str | None,
         session: Callable[..., ClientSession],
+        *,
+        auth_hosts: Sequence[str] = (),
     ) -> None:
         self._url, basic = _split_credentials(url)
         self._sse = kind == "sse" or (kind is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
         self._headers = headers
         self._auth = auth
+        self._auth_hosts = auth_hosts
         self._basic = basic
         self._session = session
         self._status = 0
@@ -151,14 +148,14 @@ class HttpTransport(ClientTransport):
         if isinstance(failure, httpx2.TimeoutException):
             return "could not be reached in time"
         if isinstance(failure, httpx2.ConnectError):
-            return "could not be reached"
+            return str(failure) if isinstance(failure, PrivateAddressError) else "could not be reached"
         if isinstance(failure, httpx2.HTTPError | httpx2.InvalidURL | httpx2.StreamError):
             return f"could not be reached ({type(failure).__name__})"
         return None
 
     def _auth_flow(self) -> httpx2.Auth | None:
         if self._auth == "oauth":
-            return create_oauth(self._url)
+            return create_oauth(self._url, self._auth_hosts)
         return self._basic if self._auth is None else BearerAuth(self._auth)
 
     def _client(
@@ -292,19 +289,3 @@ def _split_credentials(url: str) -> tuple[str, httpx2.Auth | None]:
     name, _, address = parts.netloc.rpartition("@")
     user, _, password = name.partition(":")
     return parts._replace(netloc=address).geturl(), httpx2.BasicAuth(unquote(user), unquote(password))
-
-
-def create_oauth(url: str) -> OAuth:
-    """OAuth with dynamic registration for the server at `url`, which opens a browser when there is no valid token.
-
-    Tokens are kept where FastMCP's own client keeps them.
-    """
-    folder = Path(fastmcp.settings.home) / "oauth-tokens"
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
-    store = FileTreeStore(
-        data_directory=folder,
-        key_sanitization_strategy=FileTreeV1KeySanitizationStrategy(folder),
-        collection_sanitization_strategy=FileTreeV1CollectionSanitizationStrategy(folder),
-    )
-    return OAuth(url, client_name="CodeCall", token_storage=store)

@@ -26,6 +26,7 @@ from mcp_types import ToolAnnotations
 from codecall.errors import OptionsError
 from codecall.gateway.config.formats import is_harmless_yaml
 from codecall.gateway.config.options import OpenApiServer
+from codecall.gateway.upstream.addresses import is_allowed_target
 from codecall.jsonio.decode import read_json
 
 if TYPE_CHECKING:
@@ -101,6 +102,13 @@ async def build_openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any
             f"servers.{name}.base_url: headers are configured, and only the document says where the API is"
             + ("" if url is None else ": on another host than the document"),
             hint="Set base_url to the API's URL, if it is to get the headers.",
+        )
+    stranger = options.base_url is None and url is not None and urlsplit(url).hostname
+    if stranger and not await is_allowed_target(base_url, [stranger]):
+        raise OptionsError(
+            f"servers.{name}.base_url: the document says that the API is at {urlsplit(base_url).hostname}, which is no"
+            " public address",
+            hint="Set base_url to the API's URL, if that is meant.",
         )
     return await asyncio.to_thread(_build_server, name, document, base_url, options)
 

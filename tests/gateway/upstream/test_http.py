@@ -30,7 +30,7 @@ from codecall.errors import ServerUnavailableError
 from codecall.gateway.config.options import HttpServer
 from codecall.gateway.upstream import http as web
 from codecall.gateway.upstream import server as backends
-from codecall.gateway.upstream.http import create_oauth
+from codecall.gateway.upstream.oauth import create_oauth
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.backends import CuttableLink, call, result_text, serve_components, serve_over_http, wait_until
 
@@ -281,6 +281,42 @@ def test_tokens_are_kept_for_nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
     create_oauth("https://far.example/mcp")
     assert (tmp_path / "oauth-tokens").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("said_by", ["resource_metadata", "authorization_servers", "registration_endpoint"])
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_a_sign_in_sends_nothing_into_a_network_that_is_not_the_servers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said_by: str, allowed: bool
+) -> None:
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+    asked: list[bytes] = []
+
+    async def internal(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        writer.close()
+
+    async def answer(request: Request) -> Response:
+        here = str(request.base_url).rstrip("/")
+        if "oauth-protected-resource" in request.url.path:
+            there = secret if said_by == "authorization_servers" else here
+            return JSONResponse({"resource": f"{here}/mcp", "authorization_servers": [there]})
+        if "oauth-authorization-server" in request.url.path:
+            endpoints = {"authorization_endpoint": f"{here}/a", "token_endpoint": f"{here}/t"}
+            return JSONResponse({"issuer": here, **endpoints, "registration_endpoint": f"{secret}/admin"})
+        metadata = f"{secret if said_by == 'resource_metadata' else here}/.well-known/oauth-protected-resource"
+        return Response(status_code=401, headers={"www-authenticate": f'Bearer resource_metadata="{metadata}"'})
+
+    routes = [Route("/{path:path}", answer, methods=["GET", "POST"])]
+    async with await asyncio.start_server(internal, "127.0.0.2", 0) as listener:
+        secret = f"http://127.0.0.2:{listener.sockets[0].getsockname()[1]}"
+        async with serve_over_http(Starlette(routes=routes)) as url:
+            options = HttpServer(url=url, auth="oauth", auth_hosts=("127.0.0.2",) if allowed else ())
+            async with Backend("far", options) as backend:
+                with pytest.raises(ServerUnavailableError) as failure:
+                    await call(backend, "large", size=1)
+    assert bool(asked) is allowed
+    assert ("wants the sign-in at 127.0.0.2, which is no public address" in str(failure.value)) is not allowed
 
 
 async def test_changes_are_heard_from_servers_of_the_new_era(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,6 +193,17 @@ async def test_where_the_api_is_must_be_known(tmp_path: Path):
     assert await tools_of(await build_openapi_server("a", OpenApiServer(openapi=str(path), base_url="https://a.test")))
 
 
+@pytest.mark.parametrize(
+    "base", ["http://127.0.0.2:9/", "http://[::1]:9/", "http://169.254.169.254/latest", "http://10.1.1.1/"]
+)
+async def test_a_document_from_the_web_does_not_lead_into_this_network(api: Api, base: str):
+    api.document = json.dumps(document(servers=[{"url": base}])).encode()
+    where = f"{api.url}/docs/api.json"
+    with pytest.raises(OptionsError, match="which is no public address"):
+        await build_openapi_server("a", OpenApiServer(openapi=where))
+    assert await tools_of(await build_openapi_server("a", OpenApiServer(openapi=where, base_url=base)))
+
+
 async def test_a_document_that_fastmcp_does_not_understand_is_refused(tmp_path: Path):
     path = tmp_path / "api.json"
     path.write_text(json.dumps({"openapi": "3.1.0", "paths": {"/a": {"get": {"parameters": 5}}}}))
