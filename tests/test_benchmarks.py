@@ -34,17 +34,30 @@ async def test_every_job_has_the_same_right_answer_on_every_side():
     work = jobs()
     for side in vs_codemode.sides(10, work):
         async with Client(side.server) as client:
-            assert [(job.name, await side.run(client, job)) for job in work] == [(job.name, job.answer) for job in work]
+            answers = [(job.name, await side.run(client, job, number)) for number, job in enumerate(work)]
+            assert answers == [(job.name, job.answer) for job in work]
 
 
 def test_what_was_measured_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    arguments = ["--rounds", "1", "--tools", "10", "--only", "return a constant", "--json"]
+    arguments = ["--rounds", "1", "--tools", "10", "--only", "constant", "--small", "0", "--json"]
     monkeypatch.setattr(sys, "argv", ["vs_codemode.py", *arguments])
     assert vs_codemode.main() == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["conditions"]["tools"], result["conditions"]["rounds"]) == (10, 1)
     (row,) = result["jobs"]
-    assert min(row["codecallMs"], row["codemodeMs"], row["directMs"]) > 0
+    assert min(row["codecall"], row["codemode"], row["direct"], row["inside"], row["server"]) > 0
+
+
+def test_stages_are_taken_apart(loaded_python: LoadedPython):
+    stages = json.loads(run(loaded_python, "benchmarks/stages.py", "--rounds", "1", "--tools", "2", "--json"))
+    assert set(stages) == {
+        "constant",
+        "1 call",
+        "10 calls in turn",
+        "100 calls in turn",
+        "a new script of 2 KB, 3 calls",
+    }
+    assert all(min(times.values()) >= 0 and times["execute"] > 0 for times in stages.values())
 
 
 async def test_nothing_codecall_does_stops_the_event_loop(loaded_python: LoadedPython, monkeypatch: pytest.MonkeyPatch):
