@@ -34,6 +34,7 @@ LONG: dict[str, str] = {
     "codecall.errors": "the whole tree of errors, one class after the other, and the default hint of each code",
     "codecall.jsonio.incremental": "decoder and index share one grammar of nested JSON and the measure of a piece",
     "codecall.schema.validation": "problems after a call, violations before it, described alike",
+    "codecall.sandbox.agentscript.parser.esprima": "the parser, and the shortcuts through it that must read alike",
     "codecall.sandbox.agentscript.validator.names": "scopes, names and namespaces: one check needs them together",
     "codecall.sandbox.agentscript.validator.nodes": "what is done with each type of node, one after the other",
     "codecall.sandbox.wire": "every message of the protocol with its bounds",

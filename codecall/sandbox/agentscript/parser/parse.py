@@ -14,7 +14,7 @@ from typing import Final, cast
 
 from codecall.sandbox.agentscript.checked import LineTable, Violation, invalid_script
 from codecall.sandbox.agentscript.foreign_words import syntax_hint
-from codecall.sandbox.agentscript.parser.esprima import Node, NotParseable, parse_program
+from codecall.sandbox.agentscript.parser.esprima import Node, NotParseable, QuickParser, parse_program
 from codecall.sandbox.agentscript.parser.tokens import UnsafeText
 from codecall.sandbox.agentscript.parser.unicode import BIDI, SEPARATOR, SURROGATE, code_point
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, SOURCE
@@ -91,7 +91,7 @@ def parse(script: str) -> tuple[list[Node], list[int]]:
     frames = sys.getrecursionlimit()
     sys.setrecursionlimit(max(frames, _MAX_FRAMES))
     try:
-        program, escapes = parse_program(wrapped, PREFIX_LENGTH)
+        program, escapes = parse_program(QuickParser, wrapped, PREFIX_LENGTH)
     except RecursionError:
         row = SOURCE["expression nesting"]
         raise invalid_script(script, [Violation(0, row.kind, "Script is nested too deeply", row.instead)]) from None
