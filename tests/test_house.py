@@ -100,7 +100,7 @@ HOUSE = {
     "catalog.cache": Row(f"{SHARED} catalog", "fastmcp"),
     "catalog.search": Row(f"{SHARED} catalog", "anyio numpy platformdirs scipy sklearn"),
     "telemetry": Row(SHARED, "fastmcp opentelemetry"),
-    "ratelimit": Row(f"{SHARED} telemetry", f"{MCP} anyio limits msgspec pydantic redis uncalled_for"),
+    "ratelimit": Row(f"{SHARED} catalog.entries telemetry", f"{MCP} anyio limits msgspec pydantic redis uncalled_for"),
     "audit": Row(SHARED, "msgspec opentelemetry"),
     "resume": Row(SHARED, "anyio msgspec"),
     "results": Row(f"{SHARED} catalog.inference", "fastmcp key_value msgspec"),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeVar
 
@@ -21,8 +22,10 @@ import mcp_types
 import msgspec
 from fastmcp.exceptions import NotFoundError
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.server.providers.addressing import parse_hashed_backend_name
 from fastmcp.tools.base import ToolResult
 
+from codecall.catalog.entries import read_metadata
 from codecall.envelopes import ExecutionResult, invoke_error
 from codecall.errors import CallKind, RateLimitedError
 from codecall.globs import MAX_NAME_CHARS, display_name
@@ -60,6 +63,9 @@ R = TypeVar("R")
 MAX_RATED_URI: Final = 8_192
 """Most characters of a URI that is compared with the rules; a longer URI is not read. HTTP servers limit a request's
 first line to about as much."""
+
+
+_META_VERB: Final = re.compile(r"codecall[:_](\w+)$")
 
 
 class _PreparedRule(NamedTuple):
@@ -155,11 +161,12 @@ class RateLimitPlugin(Middleware):
         tool = context.message.name
         if len(tool) > MAX_NAME_CHARS:
             raise NotFoundError(f"Unknown tool: {display_name(tool)!r}")
+        names = await _tool_names(tool, context.fastmcp_context)
         try:
-            running = await self._admit("tool", tool, self._matching_rules(tool), context.fastmcp_context)
+            running = await self._admit("tool", tool, self._matching_rules(*names), context.fastmcp_context)
         except RateLimitRefused as refusal:
-            if is_meta_tool(tool):
-                return _refusal_result(tool, refusal.error)
+            if is_meta_tool(names[-1]):
+                return _refusal_result(names[-1], refusal.error)
             raise
         return await _call_and_release(running, context, call_next)
 
@@ -200,9 +207,9 @@ class RateLimitPlugin(Middleware):
         admitted = await self._admit("prompt", name, self._matching_rules(name), context.fastmcp_context)
         return await _call_and_release(admitted, context, call_next)
 
-    def _matching_rules(self, name: str) -> list[_PreparedRule]:
-        """Returns the rules that match a tool or prompt."""
-        return [prepared for prepared in self._rules if prepared.rule.matches(name)]
+    def _matching_rules(self, *names: str) -> list[_PreparedRule]:
+        """Returns the rules that match a tool or prompt under any of its names."""
+        return [prepared for prepared in self._rules if any(map(prepared.rule.matches, names))]
 
     async def _admit(
         self, called: CallKind, name: str, matching: Sequence[_PreparedRule], context: Context | None
@@ -232,6 +239,28 @@ class RateLimitPlugin(Middleware):
             record_rate_refusal(called, admitted.limit.rule.display_name, "limit")
             raise RateLimitRefused(_limit_error(called, name, admitted))
         return admitted
+
+
+async def _tool_names(name: str, context: Context | None) -> tuple[str, ...]:
+    """Returns the names of the tool that a call reaches: the one called, and the one that rules know it by.
+
+    FastMCP also calls tools of apps by `<hash>_<name>`, whatever they are listed as; and it lists the meta-tools of a
+    mounted server with its namespace before them.
+    """
+    hashed = parse_hashed_backend_name(name)
+    may_be_meta = "codecall" in name.lower() and not is_meta_tool(name)
+    if context is None or not (hashed or may_be_meta):
+        return (name,)
+    server = context.fastmcp
+    tool = await server.get_tool(name)
+    if tool is None and hashed is not None:
+        tool = await server.get_tool_by_hash(*hashed)
+    if tool is None:
+        return (name,)
+    listed = (name,) if tool.name == name else (name, tool.name)
+    verb = _META_VERB.search(tool.name)
+    is_meta = verb is not None and read_metadata(name, tool.meta, set()).meta_tool
+    return (*listed, f"codecall:{verb[1]}") if verb is not None and is_meta else listed
 
 
 async def _call_and_release(running: RunningCall | None, context: MiddlewareContext[M], call_next: CallNext[M, R]) -> R:

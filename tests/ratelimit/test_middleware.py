@@ -12,8 +12,10 @@ import anyio
 import mcp_types
 import pytest
 from fastmcp import Client, FastMCP
+from fastmcp.apps.app import FastMCPApp
 from fastmcp.exceptions import NotFoundError, ToolError
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.server.providers.addressing import hashed_backend_name
 from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.utilities.tests import asgi_server
 from jsonschema import validate
@@ -21,6 +23,7 @@ from mcp import MCPError
 from starlette.middleware import Middleware as HttpMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from codecall import CodeCallPlugin
 from codecall.envelopes import EXECUTE_SCHEMA, INVOKE_SCHEMA
 from codecall.errors import OptionsError
 from codecall.ratelimit.middleware import RateLimitPlugin
@@ -123,6 +126,46 @@ async def test_either_spelling_of_a_meta_tool_is_meant() -> None:
     other = RateLimitRule.read({"tool": "codecall:search", "limit": 1, "window": 1}, where="")
     assert not other.matches("codecall:execute")
     assert not other.matches("codecall:searching")
+
+
+@pytest.mark.parametrize("namespace", [None, "eu"])
+async def test_a_tool_of_an_app_is_limited_under_its_hashed_name_too(namespace: str | None) -> None:
+    app = FastMCPApp("shop")
+
+    @app.tool(model=True)
+    def refund() -> int:
+        return 1
+
+    inner, mcp = FastMCP[Any]("inner"), FastMCP[Any]("crm")
+    inner.add_provider(app)
+    mcp.mount(inner, namespace=namespace)
+    async with Client(mcp) as client:
+        (listed,) = [tool.name for tool in await client.list_tools()]
+    RateLimitPlugin.init(rules=[{"tool": listed, "limit": 2, "window": 60}]).install(mcp)
+    hashed = hashed_backend_name("shop", "refund")
+    async with Client(mcp) as client:
+        assert await passes(client, hashed, listed, hashed, listed) == [True, True, False, False]
+
+
+@pytest.mark.parametrize("separator", [":", "_"])
+async def test_the_meta_tools_of_a_mounted_server_are_meant_too(separator: str) -> None:
+    child, mcp = FastMCP[Any]("child"), FastMCP[Any]("crm")
+    options: dict[str, Any] = {"tool_name_separator": separator, "pool": {"min_workers": 0}}
+    CodeCallPlugin.init(**options).install(child)
+    child.tool(lambda: 1, name="one")
+    mcp.tool(lambda: 1, name="my_codecall_search")
+    mcp.mount(child, namespace="child")
+    rules: list[RuleDict] = [{"tool": "codecall:*", "limit": 1, "window": 60}]
+    RateLimitPlugin.init(rules=rules).install(mcp)
+    async with Client(mcp) as client:
+        name = f"child_codecall{separator}invoke"
+        arguments = {"tool": "one", "input": {}}
+        answers = [await client.call_tool(name, arguments, raise_on_error=False) for _ in range(2)]
+        assert [answer.structured_content["status"] for answer in answers if answer.structured_content] == [
+            "ok",
+            "error",
+        ]
+        assert await passes(client, "my_codecall_search", "my_codecall_search") == [True, True]
 
 
 async def test_the_limit_is_of_the_window() -> None:
