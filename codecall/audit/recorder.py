@@ -31,6 +31,7 @@ from codecall.audit.queue import FLUSH_SECONDS, DropCounter, QueueWorker, Sink, 
 from codecall.audit.sinks import LoggingSink
 from codecall.audit.values import call_subject, estimate_chars, redact_json, redact_script
 from codecall.envelopes import CallRecord, ExecutionResult
+from codecall.errors import ToolCallError
 from codecall.jsonio.decode import canonical_digest
 from codecall.options import AuditOptions
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
@@ -212,6 +213,12 @@ class RunRecord(RunObserver):
         """See `RunObserver`."""
         if result.status in REFUSED:
             self._note("codecall.execute.blocked", lambda: refusal_fields(result))
+        error = result.error
+        if isinstance(error, ToolCallError) and error.code in BLOCKED_CALLS and not result.stats.tool_calls:
+            # Refused before the script ran, so that there is no call.
+            name, code = error.tool_name, error.code
+            blocked: Fields = {"what": "call", "called": "tool", "name": name, "code": code}
+            self._note("codecall.execute.blocked", lambda: blocked)
         timing, preset = self._timing_fields(result.status), self._run.preset
         console = self._console if self._audit.options.include_results else None
         self._note("codecall.execute.complete", lambda: timing | end_fields(result, preset, console))

@@ -160,12 +160,15 @@ class Broker:
         else:
             await self._translate_errors("tool", name, self._access.admit(name))
 
-    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
+    async def preflight(self, name: str, arguments: Mapping[str, object] | None) -> PreflightError | None:
         """The error that a call is certain to get, if any. See `ToolBroker.preflight`.
 
         Raises:
             ToolCallError: the server could not be asked.
         """
+        error = await self.check_reachable(name)
+        if error is not None or arguments is None:
+            return error
         return await self._translate_errors("tool", name, self._preflight.preflight(name, arguments))
 
     async def check_reachable(self, name: str) -> PreflightError | None:

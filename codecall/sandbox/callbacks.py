@@ -95,10 +95,13 @@ class CallbackBroker:
             return None
         return {key: tool.get(key) for key in ("name", "description", "inputSchema", "outputSchema")}
 
-    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
-        """What the tool's `inputSchema` is sure to refuse. See `ToolBroker.preflight`."""
+    async def preflight(self, name: str, arguments: Mapping[str, object] | None) -> PreflightError | None:
+        """What is sure to be refused: the name, or by the `inputSchema` the input. See `ToolBroker.preflight`."""
+        return await self.check_reachable(name) or self._refused_input(name, arguments)
+
+    def _refused_input(self, name: str, arguments: Mapping[str, object] | None) -> PreflightError | None:
         schema = None if self._tools is None else self._tools.get(name, {}).get("inputSchema")
-        if self._tool_handler is None or not isinstance(schema, dict) or not self._may_call(name):
+        if arguments is None or self._tool_handler is None or not isinstance(schema, dict) or not self._may_call(name):
             return None
         schema = cast("dict[str, object]", schema)
         if not (violations := find_violations(arguments, schema)):

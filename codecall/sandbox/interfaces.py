@@ -57,13 +57,13 @@ class ToolBroker(Protocol):
         """
         ...
 
-    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
-        """Check a call before the script runs, without making it: an error that is sure to come. None if there is none
-        to find, and for a name that may not be called or that no tool has.
+    async def preflight(self, name: str, arguments: Mapping[str, object] | None) -> PreflightError | None:
+        """Check a call before the script runs, without making it: an error that is sure to come, for its name or for
+        its input. None if there is none to find.
 
         Args:
             name: Name of the tool.
-            arguments: What is known of its input, with gaps as in `schema/partial.py`.
+            arguments: What is known of its input, with gaps as in `schema/partial.py`; None: nothing.
         """
         ...
 

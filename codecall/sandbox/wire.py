@@ -195,17 +195,19 @@ class Ask(msgspec.Struct, tag="ask", frozen=True, forbid_unknown_fields=True):
 
 
 class Site(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A call of a tool in the script, with a literal for its name and another for its input."""
+    """A call of a tool in the script, with a literal for its name."""
 
     name: Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)]
     input: Annotated[str, msgspec.Meta(max_length=MAX_PLAN_CHARS)]
-    """JSON text: what is known of its input, as `schema/partial.py` has it."""
+    """JSON text: what is known of its input, as `schema/partial.py` has it; empty where that is nothing."""
     start: _Offset
+    space: Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)] | None = None
+    """The namespace, as in `NamedCall`."""
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The calls that every run of the script comes to, and fails with if their input is wrong. A dry run names calls
-    too that the script may recover from."""
+    """The calls that every run of the script comes to, and fails with if their name or input is wrong. A dry run names
+    calls too that the script may recover from."""
 
     sites: Annotated[list[Site], msgspec.Meta(max_length=MAX_SITES)]
 

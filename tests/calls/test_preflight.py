@@ -134,16 +134,22 @@ async def test_names_like_those_that_lead_nowhere_are_bounded(mcp: FastMCP[Any],
     assert all(mistake.hint for mistake in found)
 
 
-async def test_a_name_that_may_not_be_called_says_nothing(mcp: FastMCP[Any], look: Look, caller: Any) -> None:
+async def test_of_a_name_that_may_not_be_called_the_input_says_nothing(
+    mcp: FastMCP[Any], look: Look, caller: Any
+) -> None:
     mcp.tool(order)
     mcp.tool(order, name="secret", tags={"hidden"})
     mcp.tool(order, name="denied", auth=lambda context: False)
     mcp.tool(order, name="system:order")
     assert await look("order", BAD) is not None
     for name in ("secret", "denied", "system:order", "absent", "", "codecall:execute", "x" * 500):
-        assert await look(name, BAD) is None
+        refused = await look(name, BAD)
+        assert refused is not None
+        assert (refused.code == "INVALID_INPUT", refused.problems) == (False, ())
     caller.settings.allowed_tools = ["other*"]
-    assert await look("order", BAD) is None
+    refused = await look("order", BAD)
+    assert refused is not None
+    assert (refused.code, refused.problems) == ("ACCESS_DENIED", ())
     caller.settings.allowed_tools = ["ord*"]
     assert await look("order", BAD) is not None
 

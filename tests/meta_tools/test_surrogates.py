@@ -54,7 +54,7 @@ async def test_in_allowed_tools(odd: Any) -> None:
     script = "return await callTool('lost', {})"
     envelope = await odd.ask("codecall:execute", script=script, allowedTools=[HALF])
     assert envelope["error"]["code"] == "ACCESS_DENIED"
-    assert envelope["error"]["hint"] == "Allowed here: \ufffd."
+    assert envelope["error"]["hint"] == "No call was made. Allowed here: \ufffd."
 
 
 async def test_in_the_name_of_a_tool(odd: Any) -> None:

@@ -110,9 +110,9 @@ async def test_a_missing_member_says_which_there_are(enclave: Enclave) -> None:
     result = await run(enclave, "const a = 1;\nreturn await users.lst({})")
     assert isinstance(result.error, ToolNotFoundError)
     assert result.error.message == "users has no tool 'lst'; it has: list, get, find_all"
-    assert result.error.hint == "Did you mean users.list?"
+    assert result.error.hint == "No call was made. Did you mean users.list?"
     assert result.error.location is not None
-    assert (result.error.location.line, result.error.location.column) == (2, 20)
+    assert (result.error.location.line, result.error.location.column) == (2, 14)
 
 
 async def test_a_missing_member_can_be_caught(enclave: Enclave) -> None:

@@ -159,7 +159,7 @@ async def test_no_name_or_input_writes_a_line_of_its_own(tmp_path: Path, caplog:
     server = FastMCP("log")
     audit = {"sinks": [JsonLinesSink(path)], "include_arguments": True, "include_results": True}
     CodeCallPlugin.init(vm={"preset": "secure"}, pool={"min_workers": 0}, audit=audit).install(server)
-    script = f"await callTool({json.dumps(NASTY)}, {{[{json.dumps(NASTY)}]: {json.dumps(NASTY)}}})"
+    script = f"await callTool([{json.dumps(NASTY)}].join(), {{[{json.dumps(NASTY)}]: {json.dumps(NASTY)}}})"
     with caplog.at_level(logging.CRITICAL):
         async with Client(server) as client:
             await client.call_tool("codecall:execute", {"script": script})

@@ -87,23 +87,23 @@ return [fetch('x'), new XMLHttpRequest(), new WebSocket('x'), new Worker('x')]; 
 //! ^ IllegalBuiltinAccess Identifier 'WebSocket'
 //! ^ IllegalBuiltinAccess Identifier 'Worker'
 --- the names of QuickJS's own modules
-return [std, os, bjson, scriptArgs, print]; //! DisallowedGlobal Identifier 'std'
-//! ^ DisallowedGlobal Identifier 'os'
-//! ^ DisallowedGlobal Identifier 'bjson'
-//! ^ DisallowedGlobal Identifier 'scriptArgs'
-//! ^ DisallowedGlobal Identifier 'print'
+return [std, os, bjson, scriptArgs, print]; //! DisallowedGlobal Unknown name 'std'
+//! ^ DisallowedGlobal Unknown name 'os'
+//! ^ DisallowedGlobal Unknown name 'bjson'
+//! ^ DisallowedGlobal Unknown name 'scriptArgs'
+//! ^ DisallowedGlobal Identifier 'print' is not allowed
 --- the names of other engines' shells
-return [load, read, readFile, gc, version, quit, Realm, ShadowRealm, Compartment]; //! DisallowedGlobal Identifier 'load'
-//! ^ DisallowedGlobal Identifier 'read'
-//! ^ DisallowedGlobal Identifier 'readFile'
-//! ^ DisallowedGlobal Identifier 'gc'
-//! ^ DisallowedGlobal Identifier 'version'
-//! ^ DisallowedGlobal Identifier 'quit'
-//! ^ DisallowedGlobal Identifier 'Realm'
-//! ^ DisallowedGlobal Identifier 'ShadowRealm'
-//! ^ DisallowedGlobal Identifier 'Compartment'
+return [load, read, readFile, gc, version, quit, Realm, ShadowRealm, Compartment]; //! DisallowedGlobal Unknown name 'load'
+//! ^ DisallowedGlobal Unknown name 'read'
+//! ^ DisallowedGlobal Unknown name 'readFile'
+//! ^ DisallowedGlobal Unknown name 'gc'
+//! ^ DisallowedGlobal Unknown name 'version'
+//! ^ DisallowedGlobal Unknown name 'quit'
+//! ^ DisallowedGlobal Unknown name 'Realm'
+//! ^ DisallowedGlobal Unknown name 'ShadowRealm'
+//! ^ DisallowedGlobal Unknown name 'Compartment'
 --- the engine's own error, by name
-return new InternalError('x'); //! DisallowedGlobal Identifier 'InternalError'
+return new InternalError('x'); //! DisallowedGlobal Identifier 'InternalError' is not allowed
 --- Math assigned to
 Math = {}; //! IllegalBuiltinAccess Assigning to 'Math'
 --- Math taken apart into what it has not
@@ -275,10 +275,10 @@ function f() { __ag_s = -1e9; return f } //! ReservedPrefix Identifier '__ag_s'
 return { __ag_s: 1, __safe_x: 2 }.__ag_s;
 //= 1
 --- the prelude's host functions by name
-$post('x'); $ask('x'); $stop('x'); $finish('x'); //! DisallowedGlobal Identifier '$post'
-//! ^ DisallowedGlobal Identifier '$ask'
-//! ^ DisallowedGlobal Identifier '$stop'
-//! ^ DisallowedGlobal Identifier '$finish'
+$post('x'); $ask('x'); $stop('x'); $finish('x'); //! DisallowedGlobal Unknown name '$post'
+//! ^ DisallowedGlobal Unknown name '$ask'
+//! ^ DisallowedGlobal Unknown name '$stop'
+//! ^ DisallowedGlobal Unknown name '$finish'
 --- new callTool and new __safe_parallel
 try { new callTool('echo', {}) } catch (e) { return e.name }
 //= "TypeError"
@@ -287,7 +287,7 @@ const c = console;
 return [typeof c.table, typeof c.assert, typeof c.log];
 //= ["undefined", "undefined", "function"]
 --- a parameter's default does not see the body's var
-const f = (x = secrets) => { var secrets = 1; return x }; //! DisallowedGlobal Identifier 'secrets'
+const f = (x = secrets) => { var secrets = 1; return x }; //! DisallowedGlobal Unknown name 'secrets'
 --- a parameter's default does not see the body's let and class
-const f = (x = a, y = B) => { let a = 1; class B { } }; //! DisallowedGlobal Identifier 'a'
-//! ^ DisallowedGlobal Identifier 'B'
+const f = (x = a, y = B) => { let a = 1; class B { } }; //! DisallowedGlobal Unknown name 'a'
+//! ^ DisallowedGlobal Unknown name 'B'

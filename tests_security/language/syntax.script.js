@@ -184,17 +184,17 @@ const [...a = 1] = []; //! SYNTAX_ERROR Unexpected token =
 function f(a = 1) { 'use strict' } //! SYNTAX_ERROR Illegal 'use strict' directive in function with non-simple parameter list
 --- 'use strict' does not loosen anything
 'use strict'; 'use asm'; 'use sloppy';
-undeclared = 1; //! DisallowedGlobal Identifier 'undeclared'
+undeclared = 1; //! DisallowedGlobal Unknown name 'undeclared'
 --- an assignment to a name nobody declared
-undeclared = 1; //! DisallowedGlobal Identifier 'undeclared'
+undeclared = 1; //! DisallowedGlobal Unknown name 'undeclared'
 --- an assignment to a name nobody declared, in a function
-(function () { undeclared = 1 })(); //! DisallowedGlobal Identifier 'undeclared'
+(function () { undeclared = 1 })(); //! DisallowedGlobal Unknown name 'undeclared'
 --- JSX
 return <div onClick={eval} />; //! SYNTAX_ERROR Unexpected token
 --- a comment of Python's
 # eval('1') //! SYNTAX_ERROR Unexpected token ILLEGAL
 --- optional chaining in new
-return new ({}?.a)() ?? new a?.b(); //! DisallowedGlobal Identifier 'a'
+return new ({}?.a)() ?? new a?.b(); //! DisallowedGlobal Unknown name 'a'
 --- optional chaining with a template
 const o = {}; return o?.a`x`;
 //~ SYNTAX_ERROR template literal cannot appear in an optional chain

@@ -3,37 +3,37 @@
 class A { async
   #x() { return typeof await /eval('1')/g } //! DisallowedSyntax Identifier 'await'
 //! ^ IllegalBuiltinAccess Identifier 'eval'
-//! ^ DisallowedGlobal Identifier 'g'
+//! ^ DisallowedGlobal Unknown name 'g'
 }
 return new A();
 --- a field named async, and a generator on the next line
 class A { async
   *x() { yield typeof await /eval('1')/g } //! DisallowedSyntax Identifier 'await'
 //! ^ IllegalBuiltinAccess Identifier 'eval'
-//! ^ DisallowedGlobal Identifier 'g'
+//! ^ DisallowedGlobal Unknown name 'g'
 }
 --- a static field named async, and a generator on the next line
 class A { static async
   *x() { yield typeof await /eval('1')/g } //! DisallowedSyntax Identifier 'await'
 //! ^ IllegalBuiltinAccess Identifier 'eval'
-//! ^ DisallowedGlobal Identifier 'g'
+//! ^ DisallowedGlobal Unknown name 'g'
 }
 --- a static field named async, and a private method on the next line
 class A { static async
   #x() { return typeof await /callTool('secret:read')/g } //! DisallowedSyntax Identifier 'await'
-//! ^ DisallowedGlobal Identifier 'g'
+//! ^ DisallowedGlobal Unknown name 'g'
 }
 --- a field named async, a comment over lines, and a method
 class A { async /*
   */ #x() { return typeof await /eval('1')/g } //! DisallowedSyntax Identifier 'await'
 //! ^ IllegalBuiltinAccess Identifier 'eval'
-//! ^ DisallowedGlobal Identifier 'g'
+//! ^ DisallowedGlobal Unknown name 'g'
 }
 --- a field named async, and an ordinary method on the next line
 class A { async
   x() { return typeof await /eval('1')/g } //! DisallowedSyntax Identifier 'await'
 //! ^ IllegalBuiltinAccess Identifier 'eval'
-//! ^ DisallowedGlobal Identifier 'g'
+//! ^ DisallowedGlobal Unknown name 'g'
 }
 --- a regular expression right behind await
 return await /eval('1')/g; //! UnsafeSource Script has a regular expression right after await
@@ -52,14 +52,14 @@ async function f() { class A { static { await /1; eval('1'); 1/ -1 } } } //! Dis
 --- await in a getter inside an async function
 return { get x() { return await /eval('1')/g } }; //! DisallowedSyntax Identifier 'await'
 //! ^ IllegalBuiltinAccess Identifier 'eval'
-//! ^ DisallowedGlobal Identifier 'g'
+//! ^ DisallowedGlobal Unknown name 'g'
 --- await in a computed key of a class
 class A { [await /1/g]() { } } //! DisallowedSyntax Identifier 'await'
-//! ^ DisallowedGlobal Identifier 'g'
+//! ^ DisallowedGlobal Unknown name 'g'
 --- await in an arrow function that is not async
 return [1].map(x => await /eval('1')/g); //! DisallowedSyntax Identifier 'await'
 //! ^ IllegalBuiltinAccess Identifier 'eval'
-//! ^ DisallowedGlobal Identifier 'g'
+//! ^ DisallowedGlobal Unknown name 'g'
 --- await as a variable, a parameter, a function
 var await = 1; const f = await => 1; function g() { function await() { } } //! SYNTAX_ERROR Unexpected identifier
 --- await as a label and a catch name
@@ -212,7 +212,7 @@ throw //! SYNTAX_ERROR Illegal newline after throw
 new Error('x');
 --- break and continue with a label on the next line
 l: for (const x of [1]) { continue
-l; } //! DisallowedGlobal Identifier 'l'
+l; } //! DisallowedGlobal Unknown name 'l'
 --- async and function on two lines
 const async = 1;
 async
@@ -221,7 +221,7 @@ var await1 = 1;
 return f();
 //= "number"
 --- async and an arrow function on two lines
-const f = async //! DisallowedGlobal Identifier 'async'
+const f = async //! DisallowedGlobal Unknown name 'async'
 x => x;
 --- an arrow on a line of its own
 const f = (x)

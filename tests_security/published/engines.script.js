@@ -168,7 +168,7 @@ return new ArrayBuffer(8).transfer(16); //! DisallowedGlobal Identifier 'ArrayBu
 new FinalizationRegistry(() => 1).register({}, {}); //! IllegalBuiltinAccess Identifier 'FinalizationRegistry' is not allowed
 --- quickjs-ng issue 1375: bytecode from outside
 //@ hint: quickjs-ng issues 1375, 1376 and 1518, bellard/quickjs issue 498; no script reads bytecode
-return bjson.read(new Uint8Array([0x17]).buffer, 0, 1, 0); //! DisallowedGlobal Identifier 'bjson' is not allowed
+return bjson.read(new Uint8Array([0x17]).buffer, 0, 1, 0); //! DisallowedGlobal Unknown name 'bjson'
 //! ^ DisallowedGlobal Identifier 'Uint8Array' is not allowed
 --- quickjs-ng issue 774: an array that holds itself is made a text
 //@ hint: quickjs-ng issue 774; join knew no cycles and ran out of stack

@@ -78,9 +78,9 @@ return [b.users[0].name === 'changed', a === b];
 //= [false, false]
 --- mcp-run-python, CVE-2026-25905: the bridge between two languages is reachable
 //@ hint: mcp-run-python, GHSA without membrane: Python code kept the JavaScript global. Here the other way round
-return [typeof $post, typeof $ask, typeof $log]; //! DisallowedGlobal Identifier '$post' is not allowed
-//! ^ DisallowedGlobal Identifier '$ask' is not allowed
-//! ^ DisallowedGlobal Identifier '$log' is not allowed
+return [typeof $post, typeof $ask, typeof $log]; //! DisallowedGlobal Unknown name '$post'
+//! ^ DisallowedGlobal Unknown name '$ask'
+//! ^ DisallowedGlobal Unknown name '$log'
 --- mcp-run-python: the host's functions by computed names
 //@ hint: mcp-run-python; no way to a global object, so no names to compute
 const outcomes = [];

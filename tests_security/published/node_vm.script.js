@@ -69,7 +69,7 @@ try { __defineGetter__('x') } catch (error) { return typeof error.constructor } 
 //! ^ DisallowedMember Member 'error.constructor' is not allowed
 --- gf3/sandbox issue 69: toLocaleString() of the global object throws a host's error
 //@ hint: sandbox 0.8.6, gf3/sandbox issue 69
-try { toLocaleString() } catch (error) { return 1 } //! DisallowedGlobal Identifier 'toLocaleString' is not allowed
+try { toLocaleString() } catch (error) { return 1 } //! DisallowedGlobal Unknown name 'toLocaleString'
 --- gf3/sandbox: any error the engine makes leads nowhere
 //@ hint: sandbox 0.8.6, GHSA-gc25-3vc5-2jf9 and its kin
 const key = ['constr', 'uctor'].join('');
@@ -79,9 +79,9 @@ return throwers.map((f) => { try { f(); return 'no error' } catch (error) { retu
 //= []
 --- CVE-2022-39266: isolated-vm and code that was cached by an attacker
 //@ hint: isolated-vm < 4.3.7; CachedDataOptions took V8 bytecode from outside. No script reaches a loader of bytecode
-return [typeof std, typeof os, typeof bjson]; //! DisallowedGlobal Identifier 'std' is not allowed
-//! ^ DisallowedGlobal Identifier 'os' is not allowed
-//! ^ DisallowedGlobal Identifier 'bjson' is not allowed
+return [typeof std, typeof os, typeof bjson]; //! DisallowedGlobal Unknown name 'std'
+//! ^ DisallowedGlobal Unknown name 'os'
+//! ^ DisallowedGlobal Unknown name 'bjson'
 --- CVE-2021-21413: isolated-vm references are not cut off from the host
 //@ hint: isolated-vm < 4.0.0; a Reference's properties led up to the host's constructors
 const key = ['constr', 'uctor'].join('');

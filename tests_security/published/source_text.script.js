@@ -77,7 +77,7 @@ return ({ valueOf: () => 8 }) / g / 2;
 --- await as a name turns a division into a pattern
 //@ hint: slash ambiguity by `await`; found by this project's review
 function f(await) { return await /1/g } //! DisallowedSyntax Identifier 'await' is not allowed
-//! ^ DisallowedGlobal Identifier 'g' is not allowed
+//! ^ DisallowedGlobal Unknown name 'g'
 return f(1);
 --- a template inside a template inside a template
 //@ hint: a scanner that loses count of the brackets

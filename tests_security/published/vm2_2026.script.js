@@ -180,7 +180,7 @@ return x;
 --- GHSA-wp5r-2gw5-m7q7: with statements
 //@ hint: vm2 < 3.11.0
 with ({ a: 1 }) { return a } //! DisallowedSyntax Syntax 'with' is not allowed
-//! ^ DisallowedGlobal Identifier 'a' is not allowed
+//! ^ DisallowedGlobal Unknown name 'a'
 --- GHSA-2cm2-m3w5-gp2f: the runtime's state under a computed name of the global object
 //@ hint: vm2 < 3.11.2; the name was refused, the subscript was not
 return globalThis['__ag_s'] ?? globalThis['$post']; //! IllegalBuiltinAccess Identifier 'globalThis' is not allowed
@@ -226,7 +226,7 @@ return [outcomes, typeof new Error('x').stack, list];
 //@ hint: vm2 < 3.11.4
 class Mine extends Promise { static get [Symbol.species]() { return Stolen } } //! DisallowedSyntax Syntax 'extends Promise' is not allowed
 //! ^ DisallowedMember Member 'Symbol.species' is not allowed
-//! ^ DisallowedGlobal Identifier 'Stolen' is not allowed
+//! ^ DisallowedGlobal Unknown name 'Stolen'
 --- GHSA-c4cf-2hgv-2qv6: a write through an object that inherits from the host's
 //@ hint: vm2 < 3.11.4; a set trap ignored the receiver
 const child = Object.create(codecallContext);

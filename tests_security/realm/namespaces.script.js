@@ -156,4 +156,4 @@ return process.list({}), require.list({}), globalThis.list({}), eval.list({}); /
 //! ^ IllegalBuiltinAccess Identifier 'globalThis'
 //! ^ IllegalBuiltinAccess Identifier 'eval'
 --- the next script has none of the last one's
-return typeof users.list === 'function' && nobody.list; //! DisallowedGlobal Identifier 'nobody'
+return typeof users.list === 'function' && nobody.list; //! DisallowedGlobal Unknown name 'nobody'

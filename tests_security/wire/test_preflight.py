@@ -87,11 +87,22 @@ async def test_a_worker_that_waits_is_given_up(replace_worker: ReplaceWorker) ->
     assert result.error.code == "WORKER_TIMEOUT"
 
 
-@pytest.mark.parametrize("name", ["known", "unknown", "codecall:execute", "", "\\0"])
-async def test_a_plan_that_fits_lets_the_script_run(replace_worker: ReplaceWorker, name: str) -> None:
-    fits = f"begin(); planned(['{name}', '[1,{{\"id\":[31,1]}}]', 13]); receive(); done(value='1')"
-    result = await run(fits, replace_worker)
-    assert (result.value, performed) == (1, ["known"])
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("known", None),
+        ("codecall:execute", None),
+        ("unknown", "TOOL_NOT_FOUND"),
+        ("", "TOOL_NOT_FOUND"),
+        ("\\0", "TOOL_NOT_FOUND"),
+    ],
+)
+async def test_only_a_plan_that_fits_lets_the_script_run(
+    replace_worker: ReplaceWorker, name: str, code: str | None
+) -> None:
+    plan = f"begin(); planned(['{name}', '[1,{{\"id\":[31,1]}}]', 13]); receive(); done(value='1')"
+    result = await run(plan, replace_worker)
+    assert (result.error and result.error.code, performed) == (code, [] if code else ["known"])
 
 
 async def test_no_plan_is_no_offence(replace_worker: ReplaceWorker) -> None:

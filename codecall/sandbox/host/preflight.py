@@ -80,8 +80,12 @@ class Preflight:
         self.errors: list[ToolCallError] = []
         """The calls that cannot succeed, in the script's order."""
 
-    async def check(self, plan: wire.Plan) -> None:
-        """Add those of the calls of `plan` that may not be made, as far as that can be known, to `errors`.
+    async def check(self, plan: wire.Plan, *, names: bool = True) -> None:
+        """Add those of the calls of `plan` that cannot succeed, as far as that can be known, to `errors`.
+
+        Args:
+            plan: The calls.
+            names: Whether a name that no tool has, or that may not be called, is one of the errors.
 
         Raises:
             MessageValidationError: the worker names what no script has.
@@ -92,12 +96,12 @@ class Preflight:
             if number:
                 await asyncio.sleep(0)
             arguments, location = await self._arguments(site), self.location(site.start)
-            error = await self._check_call(site.name, arguments.value)
-            if error is not None:
-                offset = arguments.offset_of(error.paths)
+            name, error = await self._check_call(site, None if arguments is None else arguments.value)
+            if error is not None and (names or error.code == InvalidInputError.code):
+                offset = None if arguments is None else arguments.offset_of(error.paths)
                 if offset is not None:
                     location = self.location(offset)
-                self.errors.append(_tool_call_error(site.name, error, location))
+                self.errors.append(_tool_call_error(name, error, location))
 
     async def error(self, plan: wire.Plan) -> ToolCallError | None:
         """The error of a script with this plan that may not go on; None if it may.
@@ -116,9 +120,12 @@ class Preflight:
             names = [f"line {error.location.line} ('{error.tool_name}')" for error in others if error.location]
             rest = len(others) - MAX_OTHERS
             more = f" So are other calls: {', '.join(names[:MAX_OTHERS])}{f' and {rest} more' if rest > 0 else ''}."
-        first.hint = (
-            f"No call was made. The input is wrong whenever the call is made: correct the fields named here.{more}"
-        )
+        if isinstance(first, InvalidInputError):
+            advice = "The input is wrong whenever the call is made: correct the fields named here."
+        else:
+            add_default_hint(first)
+            advice = first.hint or ""
+        first.hint = f"No call was made. {advice}{more}"
         return first
 
     def location(self, offset: int) -> Location:
@@ -132,7 +139,10 @@ class Preflight:
             raise MessageValidationError("The worker names a place that is not in the script")
         return location
 
-    async def _arguments(self, site: wire.Site) -> PartialInput:
+    async def _arguments(self, site: wire.Site) -> PartialInput | None:
+        """What is known of a call's input; None where that is nothing."""
+        if not site.input:
+            return None
         # Each level of the input is an array and an object in the form that carries it, and a member another array.
         bounds = JsonBounds.from_limits(self._limits)._replace(depth=3 * MAX_NESTING)
         try:
@@ -140,13 +150,29 @@ class Preflight:
         except (NotJson, PartialInputError, TooManyContainers):
             raise MessageValidationError("The worker says of an input what nobody can know") from None
 
-    async def _check_call(self, name: str, arguments: dict[str, object]) -> PreflightError | None:
+    async def _check_call(
+        self, site: wire.Site, arguments: dict[str, object] | None
+    ) -> tuple[str, PreflightError | None]:
+        """The name of the tool that is called, and the error that the call is certain to get."""
+        name, called_name = site.name, site.name
         try:
-            return await self._broker.preflight(name, arguments)
+            if site.space is not None:
+                name, called_name = await _resolve_member(self._broker, site.space, site.name)
+            # The validator and the runtime refuse meta-tools by themselves.
+            error = None if is_meta_tool(called_name) else await self._broker.preflight(called_name, arguments)
         except Exception as failure:
             # What fails here fails again at the call, if it is made.
             logger.debug("looking at a call of %r beforehand failed with %s", name, type(failure).__name__)
-            return None
+            return name, None
+        return name, error
+
+
+async def _resolve_member(broker: ToolBroker, namespace: str, member: str) -> tuple[str, str]:
+    """The tool that a member of a namespace names: its name, and the name under which it is called. Without such a tool
+    the first is what the script says."""
+    found = await broker.member(namespace, member)
+    written = f"{namespace}.{member}" if namespace else member
+    return str(found.get("tool") or written), str(found.get("tool") or found.get("missing") or written)
 
 
 class QuestionHandler:
@@ -255,13 +281,13 @@ async def _tools(calls: Calls, broker: ToolBroker) -> tuple[list[JsonObject], li
     tools: dict[str, JsonObject] = {}
     errors: list[CodeCallError] = []
     for number, ((namespace, member), places) in enumerate(locations.items()):
-        name, called_name = f"{namespace}.{member}" if namespace else member, member
+        name = called_name = member
         known: bool | None = None
+        if namespace:
+            name = f"{namespace}.{member}"
         if number < MAX_LOOKED_UP:
             if namespace is not None:
-                match = await broker.member(namespace, member)
-                called_name = str(match.get("tool") or match.get("missing") or name)
-                name = str(match.get("tool") or name)
+                name, called_name = await _resolve_member(broker, namespace, member)
             error = await broker.check_reachable(called_name)
             known = error is None
             # What the guard says of a meta-tool is enough.

@@ -54,7 +54,7 @@ class RecordingBroker:
             "prompt", name, arguments, self._inner.prompt(name, arguments, max_bytes=max_bytes)
         )
 
-    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
+    async def preflight(self, name: str, arguments: Mapping[str, object] | None) -> PreflightError | None:
         """Check nothing: a call is recorded as it ends, not as it would. See `ToolBroker.foresee`."""
 
     async def check_reachable(self, name: str) -> PreflightError | None:
@@ -120,7 +120,7 @@ class ReplayBroker:
         """The recorded value as JSON text. See `ToolBroker.prompt`."""
         return self._answer("prompt", name, arguments)
 
-    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
+    async def preflight(self, name: str, arguments: Mapping[str, object] | None) -> PreflightError | None:
         """Check nothing: a call ends as it was recorded. See `ToolBroker.foresee`."""
 
     async def check_reachable(self, name: str) -> PreflightError | None:

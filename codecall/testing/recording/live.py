@@ -78,7 +78,7 @@ class LiveBroker:
         """See `ToolBroker.prompt`."""
         return await self._within(lambda broker: broker.prompt(name, arguments, max_bytes=max_bytes))
 
-    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
+    async def preflight(self, name: str, arguments: Mapping[str, object] | None) -> PreflightError | None:
         """See `ToolBroker.foresee`."""
         return await self._within(lambda broker: broker.preflight(name, arguments))
 

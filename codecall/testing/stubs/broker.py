@@ -113,25 +113,26 @@ class StubBroker(CallbackBroker):
         upstream = self._stubs.upstream
         return await upstream.describe(name) if described is None and upstream is not None else described
 
-    async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
-        """Find what a schema is sure to refuse; it fails the test as the call would. See `ToolBroker.foresee`."""
-        error = await super().preflight(name, arguments)
-        upstream = self._stubs.upstream
+    async def preflight(self, name: str, arguments: Mapping[str, object] | None) -> PreflightError | None:
+        """Find what a schema is sure to refuse; it fails the test as the call would. A name without a stub does so when
+        it is called. See `ToolBroker.preflight`."""
+        error = self._refused_input(name, arguments)
         if error is None:
-            return None if upstream is None else await upstream.preflight(name, arguments)
+            upstream, answered = self._stubs.upstream, self._handler is not None or name in (self._tools or ())
+            return None if upstream is None or answered else await upstream.preflight(name, arguments)
         self._note_invalid_input(
             f"{self._script} calls the tool {name!r} with what its input schema refuses: {error.message}"
         )
         return error
 
     async def check_reachable(self, name: str) -> PreflightError | None:
-        """Say why nothing would answer a call. See `ToolBroker.unreachable`."""
+        """Say why nothing would answer a call. See `ToolBroker.check_reachable`."""
         upstream = self._stubs.upstream
         error = await super().check_reachable(name)
         return error if error is None or upstream is None else await upstream.check_reachable(name)
 
     async def namespace(self, path: str) -> dict[str, object]:
-        """The namespaces of stubs, and of the upstream broker. See `ToolBroker.space`."""
+        """The namespaces of stubs, and of the upstream broker. See `ToolBroker.namespace`."""
         namespace = await super().namespace(path)
         if self._stubs.upstream is None:
             return namespace

@@ -188,14 +188,32 @@ async def test_what_the_caller_cannot_see_is_nobodys_business(shop: Shop, client
         shop.performed.clear()
         error = (await run(client, script))["error"]
         assert error["code"] == "TOOL_NOT_FOUND"
-        assert shop.performed == ["write"]
+        assert error["hint"].startswith("No call was made. ")
+        assert shop.performed == []
 
 
 async def test_what_is_not_allowed_is_told_as_that(shop: Shop, client: Client[Any]) -> None:
     script = f"{WRITE}return await callTool('users_get', {{}})"
     error = (await run(client, script, allowedTools=["write"]))["error"]
     assert error["code"] == "ACCESS_DENIED"
-    assert shop.performed == ["write"]
+    assert error["hint"] == "No call was made. Allowed here: write."
+    assert shop.performed == []
+
+
+@pytest.mark.parametrize("call", ["users_gett", "tools.users_gett", "tools['users:get']", "deals.lst"])
+async def test_a_name_that_no_tool_has_stops_the_script_before_any_call(
+    shop: Shop, client: Client[Any], call: str
+) -> None:
+    called = f"{call}(input)" if call != "users_gett" else "callTool('users_gett', input)"
+    script = f"const input = {{}};\n{WRITE}return await {called}"
+    error = (await run(client, script))["error"]
+    assert (error["code"], error["location"]["line"]) == ("TOOL_NOT_FOUND", 1 + script.count("\n"))
+    assert "No call was made. Did you mean " in error["hint"]
+    assert shop.performed == []
+    for own in (f"try {{ await {called} }} catch {{}} return 1", f"if (input.x) await {called}; return 1"):
+        assert (await run(client, f"const input = {{}};\n{WRITE}{own}"))["status"] == "ok"
+        assert shop.performed == ["write"]
+        shop.performed.clear()
 
 
 @pytest.mark.parametrize("mounted", [False, True])

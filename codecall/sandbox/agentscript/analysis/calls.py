@@ -101,27 +101,27 @@ def outline_script(statements: list[Node], walk: Walk, namespaces: KnownNamespac
 
 
 def build_plan(outline: ScriptOutline, *, dry_run: bool = False) -> Plan | None:
-    """The calls whose input can be checked before the script runs, the first ones in the script; None without any.
+    """The calls that can be checked before the script runs, the first ones in the script; None without any.
 
     Args:
         outline: of the script.
-        dry_run: include calls whose failure the script may recover from.
+        dry_run: include calls whose failure the script may recover from. A report lists their names.
     """
     sites: list[Site] = []
     room = MAX_PLAN_CHARS
     for call in outline.calls:
-        # A member that is not known yet is looked up when it is first read; `tools` has tools under their own names.
         if (
-            call.partial_input is None
-            or call.namespace
-            or not (call.certain or dry_run)
-            or len(call.name) > MAX_NAME_LENGTH
+            call.kind != "tool"
+            or not (call.certain or (dry_run and call.partial_input is not None))
+            or max(len(call.name), len(call.namespace or "")) > MAX_NAME_LENGTH
         ):
             continue
-        room -= len(call.partial_input)
+        known_input = call.partial_input or ""
+        room -= len(known_input)
         if room < 0 or len(sites) == MAX_SITES:
             break
-        sites.append(Site(well_formed(call.name), call.partial_input, call.start))
+        space = None if call.namespace is None else well_formed(call.namespace)
+        sites.append(Site(well_formed(call.name), known_input, call.start, space))
     return Plan(sites) if sites else None
 
 

@@ -77,7 +77,7 @@ async def test_an_unknown_tool_is_found_by_its_letters_or_by_what_it_says(
 
 async def test_a_name_that_is_like_nothing_leads_to_search(client: Client[Any]) -> None:
     error = await error_of(client, "return await callTool('xyzzy', {})")
-    assert error["hint"] == "codecall:search finds tools by what they do."
+    assert error["hint"] == "No call was made. codecall:search finds tools by what they do."
 
 
 async def test_a_wrong_input_names_field_type_choices_and_parameters(client: Client[Any]) -> None:
