@@ -3,10 +3,10 @@
 
 `patterns.py` has the whole policy as data. Only error texts pass through here, never the values that tools return.
 
-Two things go beside that table. The values of this process's own environment variables with secret names are removed
-wherever they stand. And characters nobody sees (zero-width ones, terminal colours) are left out of the text in which
-the patterns look; where nothing is found, the text keeps them. Texts are cut to `MAX_TEXT_CHARS` first, at a blank, so
-that no half of a credential can stay behind.
+Two things go beside that table. The values of this process's own environment variables that hold secrets are removed
+wherever they stand, but in texts of scripts: a script could have its guesses confirmed. And characters nobody sees
+(zero-width ones, terminal colours) are left out of the text in which the patterns look; where nothing is found, the
+text keeps them. Texts are cut to `MAX_TEXT_CHARS` first, at a blank, so that no half of a credential can stay behind.
 
 This is a net under tools that let their exceptions out as they are, not a wall against a tool that means to leak: what
 has no shape (a password in a sentence, a path in a made-up notation) passes.
@@ -14,8 +14,9 @@ has no shape (a password in a sentence, a path in a made-up notation) passes.
 
 from __future__ import annotations
 
+import math
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Final, ParamSpec, TypeVar, cast
@@ -23,11 +24,15 @@ from typing import Final, ParamSpec, TypeVar, cast
 import anyio.to_thread
 from anyio import CapacityLimiter
 
-from codecall.errors import CodeCallError, ScriptError, ToolCallError
+from codecall.errors import CodeCallError, ScriptError, ScriptRefused, ToolCallError
 from codecall.options import SanitizationOptions
 from codecall.redaction.patterns import (
+    COMMON_VARIABLES,
     CREDENTIAL,
     INVISIBLE,
+    MIN_SECRET_BITS,
+    MIN_SECRET_CHARS,
+    PATH_LIKE,
     PATTERNS,
     REPEATED_STACK,
     SECRET_KEY,
@@ -69,11 +74,17 @@ def well_formed(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def clean_text(text: str, options: SanitizationOptions) -> str:
+def clean_text(text: str, options: SanitizationOptions, *, environment: bool = True) -> str:
     """`text` without stack traces, file paths, internal addresses and credentials; well-formed.
 
     Each thing removed leaves a mark such as `[path]`; consecutive stack frames leave one. A text longer than
     `MAX_TEXT_CHARS` characters is cut and says by how much.
+
+    Args:
+        text: of an error.
+        options: what is removed.
+        environment: whether it is compared with the secrets in this process's environment. A script would learn from
+            that which of its guesses is right.
     """
     shortened = text
     if len(text) > MAX_TEXT_CHARS:
@@ -83,7 +94,7 @@ def clean_text(text: str, options: SanitizationOptions) -> str:
         shortened = text[:end]
     valid = well_formed(shortened)
     visible = INVISIBLE.sub("", valid)
-    cleaned = _clean_visible(visible, options)
+    cleaned = _clean_visible(visible, options, environment)
     if cleaned == visible:
         cleaned = valid
     if len(shortened) < len(text):
@@ -91,8 +102,8 @@ def clean_text(text: str, options: SanitizationOptions) -> str:
     return cleaned.strip() if cleaned != text else text
 
 
-def _clean_visible(text: str, options: SanitizationOptions) -> str:
-    if options.remove_file_paths:
+def _clean_visible(text: str, options: SanitizationOptions, environment: bool) -> str:
+    if environment and options.remove_file_paths:
         for value in environment_secrets():
             text = text.replace(value, CREDENTIAL)
     rules = options.remove_stack_traces, options.remove_file_paths
@@ -118,14 +129,23 @@ one that no other can come into."""
 
 
 def environment_secrets() -> list[str]:
-    """What this process's environment variables with secret names hold now; the longest first."""
+    """What this process's environment variables that hold secrets hold now; the longest first."""
     values = {os.environ.get(name, "") for name in list(os.environ) if _is_secret_variable(name)}
-    return sorted(filter(looks_secret, values), key=len, reverse=True)
+    return sorted(filter(_is_secret_value, values), key=len, reverse=True)
 
 
 @lru_cache(maxsize=1_024)
 def _is_secret_variable(name: str) -> bool:
-    return SECRET_VARIABLE.fullmatch(name) is not None
+    known = COMMON_VARIABLES.get(name)
+    return SECRET_VARIABLE.fullmatch(name) is not None if known is None else known
+
+
+@lru_cache(maxsize=1_024)
+def _is_secret_value(value: str) -> bool:
+    """Whether nobody meets or guesses `value` by chance."""
+    if len(value) < MIN_SECRET_CHARS or PATH_LIKE.fullmatch(value):
+        return False
+    return sum(count * math.log2(len(value) / count) for count in Counter(value).values()) >= MIN_SECRET_BITS
 
 
 def looks_secret(value: str) -> bool:
@@ -143,13 +163,15 @@ def clean_error(error: CodeCallError, options: SanitizationOptions) -> None:
 
     Doing it twice changes nothing more.
     """
-    error.message = clean_text(error.message, options)
+    # What a script says, or is quoted with.
+    clean = partial(clean_text, options=options, environment=not isinstance(error, ScriptError | ScriptRefused))
+    error.message = clean(error.message)
     if error.hint is not None:
-        error.hint = clean_text(error.hint, options)
+        error.hint = clean(error.hint)
     if error.excerpt is not None:
-        error.excerpt = clean_text(error.excerpt, options)
+        error.excerpt = clean_text(error.excerpt, options, environment=False)
     if isinstance(error, ScriptError):
-        error.name = clean_text(error.name, options)
+        error.name = clean(error.name)
     elif isinstance(error, ToolCallError) and error.details is not None:
         error.details = clean_value(error.details, options)
 

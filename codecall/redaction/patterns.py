@@ -8,6 +8,7 @@ runs in time linear in the text: repetitions are bounded, or start only where a 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
 STACK: Final = "[stack trace]"
@@ -555,6 +556,30 @@ SECRET_KEY: Final = re.compile(rf"[\w-]{{0,40}}?{_SENSITIVE}", re.IGNORECASE)
 
 
 SECRET_VARIABLE: Final = re.compile(rf"\w{{0,60}}?{_SENSITIVE}|{_UPPER}(?:KEY|PASS|AUTH|DSN)", re.IGNORECASE)
+COMMON_VARIABLES: Final[Mapping[str, bool]] = {
+    "PWD": False,  # where somebody is
+    "OLDPWD": False,
+    "GPG_KEY": False,  # in images of Python: which public key signed it
+    "SSHPASS": True,
+    "NPM_CONFIG__AUTH": True,
+    "PGPASS": True,
+    "LDAP_BINDPW": True,
+    "RSYNC_PASSWORD": True,
+    "MYSQL_PWD": True,
+    "REDISCLI_AUTH": True,
+}
+"""Environment variables that many machines have: whether they hold a secret. `SECRET_VARIABLE` decides for others."""
+
+PATH_LIKE: Final = re.compile(
+    rf"(?:~|\.{{1,2}})?[/\\](?:{_ROOTS}(?:[/\\].*)?)?|(?:~|\.{{1,2}})[/\\].*|[A-Za-z]:[/\\].*", re.DOTALL
+)
+"""Values that are a path, whatever the variable is called. A secret may begin with a slash, too."""
+
+MIN_SECRET_CHARS: Final = 12
+MIN_SECRET_BITS: Final = 40.0
+"""What a value has at least to be removed wherever it stands: characters, and their Shannon entropy all in all. Whoever
+sees what is removed could try all shorter ones."""
+
 SECRET_LOOKING: Final = re.compile(r"(?=.*[\d\W]).{8,}|.{16,}", re.DOTALL)
 """Values that are no word of everyday language, which a message may contain by chance."""
 

@@ -13,8 +13,9 @@ import json
 import pytest
 
 from codecall.options import SanitizationOptions
-from codecall.redaction.clean import clean_text, clean_value
+from codecall.redaction.clean import clean_text, clean_value, environment_secrets
 from codecall.redaction.patterns import CREDENTIAL, ENVIRONMENT, MODULE, PATTERNS, RedactionRule
+from codecall.sandbox.enclave import Enclave
 
 ON = SanitizationOptions()
 OFF = SanitizationOptions(remove_stack_traces=False, remove_file_paths=False)
@@ -835,6 +836,50 @@ def test_a_value_of_the_environment_with_a_secret_name_never_leaves(monkeypatch:
     text = "sent kestrel-harbour-9, then 'an apple a day keeps'; the deal is open, kestrel-harbour-7"
     assert clean_text(text, ON) == (f"sent {CREDENTIAL}, then '{CREDENTIAL}'; the deal is open, kestrel-harbour-7")
     assert clean_text(text, OFF) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PWD", "/root/of-a/project-7f3a"),
+        ("OLDPWD", "/srv/elsewhere-81"),
+        ("GPG_KEY", "A035C8C19219BA821ECEA86B64E628F8D684696D"),
+        ("CRM_TOKEN", "/run/secrets/crm-token-1"),
+        ("CRM_SECRET", "~/secrets/crm-token-1"),
+        ("CRM_PASSWORD", "C:\\secrets\\crm-token-1"),
+        ("CRM_PASSWORD", "12345678"),
+        ("CRM_PASSWORD", "hunter2-x1"),
+        ("CRM_PASSWORD", "1111222211112222"),
+    ],
+)
+def test_no_variable_is_secret_by_its_name_alone(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    assert value not in environment_secrets()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MYSQL_PWD", "kestrel-harbour-9"),
+        ("SSHPASS", "kestrel-harbour-9"),
+        ("CRM_API_KEY", "/9j4AAQSkZJRgABAQ+EASABIAAD"),
+        ("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+        ("CRM_TOKEN", "3f9a1c77b2e4"),
+    ],
+)
+def test_values_that_nobody_guesses_are_secret(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    assert value in environment_secrets()
+
+
+@pytest.mark.parametrize("script", ["throw new Error('{}')", "throw {{name: '{}'}}", "return {}", "return tools['{}'"])
+async def test_a_script_is_not_told_whether_its_guess_is_right(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    guesses = ("kestrel_harbour_9", "kestrel_harbour_8")
+    monkeypatch.setenv("CRM_SIGNING_SECRET", guesses[0])
+    async with Enclave("secure", pool={"min_workers": 0, "max_workers": 1}) as enclave:
+        told = [(await enclave.execute(script.format(guess))).envelope()["error"] for guess in guesses]
+    assert CREDENTIAL not in str(told)
+    assert str(told[0]).replace(guesses[0], guesses[1]) == str(told[1])
 
 
 def test_what_marks_say() -> None:
