@@ -97,6 +97,22 @@ def test_named_servers_are_checked_against(cli: CommandLine):
     assert "shop_list_orders" in matches["hint"]
 
 
+def test_the_servers_of_the_folder_are_checked_against_as_run_does_it(cli: CommandLine):
+    cli.serve(shop=["list_orders"])
+    cli.write("bad.js", "await shop.list_orders({ text: 1 }); return await shop_list_order({})")
+    told = cli("check", "bad.js", "--json")
+    assert told.using.endswith("codecall.toml")
+    run = cli("run", "bad.js", "--dry-run", "--json").json["result"]
+    (checked,) = told.json["files"]
+    assert {key: checked[key] for key in ("valid", "findings")} == {key: run[key] for key in ("valid", "findings")}
+    assert "tools['shop_list_orders']" in checked["findings"][0]["hint"]
+    with (cli.folder / "codecall.toml").open("a") as file:
+        file.write('\n[servers.other]\ncommand = "other"\n')
+    untrusted = cli("check", "bad.js")
+    assert "is not trusted" in untrusted.err
+    assert "names and inputs of tools are not checked" in " ".join(untrusted.err.split())
+
+
 def test_pictures_of_long_lines_and_of_no_lines():
     line = f"{'a' * 200}!{'b' * 200}"
     shown_text = source_excerpt(line, 1, 201).plain.splitlines()

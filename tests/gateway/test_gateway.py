@@ -244,6 +244,19 @@ async def test_a_tool_is_not_in_the_namespace_of_another_server(tmp_path: Path, 
     assert "of server my read as tools of another server: bank.pay, bank_send. " in lines[0]
 
 
+async def test_a_call_with_a_missing_parameter_stops_a_script_before_it_runs(tmp_path: Path):
+    one = Listed(tmp_path, "one")
+    needs = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+    one.say(tool("first"), {**tool("get"), "inputSchema": needs})
+    async with gateway(tmp_path, one, expose={"mode": "always"}) as gate, Client(gate.server) as client:
+        for call in ("callTool('one_get', {})", "one.get({ id: 'x' })", "one_get()", "one.gett({ id: 1 })"):
+            script = f"const first = await one.first({{}});\nreturn await {call}"
+            answer = (await client.call_tool("codecall_execute", {"script": script})).structured_content or {}
+            assert answer["error"]["code"] == ("TOOL_NOT_FOUND" if "gett" in call else "INVALID_INPUT")
+            assert answer["error"]["location"]["line"] == 2
+    assert "tools/call" not in one.asked
+
+
 async def test_a_tool_does_not_choose_its_app(tmp_path: Path):
     good, bad = Listed(tmp_path, "good"), Listed(tmp_path, "bad")
     good.say(tool("read", "Reads a page"))

@@ -16,6 +16,7 @@ from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
     from codecall.cli.output import Output, ProgressLine
+    from codecall.gateway.config.options import GatewayOptions
 
 JsonObject = dict[str, Any]
 
@@ -53,8 +54,8 @@ async def check(
 ) -> int:
     """Say what is wrong with scripts, without running them.
 
-    Where servers are named, calls are checked against their tools as well: whether there is such a tool, and whether
-    it would take the input as far as that is written in the script.
+    Where servers are named or configured, calls are checked against their tools as well: whether there is such a tool,
+    and whether it would take the input as far as that is written in the script.
     """
     from codecall.cli.output import Output
 
@@ -62,7 +63,8 @@ async def check(
     sources, skipped_tests = find_scripts(scripts)
     verdicts: list[JsonObject] = []
     with output.progress("checking") as progress:
-        async for script, verdict in _check_all(sources, preset, server_args, progress):
+        options = _options(server_args, output)
+        async for script, verdict in _check_all(sources, preset, options, progress):
             verdicts.append({"path": script.name, **verdict})
             if not as_json:
                 with progress.paused():
@@ -153,10 +155,10 @@ def _glob(pattern: str) -> Iterable[Path]:
 
 
 async def _check_all(
-    scripts: Sequence[ScriptSource], preset: str | None, server_args: ServerArguments, progress: ProgressLine
+    scripts: Sequence[ScriptSource], preset: str | None, options: GatewayOptions | None, progress: ProgressLine
 ) -> AsyncGenerator[tuple[ScriptSource, JsonObject]]:
     """Check each script: yields it with its verdict, `{valid, findings, manifest}`."""
-    async with _checker(preset, server_args) as dry_run:
+    async with _checker(preset, options) as dry_run:
         for number, script in enumerate(scripts):
             progress.update(number, len(scripts), script.name)
             if script.text is None:
@@ -172,9 +174,25 @@ def _invalid(error: Mapping[str, object]) -> JsonObject:
     return {"valid": False, "findings": [dict(error)]}
 
 
-def _checker(preset: str | None, server_args: ServerArguments) -> AbstractAsyncContextManager[DryRun]:
-    """Give what runs scripts dry: against the tools of servers if any are named, else against the language alone."""
-    return _check_with_servers(preset, server_args) if server_args.any_named else _check_language(preset)
+def _options(server_args: ServerArguments, output: Output) -> GatewayOptions | None:
+    """The servers that `codecall run` would use. None where there are none, or where the folder names some that nobody
+    has trusted: then the language alone is checked."""
+    from codecall.cli.arguments import gateway_options
+
+    try:
+        options = gateway_options(server_args, output)
+    except CodeCallError as failure:
+        if server_args.any_named or failure.code not in {"NO_CONFIGURATION", "UNTRUSTED_CONFIGURATION"}:
+            raise
+        if failure.code == "UNTRUSTED_CONFIGURATION":
+            output.note(f"{failure.message}; names and inputs of tools are not checked. {failure.hint or ''}", "yellow")
+        return None
+    return options if options.servers or server_args.any_named else None
+
+
+def _checker(preset: str | None, options: GatewayOptions | None) -> AbstractAsyncContextManager[DryRun]:
+    """Give what runs scripts dry: against the tools of servers if there are any, else against the language alone."""
+    return _check_language(preset) if options is None else _check_with_servers(preset, options)
 
 
 @asynccontextmanager
@@ -196,10 +214,10 @@ def _never_called(name: str, _: JsonObject) -> object:
 
 
 @asynccontextmanager
-async def _check_with_servers(preset: str | None, server_args: ServerArguments) -> AsyncGenerator[DryRun]:
+async def _check_with_servers(preset: str | None, options: GatewayOptions) -> AsyncGenerator[DryRun]:
     from codecall.cli.gateway import open_gateway, with_preset
 
-    async with open_gateway(with_preset(server_args.configuration().options, preset)) as gateway:
+    async with open_gateway(with_preset(options, preset)) as gateway:
 
         async def dry_run(script: str) -> JsonObject:
             return await gateway.call("execute", {"script": script, "dryRun": True})
