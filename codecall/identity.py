@@ -3,7 +3,8 @@
 The caller (`client_key`) is identified by what it cannot change to escape its limits:
 
     authenticated                      issuer and subject of the token, else its client id. Not the client id first:
-                                       with dynamic registration a user can have as many as they like.
+                                       with dynamic registration a user can have as many as they like. A token
+                                       with neither is a caller of its own, but where rates are counted.
     HTTP, anonymous                    the address of the peer (for IPv6 its /64 network). Not the session id: a new
                                        session is free, and on 2026-07-28 connections every request has a new one.
                                        Not `X-Forwarded-For`: only the ASGI server knows which proxies to trust.
@@ -69,7 +70,14 @@ def as_submitter(caller: str) -> Generator[None]:
 
 
 def client_key(context: Context | None) -> str:
-    """The caller, as the table at the top of this module says; a hash, so that no identity is stored."""
+    """The caller, as the table at the top of this module says; a hash, so that no identity is stored.
+
+    What belongs to a caller belongs to one token where that names nobody. For rates all such tokens are one caller: a
+    new one must not be a way around a rule.
+    """
+    token = get_access_token()
+    if token is not None and _names_nobody(token):
+        return _hash(("token", token.token))
     return _hash(_client(context))
 
 
@@ -115,7 +123,14 @@ def _token_subject(token: AccessToken) -> tuple[str, ...]:
     subject: object = token.subject or token.claims.get("sub")
     if subject:
         return "subject", str(token.claims.get("iss", "")), str(subject)
-    return "client", token.client_id
+    return "client", str(token.claims.get("iss", "")), token.client_id
+
+
+def _names_nobody(token: AccessToken) -> bool:
+    """Whether neither a subject nor a client is known. FastMCP's verifiers then call the client `unknown`."""
+    if token.subject or token.claims.get("sub"):
+        return False
+    return not token.client_id or (token.client_id == "unknown" and token.claims.get("client_id") != "unknown")
 
 
 def _session(context: Context | None) -> tuple[str, ...]:

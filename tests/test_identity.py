@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from fastmcp import Client, Context, FastMCP
-from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
-from fastmcp.server.dependencies import get_access_token
+from fastmcp.server.auth.providers.jwt import JWTVerifier, RSAKeyPair, StaticTokenVerifier
+from fastmcp.server.dependencies import get_access_token, get_context
 from fastmcp.utilities.tests import asgi_server
 
 from codecall import OptionsError, RateLimitPlugin
+from codecall.identity import client_key
 
 TOKENS: dict[str, dict[str, Any]] = {
     "ann": {"client_id": "app-1", "scopes": [], "sub": "ann", "iss": "https://id.example", "org": "acme"},
@@ -54,6 +55,39 @@ async def test_tokens(per: str, passing: list[str]) -> None:
                     passed.append(name)
                 assert not await may(client)
     assert passed == passing
+
+
+async def test_tokens_that_name_nobody_have_nothing_in_common_but_a_rate() -> None:
+    keys = RSAKeyPair.generate()
+
+    def token(**claims: str) -> str:
+        return keys.create_token(subject=claims.pop("sub", ""), additional_claims=claims)
+
+    mcp = FastMCP[Any]("crm", auth=JWTVerifier(public_key=keys.public_key))
+
+    @mcp.tool
+    def owner() -> str:
+        return client_key(get_context())
+
+    mcp.tool(lambda: 1, name="list")
+    RateLimitPlugin.init(rules=[{"tool": "list", "rate": "1/hour"}]).install(mcp)
+    one, two, user, app, other = (
+        token(jti="1"),
+        token(jti="2"),
+        token(sub="ann"),
+        token(client_id="app"),
+        token(client_id="app", iss="https://other.example"),
+    )
+    owners: dict[str, str] = {}
+    passed: list[bool] = []
+    async with asgi_server(mcp) as running:
+        for name in (one, one, two, user, app, other):
+            async with running.client(auth=name) as client:
+                key = (await client.call_tool("owner", {})).data
+                assert owners.setdefault(name, key) == key
+                passed.append(await may(client))
+    assert len({*owners.values()}) == len(owners) == 5
+    assert passed == [True, False, False, True, True, True]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
