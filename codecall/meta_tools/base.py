@@ -7,7 +7,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 from fastmcp.exceptions import ToolError, ValidationError
@@ -89,6 +89,18 @@ def parse_arguments(model: type[ArgumentsT], tool_name: str, arguments: Mapping[
         raise ValidationError(f"{tool_name}: {_explain(model, failure)}") from None
 
 
+_JSON_TYPES: Final = {
+    "dict_type": "Input should be an object",
+    "model_type": "Input should be an object",
+    "list_type": "Input should be an array",
+    "string_type": "Input should be a string",
+    "int_type": "Input should be a whole number",
+    "float_type": "Input should be a number",
+    "bool_type": "Input should be true or false",
+}
+"""What to say of a value of the wrong type, in the words of JSON, by pydantic's name for it."""
+
+
 def _explain(model: type[BaseModel], failure: PydanticValidationError) -> str:
     lines: list[str] = []
     for item in failure.errors(include_url=False, include_context=False, include_input=False):
@@ -97,7 +109,8 @@ def _explain(model: type[BaseModel], failure: PydanticValidationError) -> str:
             names = ", ".join(field.alias or name for name, field in model.model_fields.items())
             lines.append(f"{path}: unknown argument" + ("" if "." in path else f"; known: {names}"))
         else:
-            lines.append(f"{path}: {item['msg'].removeprefix('Value error, ')}")
+            said = _JSON_TYPES.get(item["type"]) or item["msg"].removeprefix("Value error, ")
+            lines.append(f"{path}: {said}")
     return "; ".join(lines[:10]) + (f"; and {len(lines) - 10} more" if len(lines) > 10 else "")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from codecall.catalog.entries import Kind
 from codecall.meta_tools.base import WELL_FORMED, Arguments, JsonObject
@@ -49,7 +49,6 @@ def input_schema(options: PluginOptions) -> JsonObject:
                     "kinds": {
                         "type": "array",
                         "items": {"type": "string", "enum": list(KINDS)},
-                        "minItems": 1,
                         "default": ["tool"],
                         "description": "What to look for",
                     },
@@ -80,12 +79,17 @@ Detail = Literal["name", "brief", "full", "typescript"]
 Query = Annotated[str, Field(max_length=MAX_QUERY_CHARS), WELL_FORMED]
 
 
-class SearchFilter(Arguments):
-    """`filter`: an entry must be of one of the apps, carry one of the tags and be of one of the kinds, each if set."""
+_EMPTY_IS_NONE = BeforeValidator(lambda value: None if value == [] else value)
+"""For lists that models fill with nothing where they mean that nothing is asked for."""
 
-    app_ids: list[str] | None = None
-    tags: list[str] | None = None
-    kinds: Annotated[list[Kind], Field(min_length=1)] | None = None
+
+class SearchFilter(Arguments):
+    """`filter`: an entry must be of one of the apps, carry one of the tags and be of one of the kinds, each if set. An
+    empty list sets nothing."""
+
+    app_ids: Annotated[list[str] | None, _EMPTY_IS_NONE] = None
+    tags: Annotated[list[str] | None, _EMPTY_IS_NONE] = None
+    kinds: Annotated[list[Kind] | None, _EMPTY_IS_NONE] = None
 
 
 class SearchArguments(Arguments):

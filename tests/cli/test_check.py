@@ -109,7 +109,7 @@ def test_the_servers_of_the_folder_are_checked_against_as_run_does_it(cli: Comma
     with (cli.folder / "codecall.toml").open("a") as file:
         file.write('\n[servers.other]\ncommand = "other"\n')
     untrusted = cli("check", "bad.js")
-    assert "is not trusted" in untrusted.err
+    assert "has changed since it was trusted" in " ".join(untrusted.err.split())
     assert "names and inputs of tools are not checked" in " ".join(untrusted.err.split())
 
 

@@ -243,7 +243,8 @@ async def test_an_overview_of_a_kind_there_is_none_of(shop: Any) -> None:
 
 
 async def test_kinds_that_are_none_are_refused(shop: Any) -> None:
-    assert "filter.kinds" in await shop.refusal("codecall:search", query="x", filter={"kinds": []})
+    empty = {"kinds": [], "appIds": [], "tags": []}
+    assert await shop.ask("codecall:search", query="x", filter=empty) == await shop.ask("codecall:search", query="x")
     assert "filter.kinds.0" in await shop.refusal("codecall:search", query="x", filter={"kinds": ["tools"]})
 
 
