@@ -58,6 +58,12 @@ NAMES: Final = _by_name(
         "log logger puts echo printf println": "`return` the value, or use `console.log` where the preset allows it.",
         # Other ways of calling tools
         "input inputs args params ctx context": "What the request brings is in `codecallContext`.",
+        "listTools list_tools getTools get_tools searchTools search_tools codecall_search codecall_describe": (
+            "Scripts do not look for tools: search and describe them before it; `getTool('name')` gives one's schema."
+        ),
+        "codemode codeMode toolbox codecall_invoke codecall_execute": (
+            "Call a tool so: `await callTool('name', { … })`, or `await tools['name']({ … })`."
+        ),
         "mcp client server session use_tool useTool invoke invokeTool executeTool runTool execute_tool run_tool": (
             "Call a tool so: `await callTool('name', { … })`."
         ),
