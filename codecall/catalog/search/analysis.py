@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple, cast
 
 from codecall.catalog.entries import CatalogEntry
@@ -96,12 +97,16 @@ def name_words(name: str) -> list[str]:
     return words
 
 
-def terms(text: str, *, stop: frozenset[str] = STOP_WORDS) -> list[str]:
+def terms(text: str, *, stop: frozenset[str] = STOP_WORDS) -> Sequence[str]:
     """Returns the stemmed terms of a text in their order, without the words of `stop`.
 
     Identifiers inside the text are split as names are. Scripts that put no blanks between words (Han, Kana, Thai, Lao)
     give one term for each pair of neighbouring characters.
     """
+    return _short_terms(text, stop) if len(text) <= _MAX_WORD_CHARS else _terms(text, stop)
+
+
+def _terms(text: str, stop: frozenset[str]) -> Sequence[str]:
     stems: list[str] = []
     for word in name_words(text):
         if word.isascii():
@@ -110,6 +115,10 @@ def terms(text: str, *, stop: frozenset[str] = STOP_WORDS) -> list[str]:
         else:
             stems.extend(_terms_without_blanks(word))
     return stems
+
+
+_short_terms = lru_cache(maxsize=20_000)(_terms)
+"""Parameters of one server have the same names and descriptions again and again. The lists are not changed."""
 
 
 @lru_cache(maxsize=50_000)
@@ -175,6 +184,10 @@ class IndexedDocument(NamedTuple):
     """The unstemmed words of its name (three times), its app and its description."""
 
 
+_Parameter = tuple[str, Mapping[str, object]]
+"""The name of a parameter and its schema."""
+
+
 def document_from_entry(entry: CatalogEntry, fields: FieldWeights = DEFAULT_FIELD_WEIGHTS) -> IndexedDocument:
     """Makes the document of an entry. Takes some 0.2 ms: do many in a thread."""
     words: Counter[str] = Counter()
@@ -228,26 +241,28 @@ def _texts(entry: CatalogEntry, fields: FieldWeights) -> Iterator[tuple[str, flo
     for text in (entry.app_id, entry.title, entry.description, *sorted(entry.tags)):
         if text:
             yield text, fields.text
-    for text in _parameter_texts(entry.input_schema, MAX_SCHEMA_DEPTH):
+    # Read once for two purposes, and no more of them than `MAX_TEXT_CHARS` has room for.
+    parameters = list(islice(_parameters(entry.input_schema, MAX_SCHEMA_DEPTH), MAX_TEXT_CHARS // TEXT_OVERHEAD))
+    for text in _parameter_texts(parameters):
         yield text, fields.text
     for example in entry.examples:
         yield example.description, fields.text
     if fields.choices:
-        for text in _enum_texts(entry.input_schema, MAX_SCHEMA_DEPTH):
+        for text in _enum_texts(parameters):
             yield text, fields.choices
 
 
-def _parameter_texts(schema: Mapping[str, object], depth: int) -> Iterator[str]:
-    """The names and descriptions of the parameters, nested ones too."""
-    for name, parameter in _parameters(schema, depth):
+def _parameter_texts(parameters: Iterable[_Parameter]) -> Iterator[str]:
+    """The names and descriptions of parameters."""
+    for name, parameter in parameters:
         yield name
         description = parameter.get("description")
         if isinstance(description, str):
             yield description
 
 
-def _enum_texts(schema: Mapping[str, object], depth: int) -> Iterator[str]:
-    for _, parameter in _parameters(schema, depth):
+def _enum_texts(parameters: Iterable[_Parameter]) -> Iterator[str]:
+    for _, parameter in parameters:
         values = parameter.get("enum")
         if isinstance(values, list):
             for value in cast("list[object]", values)[:MAX_CHOICES]:
@@ -255,7 +270,8 @@ def _enum_texts(schema: Mapping[str, object], depth: int) -> Iterator[str]:
                     yield value
 
 
-def _parameters(schema: Mapping[str, object], depth: int) -> Iterator[tuple[str, Mapping[str, object]]]:
+def _parameters(schema: Mapping[str, object], depth: int) -> Iterator[_Parameter]:
+    """The parameters of a schema, nested ones too."""
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not depth:
         return
@@ -273,6 +289,6 @@ def _parameters(schema: Mapping[str, object], depth: int) -> Iterator[tuple[str,
             yield from _parameters(cast("Mapping[str, object]", items), depth - 1)
 
 
-def _add_words(words: Counter[str], stems: list[str], weight: float) -> None:
+def _add_words(words: Counter[str], stems: Sequence[str], weight: float) -> None:
     for word in stems:
         words[word] += weight  # pyright: ignore[reportArgumentType] - a Counter of weights

@@ -150,7 +150,7 @@ def _representative(members: Sequence[CatalogEntry], most: int) -> list[CatalogE
     if len(members) <= most:
         return list(members)
     compared = members[:: -(-len(members) // MAX_COMPARED)]
-    words = [frozenset(terms(entry.name, stop=NO_STOP_WORDS) + terms(entry.description)) for entry in compared]
+    words = [frozenset((*terms(entry.name, stop=NO_STOP_WORDS), *terms(entry.description))) for entry in compared]
     spread = Counter(word for each in words for word in each)
     # The root favours, among equals, what says more.
     worth = [sum(spread[word] for word in each) / max(1, len(each)) ** 0.5 for each in words]
