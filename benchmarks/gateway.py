@@ -52,6 +52,11 @@ class Program:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=HERE.parent
         )
 
+    @property
+    def pid(self) -> int:
+        """Process id of the server."""
+        return self._process.pid
+
     def ask(self, method: str, **params: object) -> dict[str, Any]:
         """The result of one request."""
         assert self._process.stdin is not None
