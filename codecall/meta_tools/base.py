@@ -64,7 +64,7 @@ class Runtime:
 class Arguments(BaseModel):
     """Base of the argument models: exact types, nothing unknown, wire names. Null stands for left out."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel, defer_build=True)
 
 
 def _well_formed(value: object) -> object:

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from fastmcp.exceptions import ValidationError
@@ -41,11 +41,14 @@ from codecall.meta_tools.descriptions import describe_execute
 from codecall.options import PluginOptions
 from codecall.presets import PRESET_NAMES, Preset
 from codecall.results.service import CallerResults
-from codecall.resume.replay import ResumeError, RunMemory
+from codecall.resume.refusal import ResumeError
 from codecall.sandbox.interfaces import ObserverGroup, RunHooks, RunObserver
 from codecall.server.disconnect import run_while_connected
 from codecall.server.progress import progress_from_context
 from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
+
+if TYPE_CHECKING:
+    from codecall.resume.replay import RunMemory
 
 logger = logging.getLogger("codecall")
 
@@ -282,6 +285,8 @@ async def _memory(options: PluginOptions, context: Context, info: RunInfo, broke
     """Create the memory of the run's calls; it holds those of the run that is resumed."""
     if options.resume is None or info.request.dry_run:
         return None
+    from codecall.resume.replay import RunMemory  # few servers keep runs
+
     lasts_s = options.preset.max_duration_ms / 1000
     memory = RunMemory(options.resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
     # A task whose server was killed starts again under the same id; what it had resumed itself is in its own record.

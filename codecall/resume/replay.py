@@ -31,6 +31,7 @@ from codecall.key_value import StoreError
 from codecall.options import ResumeOptions
 from codecall.quota import Quota, QuotaExceeded
 from codecall.resume.matching import PreviousCalls
+from codecall.resume.refusal import ResumeError
 from codecall.resume.store import MAX_CALLS, DamagedRecord, RunHeader, RunStore, State, StoredCall
 
 logger = logging.getLogger("codecall")
@@ -52,12 +53,6 @@ ENTRY_OVERHEAD: Final = 512
 
 CheckAccess = Callable[[CallKind, str], Awaitable[None]]
 """Checks whether the caller may make a call now; raises the error of that call if not."""
-
-
-class ResumeError(CodeCallError):
-    """A run cannot be resumed; nothing has run."""
-
-    code = "CANNOT_RESUME"
 
 
 class RunMemory:

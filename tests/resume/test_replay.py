@@ -23,7 +23,8 @@ from codecall.errors import CallKind
 from codecall.options import ResumeOptions
 from codecall.resume import store as kept_runs
 from codecall.resume.matching import PreviousCalls
-from codecall.resume.replay import MAX_CONCURRENT_LOADS, RecordLimits, ResumeError, RunMemory
+from codecall.resume.refusal import ResumeError
+from codecall.resume.replay import MAX_CONCURRENT_LOADS, RecordLimits, RunMemory
 from codecall.resume.store import COLLECTION, RunStore
 from tests.redis_server import RedisServer
 
