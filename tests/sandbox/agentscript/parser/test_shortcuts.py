@@ -75,14 +75,7 @@ def test_every_script_of_the_corpora_is_read_alike() -> None:
 @pytest.mark.parametrize("before", PIECES)
 def test_every_two_pieces_are_read_alike(before: str) -> None:
     for after in PIECES:
-        for frame in (
-            "{}{}",
-            "x = a{}{}b",
-            "f(a {} {} b)",
-            "({{ a: b {}{} }})",
-            "return [a {}\n{} ]",
-            "`${{a {} {}}}`",
-        ):
+        for frame in ("f(a {}{} b)", "`${{a {}\n{}}}`"):
             assert_same(frame.format(before, after))
 
 
