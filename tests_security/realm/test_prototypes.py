@@ -10,7 +10,7 @@ import _quickjs as quickjs  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from codecall.presets import PRESET_NAMES, load_preset
-from codecall.sandbox.agentscript.engine import realm
+from codecall.sandbox.agentscript.engine import bytecode, realm
 from codecall.sandbox.agentscript.policy import GLOBALS, PROTOTYPES, UNREACHABLE_PROTOTYPES, Rules, inherited
 from codecall.sandbox.wire import PRESET_FIELDS, Limits
 
@@ -108,6 +108,15 @@ CENSUS = """
   return (what) => what === 'engine' ? engine() : crawl();
 })()
 """
+
+
+@pytest.fixture(autouse=True, params=["bytecode", "source", "tables"])
+def loading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The three ways to build a realm: loaded, compiled, and compiled with the tables applied key by key."""
+    if request.param != "bytecode":
+        monkeypatch.setattr(bytecode, "_library", lambda: None)
+    if request.param == "tables":
+        monkeypatch.setattr(realm, "_find_removals", lambda _text: "null")
 
 
 def engine_has() -> dict[str, list[str]]:
