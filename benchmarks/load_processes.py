@@ -58,9 +58,11 @@ def cpu_s() -> float:
 
 
 def children_cpu_ms(pid: int) -> float:
-    """Processor time so far of the processes that a process has started and that live, in milliseconds."""
-    total = 0
+    """Processor time so far of the processes that a process has started, in milliseconds; of those that have ended, in
+    steps of a clock tick."""
+    total = _times(pid)[1] * 1e9
     for child in _descendants(pid):
+        total += _times(child)[1] * 1e9
         for file in Path(f"/proc/{child}/task").glob("*/schedstat"):
             with suppress(OSError):
                 total += int(file.read_text(encoding="ascii").split()[0])

@@ -8,7 +8,7 @@ import signal
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.analysis.calls import build_plan, build_report
 from codecall.sandbox.agentscript.checked import InvalidScript
-from codecall.sandbox.agentscript.engine.realm import Realm
+from codecall.sandbox.agentscript.engine.realm import SMALL_STACK_BYTES, Realm
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_script
@@ -95,7 +95,7 @@ def warm_up() -> None:
             continue
         build_report(checked.outline)
         plan = build_plan(checked.outline, dry_run=True)
-        realm = Realm(WARM_UP_LIMITS, _warm_up_answer, lambda: 0.0)
+        realm = Realm(WARM_UP_LIMITS, _warm_up_answer, lambda: 0.0, stack_bytes=SMALL_STACK_BYTES)
         program = instrument(text, checked, max_iterations=100)
         realm.start(program, form=checked.form, context='{"b": 1}', namespaces=checked.namespaces)
         while realm.outcome is None and realm.pending_calls:

@@ -37,6 +37,9 @@ _NoPosition: TypeAlias = tuple[None, None]
 STACK_BYTES: Final = 4 * 1024 * 1024
 """Engine stack: some 2,500 nested calls. The thread's own is 8 MiB, and native code needs room below this."""
 
+SMALL_STACK_BYTES: Final = 128 * 1024
+"""Engine stack where it is exhausted on purpose: pages that were once used stay with every process forked later."""
+
 CHECKPOINT_STEPS: Final = 4096
 """Loop turns and function entries between two looks at the clock: well under a millisecond of script."""
 
@@ -79,9 +82,12 @@ class Realm:
         limits: The preset's numbers.
         ask: Asks the host, for `getTool(name)` or about namespaces: JSON text or None; may block.
         clock: Milliseconds of the script's own time so far, counting from the first turn.
+        stack_bytes: Bytes of the engine's stack.
     """
 
-    def __init__(self, limits: Limits, ask: AskHost, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, limits: Limits, ask: AskHost, clock: Callable[[], float], *, stack_bytes: int = STACK_BYTES
+    ) -> None:
         self.limits = limits
         """The limits it was built for."""
         self.ask = ask
@@ -106,18 +112,18 @@ class Realm:
         self._calls = CallHistory()
         self._positions: dict[str, Position | _NoPosition] = {}
         self._program: InstrumentedScript | None = None
-        self._engine, self._operate = self._build()
+        self._engine, self._operate = self._build(stack_bytes)
         self._heap = _HeapGauge()
 
     def rebind(self, ask: AskHost, clock: Callable[[], float]) -> None:
         """Use another `ask` and `clock`, for an engine that was built in the process this one was forked from."""
         self.ask, self._clock, self._heap = ask, clock, _HeapGauge()
 
-    def _build(self) -> tuple[_Engine, Callable[..., float]]:
+    def _build(self, stack_bytes: int) -> tuple[_Engine, Callable[..., float]]:
         limits = self.limits
         engine = _new_engine()
         engine.set_memory_limit(limits.memory_mb * 1024 * 1024)
-        engine.set_max_stack_size(STACK_BYTES)
+        engine.set_max_stack_size(stack_bytes)
         defer_collection(engine)
         for name in _HOST_FUNCTIONS:
             engine.add_callable(name, getattr(self, "_host_" + name[1:]))
@@ -319,7 +325,9 @@ _EngineError = cast("type[Exception]", quickjs.JSException)  # pyright: ignore[r
 def _overflow_message() -> str:
     """The engine's message for an exhausted stack, asked of the engine itself."""
     dive = "(() => { const dive = () => 1 + dive(); try { dive() } catch (error) { return error.message } })()"
-    return str(_new_engine().eval(dive))
+    engine = _new_engine()
+    engine.set_max_stack_size(SMALL_STACK_BYTES)
+    return str(engine.eval(dive))
 
 
 def _find_removals(text: str) -> str:
