@@ -122,16 +122,19 @@ def _run(pipe: HostPipe, watchdog: Watchdog, realm: Realm, start: wire.Start, sc
     with watchdog.turn(realm):
         find_namespaces = namespace_finder(realm.ask)
         if start.dry_run:
-            return _dry_run(watchdog, realm, start, find_namespaces)
-        try:
-            script = scripts.prepare(start, find_namespaces)
+            outcome, plan = _check(watchdog, start, find_namespaces)
+        else:
+            try:
+                script = scripts.prepare(start, find_namespaces)
+            except InvalidScript as refused:
+                watchdog.mark_validated()
+                return _done(watchdog, realm, ScriptOutcome(failure=_refusal_failure(refused)))  # it has not run
             watchdog.mark_validated()
-        except InvalidScript as refused:
-            watchdog.mark_validated()
-            return _done(watchdog, realm, ScriptOutcome(failure=_refusal_failure(refused)))
-        realm.start(script.program, form=script.form, context=start.context, namespaces=script.namespaces)
-        realm.count_steps()
-    plan = script.plan
+            realm.start(script.program, form=script.form, context=start.context, namespaces=script.namespaces)
+            realm.count_steps()
+            outcome, plan = None, script.plan
+    if outcome is not None:
+        return _done(watchdog, realm, outcome, plan)
     while realm.pending_calls and (realm.outcome is None or realm.outcome.failure is None):
         calls, logs, lines = realm.take_calls(wire.CALLS_BUDGET), realm.logs, realm.covered_lines
         realm.logs, realm.covered_lines = [], []
@@ -151,7 +154,10 @@ def _run(pipe: HostPipe, watchdog: Watchdog, realm: Realm, start: wire.Start, sc
     return _done(watchdog, realm, realm.outcome, plan)
 
 
-def _dry_run(watchdog: Watchdog, realm: Realm, start: wire.Start, find_namespaces: FindNamespaces) -> wire.Done:
+def _check(
+    watchdog: Watchdog, start: wire.Start, find_namespaces: FindNamespaces
+) -> tuple[ScriptOutcome, wire.Plan | None]:
+    """What a dry run of the script gives, and the calls that it plans."""
     outline: ScriptOutline | None
     try:
         _, checked = validate_script(
@@ -162,7 +168,7 @@ def _dry_run(watchdog: Watchdog, realm: Realm, start: wire.Start, find_namespace
         outline, findings = refused.outline, refused.findings
     watchdog.mark_validated()
     plan = None if outline is None else build_plan(outline, dry_run=True)
-    return _done(watchdog, realm, ScriptOutcome(value=build_report(outline, findings)), plan)
+    return ScriptOutcome(value=build_report(outline, findings)), plan
 
 
 def _done(watchdog: Watchdog, realm: Realm, outcome: ScriptOutcome, plan: wire.Plan | None = None) -> wire.Done:

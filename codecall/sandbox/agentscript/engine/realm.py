@@ -33,12 +33,13 @@ from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
 from codecall.sandbox.wire import MAX_CALLS_PER_FRAME, Answer, Call, Failure, Limits
 
 _NoPosition: TypeAlias = tuple[None, None]
+Clock: TypeAlias = Callable[[], float]
 
 STACK_BYTES: Final = 4 * 1024 * 1024
 """Engine stack: some 2,500 nested calls. The thread's own is 8 MiB, and native code needs room below this."""
 
 SMALL_STACK_BYTES: Final = 128 * 1024
-"""Engine stack where it is exhausted on purpose: pages that were once used stay with every process forked later."""
+"""Engine stack where it is exhausted on purpose: pages once used stay with every process forked later."""
 
 CHECKPOINT_STEPS: Final = 4096
 """Loop turns and function entries between two looks at the clock: well under a millisecond of script."""
@@ -53,8 +54,7 @@ _HOST_FUNCTIONS: Final = ("$post", "$ask", "$log", "$stop", "$checkpoint", "$fin
 
 _decode_json = msgspec.json.decode
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
-_NEVER: Final = 2**31 - 1
+_M_TRIM_THRESHOLD, _M_MMAP_MAX, _NEVER = -1, -4, 2**31 - 1
 
 _IDLE_BYTES: Final = 4 * 1024 * 1024
 """Free heap worth returning to the system between two scripts."""
@@ -85,9 +85,7 @@ class Realm:
         stack_bytes: Bytes of the engine's stack.
     """
 
-    def __init__(
-        self, limits: Limits, ask: AskHost, clock: Callable[[], float], *, stack_bytes: int = STACK_BYTES
-    ) -> None:
+    def __init__(self, limits: Limits, ask: AskHost, clock: Clock, *, stack_bytes: int = STACK_BYTES) -> None:
         self.limits = limits
         """The limits it was built for."""
         self.ask = ask
@@ -115,7 +113,7 @@ class Realm:
         self._engine, self._operate = self._build(stack_bytes)
         self._heap = _HeapGauge()
 
-    def rebind(self, ask: AskHost, clock: Callable[[], float]) -> None:
+    def rebind(self, ask: AskHost, clock: Clock) -> None:
         """Use another `ask` and `clock`, for an engine that was built in the process this one was forked from."""
         self.ask, self._clock, self._heap = ask, clock, _HeapGauge()
 
@@ -303,8 +301,7 @@ class Realm:
         return self._heap.grew_by(self.limits.memory_mb * 1024 * 1024)
 
 
-# The package `quickjs` starts a thread when it is imported, which a process that forks and is jailed must not have;
-# this is the engine it wraps.
+# The package `quickjs` starts a thread, which a process that forks must not have; this is the engine it wraps.
 
 
 class _Engine(Protocol):

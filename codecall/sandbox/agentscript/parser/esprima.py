@@ -305,7 +305,7 @@ _TOKEN: Final = re.compile(
         (?P<word>[A-Za-z_$][A-Za-z0-9_$]*+)(?=[\x00-\x5b\x5d-\x7f])
       | (?P<mark>[()\[\],;:{]|=>|===|!==|=(?![=>])|\.(?=[A-Za-z_$]))
       | (?P<text>'[^'\\\n\r\u2028\u2029]*+'|"[^"\\\n\r\u2028\u2029]*+")
-      | (?P<number>(?:0|[1-9][0-9]*+)(?=[\t\n ,;)\]}:]))
+      | (?P<number>(?:0|[1-9][0-9]{0,14}+)(?=[\t\n ,;)\]}:]))
     )""",
     re.VERBOSE,
 )
@@ -382,7 +382,7 @@ class QuickParser(ModernParser):
         elif kind == _TEXT:
             following.type, following.value, following.octal = Token.StringLiteral, value[1:-1], False
         else:
-            following.type, following.value = Token.NumericLiteral, int(float(value))
+            following.type, following.value = Token.NumericLiteral, int(value)
         return token
 
     def _kind_of_word(self, word):

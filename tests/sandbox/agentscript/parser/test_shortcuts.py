@@ -25,6 +25,7 @@ true function class return typeof delete void if else for const x 1 0x1f 1n 1_0 
 PIECES = [
     *"(){}[];,.:?=<>!+-*/%&|^~#@`'\"\\ \n\t$0179aé\u200b\u2028",
     *WORDS.split(),
+    *("9" * 15, "9" * 16, "9" * 400, "0", "00", "08"),
     *("() => 1", "async x => x", "({a, b = 1})", "[a, ...b]", "}\n{", "\r\n"),
 ]  # fmt: skip
 
