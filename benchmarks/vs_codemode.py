@@ -183,7 +183,7 @@ async def _row(
     job: Job, tools: int, rounds: int, competitors: list[Side], clients: dict[str, list[Client[Any]]]
 ) -> Row:
     times: dict[str, list[float]] = {side.name: [] for side in competitors}
-    server = workers = 0.0
+    processor: dict[str, list[float]] = {"server": [], "workers": []}
     for side in competitors:
         await _timed(side, clients[side.name], job)
     gc.collect()
@@ -193,11 +193,13 @@ async def _row(
             own, others = time.process_time(), children_cpu_ms(os.getpid())
             times[side.name].append(await _timed(side, clients[side.name], job))
             if side.name == "codecall":
-                server += (time.process_time() - own) * 1_000
-                workers += children_cpu_ms(os.getpid()) - others
+                processor["server"].append((time.process_time() - own) * 1_000)
+                processor["workers"].append(children_cpu_ms(os.getpid()) - others)
     medians = {name: statistics.median(values) for name, values in times.items()}
-    runs = rounds * job.repeat * job.clients
-    return Row(job.name, tools, **medians, server=server / runs, workers=workers / runs)
+    # Medians too: a worker that ends takes its figures along.
+    scripts = job.repeat * job.clients
+    used = {name: statistics.median(values) / scripts for name, values in processor.items()}
+    return Row(job.name, tools, **medians, **used)
 
 
 def conditions(tools: int, rounds: int) -> dict[str, object]:
