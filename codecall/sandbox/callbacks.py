@@ -11,6 +11,7 @@ from typing import Any, cast
 import anyio.to_thread
 import msgspec
 
+from codecall.concurrency import WorkCancelledError, with_timeout
 from codecall.errors import (
     NOT_FOUND,
     AccessDeniedError,
@@ -20,6 +21,7 @@ from codecall.errors import (
     SelfReferenceError,
     ToolCallError,
     ToolNotFoundError,
+    ToolTimeoutError,
 )
 from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.options import SanitizationOptions
@@ -50,6 +52,7 @@ class CallbackBroker:
         sanitization: What is removed from error messages.
         resource_handler: Reads resources. Without it there are none.
         prompt_handler: Renders prompts. Without it there are none.
+        timeout_ms: Milliseconds each call may take; None: as long as the run.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class CallbackBroker:
         *,
         resource_handler: ResourceHandler | None = None,
         prompt_handler: ToolHandler | None = None,
+        timeout_ms: int | None = None,
     ) -> None:
         self._tool_handler = handler
         self._resource_handler = resource_handler
@@ -68,6 +72,7 @@ class CallbackBroker:
         self._tools = None if tools is None else {str(tool["name"]): tool for tool in tools}
         self._allowed = None if allowed is None else tuple(allowed)
         self._sanitization = sanitization
+        self._call_timeout_ms = timeout_ms
         self._cleaner = ThreadedCleaner()
         self._namespaces: Namespaces | None = None
         self._lookup = NamespaceLookup(self._may_call, _similar)
@@ -164,31 +169,51 @@ class CallbackBroker:
             raise NOT_FOUND[called](message, tool_name=name, called=called, hint=hint)
         if called != "result" and not self._may_call(name):
             raise AccessDeniedError(f"{label} is not among the allowed tools", tool_name=name, called=called)
+        request = _perform(handler, called, name, *arguments)
         try:
-            if inspect.iscoroutinefunction(handler):
-                value: object = await handler(name, *arguments)
-            else:
-                value = await anyio.to_thread.run_sync(handler, name, *arguments, abandon_on_cancel=True)
-                if inspect.isawaitable(value):
-                    value = await value
-            return msgspec.json.encode(value).decode()
-        except ToolCallError as error:
-            failure = error
-        except CodeCallError as error:
-            failure = ToolCallError(error.message, tool_name=name, called=called, code=error.code)
-        except Exception as error:
-            # Whatever the handler raises is the tool's failure.
-            failure = ToolCallError(str(error) or type(error).__name__, tool_name=name, called=called)
-        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException as error:
-            # SystemExit and its like: a tool ends itself, not the server.
-            failure = ToolCallError(f"{label} ended with {type(error).__name__}", tool_name=name, called=called)
-        await self._cleaner.clean_error(failure, self._sanitization)
-        raise failure
+            outcome = await (
+                request if self._call_timeout_ms is None else with_timeout(self._call_timeout_ms / 1000, request)
+            )
+        except TimeoutError:
+            hint = "It may still have taken effect. Ask it for less work per call, or make fewer calls at once."
+            message = f"{label} did not answer within {self._call_timeout_ms}ms"
+            outcome = ToolTimeoutError(message, tool_name=name, called=called, hint=hint)
+        except WorkCancelledError:
+            outcome = ToolCallError(f"{label} was cancelled before it answered", tool_name=name, called=called)
+        if isinstance(outcome, str):
+            return outcome
+        await self._cleaner.clean_error(outcome, self._sanitization)
+        raise outcome
 
     def _may_call(self, name: str) -> bool:
         return self._allowed is None or any(fnmatchcase(name, pattern) for pattern in self._allowed)
+
+
+async def _perform(
+    handler: Callable[..., Any], called: CallKind, name: str, *arguments: dict[str, object]
+) -> str | ToolCallError:
+    """The handler's value as JSON text, or its failure."""
+    try:
+        if inspect.iscoroutinefunction(handler):
+            value: object = await handler(name, *arguments)
+        else:
+            value = await anyio.to_thread.run_sync(handler, name, *arguments, abandon_on_cancel=True)
+            if inspect.isawaitable(value):
+                value = await value
+        return msgspec.json.encode(value).decode()
+    except ToolCallError as error:
+        return error
+    except CodeCallError as error:
+        return ToolCallError(error.message, tool_name=name, called=called, code=error.code)
+    except Exception as error:
+        # Whatever the handler raises is the tool's failure.
+        return ToolCallError(str(error) or type(error).__name__, tool_name=name, called=called)
+    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        # SystemExit and its like: a tool ends itself, not the server.
+        message = f"{called.capitalize()} '{name}' ended with {type(error).__name__}"
+        return ToolCallError(message, tool_name=name, called=called)
 
 
 def _similar(name: str, names: Sequence[str]) -> list[str]:

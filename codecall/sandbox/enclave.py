@@ -210,6 +210,7 @@ class Enclave:
             OptionsError: `config` is wrong.
             TypeError: `script` is not a string, or `context` is not JSON data.
         """
+        preset = _resolve(self._preset, config or {})
         broker = CallbackBroker(
             tool_handler,
             tools,
@@ -217,8 +218,8 @@ class Enclave:
             self._sanitization,
             resource_handler=resource_handler,
             prompt_handler=prompt_handler,
+            timeout_ms=preset.tool_call_timeout_ms,
         )
-        preset = _resolve(self._preset, config or {})
         return await self.run(script, broker, context=context, preset=preset, coverage=coverage, dry_run=dry_run)
 
     async def run(
