@@ -113,7 +113,7 @@ HOUSE = {
     ),
     "plugin": Row(f"{SHARED} audit catalog meta_tools results server telemetry", MCP),
     # What stands on top.
-    "gateway": Row(f"{SHARED} plugin ratelimit", f"{MCP} key_value"),
+    "gateway": Row(f"{SHARED} plugin ratelimit telemetry", f"{MCP} key_value"),
     "gateway.config": Row(SHARED, "pydantic yaml"),
     "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic yaml"),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),

@@ -25,6 +25,7 @@ from codecall.gateway.tools.disk_cache import ListingCacheFile, cache_folder, re
 from codecall.gateway.tools.filter import AccessRules, HiddenComponent, ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.server import Backend
+from codecall.telemetry.metrics import codecall_version
 
 logger = logging.getLogger("codecall")
 
@@ -225,7 +226,7 @@ class Gateway:
             async with self:
                 yield {}
 
-        server: FastMCP[Any] = FastMCP(self.options.name, lifespan=lifespan)
+        server: FastMCP[Any] = FastMCP(self.options.name, version=codecall_version() or None, lifespan=lifespan)
         routes: dict[str, Provider] = {}
         for name, provider in self._providers.items():
             server.add_provider(provider, namespace=name)

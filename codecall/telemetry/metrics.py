@@ -136,7 +136,7 @@ def tracer() -> trace.Tracer | None:
         return None
     if _TRACER.of is not provider:
         with _LOCK:
-            made = provider.get_tracer(SCOPE, _version())
+            made = provider.get_tracer(SCOPE, codecall_version())
             _TRACER.made = None if isinstance(made, trace.NoOpTracer) else made
             _TRACER.of = provider
     return _TRACER.made
@@ -151,14 +151,15 @@ def instruments() -> Instruments | None:
         with _LOCK:
             # Again: observable metrics must not be made twice.
             if _METERS.of is not provider:
-                made = provider.get_meter(SCOPE, _version())
+                made = provider.get_meter(SCOPE, codecall_version())
                 _METERS.made = None if isinstance(made, metrics.NoOpMeter) else Instruments(made)
                 _METERS.of = provider
     return _METERS.made
 
 
 @cache
-def _version() -> str:
+def codecall_version() -> str:
+    """The version of CodeCall that is installed; empty where it is not."""
     try:
         return version("codecall")
     except PackageNotFoundError:

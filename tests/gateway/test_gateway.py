@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import anyio
@@ -53,6 +54,8 @@ async def test_one_script_uses_two_servers_and_the_next_start_needs_none_of_them
     always = {"mode": "always"}
     async with gateway(tmp_path, git, clock, expose=always) as first, Client(first.server) as client:
         assert await names(client) == META
+        assert client.session.server_info is not None
+        assert client.session.server_info.version == version("codecall")
         found = await client.call_tool("codecall_search", {"query": "state of a repository"})
         assert (found.structured_content or {})["tools"][0]["name"] == "git_status"
         script = "const a = await git.status({ x: 1 }); const b = await callTool('clock_now', {}); return [a, b]"
