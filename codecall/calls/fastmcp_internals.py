@@ -6,7 +6,8 @@ Private names of FastMCP 4.1 that this file reads, and no other of this folder:
 - `_dispatch_component_middleware`, `_run_middleware`, `_compose_tool_call_interceptors` of a server: only to notice one
   that overrides them;
 - `_rebind_prefab_tool_names` of a server: what it does to a result that has passed its middleware;
-- `_dispatching_tool_call`: notes that this call is not the one that the client has asked for.
+- `_dispatching_tool_call`: notes that this call is not the one that the client has asked for;
+- `_extension_tool_call_scope`: says to mounted servers which extensions have seen the call already.
 
 Where one is gone, calls pass through the middleware, and no error is certain before a call.
 """
@@ -18,7 +19,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, cast
 
 from fastmcp import FastMCP
-from fastmcp.server import dependencies
+from fastmcp.server import dependencies, extensions
 from fastmcp.server.extensions import ServerExtension
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.versions import VersionSpec
@@ -38,6 +39,10 @@ _REBIND: Final = "_rebind_prefab_tool_names"
 _dispatching = cast(
     "Callable[[], AbstractContextManager[None]] | None", getattr(dependencies, "_dispatching_tool_call", None)
 )
+_extension_scope = cast(
+    "Callable[[FastMCP[Any]], AbstractContextManager[None]] | None",
+    getattr(extensions, "_extension_tool_call_scope", None),
+)
 
 
 async def call_tool(
@@ -46,9 +51,9 @@ async def call_tool(
     """Call a tool as `server.call_tool` does, past its middleware where none of it sees calls: the walk takes a third
     of the time of a call that answers at once."""
     rebind = cast("Callable[[ToolResult], Awaitable[ToolResult]] | None", getattr(server, _REBIND, None))
-    if rebind is None or _dispatching is None or observes_calls(server):
+    if rebind is None or _dispatching is None or _extension_scope is None or observes_calls(server):
         return await server.call_tool(name, arguments, version=version)
-    with _dispatching():
+    with _dispatching(), _extension_scope(server):
         result = await server.call_tool(name, arguments, version=version, run_middleware=False)
     return result if result.structured_content is None else await rebind(result)
 
@@ -63,10 +68,18 @@ def observes_calls(server: FastMCP[Any]) -> bool:
 
 
 def dispatches_otherwise(server: FastMCP[Any]) -> bool:
-    """Whether `server` is of another kind than those known, or has methods of its own for passing calls on."""
+    """Whether `server` is of another kind than those known, or has methods of its own for passing calls on: on the
+    object, or put into its class since this module was imported."""
     kind = type(server)
     known = kind is FastMCP or f"{kind.__module__}.{kind.__qualname__}" == _PROXY
-    return not known or not vars(server).keys().isdisjoint(_DISPATCH)
+    return not known or not vars(server).keys().isdisjoint(_DISPATCH) or _dispatch_of(kind) != _DISPATCH_OF_FASTMCP
+
+
+def _dispatch_of(kind: type) -> list[object]:
+    return [getattr(kind, name, None) for name in _DISPATCH]
+
+
+_DISPATCH_OF_FASTMCP: Final = _dispatch_of(FastMCP)
 
 
 def intercepts_calls(server: FastMCP[Any]) -> bool:
@@ -75,11 +88,16 @@ def intercepts_calls(server: FastMCP[Any]) -> bool:
 
 
 def _extensions(server: FastMCP[Any]) -> list[object]:
-    extensions: object = getattr(server, "_extensions", None)
-    return list(cast("Mapping[str, object]", extensions).values()) if isinstance(extensions, dict) else [extensions]
+    found: object = getattr(server, "_extensions", None)
+    return list(cast("Mapping[str, object]", found).values()) if isinstance(found, dict) else [found]
 
 
 def _intercepts_calls(item: object) -> bool:
     return not (
-        isinstance(item, ServerExtension) and type(item).intercept_tool_call is ServerExtension.intercept_tool_call
+        isinstance(item, ServerExtension)
+        and type(item).intercept_tool_call is _PASS_ON
+        and "intercept_tool_call" not in vars(item)
     )
+
+
+_PASS_ON: Final = ServerExtension.intercept_tool_call

@@ -109,6 +109,60 @@ async def test_an_extension_sees_the_calls_of_a_script() -> None:
     assert "double" in seen
 
 
+async def test_an_interceptor_on_the_extension_itself_sees_the_calls_of_a_script() -> None:
+    class Quiet(ServerExtension):
+        identifier = "example.com/quiet"
+
+    async def intercept(params: Any, context: Any, call_next: Any) -> Any:
+        seen.append(params.name)
+        return await call_next()
+
+    extension = Quiet()
+    extension.intercept_tool_call = intercept  # type: ignore[method-assign]
+    server = server_with()
+    server.add_extension(extension)
+    assert await run(server) == {"result": 42}
+    assert "double" in seen
+
+
+async def test_an_extension_of_a_mounted_server_sees_what_its_caller_has_not() -> None:
+    class Interceptor(ServerExtension):
+        identifier = "example.com/interceptor"
+        auto_register = True
+
+        async def intercept_tool_call(self, params: Any, context: Any, call_next: Any) -> Any:
+            seen.append(params.name)
+            return await call_next()
+
+    seen.clear()
+    gateway, plugin, child = FastMCP[Any]("gateway"), FastMCP[Any]("plugin"), server_with()
+    CodeCallPlugin.init(tool_name_separator="_").install(plugin)
+    plugin.mount(child)
+    gateway.mount(plugin, "p")
+    child.add_extension(Interceptor())
+    gateway.add_extension(Interceptor())
+    async with Client(gateway) as client:
+        envelope = (await client.call_tool("p_codecall_execute", {"script": SCRIPT})).structured_content
+    assert envelope is not None
+    assert envelope["result"] == {"result": 42}
+    assert seen == ["p_codecall_execute", "double"]
+
+
+@pytest.mark.parametrize("name", ["_run_middleware", "_dispatch_component_middleware"])
+async def test_a_method_that_is_replaced_in_the_class_is_used(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = server_with()
+    assert not observes_calls(server)
+    monkeypatch.setattr(FastMCP, name, lambda *_: None)
+    assert observes_calls(server)
+
+
+async def test_a_hook_that_is_put_into_the_base_class_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = server_with(OnList())
+    assert not observes_calls(server)
+    monkeypatch.setattr(Middleware, "on_call_tool", OnCall.on_call_tool)
+    assert observes_calls(server)
+
+
 async def test_a_server_with_a_way_of_its_own_is_called_by_it() -> None:
     class Own(FastMCP[Any]):
         async def call_tool(self, name: str, *arguments: Any, **options: Any) -> Any:

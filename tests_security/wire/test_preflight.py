@@ -81,6 +81,13 @@ async def test_a_plan_with_the_last_message_is_looked_at(replace_worker: Replace
     assert result.error.code == "INVALID_INPUT"
 
 
+async def test_a_limit_is_not_hidden_by_a_plan(replace_worker: ReplaceWorker) -> None:
+    end = "failure={'status': 'runtime_error', 'code': 'STEP_LIMIT'}"
+    result = await run(f"begin(); done({end}, plan={{'sites': [['known', '[1,{{}}]', 13]]}})", replace_worker)
+    assert result.error is not None
+    assert result.error.code == "STEP_LIMIT"
+
+
 async def test_a_worker_that_waits_is_given_up(replace_worker: ReplaceWorker) -> None:
     result = await run(f"begin(); {BAD}; receive(); wait()", replace_worker)
     assert result.error is not None

@@ -66,9 +66,17 @@ def sees_requests(item: Middleware, kind: Literal["on_list_tools", "on_call_tool
     """Whether a middleware sees the requests of a kind: listings of tools, or calls."""
     hooks = (*MIDDLEWARE_METHODS, kind)
     # An attribute of the object itself would be called just like a method of its class.
-    return not vars(item).keys().isdisjoint(hooks) or any(
-        getattr(type(item), hook, None) is not getattr(Middleware, hook) for hook in hooks
+    return (
+        not vars(item).keys().isdisjoint(hooks)
+        or any(getattr(type(item), hook, None) is not _PASSING[hook] for hook in hooks)
+        or type(item).__getattribute__ is not object.__getattribute__
     )
+
+
+_PASSING: Final = {
+    hook: cast("object", getattr(Middleware, hook)) for hook in (*MIDDLEWARE_METHODS, "on_list_tools", "on_call_tool")
+}
+"""The hooks of FastMCP's base class, which pass a request on, as they are when this module is imported."""
 
 
 def can_bypass(middleware: Sequence[Middleware]) -> bool:

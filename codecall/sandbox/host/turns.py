@@ -131,7 +131,8 @@ class ScriptRun:
                 message = await self._turn()
                 if start.dry_run:
                     return await self._finish_dry_run(message, start, preflight)
-                if message.plan is not None and (error := await preflight.error(message.plan)) is not None:
+                plan = None if _ended_by_limit(message) else message.plan
+                if plan is not None and (error := await preflight.error(plan)) is not None:
                     return await self._abandon(message, error)
                 while isinstance(message, wire.Calls):
                     message = await self._perform(message)
@@ -309,3 +310,9 @@ class ScriptRun:
             warnings=(*limit_warnings(done), *reference_warnings),
             calls=self.calls(),
         )
+
+
+def _ended_by_limit(message: wire.Calls | wire.Done) -> bool:
+    """Whether a script has met a limit: that is what whoever watches runs has to know."""
+    failure = message.failure if isinstance(message, wire.Done) else None
+    return failure is not None and failure.code not in ("EXECUTION_ERROR", "TOOL")

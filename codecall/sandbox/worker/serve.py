@@ -247,19 +247,19 @@ class ScriptCache:
             InvalidScript: the script must not run.
         """
         key = (start.script, start.limits, start.coverage)
-        if (entry := self._entries.get(key)) is not None:
-            names = list(entry.found_namespaces)
-            if not names or find_namespaces(names) == entry.found_namespaces:
-                self._entries.move_to_end(key)
-                return entry.script
         found: dict[str, NamespaceInfo] = {}
 
-        def find_and_note(names: Sequence[str]) -> Mapping[str, NamespaceInfo]:
-            infos = find_namespaces(names)
-            found.update(infos)
-            return infos
+        def find_once(names: Sequence[str]) -> Mapping[str, NamespaceInfo]:
+            if new := [name for name in names if name not in found]:
+                found.update(find_namespaces(new))
+            return {name: found[name] for name in names if name in found}
 
-        script = _prepare(start, find_and_note)
+        if (entry := self._entries.get(key)) is not None:
+            names = list(entry.found_namespaces)
+            if not names or find_once(names) == entry.found_namespaces:
+                self._entries.move_to_end(key)
+                return entry.script
+        script = _prepare(start, find_once)
         self._add(key, _Entry(script, found))
         return script
 
