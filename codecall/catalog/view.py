@@ -113,7 +113,7 @@ class CatalogView:
             words = " ".join(name_parts(name[:MAX_QUERY_CHARS]))
             searched = await index.search(await self.entries(), [words], timeout_s=INDEX_WAIT_S)
         except Exception:
-            # What stops the index from being made is told to those who search; a hint does without.
+            # What stops the index from being made is reported by a search; a hint does without.
             return []
         return [hit.entry.name for hit in searched.hits[0][:3] if hit.score >= MIN_HINT_SCORE]
 

@@ -58,12 +58,14 @@ class ToolBroker(Protocol):
         ...
 
     async def preflight(self, name: str, arguments: Mapping[str, object] | None) -> PreflightError | None:
-        """Check a call before the script runs, without making it: an error that is sure to come, for its name or for
-        its input. None if there is none to find.
+        """Check a call before any call of the script is made, without making it.
 
         Args:
             name: Name of the tool.
             arguments: What is known of its input, with gaps as in `schema/partial.py`; None: nothing.
+
+        Returns:
+            An error that is sure to come, for its name or for its input. None if there is none to find.
         """
         ...
 

@@ -47,7 +47,7 @@ MAX_URI_LENGTH = 1_024
 template, which takes time that grows faster than the URI."""
 
 MAX_SITES = 500
-"""Most calls of one script that are looked at before it runs."""
+"""Most calls of one script that are looked at before any call is made."""
 
 MAX_PLAN_CHARS = 256 * 1024
 """Characters of what is known of their input: four times the longest script, which the marks in it can take."""

@@ -1,4 +1,4 @@
-"""What is known of a call's input before the script runs: JSON data with gaps.
+"""What is known of a call's input before any call is made: JSON data with gaps.
 
 A worker reads it from the literals in a script and sends it as JSON text (`agentscript/analysis/calls.py` writes it).
 Text, numbers, booleans and null stand for themselves in it, and arrays for everything else:

@@ -111,15 +111,16 @@ async def test_a_tool_that_does_not_let_go_holds_up_nobody(monkeypatch: pytest.M
                 continue
         return "done"
 
-    async with Enclave("secure") as enclave:
-        run = asyncio.create_task(enclave.execute(HOLD, tool_handler=stubborn))
-        await asyncio.wait_for(entered.wait(), 10)
-        assert await asyncio.wait_for(enclave.drain(0), 10) == 1
-        assert not run.done()
-        leave.set()
-        result = await run
-        assert result.error is not None
-        assert result.error.code in ("EXECUTION_ABORTED", "POOL_DISPOSED")
+    try:
+        async with Enclave("secure") as enclave:
+            run = asyncio.create_task(enclave.execute(HOLD, tool_handler=stubborn))
+            await asyncio.wait_for(entered.wait(), 10)
+            assert await asyncio.wait_for(enclave.drain(0), 10) == 1
+            result = await asyncio.wait_for(run, 10)
+            assert result.error is not None
+            assert result.error.code in ("EXECUTION_ABORTED", "POOL_DISPOSED")
+    finally:
+        leave.set()  # else the loop waits for the tool when it closes
 
 
 async def test_an_enclave_that_nobody_uses_is_closed_at_once() -> None:

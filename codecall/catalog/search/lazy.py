@@ -55,7 +55,7 @@ class LazySearchIndex:
             return self._index
 
     def _load_with_model(self) -> None:
-        with suppress(Exception):  # told by the first search, which tries again
+        with suppress(Exception):  # the first search tries again and reports it
             self._load().start_loading()
 
 

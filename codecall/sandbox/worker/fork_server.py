@@ -47,7 +47,8 @@ def main() -> None:
         if not isinstance(prepare, wire.Prepare):
             return
         template = _Template(load_and_jail(), _engines(prepare))
-        Realm(prepare.limits, ask_nobody, lambda: 0.0).close()  # compiles the runtime for all workers
+        if template.engines is None:
+            Realm(prepare.limits, ask_nobody, lambda: 0.0).close()  # compiles the runtime for all workers
         # A collection would touch, and so copy, every page that the workers share.
         gc.collect()
         gc.freeze()

@@ -101,7 +101,7 @@ def outline_script(statements: list[Node], walk: Walk, namespaces: KnownNamespac
 
 
 def build_plan(outline: ScriptOutline, *, dry_run: bool = False) -> Plan | None:
-    """The calls that can be checked before the script runs, the first ones in the script; None without any.
+    """The calls that can be checked before any of them is made, the first ones in the script; None without any.
 
     Args:
         outline: of the script.

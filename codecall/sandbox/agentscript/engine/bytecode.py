@@ -136,9 +136,9 @@ def _evaluate(library: Any, engine: Any, code: bytes) -> bool:
     if value.tag == _TAG_EXCEPTION:
         return False
     world = library.JS_GetGlobalObject(context)
-    library.JS_SetPropertyStr(context, world, _LOADED, value)
+    is_set = library.JS_SetPropertyStr(context, world, _LOADED, value) >= 0
     library.JS_FreeValue(context, world)
-    return True
+    return is_set
 
 
 def _take(library: Any, engine: Any) -> Any:
