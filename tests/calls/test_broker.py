@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import threading
-import time
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -476,16 +475,14 @@ async def test_our_time_limit_holds_for_tools_in_threads(mcp: FastMCP[Any], call
 
     @mcp.tool
     def blocking() -> None:
-        release.wait(30)
+        release.wait()
 
     caller.settings.tool_call_timeout_ms = 30
-    started = time.monotonic()
     try:
         error = await caller.call("blocking")
     finally:
         release.set()
     assert isinstance(error, ToolTimeoutError)
-    assert time.monotonic() - started < 10
 
 
 async def test_a_timeout_of_a_middleware_is_not_ours(mcp: FastMCP[Any], caller: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -343,14 +342,8 @@ async def test_no_uri_holds_up_the_event_loop(template: str) -> None:
     server.resource(template, name="slow")(lambda a, b, c, d="": f"{a} {b} {c} {d}")
     server.resource("y://{a}/{b}/{c}", name="quick")(lambda a, b, c: f"{a} {b} {c}")
 
-    async def ask(offers: ComponentView) -> float:
-        await offers.resolve("x://1")
-        began = time.perf_counter()
-        for filler in "/-a":
-            await offers.resolve("x://" + filler * 1000)
-        return time.perf_counter() - began
-
-    assert await inside(server, ask) < 0.3
+    for filler in "/-a":  # compared as regular expressions, one of these takes minutes
+        assert await resolved(server, "x://" + filler * 1000) is None
     assert isinstance(await resolved(server, "y://" + "/".join(["a" * 30] * 3)), ResolvedUri)
     if "-" in template:
         assert isinstance(await resolved(server, "x://1-2-3/end"), ResolvedUri)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.catalog.suggestions import similar_names
+from tests.work import python_steps
 
 NAMES = [
     "users:list",
@@ -65,14 +64,10 @@ def test_the_name_itself_is_no_hint() -> None:
     assert "users:list" not in similar_names("users:list", NAMES)
 
 
-def test_ten_thousand_names_are_looked_through_quickly() -> None:
+def test_each_of_ten_thousand_names_takes_a_few_steps() -> None:
     many = [f"service{n % 97}:{verb}Thing{n}" for n in range(2_500) for verb in ("get", "list", "delete", "update")]
-    began = time.perf_counter()
-
-    found = similar_names("service5_getThng5", many)
-
-    assert found[0] == "service5:getThing5"
-    assert time.perf_counter() - began < 0.5
+    assert similar_names("service5_getThng5", many)[0] == "service5:getThing5"
+    assert python_steps(lambda: similar_names("service5_getThng5", many)) < 30 * len(many)
 
 
 @settings(max_examples=80, deadline=None)

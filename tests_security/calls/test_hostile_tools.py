@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -236,13 +235,11 @@ async def test_a_tool_that_never_answers_is_given_up(asked: Any, install: Any) -
     unruly = Unruly()
     async with Client(install(unruly.server, vm={"preset": "secure", "tool_call_timeout_ms": 100})) as client:
         here = asked(client)
-        started = time.perf_counter()
         script = """
         const ends = await Promise.allSettled(['never', 'stubborn', 'fine'].map((name) => callTool(name)));
         return ends.map((end) => end.value ?? end.reason.code);
         """
         assert await here.value(script) == ["TOOL_TIMEOUT", "TOOL_TIMEOUT", "fine"]
-        assert time.perf_counter() - started < 1.5
         assert set(unruly.cancelled) == {"never", "stubborn"}
         assert await here.value("return await callTool('fine')") == "fine"
 

