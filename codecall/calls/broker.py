@@ -29,6 +29,7 @@ from codecall.calls.conversion import ValueTooLarge, is_wrapped, looks_wrapped, 
 from codecall.calls.failures import INPUT_REQUIRED_RESULTS, FailureTranslator, too_large_error
 from codecall.calls.fastmcp_internals import call_tool
 from codecall.calls.preflight import CallPreflight
+from codecall.calls.request_meta import context_without_meta
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.concurrency import abandon, wait_for_task
 from codecall.errors import CallKind, CodeCallError, ToolCallError, ToolTimeoutError
@@ -322,7 +323,7 @@ async def request_with_timeout(request: Coroutine[Any, Any, T], entry: CatalogEn
         ToolExit: the tool raises what would end the process.
         Exception: whatever else the request raises.
     """
-    task_context = contextvars.copy_context()
+    task_context = context_without_meta()
     task_context.run(_nesting.set, _nesting.get() + 1)
     task = _start_task(_contain_exit(request), task_context)
     try:
