@@ -27,9 +27,8 @@ from mcp import MCPError
 from codecall.calls.access import AccessPolicy, ComponentLookup, RequestNamespaces, ToolLookup
 from codecall.calls.conversion import ValueTooLarge, is_wrapped, looks_wrapped, prompt_json, resource_json, to_json
 from codecall.calls.failures import INPUT_REQUIRED_RESULTS, FailureTranslator, too_large_error
-from codecall.calls.fastmcp_internals import call_tool
+from codecall.calls.fastmcp_internals import call_tool, context_without_meta
 from codecall.calls.preflight import CallPreflight
-from codecall.calls.request_meta import context_without_meta
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.concurrency import abandon, wait_for_task
 from codecall.errors import CallKind, CodeCallError, ToolCallError, ToolTimeoutError

@@ -1,4 +1,5 @@
-"""What stands between a call and its tool in FastMCP, which has no public way to tell.
+"""What stands between a call and its tool in FastMCP, which has no public way to tell; and what a tool that is called
+sees of the client's request.
 
 Private names of FastMCP 4.1 that this file reads, and no other of this folder:
 
@@ -14,12 +15,16 @@ Where one is gone, calls pass through the middleware, and no error is certain be
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Final, cast
 
+import mcp_types
 from fastmcp import FastMCP
 from fastmcp.server import dependencies, extensions
+from fastmcp.server.dependencies import fastmcp_request_ctx
 from fastmcp.server.extensions import ServerExtension
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.versions import VersionSpec
@@ -101,3 +106,29 @@ def _intercepts_calls(item: object) -> bool:
 
 
 _PASS_ON: Final = ServerExtension.intercept_tool_call
+
+
+CONNECTION_KEYS: Final = frozenset(
+    {
+        mcp_types.PROTOCOL_VERSION_META_KEY,
+        mcp_types.CLIENT_INFO_META_KEY,
+        mcp_types.CLIENT_CAPABILITIES_META_KEY,
+        mcp_types.LOG_LEVEL_META_KEY,
+    }
+)
+"""Keys of `_meta` that are part of the protocol and the same in all requests of a connection."""
+
+
+def context_without_meta() -> contextvars.Context:
+    """A copy of the current context in which the client's request has none of the `_meta` that the client wrote.
+
+    A client writes into it what is for the tool that it calls, CodeCall's: a progress token, credentials, notes of its
+    own; a proxy would pass all of that on. What the connection itself says stays, since FastMCP reads it there; of that
+    the gateway passes on the level of logs alone.
+    """
+    copy = contextvars.copy_context()
+    request = fastmcp_request_ctx.get()
+    if request is not None and request.meta and not request.meta.keys() <= CONNECTION_KEYS:
+        meta = {key: value for key, value in request.meta.items() if key in CONNECTION_KEYS}
+        copy.run(fastmcp_request_ctx.set, replace(request, meta=meta or None))
+    return copy
