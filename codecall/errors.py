@@ -455,7 +455,7 @@ DEFAULT_HINTS: Final[Mapping[str, str]] = MappingProxyType(
             "Ask the tool for less, or split the question over several calls. What it was to change may have been "
             "changed all the same."
         ),
-        "INPUT_REQUIRED": "Call the tool itself, outside of a script, where a person can answer.",
+        "INPUT_REQUIRED": "Call the tool itself, not through CodeCall, where a person can answer.",
         "TASK_STARTED": "The work goes on without the script; ask for its result later, by `details.taskId`.",
         "SERVER_UNAVAILABLE": (
             "The server that has the tool is down: call again after `retryAfterMs`, or go on without it; tools of "
@@ -490,16 +490,13 @@ DEFAULT_HINTS: Final[Mapping[str, str]] = MappingProxyType(
 """The default hint of each code. Codes that tools define get the hint of TOOL_EXECUTION_ERROR."""
 
 
-def add_default_hint(error: CodeCallError, calls: str = "") -> None:
+def add_default_hint(error: CodeCallError, calls: str = "", hints: Mapping[str, str] = MappingProxyType({})) -> None:
     """Sets a default hint if `error` has none, appends the summary of the script's `calls`, and cuts it to `MAX_HINT`.
 
-    Without `calls`, a second call changes nothing.
+    Without `calls`, a second call changes nothing. `hints` go before `DEFAULT_HINTS`.
     """
-    hint = (
-        error.hint
-        or DEFAULT_HINTS.get(error.code)
-        or (DEFAULT_HINTS["TOOL_EXECUTION_ERROR"] if error.source == "tool" else "")
-    )
+    known = {**DEFAULT_HINTS, **hints}
+    hint = error.hint or known.get(error.code) or (known["TOOL_EXECUTION_ERROR"] if error.source == "tool" else "")
     room = MAX_HINT - len(calls) - 1 if calls else MAX_HINT
     error.hint = " ".join(filter(None, (_cut(hint, room), calls))) or None
 

@@ -24,9 +24,10 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from fastmcp.server.dependencies import get_access_token
+from mcp_types import CLIENT_INFO_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.fastmcp_errors import log_unexpected
@@ -67,6 +68,20 @@ def as_submitter(caller: str) -> Generator[None]:
         yield
     finally:
         _SUBMITTER.reset(reset)
+
+
+def client_name(context: Context | None) -> str:
+    """What the client calls itself, in `initialize` or, since 2026-07-28, in the `_meta` of each request; else empty.
+    It proves nothing."""
+    request = context.request_context if context is not None else None
+    if context is None or request is None:
+        return ""
+    said = context.session.client_params
+    if said is not None:
+        return said.client_info.name
+    info: object = (request.meta or {}).get(CLIENT_INFO_META_KEY)
+    name = cast("dict[str, object]", info).get("name") if isinstance(info, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def client_key(context: Context | None) -> str:

@@ -195,6 +195,8 @@ class ShutdownOptions(Options):
 
 
 Mode = Literal["codecall_only", "codecall_opt_in", "metadata_driven"]
+Separator = Literal[":", "_"]
+"""What stands behind `codecall` in the name of a meta-tool."""
 
 
 class PluginOptions(Options):
@@ -210,8 +212,9 @@ class PluginOptions(Options):
     """A filter of FastMCP tools: scripts and `codecall:invoke` cannot reach a tool for which it returns False."""
     direct_calls: DirectCalls = DirectCalls()
     """`codecall:invoke`: a bool, a list of names or globs, or `{"enabled": …, "allowed_tools": […]}`."""
-    tool_name_separator: Literal[":", "_"] = ":"
-    """The separator in the listed names of meta-tools: `_` lists `codecall_search`, for clients that refuse colons.
+    tool_name_separator: Literal["auto", ":", "_"] = "auto"
+    """The separator in the listed names of meta-tools: `:` lists `codecall:search`, `_` `codecall_search`. `auto`: `_`
+    for clients that are known to refuse colons, or whose model's API does, by the name they give; `:` for all others.
     Both spellings always work."""
     top_k: int = Field(default=5, ge=1, le=50)
     """Most hits of a search that sets no `topK`."""
@@ -427,7 +430,7 @@ class PluginKeywords(TypedDict, total=False):
     app_ids: Sequence[str] | None
     include_tools: Callable[[Tool], bool] | None
     direct_calls: bool | Sequence[str] | DirectCallsDict | Mapping[str, object] | DirectCalls
-    tool_name_separator: Literal[":", "_"]
+    tool_name_separator: Literal["auto", ":", "_"]
     top_k: int
     mark_errors: bool
     embedding: SearchDict | Mapping[str, object] | SearchOptions | None

@@ -32,7 +32,7 @@ from codecall.catalog.search.lazy import resolve_strategy
 from codecall.catalog.view import CatalogView
 from codecall.concurrency import iterate_cooperatively
 from codecall.errors import OptionsError
-from codecall.meta_tools.base import MetaTool, Runtime
+from codecall.meta_tools.base import MetaTool, Runtime, separator_for
 from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.runtime import ToolSet, changed_options, create_enclave_pool, create_search_index
 from codecall.option_base import given_options
@@ -48,6 +48,7 @@ from codecall.options import (
     ResumeOptions,
     SanitizationOptions,
     SearchOptions,
+    Separator,
     ShutdownOptions,
 )
 from codecall.results.resources import ResultResources
@@ -123,7 +124,7 @@ class CodeCallPlugin(CatalogTransform):
         app_ids: Sequence[str] | None = None,
         include_tools: Callable[[Tool], bool] | None = None,
         direct_calls: bool | Sequence[str] | DirectCallsDict | Mapping[str, object] | DirectCalls = True,
-        tool_name_separator: Literal[":", "_"] = ":",
+        tool_name_separator: Literal["auto", ":", "_"] = "auto",
         top_k: int = 5,
         mark_errors: bool = False,
         embedding: SearchDict | Mapping[str, object] | SearchOptions | None = None,
@@ -151,7 +152,8 @@ class CodeCallPlugin(CatalogTransform):
             include_tools: Called with each FastMCP tool; False keeps the tool out of CodeCall's reach.
             direct_calls: Whether there is `codecall:invoke`; or the names or globs it may call; or both, as
                 `{"enabled": …, "allowed_tools": […]}`.
-            tool_name_separator: `_` advertises `codecall_search` for clients that refuse colons; both spellings work.
+            tool_name_separator: `:` lists `codecall:search`, `_` `codecall_search`, `auto` the latter for clients that
+                are known to refuse colons (`codecall.meta_tools.naming`); both spellings work.
             top_k: Hits of a search that does not say `topK`; 1 to 50.
             mark_errors: Set MCP's `isError` on every envelope whose status is not `ok`.
             embedding: How search works: `{"strategy": "tfidf" | "embedding" | "hybrid" | "auto", …}`. See
@@ -187,8 +189,8 @@ class CodeCallPlugin(CatalogTransform):
 
     @property
     def meta_tools(self) -> tuple[Tool, ...]:
-        """The tools this plugin adds, as they are advertised."""
-        return self._now.tools
+        """The tools this plugin adds, as a client lists them of which nothing is known."""
+        return self._now.by_separator[separator_for(self.options, None)]
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
@@ -289,21 +291,28 @@ class CodeCallPlugin(CatalogTransform):
             # First: what is opened later ends before, and scripts that it ends are in the record, too.
             await self._flushing.start_with_lifespan()
             await self._lifetime.start_with_lifespan(now.runtime.enclaves)
-        shown = await self._shown(tools, server)
-        if server is not None:
-            now.runtime.telemetry.record_listing(tools, len(shown), now.tools)
-        return [*now.tools, *shown]
+            now.log_naming()
+            # FastMCP finds here what may run as a task: under each spelling that it may be called by.
+            return [*now.by_name.values(), *await self._shown(tools, server)]
+        shown, own = await self._shown(tools, server), now.by_separator[self._separator()]
+        now.runtime.telemetry.record_listing(tools, len(shown), own)
+        return [*own, *shown]
 
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
         """The meta-tools under either spelling; every other tool as it is."""
         tool = self._now.by_name.get(name)
         if tool is None:
             return await call_next(name, version=version)
+        tool = self._now.by_name[tool.name_with(self._separator())]
         if self.options.tasks and isinstance(tool, ExecuteTool):
             from codecall.meta_tools.tasks import record_submitter  # loaded with its tool
 
             await record_submitter()
         return tool
+
+    def _separator(self) -> Separator:
+        """The separator in the names that the client of this request lists."""
+        return separator_for(self.options, _context())
 
     async def transform_resource_templates(self, templates: Sequence[ResourceTemplate]) -> Sequence[ResourceTemplate]:
         """Those of kept results as well, and those of the server as they are."""
@@ -357,12 +366,18 @@ class CodeCallPlugin(CatalogTransform):
         return self.install(server)
 
 
-def _server() -> FastMCPServer | None:
-    """The server whose request this is; None outside of requests."""
+def _context() -> Context | None:
+    """The context of this request; None outside of requests."""
     try:
-        return cast("FastMCPServer", get_context().fastmcp)
+        return get_context()
     except RuntimeError:
         return None
+
+
+def _server() -> FastMCPServer | None:
+    """The server whose request this is; None outside of requests."""
+    context = _context()
+    return cast("FastMCPServer", context.fastmcp) if context is not None else None
 
 
 def _plugins(server: FastMCPServer) -> list[CodeCallPlugin]:

@@ -53,7 +53,7 @@ def test_defaults():
     assert options.app_ids is None
     assert options.include_tools is None
     assert options.direct_calls == DirectCalls(enabled=True, allowed_tools=None)
-    assert options.tool_name_separator == ":"
+    assert options.tool_name_separator == "auto"
     assert options.top_k == 5
     assert options.mark_errors is False
     assert options.preset == load_preset("secure")

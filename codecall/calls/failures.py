@@ -88,7 +88,7 @@ _OWN_CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 """The form of a code that a tool may define itself."""
 
 _PERSON_HINT: Final = (
-    "Call the tool itself, outside of a script, where a person can answer; or give what it asks for as input."
+    "Call the tool itself, not through CodeCall, where a person can answer; or give what it asks for as input."
 )
 
 _VERBS: Final = {"tool": "call tool", "resource": "read resource", "prompt": "get prompt"}
@@ -241,7 +241,7 @@ class FailureTranslator:
             f"{entry_label(entry)} started a background task instead of answering",
             TaskStartedError,
             details={key: task[key] for key in ("taskId", "status", "pollInterval") if task.get(key) is not None},
-            hint="Its result is not available to this script; a client that supports tasks can ask for it.",
+            hint="Its result is not available here; a client that supports tasks can ask for it.",
         )
 
     def _input_required_error(self, result: InputRequired, entry: CatalogEntry) -> ToolCallError:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
@@ -27,9 +28,10 @@ from codecall.catalog.search.lazy import LazySearchIndex
 from codecall.catalog.view import CatalogView
 from codecall.errors import CodeCallError
 from codecall.fastmcp_errors import client_message, log_unexpected
-from codecall.identity import client_key
+from codecall.identity import client_key, client_name
 from codecall.jsonio.decode import read_json
-from codecall.options import PluginOptions
+from codecall.meta_tools.naming import NAMES
+from codecall.options import PluginOptions, Separator
 from codecall.redaction.clean import well_formed
 from codecall.results.service import ResultService
 from codecall.server.lifespan import EnclavePool
@@ -39,6 +41,9 @@ JsonObject = dict[str, Any]
 
 UNION_TAGS = frozenset({"text", "list"})
 """Tags of discriminated unions in argument models; they are no part of a field's path."""
+
+
+_CANONICAL: Final = re.compile(r"\bcodecall:(?=(?:search|describe|invoke|execute)\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,24 @@ class Runtime:
     """Learns output schemas from results; None where nothing does. Only the functions below use it."""
     results: ResultService | None = None
     """Keeps results that are too large for an answer; None where nothing does."""
+
+    @property
+    def separator(self) -> Separator:
+        """The separator of the names in what meta-tools of this runtime say."""
+        return separator_for(self.options, None)
+
+    def spelled(self, separator: Separator) -> Runtime:
+        """The same for meta-tools with that separator in their names."""
+        return replace(self, options=self.options.model_copy(update={"tool_name_separator": separator}))
+
+
+def separator_for(options: PluginOptions, context: Context | None) -> Separator:
+    """The separator in the names that the client of a request reads. Without a request, and with `auto` for a client
+    that is not known, that is the colon of the canonical names."""
+    chosen = options.tool_name_separator
+    if chosen != "auto":
+        return chosen
+    return "_" if NAMES.match(client_name(context).strip().casefold().replace(" ", "-")) else ":"
 
 
 class Arguments(BaseModel):
@@ -162,7 +185,7 @@ class MetaTool(Tool):
     ) -> Self:
         """Create the tool under the name that the options advertise."""
         tool = cls(
-            name=f"codecall{runtime.options.tool_name_separator}{verb}",
+            name=f"codecall{runtime.separator}{verb}",
             title=title,
             description=description,
             parameters=parameters,
@@ -174,10 +197,19 @@ class MetaTool(Tool):
         tool._operation = verb
         return tool
 
+    def name_with(self, separator: Separator) -> str:
+        """Its name with that separator."""
+        return f"codecall{separator}{self._operation}"
+
     @model_validator(mode="after")
     def _validate_tool_name(self) -> Self:
-        """Accept the colon, which is the contract's; `tool_name_separator="_"` is for clients that refuse it."""
+        """Accept the colon, which is the contract's; clients that refuse it list another tool."""
         return self
+
+    def spell_hint(self, error: CodeCallError) -> None:
+        """Name the meta-tools in the hint of `error` as this tool is named."""
+        if error.hint and self._runtime.separator != ":":
+            error.hint = _CANONICAL.sub(f"codecall{self._runtime.separator}", error.hint)
 
     def _view(self) -> tuple[Context, CatalogView]:
         """Return the context of the current request, and its caller's tools."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecall.meta_tools.base import separator_for
 from codecall.options import PluginOptions
 from codecall.presets import Preset
 from codecall.sandbox.agentscript.policy import Rules, language_summary
@@ -78,7 +79,7 @@ def _others(options: PluginOptions) -> str:
 
 
 def _names(options: PluginOptions) -> tuple[str, str, str, str]:
-    separator = options.tool_name_separator
+    separator = separator_for(options, None)
     return (
         f"codecall{separator}search",
         f"codecall{separator}describe",

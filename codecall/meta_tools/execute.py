@@ -151,6 +151,8 @@ class ExecuteTool(MetaTool):
 
     def envelope_result(self, result: ExecutionResult) -> ToolResult:
         """Turn the result of a run into the answer of the tool."""
+        if result.error is not None:
+            self.spell_hint(result.error)
         return tool_result(result.envelope(), is_error=self._runtime.options.mark_errors and not result.success)
 
     def _check_resume(self, arguments: ExecuteArguments) -> None:

@@ -38,6 +38,14 @@ MAX_DEPTH: Final = 100
 """Objects and arrays within each other in a value. Clients stop reading an answer at 128 or 200, and the call would
 wait for ever."""
 
+INVOKE_HINTS: Final = {
+    "INVALID_INPUT": "Correct the fields named here; codecall:describe gives the whole schema.",
+    "TOOL_EXECUTION_ERROR": "The call itself failed: change what its message complains of, or go on without it.",
+    "INPUT_REQUIRED": "A person has to answer: call the tool where its server can ask one.",
+    "TASK_STARTED": "The work goes on; ask for its result later, by `details.taskId`.",
+}
+"""Default hints where no script makes the call; of the other codes those of scripts hold."""
+
 _THREAD_ABOVE = 1024 * 1024
 """Longer values, in characters of JSON, are decoded off the event loop."""
 
@@ -101,7 +109,8 @@ class InvokeTool(MetaTool):
                 trace_value(text)
                 record_value(text)
         except CodeCallError as error:
-            add_default_hint(error)
+            add_default_hint(error, hints=INVOKE_HINTS)
+            self.spell_hint(error)
             return tool_result(invoke_error(error), is_error=options.mark_errors)
         return tool_result(invoke_ok(value), text=f'{{"status":"ok","result":{text}}}')
 

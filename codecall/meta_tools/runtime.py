@@ -8,10 +8,11 @@ server or the system learned when the plugin started.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from anyio import to_thread
 from pydantic.alias_generators import to_camel
@@ -24,8 +25,9 @@ from codecall.meta_tools.base import MetaTool, Runtime
 from codecall.meta_tools.describe import DescribeTool
 from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.invoke import InvokeTool
+from codecall.meta_tools.naming import UNDERSCORE_CLIENTS
 from codecall.meta_tools.search import SearchTool
-from codecall.options import PluginOptions, SearchOptions
+from codecall.options import PluginOptions, SearchOptions, Separator
 from codecall.results.service import max_kept_bytes
 from codecall.sandbox.enclave import Enclave
 from codecall.server.lifespan import EnclaveLifespan, EnclavePool
@@ -33,6 +35,8 @@ from codecall.telemetry.spans import Telemetry
 
 if TYPE_CHECKING:
     from codecall.catalog.search.index import SearchIndex
+
+logger = logging.getLogger("codecall")
 
 FIXED_OPTIONS: Final = ("audit", "observed_output", "results", "tasks", "telemetry")
 """Options that no reload changes."""
@@ -45,28 +49,24 @@ class ToolSet:
     runtime: Runtime
     visibility: VisibilityPolicy
     catalogs: CatalogCaches
-    tools: tuple[MetaTool, ...]
-    """The meta-tools, as they are advertised."""
+    by_separator: Mapping[Separator, tuple[MetaTool, ...]]
+    """The meta-tools in each spelling of their names, in the order in which clients list them."""
     by_name: Mapping[str, MetaTool]
-    """The meta-tools under either spelling of their names."""
+    """All of them, by name."""
 
     @classmethod
     def from_runtime(cls, runtime: Runtime) -> ToolSet:
         """Build the meta-tools and the visibility policy for a runtime."""
-        options = runtime.options
-        tools: list[MetaTool] = [
-            SearchTool.create(runtime),
-            DescribeTool.create(runtime),
-            _execute_class(options).create(runtime),
-        ]
-        if options.direct_calls.enabled:
-            tools.insert(2, InvokeTool.create(runtime))
-        verbs = [tool.name.removeprefix("codecall")[1:] for tool in tools]
-        by_name = {
-            f"codecall{separator}{verb}": tool for verb, tool in zip(verbs, tools, strict=True) for separator in ":_"
-        }
-        visibility = VisibilityPolicy(options)
-        return cls(runtime, visibility, CatalogCaches(visibility), tuple(tools), by_name)
+        by_separator = {separator: _create_tools(runtime.spelled(separator)) for separator in get_args(Separator)}
+        by_name = {tool.name: tool for tools in by_separator.values() for tool in tools}
+        visibility = VisibilityPolicy(runtime.options)
+        return cls(runtime, visibility, CatalogCaches(visibility), by_separator, by_name)
+
+    def log_naming(self) -> None:
+        """Log how the meta-tools are listed, where that depends on the client."""
+        if self.runtime.options.tool_name_separator == "auto":
+            known = ", ".join(client.name for client in UNDERSCORE_CLIENTS)
+            logger.info("Clients list codecall:search and so on, but codecall_search if they are: %s", known)
 
     async def with_options(self, lifetime: EnclaveLifespan, options: PluginOptions) -> ToolSet:
         """Build the set for other options and start its workers; the caller puts it in force.
@@ -85,6 +85,13 @@ class ToolSet:
         new = ToolSet.from_runtime(replace(self.runtime, options=options, enclaves=enclaves, index=index))
         await lifetime.prepare(enclaves)
         return new
+
+
+def _create_tools(runtime: Runtime) -> tuple[MetaTool, ...]:
+    options = runtime.options
+    invoke = (InvokeTool.create(runtime),) if options.direct_calls.enabled else ()
+    execute = _execute_class(options).create(runtime)
+    return (SearchTool.create(runtime), DescribeTool.create(runtime), *invoke, execute)
 
 
 def changed_options(current: PluginOptions, vm: object, changes: Mapping[str, object]) -> PluginOptions:

@@ -112,7 +112,9 @@ class TaskExecuteTool(ExecuteTool):
     def _current_tool(self) -> ExecuteTool:
         """This tool under the current options: Docket knows the one with which the server started."""
         runtime = self._runtime.current()
-        return self if runtime is self._runtime else TaskExecuteTool.create(runtime)
+        if runtime.enclaves is self._runtime.enclaves:  # a reload has made others
+            return self
+        return TaskExecuteTool.create(runtime.spelled(self._runtime.separator))
 
     def envelope_result(self, result: ExecutionResult) -> ToolResult:
         """See `ExecuteTool.envelope_result`. A run that the end of its server cut short has no answer yet."""

@@ -20,6 +20,7 @@ from fastmcp.server.auth.providers.jwt import JWTVerifier, RSAKeyPair
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
 from fastmcp_tasks import TasksExtension, ToolTask, call_tool_task
 from mcp.shared.exceptions import MCPError
+from mcp_types import Implementation
 
 from codecall import CodeCallPlugin, OptionsError, RateLimitPlugin
 from tests.redis_server import RedisServer
@@ -355,3 +356,14 @@ async def test_a_server_that_stops_hands_its_tasks_on(redis_server: RedisServer)
         async with Client(server) as client:  # started again, or another with the same Redis
             result = await ToolTask(client, "codecall:execute", task.create_result).result()
     assert result.structured_content["result"] == "passed"
+
+
+@pytest.mark.parametrize("name", ["claude-code", "mcp"])
+@pytest.mark.parametrize("called", ["codecall:execute", "codecall_execute"])
+async def test_a_task_may_be_asked_for_under_either_spelling(name: str, called: str) -> None:
+    async with Client(make(), client_info=Implementation(name=name, version="1")) as client:
+        with anyio.fail_after(30):
+            task = await call_tool_task(client, called, {"script": "return await callTool('add', {a: 1, b: 2})"})
+            result = await task.result()
+    assert result.structured_content is not None
+    assert result.structured_content["result"] == 3
