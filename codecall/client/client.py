@@ -428,6 +428,10 @@ class _ConnectedCall:
     def __init__(self, session: ClientSession) -> None:
         self.session = session
 
+    async def run(self, send: Callable[[mcp_types.InputResponses | None, str | None], Awaitable[T]]) -> T:
+        """Make a request; nobody is there to answer a question."""
+        return await send(None, None)
+
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Do nothing: an agent gets the result of a script as a whole."""
 

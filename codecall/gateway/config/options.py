@@ -71,6 +71,9 @@ class StdioServer(ServerOptions):
     """A file with more of them, `NAME=value` a line; `env` counts before it. Read when the server starts."""
     cwd: str | None = None
     """The folder it is started in; None: the gateway's."""
+    handshake: bool = False
+    """Speak a version before 2026-07-28 with it, though it knows newer ones: for a server that asks clients questions
+    while a call is under way. False: the newest that it knows."""
 
 
 class HttpServer(ServerOptions):

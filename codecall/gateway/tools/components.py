@@ -82,18 +82,19 @@ class GatewayTool(Tool):
                         "or access rules hide it by what the server says of it now"
                     )
                 session = call.session
-                may_ask = is_modern(session)
-                if may_ask and (headers := x_mcp_header_map(self.parameters)):
+                if is_modern(session) and (headers := x_mcp_header_map(self.parameters)):
                     # What a listing over this very connection would have set.
                     set_header_parameters(session, name, headers)
-                result = await session.call_tool(
-                    name,
-                    arguments,
-                    meta=forwarded_meta(context),
-                    progress_callback=call.progress,
-                    input_responses=context.input_responses if may_ask else None,
-                    request_state=context.request_state if may_ask else None,
-                    allow_input_required=True,
+                result = await call.run(
+                    lambda answers, state: session.call_tool(
+                        name,
+                        arguments,
+                        meta=forwarded_meta(context),
+                        progress_callback=call.progress,
+                        input_responses=answers,
+                        request_state=state,
+                        allow_input_required=True,
+                    )
                 )
         if isinstance(result, mcp_types.InputRequiredResult):
             return InputRequiredToolResult(result)
@@ -237,14 +238,15 @@ class GatewayPrompt(Prompt):
         context = get_context()
         with raise_server_errors_as(PromptError):
             async with self._upstream.use(context) as call:
-                may_ask = is_modern(call.session)
-                result = await call.session.get_prompt(
-                    self._name,
-                    arguments,
-                    meta=forwarded_meta(context),
-                    input_responses=context.input_responses if may_ask else None,
-                    request_state=context.request_state if may_ask else None,
-                    allow_input_required=True,
+                result = await call.run(
+                    lambda answers, state: call.session.get_prompt(
+                        self._name,
+                        arguments,
+                        meta=forwarded_meta(context),
+                        input_responses=answers,
+                        request_state=state,
+                        allow_input_required=True,
+                    )
                 )
         if isinstance(result, mcp_types.InputRequiredResult):
             return InputRequiredPromptResult(result)
@@ -255,13 +257,14 @@ class GatewayPrompt(Prompt):
 async def _read(upstream: Upstream, uri: str, context: Context) -> ResourceResult:
     with raise_server_errors_as(ResourceError):
         async with upstream.use(context) as call:
-            may_ask = is_modern(call.session)
-            result = await call.session.read_resource(
-                uri,
-                meta=forwarded_meta(context),
-                input_responses=context.input_responses if may_ask else None,
-                request_state=context.request_state if may_ask else None,
-                allow_input_required=True,
+            result = await call.run(
+                lambda answers, state: call.session.read_resource(
+                    uri,
+                    meta=forwarded_meta(context),
+                    input_responses=answers,
+                    request_state=state,
+                    allow_input_required=True,
+                )
             )
     if isinstance(result, mcp_types.InputRequiredResult):
         return InputRequiredResourceResult(result)

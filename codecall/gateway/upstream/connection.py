@@ -155,7 +155,7 @@ class UpstreamConnection:
             ServerTimeoutError: it took too long; the server was told that it is cancelled.
         """
         timeout_s = self._options.call_timeout_s
-        call = InFlightCall(self.session, context, timeout_s, self._logger)
+        call = InFlightCall(self.session, context, timeout_s, self._logger, self._server)
         self.active_calls += 1
         if for_client:
             self.router.calls[call] = None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import mcp_types
 from fastmcp import Context
 from mcp import ClientSession
 
 from codecall.gateway.upstream.listing import Listing
+
+T = TypeVar("T")
 
 
 class UpstreamCall(Protocol):
@@ -19,6 +21,11 @@ class UpstreamCall(Protocol):
     @property
     def session(self) -> ClientSession:
         """The connected session, which may answer with `InputRequiredResult`."""
+        ...
+
+    async def run(self, send: Callable[[mcp_types.InputResponses | None, str | None], Awaitable[T]]) -> T:
+        """Make a request with `send`, which is handed answers to the server's questions and the state it sent with
+        them, and ask the client the questions where it is handed none."""
         ...
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:

@@ -14,9 +14,9 @@ import json
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import anyio
 import mcp_types
@@ -25,14 +25,20 @@ from mcp import ClientSession, MCPError
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel
 
+from codecall.gateway.upstream.errors import is_modern
 from codecall.identity import client_key
 
 T = TypeVar("T")
 
 MAX_PENDING_LOGS: Final = 256
 """Log messages of one call that wait to be passed on; more are dropped, and counted in the gateway's own log."""
+
+MAX_ROUNDS: Final = 10
+"""How often a server may answer one request with questions; the MCP SDK's clients allow as many."""
+
+_ROUND_PAUSE_S: Final = 0.25
+"""Seconds until a request is made again to a server that asked for that, and for nothing else; the SDK's longest."""
 
 _DRAIN_S: Final = 1.0
 """Seconds the answer of a call waits for what the server sent before it."""
@@ -49,13 +55,19 @@ class InFlightCall:
         context: FastMCP's context of the request; None: the gateway's own call.
         timeout_s: seconds it may take without a progress notification.
         logger: of the server.
+        server: its name.
 
     Attributes:
         scope: the cancel scope that the call runs in; cancelled when its time is up.
     """
 
     def __init__(
-        self, session: ClientSession, context: Context | None, timeout_s: float, logger: logging.Logger
+        self,
+        session: ClientSession,
+        context: Context | None,
+        timeout_s: float,
+        logger: logging.Logger,
+        server: str,
     ) -> None:
         self.session = session
         self.context = context
@@ -64,12 +76,43 @@ class InFlightCall:
         self._variables = contextvars.copy_context()
         self._timeout_s = timeout_s
         self._logger = logger
+        self._server = server
         self._owner: Hashable | None = None
         self._open_questions = 0
         self._pending: deque[_Progress | _Log] = deque()
         self._dropped_logs = 0
         self._forwarding: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self, send: Callable[[mcp_types.InputResponses | None, str | None], Awaitable[T]]) -> T:
+        """Make a request of the client's, and see to what a server of 2026-07-28 asks in its answer to it.
+
+        A client of that version is handed the questions. One of the handshake era is asked here, and the request is
+        made again with what it answers.
+
+        Args:
+            send: makes the request, with answers to the server's questions and the state it sent with them.
+
+        Raises:
+            MCPError: the client does not answer, or the server asks more than `MAX_ROUNDS` times.
+        """
+        context = self.context
+        answers: mcp_types.InputResponses | None = None
+        state: str | None = None
+        if context is not None and is_modern(self.session):
+            answers, state = context.input_responses, context.request_state
+        result, rounds = await send(answers, state), 0
+        if context is None or context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return result
+        while isinstance(result, mcp_types.InputRequiredResult):
+            if (rounds := rounds + 1) > MAX_ROUNDS:
+                raise _refusal(f"the server asked {MAX_ROUNDS} times and did not answer")
+            requests = (result.input_requests or {}).items()
+            answers = {key: await self.ask(_ask_client(context, self._server, request)) for key, request in requests}
+            if not answers:
+                await anyio.sleep(_ROUND_PAUSE_S)
+            result = await send(answers or None, result.request_state)
+        return result
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Give the call its whole time again, and pass the progress on. Of several that wait, only the last is passed
@@ -178,8 +221,6 @@ def _log_text(data: object) -> tuple[str, dict[str, Any] | None]:
     return data if isinstance(data, str) else json.dumps(data), None
 
 
-R = TypeVar("R", bound=BaseModel)
-
 LINGER_S: Final = 60.0
 """Seconds after its end that a server may go on with a call that it has not answered."""
 
@@ -272,40 +313,29 @@ class MessageRouter:
         self, _context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams
     ) -> mcp_types.CreateMessageResult | mcp_types.CreateMessageResultWithTools | mcp_types.ErrorData:
         """Answer a request for the client's model."""
-        with_tools = params.tools is not None or params.tool_choice is not None
-        tools = mcp_types.SamplingToolsCapability() if with_tools else None
-        capabilities = mcp_types.ClientCapabilities(sampling=mcp_types.SamplingCapability(tools=tools))
-        answer = mcp_types.CreateMessageResultWithTools if with_tools else mcp_types.CreateMessageResult
-        return await self._ask("its model", capabilities, mcp_types.CreateMessageRequest(params=params), answer)
+        return await self._ask(mcp_types.CreateMessageRequest(params=params))
 
     async def handle_elicitation(
         self, _context: ClientRequestContext, params: mcp_types.ElicitRequestParams
     ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
         """Answer a request for a person's input."""
-        capabilities = mcp_types.ClientCapabilities(elicitation=mcp_types.ElicitationCapability())
-        # Whoever is asked for a password knows who asks.
-        params = params.model_copy(update={"message": f"[{self._server}] {params.message}"})
-        return await self._ask(
-            "a person's input", capabilities, mcp_types.ElicitRequest(params=params), mcp_types.ElicitResult
-        )
+        return await self._ask(mcp_types.ElicitRequest(params=params))
 
     async def handle_list_roots(
         self, _context: ClientRequestContext
     ) -> mcp_types.ListRootsResult | mcp_types.ErrorData:
         """Answer a request for the client's folders."""
-        capabilities = mcp_types.ClientCapabilities(roots=mcp_types.RootsCapability())
-        return await self._ask("its roots", capabilities, mcp_types.ListRootsRequest(), mcp_types.ListRootsResult)
+        return await self._ask(mcp_types.ListRootsRequest())
 
-    async def _ask(
-        self, what: str, capabilities: mcp_types.ClientCapabilities, request: mcp_types.ServerRequest, answer: type[R]
-    ) -> R | mcp_types.ErrorData:
+    async def _ask(self, request: mcp_types.InputRequest) -> Any:
         call = self._only_call()
         try:
             if call is None or call.context is None:
+                what = _question(request).what
                 of = "several clients" if self.calls or self._lingering else "no client"
                 raise _refusal(f"the gateway cannot ask for {what} while calls of {of} are under way")
-            self._logger.debug("asks the client for %s", what)
-            return await call.ask(_ask_client(call.context, what, capabilities, request, answer))
+            self._logger.debug("asks the client %s", request.method)
+            return await call.ask(_ask_client(call.context, self._server, request))
         except MCPError as refusal:
             return refusal.error
 
@@ -322,14 +352,34 @@ class MessageRouter:
         self._lingering = [entry for entry in self._lingering if entry.deadline > now]
 
 
-async def _ask_client(
-    context: Context,
-    what: str,
-    capabilities: mcp_types.ClientCapabilities,
-    request: mcp_types.ServerRequest,
-    answer: type[R],
-) -> R:
+class _Question(NamedTuple):
+    """What a server may ask a client."""
+
+    what: str
+    capabilities: mcp_types.ClientCapabilities
+    """What the client has to offer for it."""
+    answer: type[mcp_types.ClientResult]
+
+
+def _question(request: mcp_types.InputRequest) -> _Question:
+    match request:
+        case mcp_types.CreateMessageRequest(params=params):
+            with_tools = params.tools is not None or params.tool_choice is not None
+            tools = mcp_types.SamplingToolsCapability() if with_tools else None
+            capabilities = mcp_types.ClientCapabilities(sampling=mcp_types.SamplingCapability(tools=tools))
+            answer = mcp_types.CreateMessageResultWithTools if with_tools else mcp_types.CreateMessageResult
+            return _Question("its model", capabilities, answer)
+        case mcp_types.ElicitRequest():
+            capabilities = mcp_types.ClientCapabilities(elicitation=mcp_types.ElicitationCapability())
+            return _Question("a person's input", capabilities, mcp_types.ElicitResult)
+        case mcp_types.ListRootsRequest():
+            capabilities = mcp_types.ClientCapabilities(roots=mcp_types.RootsCapability())
+            return _Question("its roots", capabilities, mcp_types.ListRootsResult)
+
+
+async def _ask_client(context: Context, server: str, request: mcp_types.InputRequest) -> Any:
     """Ask the client whose request this is. Runs with that request's variables."""
+    what, capabilities, answer = _question(request)
     if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
         raise _refusal(
             f"the client cannot be asked for {what}: it speaks MCP {context.session.protocol_version}, in which only a "
@@ -337,6 +387,10 @@ async def _ask_client(
         )
     if not context.session.check_client_capability(capabilities):
         raise _refusal(f"the client cannot be asked for {what}: it does not offer it")
+    if isinstance(request, mcp_types.ElicitRequest):
+        # Whoever is asked for a password knows who asks.
+        params = request.params.model_copy(update={"message": f"[{server}] {request.params.message}"})
+        request = mcp_types.ElicitRequest(params=params)
     related = ServerMessageMetadata(related_request_id=context.request_id)
     return await context.session.send_request(request, answer, metadata=related)
 

@@ -26,7 +26,7 @@ from fastmcp import Context
 from fastmcp.server.dependencies import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from codecall.gateway.config.options import AnyServer
+from codecall.gateway.config.options import AnyServer, StdioServer
 from codecall.gateway.config.variables import resolve_server
 from codecall.gateway.upstream.connection import Era, ResolveOptions, UpstreamConnection
 from codecall.gateway.upstream.errors import (
@@ -190,8 +190,9 @@ class Backend:
     def _key(self, context: Context | None) -> tuple[str, Era]:
         request = context.request_context if context is not None else None
         legacy = request is not None and request.protocol_version not in MODERN_PROTOCOL_VERSIONS
-        # A server that knows only the handshake has one connection for clients of both eras.
-        era: Era = "legacy" if legacy or self._modern is False else "auto"
+        # A program has one process for clients of both eras: what a client changes, all others see.
+        handshake = self.options.handshake if isinstance(self.options, StdioServer) else legacy
+        era: Era = "legacy" if handshake or self._modern is False else "auto"
         if not self.options.per_client or context is None:
             return "", era
         client = client_key(context)

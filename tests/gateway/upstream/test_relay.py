@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import mcp_types
@@ -11,7 +13,9 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.exceptions import ToolError
+from mcp import MCPError
 
+from codecall.gateway.config.options import StdioServer
 from codecall.gateway.upstream import relay as passing
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.backends import (
@@ -267,6 +271,57 @@ async def test_clients_of_both_eras_share_a_server_that_knows_one() -> None:
         assert new.protocol_version != old.protocol_version
         pids = {result_text(await client.call_tool("pid", {})) for client in (new, old)}
         assert len(pids) == 1
+
+
+ASKING = Path(__file__).parent.parent / "servers" / "asking.py"
+
+
+def asking_server(**options: Any) -> StdioServer:
+    return StdioServer(command=sys.executable, args=(str(ASKING),), **options)
+
+
+async def who(message: str, *_more: Any) -> Any:
+    return ElicitResult(action="accept", content={"name": f"{message} Ann", "value": "Ann"})
+
+
+@pytest.mark.parametrize("per_client", [False, True])
+async def test_a_program_has_one_process_whatever_the_era_of_its_clients(per_client: bool) -> None:
+    backend = Backend("door", asking_server(per_client=per_client))
+    async with (
+        serve_components(backend) as server,
+        Client(server, mode="legacy", elicitation_handler=who) as old,
+        Client(server, mode="auto", elicitation_handler=who) as new,
+    ):
+        pids = {(await client.call_tool("pid", {})).data for client in (old, new, old)}
+        assert len(pids) == 1 + per_client
+        for client in (old, new):
+            assert "Ann" in result_text(await client.call_tool("guard", {}))
+        if not per_client:
+            assert backend.health.connections == 1
+            await old.call_tool("open_door", {})
+            assert "door" in [tool.name for tool in (await backend.fetch_listing()).tools]
+
+
+async def test_a_client_of_the_handshake_era_is_asked_what_a_server_asks_in_its_answer() -> None:
+    async with (
+        serve_components(Backend("door", asking_server())) as server,
+        Client(server, mode="legacy", elicitation_handler=who) as client,
+        Client(server, mode="legacy") as mute,
+    ):
+        assert result_text(await client.call_tool("guard", {})) == "hello [door] Who? Ann"
+        assert result_text(await client.call_tool("guard", {"rounds": 10})) == "hello [door] Who? Ann"
+        with pytest.raises((ToolError, MCPError), match="asked 10 times and did not answer"):
+            await client.call_tool("guard", {"rounds": 11})
+        with pytest.raises((ToolError, MCPError), match="it does not offer it"):
+            await mute.call_tool("guard", {})
+
+
+async def test_a_server_that_asks_during_a_call_is_spoken_to_by_handshake_on_demand() -> None:
+    async with (
+        serve_components(Backend("door", asking_server(handshake=True))) as server,
+        Client(server, mode="legacy", elicitation_handler=who) as client,
+    ):
+        assert result_text(await client.call_tool("asks", {})) == "hello Ann"
 
 
 async def test_what_a_request_says_besides_passes_but_nothing_of_its_connection() -> None:

@@ -1,0 +1,45 @@
+"""A FastMCP server over standard input and output that knows both eras of MCP, and has a state."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from fastmcp import Context, FastMCP
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+
+server: FastMCP[Any] = FastMCP("asking")
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
+
+
+@server.tool
+async def pid() -> int:
+    return os.getpid()
+
+
+@server.tool
+async def open_door() -> str:
+    """Adds a tool."""
+    server.tool(pid, name="door")
+    return "opened"
+
+
+@server.tool
+async def guard(ctx: Context, rounds: int = 1) -> Any:
+    """Asks in its answer, as servers of 2026-07-28 do."""
+    state = int(ctx.request_state or 0)
+    if state == rounds:
+        assert ctx.input_responses
+        return f"hello {ctx.input_responses['who'].content['name']}"  # pyright: ignore
+    ask = ElicitRequest(params=ElicitRequestFormParams(message="Who?", requested_schema=SCHEMA))
+    return InputRequiredResult(input_requests={"who": ask}, request_state=str(state + 1))
+
+
+@server.tool
+async def asks(ctx: Context) -> str:
+    """Asks while the call is under way, as servers of the handshake era do."""
+    answer = await ctx.elicit("Who?", str)
+    return f"hello {answer.data}"  # pyright: ignore
+
+
+server.run(show_banner=False, log_level="ERROR")
