@@ -96,7 +96,7 @@ def worker_stages(script: str, rounds: int) -> dict[str, float]:
 
     def run_script() -> None:
         realm = fresh.pop()
-        realm.start(program, form=checked.form, context=None)
+        realm.start(program, context=None)
         while realm.outcome is None:
             realm.resume([answer(call) for call in realm.take_calls(wire.CALLS_BUDGET)])
         used.append(realm)

@@ -109,7 +109,7 @@ def run_counted(script: str, checked: CheckedScript) -> Ending:
     realm = Realm(LIMITS, lambda _: None, lambda: (time.perf_counter() - began) * 1000)
     try:
         program = instrument(script, checked, max_iterations=LIMITS.max_iterations)
-        realm.start(program, form=checked.form, context=None)
+        realm.start(program, context=None)
         outcome = realm.outcome
         if outcome is None:
             return Ending("odd", "no outcome")

@@ -156,6 +156,26 @@ class ScriptOutline:
 
 
 @dataclass(frozen=True, slots=True)
+class SilentCallback:
+    """A function that returns nothing, where a method of lists asks for a value."""
+
+    method: str
+    """The method: `filter`, `find` …"""
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptEnding:
+    """What a script does about its value: for the warning where there is none."""
+
+    returns: bool = False
+    """Whether there is a `return` at top level."""
+    uncalled_function: str | None = None
+    """The first function at top level that nothing names, in a script without such a `return`."""
+    silent_callbacks: tuple[SilentCallback, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CheckedScript:
     """A script that may run."""
 
@@ -175,8 +195,7 @@ class CheckedScript:
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, dict[str, str]])
     """The namespaces it uses: see `NameUsage.namespaces`."""
     data_sites: list[DataSite] = field(default_factory=list["DataSite"])
-    uncalled_function: str | None = None
-    """The first function at top level that nothing names, in a script without a top-level `return`."""
+    ending: ScriptEnding = field(default_factory=ScriptEnding)
 
 
 @dataclass(frozen=True, slots=True)

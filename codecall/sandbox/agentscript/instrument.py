@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from typing import Final, Literal
@@ -31,6 +31,8 @@ from codecall.sandbox.agentscript.checked import (
     LineTable,
     LoopSite,
     Position,
+    ScriptEnding,
+    ScriptForm,
     StatementSite,
 )
 from codecall.sandbox.agentscript.parser.esprima import Node
@@ -78,8 +80,9 @@ class InstrumentedScript:
     _insert_offsets: tuple[int, ...]
     _insert_lengths: tuple[int, ...]
     _head_length: int = len(_HEAD)
-    uncalled_function: str | None = None
-    """See `CheckedScript.uncalled_function`."""
+    form: ScriptForm = "statements"
+    """What its value is; see `CheckedScript.form`."""
+    ending: ScriptEnding = field(default_factory=ScriptEnding)
 
     @cached_property
     def lines(self) -> LineTable:
@@ -158,7 +161,8 @@ def instrument(script: str, checked: CheckedScript, *, max_iterations: int) -> I
         tuple(item[0] for item in inserts.items),
         tuple(len(item[4]) for item in inserts.items),
         len(head),
-        checked.uncalled_function,
+        checked.form,
+        checked.ending,
     )
 
 

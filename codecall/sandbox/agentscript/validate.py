@@ -20,6 +20,7 @@ from codecall.sandbox.agentscript.checked import (
     CheckedScript,
     Finding,
     InvalidScript,
+    ScriptEnding,
     ScriptForm,
     Violation,
     invalid_script,
@@ -144,7 +145,13 @@ def validate_javascript(
         sites,
         names.namespaces,
         walk.data_sites,
-        None if walk.returns or form == "function" else _uncalled_function(statements, {use.name for use in walk.uses}),
+        ScriptEnding(
+            walk.returns,
+            None
+            if walk.returns or form == "function"
+            else _uncalled_function(statements, {use.name for use in walk.uses}),
+            tuple(walk.silent_callbacks),
+        ),
     )
 
 

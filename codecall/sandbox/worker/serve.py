@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.analysis.calls import build_plan, build_report
-from codecall.sandbox.agentscript.checked import Finding, InvalidScript, ScriptForm, ScriptOutline
+from codecall.sandbox.agentscript.checked import Finding, InvalidScript, ScriptOutline
 from codecall.sandbox.agentscript.engine.realm import Realm, ScriptOutcome
 from codecall.sandbox.agentscript.instrument import InstrumentedScript, instrument
 from codecall.sandbox.agentscript.policy import Rules
@@ -130,7 +130,7 @@ def _run(pipe: HostPipe, watchdog: Watchdog, realm: Realm, start: wire.Start, sc
                 watchdog.mark_validated()
                 return _done(watchdog, realm, ScriptOutcome(failure=_refusal_failure(refused)))  # it has not run
             watchdog.mark_validated()
-            realm.start(script.program, form=script.form, context=start.context, namespaces=script.namespaces)
+            realm.start(script.program, context=start.context, namespaces=script.namespaces)
             realm.count_steps()
             outcome, plan = None, script.plan
     if outcome is not None:
@@ -209,8 +209,6 @@ class PreparedScript(NamedTuple):
     """A script that may run."""
 
     program: InstrumentedScript
-    form: ScriptForm
-    """What its value is; see `CheckedScript.form`."""
     namespaces: Mapping[str, Mapping[str, str]]
     """The namespaces it uses; see `CheckedScript.namespaces`."""
     plan: wire.Plan | None
@@ -279,7 +277,6 @@ def _prepare(start: wire.Start, find_namespaces: FindNamespaces) -> PreparedScri
     )
     return PreparedScript(
         instrument(text, checked, max_iterations=limits.max_iterations),
-        checked.form,
         checked.namespaces,
         build_plan(checked.outline),
     )

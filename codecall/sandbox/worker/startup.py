@@ -97,7 +97,7 @@ def warm_up() -> None:
         plan = build_plan(checked.outline, dry_run=True)
         realm = Realm(WARM_UP_LIMITS, _warm_up_answer, lambda: 0.0, stack_bytes=SMALL_STACK_BYTES)
         program = instrument(text, checked, max_iterations=100)
-        realm.start(program, form=checked.form, context='{"b": 1}', namespaces=checked.namespaces)
+        realm.start(program, context='{"b": 1}', namespaces=checked.namespaces)
         while realm.outcome is None and realm.pending_calls:
             calls = realm.take_calls(1)
             wire.pack(wire.Calls(calls, realm.logs, realm.count_steps(), 0.0, plan=plan))

@@ -119,10 +119,6 @@ class CallWarnings:
         self._calls = calls
         self._room_ms = room_ms
 
-    def at_end(self, value: str) -> list[str]:
-        """The warnings for a script that ends with `value`, JSON text."""
-        return [*self._unawaited_calls(), *self._nothing_returned(value)]
-
     def unawaited_failure(self, number: int) -> str:
         """The warning about a call that failed where nobody could catch it."""
         call = self._calls.open_calls[number]
@@ -130,7 +126,7 @@ class CallWarnings:
         message = f"{error.get('message', '')!s:.{MAX_MESSAGE}} ({error.get('code')})"
         return f"{self._call_text(call)} was not awaited, and failed: {message}. {_AWAIT_IT}"
 
-    def _unawaited_calls(self) -> list[str]:
+    def at_end(self) -> list[str]:
         """Warnings about the calls the script has not waited for."""
         warnings = [self.unawaited_failure(call.number) for call in self._failed_statements()]
         running = [call for call in self._calls.open_calls.values() if not call.failed]
@@ -139,14 +135,6 @@ class CallWarnings:
             more = f" and {len(running) - MAX_WARNED_CALLS} more" if len(running) > MAX_WARNED_CALLS else ""
             warnings.append(f"The script ended without the values of {names}{more}: not awaited. {_AWAIT_IT}")
         return warnings
-
-    def _nothing_returned(self, value: str) -> list[str]:
-        """The warning about a script that only declares the function it is for, and returns nothing."""
-        name = self._program.uncalled_function if self._program else None
-        if name is None or value != "null" or self._calls.open_calls or self._calls.last_answers:
-            return []
-        function = shorten(name)
-        return [f"Nothing was returned: `{function}` is declared but never called; end with `return {function}();`"]
 
     def _call_text(self, call: CallEntry) -> str:
         position = None if self._program is None else self._program.position_in_stack(call.stack)

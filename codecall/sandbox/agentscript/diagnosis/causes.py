@@ -48,7 +48,7 @@ _NOT_ERRORS: Final = frozenset(
 def missing_property(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A property is read from, or set on, a value that an answer does not have."""
     for node in _member_nodes(context, match["member"]):
-        if fields := _missing_fields(context, node.object, match["member"]):
+        if fields := missing_fields(context, node.object, match["member"]):
             return fields
     return None
 
@@ -60,7 +60,7 @@ def missing_destructured_property(context: FailureContext, match: MessageMatch) 
         if (
             call.arguments
             and _callee_name(call) in _TAKES_OBJECT
-            and (fields := _missing_fields(context, call.arguments[0], ""))
+            and (fields := missing_fields(context, call.arguments[0], ""))
         ):
             return fields
     for value, pattern, path in _declaration_patterns(context):
@@ -94,7 +94,8 @@ def _declaration_patterns(context: FailureContext) -> Iterator[tuple[Node, Node,
                     yield declarator.init, part, path
 
 
-def _missing_fields(context: FailureContext, node: Node, member: str) -> HintFields | None:
+def missing_fields(context: FailureContext, node: Node, member: str) -> HintFields | None:
+    """The fields of a hint about an expression that an answer does not have; `member` is what is read from it."""
     for observation in context.observations(node):
         if missing := [value for value in observation.values if _is_missing(value)]:
             owner = context.owner_text(node.object) if node.type == "MemberExpression" else ""

@@ -113,6 +113,8 @@ class DataFlow:
         self._declared: dict[str, list[_Span]] = {}
         """The scopes in which a name is declared."""
         statements, _ = parse(script)
+        self.statements = statements
+        """The statements at top level."""
         top = (PREFIX_LENGTH, PREFIX_LENGTH + len(script))
         pending: list[tuple[Node, _Span]] = [(statement, top) for statement in reversed(statements)]
         while pending:
@@ -194,6 +196,10 @@ class DataFlow:
         for origin in self.origins(promise, depth):
             if not origin.path:
                 yield CallOrigin(origin.call, (Step.GATHERED, index))
+
+    def values_of(self, name: Node) -> list[Node]:
+        """The expressions whose values the variable that `name` stands for may have."""
+        return [binding.value for binding in self._bindings_of(name) if not binding.path]
 
     def _bindings_of(self, name: Node) -> list[_Binding]:
         """How the variable that `name` stands for gets its values."""

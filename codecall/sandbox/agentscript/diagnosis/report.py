@@ -40,6 +40,28 @@ class ThrownError(msgspec.Struct):
     call: int | None = None
 
 
+NO_VALUE: Final = frozenset({"undefined", "function", "symbol"})
+"""Kinds of values that JSON does not have."""
+
+
+class Ending(msgspec.Struct):
+    """How a script ended, as the prelude reports it."""
+
+    notes: list[str]
+    """What was shortened in its value."""
+    kind: str
+    """`typeof` of its value."""
+    empty_lists: int
+    """Lists in its value that have items, none of them a value."""
+    missing: list[str]
+    """Keys of objects in its value that were left out, having no value; some of them."""
+
+    @property
+    def lacks_values(self) -> bool:
+        """Whether the script, or something in its value, gave nothing."""
+        return self.kind in NO_VALUE or self.empty_lists > 0 or bool(self.missing)
+
+
 class FailureReport:
     """Reports the failure of a script that has ended.
 

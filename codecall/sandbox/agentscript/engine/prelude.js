@@ -115,7 +115,8 @@
     const open = new GlobalSet();
     const notes = [];
     const pending = [];
-    let visited = 0;
+    const missing = [];
+    let visited = 0, emptyLists = 0;
 
     function shorten(what, build) {
       if (strict) throw new GlobalTypeError(`The input is too large: ${what}`);
@@ -132,10 +133,13 @@
     function list(length, at, depth) {
       const out = [];
       const kept = length > LIMITS.array ? LIMITS.array : length;
+      let dropped = 0;
       for (let index = 0; index < kept; index++) {
         const item = encode(at(index), depth + 1);
+        if (item === DROP) dropped++;
         append(out, item === DROP ? null : item);
       }
+      if (dropped > 0 && dropped === kept) emptyLists++;
       if (kept < length) {
         shorten(`an array of ${length} items (the limit is ${LIMITS.array})`,
           () => append(out, { __truncated: { items: length - kept } }));
@@ -150,7 +154,10 @@
         if (typeof key !== 'string' || key === '__proto__' || key === 'constructor') continue;
         if (kept >= LIMITS.properties) { left++; continue; }
         const item = encode(at(key), depth + 1);
-        if (item === DROP) continue;
+        if (item === DROP) {
+          if (missing.length < 5) append(missing, toWellFormed(slice(key, 0, 100)));
+          continue;
+        }
         put(out, toWellFormed(key), item);
         kept++;
       }
@@ -236,7 +243,7 @@
         }
       }
     }
-    return { encode: (value) => encode(value, 1), notes, pending };
+    return { encode: (value) => encode(value, 1), notes, pending, gaps: () => ({ __proto__: null, empty_lists: emptyLists, missing }) };
   }
 
   // The kind of a built-in object, determined by internal slots, never by names a script can write.
@@ -591,7 +598,7 @@
       const work = encoder(false, true);
       const data = work.encode(value);
       if (work.pending.length === 0) {
-        $finish(data === DROP ? 'null' : stringify(data), stringify(work.notes));
+        $finish(data === DROP ? 'null' : stringify(data), stringify({ __proto__: null, notes: work.notes, kind: typeof value, ...work.gaps() }));
         return;
       }
       value = await resolved(value, new GlobalMap());

@@ -3,30 +3,24 @@
 The realm is built from the policy table (`prelude.js` keeps what the table lists and deletes the rest), then the
 instrumented script runs until it waits for tool calls, settles, or is stopped. No timer and no thread of the engine:
 what runs is decided here, job by job.
-
-With its heap exhausted, the engine cannot even make an error: it throws `null`. A script can throw `null` too, and by
-the time somebody asks, the memory may be free again. So the C library is told to take all memory from one growing heap
-and to give nothing back by itself: then the size of that heap tells how much was in use at most. Resident memory would
-not do: a forked process shares pages with others, and counts files it has mapped.
 """
 
 from __future__ import annotations
 
-import ctypes
-import resource
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import Final, Literal, Protocol, TypeAlias, cast
 
 import _quickjs as quickjs  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
 from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, CallWarnings
-from codecall.sandbox.agentscript.diagnosis.report import FailureReport, ScriptProgress, ThrownError
+from codecall.sandbox.agentscript.diagnosis.nothing import nothing_returned
+from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.engine.bytecode import defer_collection, load
+from codecall.sandbox.agentscript.engine.heap import HeapGauge, release_memory
 from codecall.sandbox.agentscript.engine.prelude import LOCALE, NEEDS_LOCALE, REFERENCES, runtime_text
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
@@ -53,14 +47,6 @@ MAX_POSITIONS: Final = 64
 _HOST_FUNCTIONS: Final = ("$post", "$ask", "$log", "$stop", "$checkpoint", "$finish", "$fail", "$exhausted", "$ran")
 
 _decode_json = msgspec.json.decode
-
-_M_TRIM_THRESHOLD, _M_MMAP_MAX, _NEVER = -1, -4, 2**31 - 1
-
-_IDLE_BYTES: Final = 4 * 1024 * 1024
-"""Free heap worth returning to the system between two scripts."""
-
-_EXHAUSTED_SHARE: Final = 0.9
-"""Share of the limit by which the heap must have grown. The rest is for what the worker itself freed in between."""
 
 
 @dataclass(slots=True)
@@ -111,11 +97,11 @@ class Realm:
         self._positions: dict[str, Position | _NoPosition] = {}
         self._program: InstrumentedScript | None = None
         self._engine, self._operate = self._build(stack_bytes)
-        self._heap = _HeapGauge()
+        self._heap = HeapGauge()
 
     def rebind(self, ask: AskHost, clock: Clock) -> None:
         """Use another `ask` and `clock`, for an engine that was built in the process this one was forked from."""
-        self.ask, self._clock, self._heap = ask, clock, _HeapGauge()
+        self.ask, self._clock, self._heap = ask, clock, HeapGauge()
 
     def _build(self, stack_bytes: int) -> tuple[_Engine, Callable[..., float]]:
         limits = self.limits
@@ -131,7 +117,6 @@ class Realm:
         self,
         program: InstrumentedScript,
         *,
-        form: str,
         context: str | None,
         namespaces: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
@@ -139,12 +124,11 @@ class Realm:
 
         Args:
             program: the script.
-            form: what its value is; see `CheckedScript.form`.
             context: JSON text of the object `codecallContext`.
             namespaces: the namespaces it uses; see `CheckedScript.namespaces`.
         """
         self._program, self.started = program, True
-        self._heap = _HeapGauge()
+        self._heap = HeapGauge()
         try:
             if NEEDS_LOCALE.search(program.text):
                 self._operate("locale", load(self._engine, LOCALE))
@@ -158,7 +142,7 @@ class Realm:
             else:
                 self._stop("WORKER_MEMORY_EXCEEDED")
             return
-        self._turn("run", body, context or "{}", form, msgspec.json.encode(namespaces or {}).decode())
+        self._turn("run", body, context or "{}", program.form, msgspec.json.encode(namespaces or {}).decode())
 
     def resume(self, answers: list[Answer]) -> None:
         """Give the script the answers to its calls and run it until it waits again."""
@@ -211,7 +195,7 @@ class Realm:
     def close(self) -> None:
         """Free the engine now: it and this object hold each other."""
         del self._engine, self._operate
-        _release_memory()
+        release_memory()
 
     def _end(self, outcome: ScriptOutcome) -> None:
         if self.outcome is None or (self.outcome.failure is None and outcome.failure is not None):
@@ -279,12 +263,16 @@ class Realm:
     def _host_stop(self, code: str, detail: str, stack: str) -> None:
         self._stop(code, _decode_json(detail), stack)
 
-    def _host_finish(self, value: str, notes: str) -> None:
+    def _host_finish(self, value: str, report: str) -> None:
         size = len(value.encode())
         if size > self.limits.longest_result:
             self._stop("OUTPUT_LIMIT", size)
         else:
-            warnings = [*_decode_json(notes), *self._call_warnings().at_end(value)]
+            ending = _decode_json(report, type=Ending)
+            warnings = [*ending.notes, *self._call_warnings().at_end()]
+            program = self._program
+            if program is not None and (ending.lacks_values or program.ending.silent_callbacks):
+                warnings += nothing_returned(program, self._calls, ending, self._room_ms)
             self._end(ScriptOutcome(value=value, warnings=warnings))
 
     def _host_fail(self, report: str) -> None:
@@ -333,68 +321,3 @@ def _find_removals(text: str) -> str:
     for name in _HOST_FUNCTIONS:
         engine.add_callable(name, print)  # never called: nothing runs in it
     return str(engine.eval(text)("removals"))
-
-
-class _HeapGauge:
-    """Measures how much the heap has grown since a script began."""
-
-    __slots__ = ("_start",)
-
-    def __init__(self) -> None:
-        library = _library()
-        self._start = _peak_bytes() if library is None else library.info().uordblks
-
-    def grew_by(self, limit: int) -> bool:
-        """Whether as many as `limit` bytes more were in use at one time since then.
-
-        Never misses it where the C library can tell; elsewhere the resident memory of the process decides. It may
-        also say so of a heap that is that large because of gaps.
-        """
-        library = _library()
-        now = _peak_bytes() if library is None else library.info().arena
-        return now - self._start > _EXHAUSTED_SHARE * limit
-
-
-def _release_memory() -> None:
-    """Return the memory a script has used to the system, and let the next one start from a small heap."""
-    library = _library()
-    if library is not None and library.info().fordblks > _IDLE_BYTES:
-        library.trim(0)
-
-
-def _peak_bytes() -> int:
-    # In KiB on Linux, bytes on macOS.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-class _MallocInfo(ctypes.Structure):
-    """`struct mallinfo2` of the GNU C library, 2.33 and later."""
-
-    _fields_ = [
-        *((name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd")),
-        *((name, ctypes.c_size_t) for name in ("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")),
-    ]
-    arena: int
-    uordblks: int
-    fordblks: int
-
-
-class _Library(NamedTuple):
-    """The functions of the C library that are used."""
-
-    info: Callable[[], _MallocInfo]
-    trim: Callable[[int], int]
-
-
-@cache
-def _library() -> _Library | None:
-    """The C library, set up; None where it has no such functions."""
-    try:
-        library = ctypes.CDLL(None)
-        info, trim, option = library.mallinfo2, library.malloc_trim, library.mallopt
-    except (AttributeError, OSError):
-        return None
-    info.restype = _MallocInfo
-    option(_M_MMAP_MAX, 0)
-    option(_M_TRIM_THRESHOLD, _NEVER)
-    return _Library(info, trim)

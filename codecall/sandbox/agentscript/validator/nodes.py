@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from codecall.sandbox.agentscript.checked import CatchSite, FunctionSite, LoopSite, Violation
+from codecall.sandbox.agentscript.checked import CatchSite, FunctionSite, LoopSite, SilentCallback, Violation
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import LOOP_TYPES, PREFIX_LENGTH
 from codecall.sandbox.agentscript.policy import (
@@ -57,6 +57,14 @@ _COMPARES: Final = frozenset({"===", "!==", "==", "!="})
 
 # From the last parameter to the arrow there is nothing but blanks, comments, commas and a parenthesis
 _TO_ARROW = re.compile(r"(?:[^/=]|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+=>")
+_RETURN = re.compile(r"\breturn\b")
+
+_ASKS_CALLBACK: Final = frozenset(
+    {"filter", "find", "findIndex", "findLast", "findLastIndex", "some", "every", "reduce", "reduceRight"}
+    | {"sort", "toSorted"}
+)
+"""Methods of lists that are of no use without the values of their callback."""
+
 _BLANKS = re.compile(r"(?:\s|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
 
 
@@ -119,8 +127,22 @@ def _call(walk: Walk, node: Node, scope: Scope) -> None:
         text = literal_key(callee.property, computed=callee.computed)
         if text in PATTERN_METHODS and not walk.ruleset.rules.allow_regex:
             walk.refuse(VARIANTS["pattern method"], callee.property, dotted_path(callee) or text)
+        callback: Node | None = arguments[0] if text in _ASKS_CALLBACK and arguments else None
+        if text is not None and callback is not None and _is_silent(walk, callback):
+            walk.silent_callbacks.append(SilentCallback(text, callback.range[0] - PREFIX_LENGTH))
     walk.push(callee, scope)
     walk.push_all(arguments, scope)
+
+
+def _is_silent(walk: Walk, callback: Node) -> bool:
+    """Whether this is a function that is certain to return nothing."""
+    if callback.type not in {"ArrowFunctionExpression", "FunctionExpression"}:
+        return False
+    start, end = callback.body.range
+    return (
+        callback.body.type == "BlockStatement"
+        and _RETURN.search(walk.script, start - PREFIX_LENGTH, end - PREFIX_LENGTH) is None
+    )
 
 
 def _tool_name(walk: Walk, argument: Node) -> None:

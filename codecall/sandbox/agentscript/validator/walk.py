@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, cast
 
-from codecall.sandbox.agentscript.checked import CatchSite, DataSite, FunctionSite, LoopSite, Violation
+from codecall.sandbox.agentscript.checked import CatchSite, DataSite, FunctionSite, LoopSite, SilentCallback, Violation
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
 from codecall.sandbox.agentscript.policy import (
@@ -59,6 +59,7 @@ class Walk:
         self.functions: list[FunctionSite] = []
         self.catches: list[CatchSite] = []
         self.data_sites: list[DataSite] = []
+        self.silent_callbacks: list[SilentCallback] = []
         self.returns = False
         """Whether there is a `return` at top level."""
         self.regexes: list[int] = []

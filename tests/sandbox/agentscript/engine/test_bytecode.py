@@ -51,7 +51,7 @@ def outcome(script: str, limits: wire.Limits) -> object:
     looks = itertools.count()
     engine = realm.Realm(limits, ask_nobody, lambda: float(next(looks)))  # each look at the clock takes a millisecond
     program = instrument(text, checked, max_iterations=limits.max_iterations)
-    engine.start(program, form=checked.form, context='{"a": 1}', namespaces=checked.namespaces)
+    engine.start(program, context='{"a": 1}', namespaces=checked.namespaces)
     calls: list[object] = []
     for _ in range(TURNS):
         if not (engine.pending_calls and engine.outcome is None):

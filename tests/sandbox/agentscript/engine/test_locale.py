@@ -40,7 +40,7 @@ def outcome_of(script: str) -> Any:
     """The value or the failure of a script."""
     checked = validate_javascript(script, Rules.from_limits(ROOMY))
     realm = Realm(ROOMY, nobody, lambda: 0.0)
-    realm.start(instrument(script, checked, max_iterations=10**7), form=checked.form, context=None)
+    realm.start(instrument(script, checked, max_iterations=10**7), context=None)
     assert realm.outcome is not None
     outcome = realm.outcome
     realm.close()

@@ -1,0 +1,188 @@
+"""Why a script gave nothing: warnings about a script without a value, and about values that became `null`.
+
+Whether there was a value is known only when the script has ended; where it should have come from is looked up in the
+script then. What a warning says of an answer has been looked up in that answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from codecall.sandbox.agentscript.analysis.reachability import sole_function
+from codecall.sandbox.agentscript.diagnosis.calls import MAX_WARNED_CALLS, CallHistory, shorten
+from codecall.sandbox.agentscript.diagnosis.causes import missing_fields
+from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields
+from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataflow
+from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
+from codecall.sandbox.agentscript.instrument import InstrumentedScript
+from codecall.sandbox.agentscript.parser.esprima import Node
+from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, PREFIX_LENGTH, key_name, member_name, span
+
+_NOTHING: Final = "Nothing was returned: "
+
+_MAPS: Final = frozenset({"map", "flatMap", "from", "__safe_parallel", "all"})
+"""Functions whose result has an item for each value of a callback."""
+
+_NEVER_UNDEFINED: Final = frozenset(
+    {"Literal", "TemplateLiteral", "ObjectExpression", "ArrayExpression", "BinaryExpression", "NewExpression"}
+)
+"""Types of expressions that always have a value."""
+
+
+def nothing_returned(program: InstrumentedScript, calls: CallHistory, ending: Ending, room_ms: float) -> list[str]:
+    """The warnings about what is missing in the value of a script that has ended well.
+
+    Args:
+        program: What ran.
+        calls: Its calls.
+        ending: How it ended.
+        room_ms: Milliseconds of its own time that it has left.
+    """
+
+    def search(find: Callable[[_Search], str | None]) -> str | None:
+        return with_dataflow(
+            program.script,
+            room_ms,
+            lambda dataflow: find(_Search(program, dataflow, calls)) if dataflow else None,
+            fallback=None,
+        )
+
+    warnings = [
+        f"The callback of `.{site.method}()` on line {program.lines.line(site.start)} returns nothing: with braces it "
+        "needs a `return`."
+        for site in program.ending.silent_callbacks[:MAX_WARNED_CALLS]
+    ]
+    if ending.kind in NO_VALUE:
+        reason = _without_search(program, calls, ending)
+        if reason is None:
+            reason = search(lambda found: found.missing_value())
+        warnings.append(_NOTHING + (reason or "the value of the script is undefined."))
+    if ending.empty_lists:
+        reason = search(lambda found: found.missing_items())
+        warnings.append(f"A list in the result has only undefined items, which became null{reason or '.'}")
+    if ending.missing and (reason := search(lambda found: found.missing_property(ending.missing))) is not None:
+        warnings.append(f"The result lacks a property: {reason}")
+    return warnings
+
+
+def _without_search(program: InstrumentedScript, calls: CallHistory, ending: Ending) -> str | None:
+    """Why there is no value, where the script need not be parsed again for it."""
+    if ending.kind == "function":
+        return "the value of the script is a function; call it, and return what it gives."
+    if program.form != "statements" or program.ending.returns:
+        return None
+    if not program.script.strip():
+        return "the script is empty."
+    name = program.ending.uncalled_function
+    if name is not None and not calls.open_calls and not calls.last_answers:
+        function = shorten(name)
+        return f"`{function}` is declared but never called; end with `return {function}();`"
+    return "the script has no `return`. If a value matters, end with `return value`."
+
+
+class _Search:
+    """Looks in one script for what has no value."""
+
+    def __init__(self, program: InstrumentedScript, dataflow: DataFlow, calls: CallHistory) -> None:
+        self._program = program
+        self._dataflow = dataflow
+        offsets = {
+            entry.number: program.lines.offset(*position)
+            for entry in calls.last_answers.values()
+            if (position := program.position_in_stack(entry.stack)) is not None
+        }
+        self._context = FailureContext(dataflow, None, calls, offsets)
+
+    def missing_value(self) -> str | None:
+        """Why the script has no value."""
+        values = self._values_of_script()
+        for value in values:
+            if (reason := self._reason(value)) is not None:
+                return reason
+        suspects = [value for value in values if value.type not in _NEVER_UNDEFINED]
+        if len(values) == len(suspects) == 1:
+            return f"{self._named(suspects[0])} is undefined."
+        return "no `return` that gives a value was reached."
+
+    def missing_items(self) -> str | None:
+        """Which callback gives no values."""
+        for node in self._dataflow.nodes:
+            if node.type != "CallExpression" or not node.arguments or _called_name(node) not in _MAPS:
+                continue
+            for function in self._functions(node.arguments[-1]):
+                if (reason := self._reason_of_function(function)) is not None:
+                    return f": {reason}"
+        return None
+
+    def missing_property(self, keys: Sequence[str]) -> str | None:
+        """Which of these keys of an object was to have a value that an answer has under a similar name."""
+        for node in self._dataflow.nodes:
+            if node.type == "Property" and node.value.type == "MemberExpression" and key_name(node.key) in keys:
+                fields = missing_fields(self._context, node.value, "")
+                if fields is not None and fields["nothing"] == "undefined" and "Did you mean" in fields["use"]:
+                    return self._missing_text(node.value, fields)
+        return None
+
+    def _values_of_script(self) -> list[Node]:
+        """The expressions that may be the script's value."""
+        statements = [node for node in self._dataflow.statements if node.type != "EmptyStatement"]
+        if self._program.form == "function" and (function := sole_function(statements)) is not None:
+            return self._values_of(function)
+        if self._program.form == "expression":
+            return [statements[-1].expression]
+        return self._returned(None)
+
+    def _values_of(self, function: Node) -> list[Node]:
+        """What a function returns."""
+        return self._returned(function) if function.body.type == "BlockStatement" else [function.body]
+
+    def _returned(self, function: Node | None) -> list[Node]:
+        """The values of the `return`s of a function, or of the top level."""
+        returns = [
+            node for node in self._dataflow.nodes if node.type == "ReturnStatement" and node.argument is not None
+        ]
+        within = {id(node): self._dataflow.enclosing(span(node)[0] - PREFIX_LENGTH, *FUNCTIONS) for node in returns}
+        return [node.argument for node in returns if next(iter(within[id(node)]), None) is function]
+
+    def _reason(self, value: Node, depth: int = 0) -> str | None:
+        """Why this expression is undefined, where more can be said than that."""
+        while value.type in {"AwaitExpression", "ChainExpression"}:
+            value = value.argument if value.type == "AwaitExpression" else value.expression
+        if (fields := missing_fields(self._context, value, "")) is not None and fields["nothing"] == "undefined":
+            return self._missing_text(value, fields)
+        if value.type == "CallExpression" and depth < 3:
+            for function in self._functions(value.callee):
+                if (reason := self._reason_of_function(function, depth + 1)) is not None:
+                    return reason
+            if _called_name(value) in {"forEach", "log", "info", "warn", "error", "debug"}:
+                return f"{self._named(value)} gives no value. If one matters, end with `return value`."
+        return None
+
+    def _reason_of_function(self, function: Node, depth: int = 1) -> str | None:
+        values = self._values_of(function)
+        if not values:
+            return f"the function on line {self._line(function)} has no `return` that gives a value."
+        reasons = (self._reason(value, depth) for value in values)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def _functions(self, node: Node) -> Iterator[Node]:
+        """The functions of the script that an expression may be."""
+        if node.type in FUNCTIONS:
+            yield node
+        elif node.type == "Identifier":
+            yield from (value for value in self._dataflow.values_of(node) if value.type in FUNCTIONS)
+
+    def _missing_text(self, node: Node, fields: HintFields) -> str:
+        return f"{self._named(node)} is undefined: {fields['tool']} returned {fields['shape']}.{fields['use']}"
+
+    def _named(self, node: Node) -> str:
+        return f"`{shorten(self._dataflow.text(node))}` on line {self._line(node)}"
+
+    def _line(self, node: Node) -> int:
+        return self._program.lines.line(span(node)[0] - PREFIX_LENGTH)
+
+
+def _called_name(call: Node) -> str | None:
+    callee: Node = call.callee
+    return str(member_name(callee)) if callee.type == "MemberExpression" else getattr(callee, "name", None)

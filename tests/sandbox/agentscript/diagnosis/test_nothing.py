@@ -1,0 +1,103 @@
+"""Scripts that give nothing say why: one warning, which names the line and what was undefined."""
+
+from __future__ import annotations
+
+import pytest
+
+from codecall.sandbox.enclave import Enclave
+
+SHAPE = "users returned {users: [{id: number, name: string}], next: null}."
+NO_RETURN = "Nothing was returned: the script has no `return`. If a value matters, end with `return value`."
+
+
+def answer(name: str, arguments: dict[str, object]) -> object:
+    return {"users": [{"id": 1, "name": "Ann"}], "next": None} if name == "users" else arguments
+
+
+@pytest.mark.parametrize(
+    ("script", "warning"),
+    [
+        ("", "Nothing was returned: the script is empty."),
+        ("const r = await callTool('users');\nconst n = r.users.length;", NO_RETURN),
+        ("for (const id of [1, 2]) { await callTool('echo', { id }); }", NO_RETURN),
+        (
+            "const r = await callTool('users');\nreturn r.user",
+            f"Nothing was returned: `r.user` on line 2 is undefined: {SHAPE} Did you mean `r.users`?",
+        ),
+        (
+            "const { usrs } = await callTool('users');\nreturn usrs",
+            f"Nothing was returned: `usrs` on line 2 is undefined: {SHAPE} Did you mean `users`?",
+        ),
+        (
+            "const r = await callTool('users');\nreturn r.users.find((user) => user.id === 5)",
+            "Nothing was returned: `r.users.find((user) => user.id === 5)` on line 2 is undefined: "
+            f"{SHAPE} Nothing was found: test for it first, or write `?.` behind it.",
+        ),
+        (
+            "const main = async () => {\n  const r = await callTool('users');\n};\nreturn await main()",
+            "Nothing was returned: the function on line 1 has no `return` that gives a value.",
+        ),
+        (
+            "async () => { await callTool('users'); }",
+            "Nothing was returned: no `return` that gives a value was reached.",
+        ),
+        (
+            "(async () => { await callTool('users'); })()",
+            "Nothing was returned: the function on line 1 has no `return` that gives a value.",
+        ),
+        (
+            "const r = await callTool('users');\nif (r.users.length > 4) return 1;",
+            "Nothing was returned: no `return` that gives a value was reached.",
+        ),
+        ("let x;\nreturn x", "Nothing was returned: `x` on line 2 is undefined."),
+        (
+            "const r = await callTool('users');\nconsole.log(r)",
+            "Nothing was returned: `console.log(r)` on line 2 gives no value. If one matters, end with `return value`.",
+        ),
+        (
+            "const f = () => 1;\nreturn f",
+            "Nothing was returned: the value of the script is a function; call it, and return what it gives.",
+        ),
+        (
+            "const r = await callTool('users');\nreturn r.users.map((user) => { user.name });",
+            "A list in the result has only undefined items, which became null: "
+            "the function on line 2 has no `return` that gives a value.",
+        ),
+        (
+            "const r = await callTool('users');\nreturn r.users.map((user) => user.nme);",
+            "A list in the result has only undefined items, which became null: "
+            f"`user.nme` on line 2 is undefined: {SHAPE} Did you mean `user.name`?",
+        ),
+        (
+            "const r = await callTool('users');\nreturn r.users.filter((user) => { user.id === 1 })",
+            "The callback of `.filter()` on line 2 returns nothing: with braces it needs a `return`.",
+        ),
+        (
+            "const r = await callTool('users');\nreturn { count: r.users.length, list: r.user }",
+            f"The result lacks a property: `r.user` on line 2 is undefined: {SHAPE} Did you mean `r.users`?",
+        ),
+    ],
+)
+async def test_a_script_that_gives_nothing_says_why(enclave: Enclave, script: str, warning: str) -> None:
+    result = await enclave.execute(script, tool_handler=answer)
+    assert result.status == "ok"
+    assert result.warnings == (warning,)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "await callTool('users')",
+        "return null",
+        "return (await callTool('users')).next",
+        "return []",
+        "return { note: undefined, ids: [undefined, 1] }",
+        "const r = await callTool('users'); return { cursor: r.cursor }",
+        "const r = await callTool('users'); return r.users.filter((user) => { return user.id === 2 })",
+        "return [{ note: undefined }]",
+    ],
+)
+async def test_a_script_that_means_to_give_little_is_not_warned(enclave: Enclave, script: str) -> None:
+    result = await enclave.execute(script, tool_handler=answer)
+    assert result.status == "ok"
+    assert result.warnings == ()
