@@ -222,7 +222,7 @@ class ExecutionResult:
     stats: Stats = field(default_factory=Stats)
     """What it used."""
     warnings: tuple[str, ...] = ()
-    """What was shortened or lost on the way out; empty for most runs."""
+    """What was replaced by a mark on the way out, and what was forgotten; empty for most runs."""
     lines: tuple[int, ...] = ()
     """For a run with `coverage`: the lines of the script that ran, ascending. No part of the envelope."""
     run_id: str = ""
@@ -270,9 +270,14 @@ class ExecutionResult:
         return body
 
 
-def invoke_ok(result: object) -> JsonObject:
+def invoke_ok(result: object, warnings: Sequence[str] = ()) -> JsonObject:
     """The envelope of a `codecall:invoke` that worked."""
-    return {"status": "ok", "result": result}
+    return {"status": "ok", "result": result, **({"warnings": list(warnings)} if warnings else {})}
+
+
+def invoke_large(large: LargeResult) -> JsonObject:
+    """The envelope of a `codecall:invoke` that worked and whose result is kept, because it is too large."""
+    return {"status": "ok", "largeResult": large.as_dict()}
 
 
 def invoke_error(error: CodeCallError) -> JsonObject:
@@ -394,7 +399,13 @@ EXECUTE_OUTPUT_SCHEMA: JsonObject = {"type": "object", "properties": _SHORT, "re
 
 INVOKE_SCHEMA: JsonObject = {
     "type": "object",
-    "properties": {"status": {"enum": ["ok", "error"]}, "result": {}, "error": _ERROR},
+    "properties": {
+        "status": {"enum": ["ok", "error"]},
+        "result": {},
+        "largeResult": _LARGE,
+        "error": _ERROR,
+        "warnings": _LINES,
+    },
     "required": ["status"],
 }
 """JSON Schema of the envelopes of `codecall:invoke`."""

@@ -69,7 +69,7 @@ LIMITS: Final[Mapping[LimitCode, str]] = MappingProxyType(
         "ITERATION_LIMIT": "A loop makes more turns than `max_iterations`.",
         "STEP_LIMIT": "Loop turns and function entries together exceed `max_steps`.",
         "TOOL_CALL_LIMIT": "The script makes more calls than `max_tool_calls`.",
-        "OUTPUT_LIMIT": "The result is larger than `max_result_bytes` and cannot be kept for later reading.",
+        "OUTPUT_LIMIT": "The result is larger than an answer may be, and cannot be kept for later reading.",
         "CONSOLE_LIMIT": "The console output exceeds `max_console_calls` or `max_console_bytes`.",
         "STACK_OVERFLOW": "Functions call one another too deep.",
         "DEADLOCK": "The script awaits something that can never settle.",

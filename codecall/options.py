@@ -150,10 +150,11 @@ class ResumeOptions(Options):
 
 
 class ResultsOptions(Options):
-    """How results that are larger than `max_result_bytes` are stored for later reading."""
+    """How results that are larger than `inline_result_bytes` are stored for later reading."""
 
     enabled: bool = True
-    """Whether large results are stored; when False, they fail with OUTPUT_LIMIT."""
+    """Whether large results are stored; when False, answers hold up to `max_result_bytes` of the preset, and larger
+    results fail with OUTPUT_LIMIT."""
     store: KeyValueStore | None = None
     """The store of large results: any key-value store that FastMCP accepts, such as `RedisStore(url=…)`; all instances
     that clients may reach must share it. None: the memory of this process."""
@@ -163,8 +164,9 @@ class ResultsOptions(Options):
     """Most bytes of JSON in one result, or a quarter of the preset's `memory_mb` if that is less; a larger result fails
     with OUTPUT_LIMIT."""
     max_total_bytes: int = Field(default=256 * 1024 * 1024, ge=1_024)
-    """Most bytes that this process stores at the same time for all callers together. Beyond it, results fail with
-    OUTPUT_LIMIT until others expire; no stored result is evicted."""
+    """Most bytes that this process stores at the same time for all callers together. Beyond it, until others expire,
+    answers hold results of up to `max_result_bytes`, and larger ones fail with OUTPUT_LIMIT; no stored result is
+    evicted."""
     max_caller_bytes: int = Field(default=40 * 1024 * 1024, ge=1_024)
     """Most bytes that this process stores for one caller. A caller's share must also leave four times as much free for
     others, so it shrinks as the store fills, and a few callers (without authentication: a few network addresses) cannot
@@ -218,6 +220,10 @@ class PluginOptions(Options):
     Both spellings always work."""
     top_k: int = Field(default=5, ge=1, le=50)
     """Most hits of a search that sets no `topK`."""
+    inline_result_bytes: int = Field(default=64 * 1024, ge=64, le=256 * 1024 * 1024)
+    """Most bytes of JSON of a result that `codecall:execute` and `codecall:invoke` answer with, within the preset's
+    `max_result_bytes`. A larger one is kept whole, as `results` says, and the answer has its handle, preview and shape:
+    64 KiB are some 16,000 tokens."""
     mark_errors: bool = False
     """Whether MCP's `isError` is set on every envelope whose status is not `ok`."""
     preset: Preset
@@ -237,7 +243,7 @@ class PluginOptions(Options):
     resume: ResumeOptions | None = None
     """Lets `codecall:execute` resume a failed run (`resumeFrom`). None: it cannot."""
     results: ResultsOptions = ResultsOptions()
-    """Storage of results that are larger than `max_result_bytes`: a bool, or `{"store": …, "ttl_s": …}`."""
+    """Storage of results that are larger than `inline_result_bytes`: a bool, or `{"store": …, "ttl_s": …}`."""
     progress: ProgressOptions = ProgressOptions()
     """Progress notifications while a script runs."""
     shutdown: ShutdownOptions = ShutdownOptions()
@@ -432,6 +438,7 @@ class PluginKeywords(TypedDict, total=False):
     direct_calls: bool | Sequence[str] | DirectCallsDict | Mapping[str, object] | DirectCalls
     tool_name_separator: Literal["auto", ":", "_"]
     top_k: int
+    inline_result_bytes: int
     mark_errors: bool
     embedding: SearchDict | Mapping[str, object] | SearchOptions | None
     observed_output: bool | ObservedOutputDict | Mapping[str, object] | ObservedOutputOptions

@@ -126,6 +126,7 @@ class CodeCallPlugin(CatalogTransform):
         direct_calls: bool | Sequence[str] | DirectCallsDict | Mapping[str, object] | DirectCalls = True,
         tool_name_separator: Literal["auto", ":", "_"] = "auto",
         top_k: int = 5,
+        inline_result_bytes: int = 64 * 1024,
         mark_errors: bool = False,
         embedding: SearchDict | Mapping[str, object] | SearchOptions | None = None,
         observed_output: bool | ObservedOutputDict | Mapping[str, object] | ObservedOutputOptions = True,
@@ -155,6 +156,8 @@ class CodeCallPlugin(CatalogTransform):
             tool_name_separator: `:` lists `codecall:search`, `_` `codecall_search`, `auto` the latter for clients that
                 are known to refuse colons (`codecall.meta_tools.naming`); both spellings work.
             top_k: Hits of a search that does not say `topK`; 1 to 50.
+            inline_result_bytes: Bytes of a result that an answer holds; a larger one is kept, and the answer has its
+                handle, preview and shape.
             mark_errors: Set MCP's `isError` on every envelope whose status is not `ok`.
             embedding: How search works: `{"strategy": "tfidf" | "embedding" | "hybrid" | "auto", …}`. See
                 `codecall.options.SearchOptions`.
@@ -166,7 +169,7 @@ class CodeCallPlugin(CatalogTransform):
                 `codecall.options.AuditOptions`.
             resume: Lets `codecall:execute` resume a run that failed (`resumeFrom`): `{"store": …}`; None: it cannot.
                 See `codecall.options.ResumeOptions`.
-            results: Whether results larger than `max_result_bytes` are stored; or `{"store": …, "ttl_s": …}`. See
+            results: Whether results larger than `inline_result_bytes` are stored; or `{"store": …, "ttl_s": …}`. See
                 `codecall.options.ResultsOptions`.
             progress: What clients hear while a script runs. See `codecall.options.ProgressOptions`.
             shutdown: What becomes of running scripts when the server ends. See `codecall.options.ShutdownOptions`.

@@ -43,7 +43,8 @@ class Preset(Options):
     memory_mb: int = Field(ge=4, le=4096)
     """The size of the engine's heap in MiB."""
     max_result_bytes: int = Field(ge=64, le=256 * 1024 * 1024)
-    """Most bytes of the script's result as JSON."""
+    """Most bytes of JSON of a result in an answer. The option `inline_result_bytes` may allow fewer. What is larger is
+    kept, or fails with OUTPUT_LIMIT where nothing is."""
     allow_console: bool
     """Whether scripts have `console`."""
     max_console_calls: int = Field(ge=0, le=100_000)
@@ -59,11 +60,11 @@ class Preset(Options):
     sanitize_max_depth: int = Field(ge=1, le=150)
     """Most levels of nesting in a result; a mark replaces deeper parts. MCP itself refuses to send more than 255."""
     sanitize_max_properties: int = Field(ge=1, le=10_000_000)
-    """Most properties of any one object in a result."""
+    """Most properties that a console line or a message shows of any one object; results are not cut."""
     sanitize_max_string: int = Field(ge=16, le=64 * 1024 * 1024)
-    """Most characters of any one string in a result."""
+    """Most characters that a console line or a message shows of any one string in an object; results are not cut."""
     sanitize_max_array: int = Field(ge=1, le=10_000_000)
-    """Most items of any one array in a result."""
+    """Most items that a console line or a message shows of any one array; results are not cut."""
     reference_min_bytes: int = Field(ge=0, le=64 * 1024 * 1024)
     """Bytes of JSON up to which a script receives the value itself where it requests a reference."""
     reference_max_bytes: int = Field(ge=0, le=256 * 1024 * 1024)

@@ -31,6 +31,7 @@ LONG: dict[str, str] = {
     "codecall.options": "every group of options, as a model and as the dictionary that `init` takes",
     "codecall.catalog.typescript.from_schema": "one recursive reader, and what single keywords of a schema mean to it",
     "codecall.catalog.typescript.types": "the types, and the printer that matches on each of them",
+    "codecall.envelopes": "every envelope, with the JSON Schema of each",
     "codecall.errors": "the whole tree of errors, one class after the other, and the default hint of each code",
     "codecall.jsonio.incremental": "decoder and index share one grammar of nested JSON and the measure of a piece",
     "codecall.schema.validation": "problems after a call, violations before it, described alike",

@@ -56,6 +56,7 @@ def test_defaults():
     assert options.tool_name_separator == "auto"
     assert options.top_k == 5
     assert options.mark_errors is False
+    assert options.inline_result_bytes == 65_536
     assert options.preset == load_preset("secure")
     assert options.preset_name == "secure"
     assert options.embedding == SearchOptions(strategy="tfidf", similarity_threshold=0.3)
@@ -79,6 +80,7 @@ GIVEN: dict[str, tuple[object, object]] = {
     "direct_calls": (False, DirectCalls(enabled=False)),
     "tool_name_separator": ("_", "_"),
     "top_k": (50, 50),
+    "inline_result_bytes": (8192, 8192),
     "mark_errors": (True, True),
     "embedding": ({"similarityThreshold": 0.5}, SearchOptions(similarity_threshold=0.5)),
     "observed_output": ({"perCaller": True}, ObservedOutputOptions(per_caller=True)),

@@ -79,6 +79,7 @@ class CodeCallClient:
         direct_calls: `invoke`: a bool, names or globs of the tools that it may call, or a mapping of `DirectCalls`.
         tool_name_separator: `_` names the tools `codecall_search` and so on; `:` names them `codecall:search`.
         top_k: hits of a search that does not say how many, 1 to 50; 5 if left out.
+        inline_result_bytes: bytes of a result that an answer holds, 65,536 if left out; larger ones are kept.
         mark_errors: sets `isError` of MCP on every envelope whose status is not `ok`.
         embedding: how search works: `SearchOptions`, or a mapping of its fields.
         observed_output: output shapes learned from results: a bool, or a mapping of `ObservedOutputOptions`.
@@ -110,6 +111,7 @@ class CodeCallClient:
         direct_calls: DirectCalls | DirectCallsDict | Mapping[str, object] | Sequence[str] | bool | None = None,
         tool_name_separator: Literal[":", "_"] = "_",
         top_k: int | None = None,
+        inline_result_bytes: int | None = None,
         mark_errors: bool | None = None,
         embedding: SearchOptions | SearchDict | Mapping[str, object] | None = None,
         observed_output: ObservedOutputOptions | ObservedOutputDict | Mapping[str, object] | bool | None = None,
@@ -130,6 +132,7 @@ class CodeCallClient:
             "direct_calls": direct_calls,
             "tool_name_separator": tool_name_separator,
             "top_k": top_k,
+            "inline_result_bytes": inline_result_bytes,
             "mark_errors": mark_errors,
             "embedding": embedding,
             "observed_output": observed_output,

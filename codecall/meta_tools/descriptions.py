@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from codecall.meta_tools.base import separator_for
 from codecall.options import PluginOptions
-from codecall.presets import Preset
 from codecall.sandbox.agentscript.policy import Rules, language_summary
 
 _RESUMING = (
@@ -44,7 +43,8 @@ def describe_invoke(options: PluginOptions) -> str:
     _, describe, _, execute = _names(options)
     return (
         "Call one tool by name with its input, without a script. Answers {status: 'ok', result} or {status: 'error', "
-        f"error: {{code, message}}}}. Read the input schema with {describe} first. To call several tools, or to filter "
+        f"error: {{code, message}}}}.{_large_result(options, execute)} "
+        f"Read the input schema with {describe} first. To call several tools, or to filter "
         f"or join what they return, use {execute} instead."
     )
 
@@ -53,20 +53,19 @@ def describe_execute(options: PluginOptions) -> str:
     """What `codecall:execute` says of itself: the API, the language, the limits."""
     search, describe, *_ = _names(options)
     preset = options.preset
-    console = " console.log lines come back in logs." if preset.allow_console else ""
+    console = " console.log lines come in logs." if preset.allow_console else ""
     return (
-        "Run one script that calls this server's tools and returns one JSON value: chain, filter, join, aggregate "
-        "here.\n"
+        "Run one script that calls this server's tools and returns JSON: chain, filter, join, aggregate.\n"
         "await callTool(name, input) gives the tool's value or throws; as third argument {throwOnError: false} gives "
         "{success, data | error}, {reference: true} a large value to pass on unread. "
-        "users.list(input) calls users:list too, tools['any name'](input) any tool. getTool(name) gives its schemas. "
+        "users.list(input) calls users:list too, tools['any name'](input) any tool. getTool(name): its schemas. "
         f"{_others(options)} work likewise. "
         "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions at once. "
         f"codecallContext is `context`, read-only.{console}\n"
         f"{language_summary(Rules.from_limits(preset))}\n"
-        f"Limits: {_limits(preset)}.\n"
+        f"Limits: {_limits(options)}.\n"
         f"Names: {search}; schemas: {describe}; do not guess. "
-        "Answers {status, result | error}; error.hint says how to mend it."
+        f"Answers {{status, {_result(options)} | error}}; error.hint says how to mend it."
         f"{_RESUMING if options.resume is not None else ''}"
     )
 
@@ -88,16 +87,39 @@ def _names(options: PluginOptions) -> tuple[str, str, str, str]:
     )
 
 
-def _limits(preset: Preset) -> str:
+def _inline_size(options: PluginOptions) -> str:
+    return _size(min(options.inline_result_bytes, options.preset.max_result_bytes))
+
+
+def _result(options: PluginOptions) -> str:
+    """Where the answer of execute has its result. Where none is kept, its size is a limit."""
+    if not options.results.enabled:
+        return "result"
+    return f"result | largeResult {{handle, preview, shape}} if over {_inline_size(options)}"
+
+
+def _large_result(options: PluginOptions, execute: str) -> str:
+    """What becomes of a result of invoke that is too large for an answer; empty where it fails."""
+    if not options.results.enabled:
+        return ""
+    return (
+        f" A result over {_inline_size(options)} is kept: largeResult {{handle, preview, shape}}, "
+        f"for getResult(handle) in {execute}."
+    )
+
+
+def _limits(options: PluginOptions) -> str:
+    preset = options.preset
+    result = () if options.results.enabled else (f"result {_size(preset.max_result_bytes)}",)
     return ", ".join(
         (
-            f"{_seconds(preset.timeout_ms)} of script time (waiting for tools is not counted)",
+            f"{_seconds(preset.timeout_ms)} of script time (tools excluded)",
             f"{_seconds(preset.max_duration_ms)} in all",
             f"{_seconds(preset.tool_call_timeout_ms)} a tool call",
             f"{preset.max_tool_calls:,} tool calls",
             f"{preset.max_iterations:,} turns of a loop",
             f"{preset.max_steps:,} steps",
-            f"result {_size(preset.max_result_bytes)}",
+            *result,
         )
     )
 

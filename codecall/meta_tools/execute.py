@@ -269,7 +269,7 @@ async def run_script(runtime: Runtime, context: Context, view: CatalogView, requ
             details = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
             runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
         raise
-    hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, _caller_results(runtime, info))
+    hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, caller_results(runtime, info.caller))
     async with progress or nullcontext(), runtime.enclaves.use(context) as enclave:
         run = enclave.run(
             request.script,
@@ -298,11 +298,12 @@ async def _memory(options: PluginOptions, context: Context, info: RunInfo, broke
     return memory
 
 
-def _caller_results(runtime: Runtime, info: RunInfo) -> CallerResults | None:
-    """The store for a result that is too large; it also holds the earlier ones of this caller."""
+def caller_results(runtime: Runtime, caller: str) -> CallerResults | None:
+    """The store for results of this caller that are too large for an answer; None where nothing is kept."""
     if runtime.results is None:
         return None
-    return CallerResults(runtime.results, info.caller, max_value_bytes(runtime.options.preset))
+    options = runtime.options
+    return CallerResults(runtime.results, caller, max_value_bytes(options.preset), options.inline_result_bytes)
 
 
 def _run_id(context: Context) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
@@ -14,11 +15,11 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
 from codecall.calls.broker import Broker
-from codecall.envelopes import INVOKE_SCHEMA, CallRecord, invoke_error, invoke_ok
+from codecall.envelopes import INVOKE_SCHEMA, CallRecord, invoke_error, invoke_large, invoke_ok
 from codecall.errors import CodeCallError, ToolCallError, add_default_hint
 from codecall.globs import display_name
 from codecall.identity import client_key
-from codecall.jsonio.decode import NotJson, check_depth, read_json
+from codecall.jsonio.decode import NotJson, check_depth, read_json, utf8_length
 from codecall.meta_tools.base import (
     WELL_FORMED,
     Arguments,
@@ -30,8 +31,9 @@ from codecall.meta_tools.base import (
     tool_result,
 )
 from codecall.meta_tools.descriptions import describe_invoke
-from codecall.meta_tools.execute import max_value_bytes
+from codecall.meta_tools.execute import caller_results, max_value_bytes
 from codecall.redaction.clean import well_formed
+from codecall.sandbox.interfaces import ResultPlace
 from codecall.telemetry.spans import trace_invoke
 
 MAX_DEPTH: Final = 100
@@ -48,6 +50,9 @@ INVOKE_HINTS: Final = {
 
 _THREAD_ABOVE = 1024 * 1024
 """Longer values, in characters of JSON, are decoded off the event loop."""
+
+
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class InvokeArguments(Arguments):
@@ -105,14 +110,17 @@ class InvokeTool(MetaTool):
                 trace_invoke(parsed.tool, broker.used_components) as trace_value,
                 self._record(context, parsed) as record_value,
             ):
-                value, text = await _decode(await broker.call(parsed.tool, parsed.input), parsed.tool)
+                text = await broker.call(parsed.tool, parsed.input)
+                place = ResultPlace(caller_results(self._runtime, client_key(context)), options.preset.max_result_bytes)
+                inline = place.is_inline(utf8_length(text))
+                value, text = await _decode(text, parsed.tool) if inline else (None, await _well_formed(text))
                 trace_value(text)
                 record_value(text)
+            return _answer(value, text) if inline else await _keep(place, text, parsed.tool)
         except CodeCallError as error:
             add_default_hint(error, hints=INVOKE_HINTS)
             self.spell_hint(error)
             return tool_result(invoke_error(error), is_error=options.mark_errors)
-        return tool_result(invoke_ok(value), text=f'{{"status":"ok","result":{text}}}')
 
     @contextmanager
     def _record(self, context: Context, arguments: InvokeArguments) -> Generator[Callable[[str], None]]:
@@ -135,6 +143,30 @@ class InvokeTool(MetaTool):
             raise
         finally:
             audit.record_invoke(client_key(context), call, text, values[0] if values else None)
+
+
+def _answer(value: object, text: str) -> ToolResult:
+    return tool_result(invoke_ok(value), text=f'{{"status":"ok","result":{text}}}')
+
+
+async def _keep(place: ResultPlace, text: str, tool: str) -> ToolResult:
+    """The answer with the handle of a value that is kept, or with all of it and a warning where there is no room.
+
+    Raises:
+        CodeCallError: it can neither be kept nor be in an answer.
+    """
+    kept = await place.keep(text, utf8_length(text))
+    if not isinstance(kept, str):
+        return tool_result(invoke_large(kept))
+    value, _ = await _decode(text, tool)
+    return tool_result(invoke_ok(value, [kept]))
+
+
+async def _well_formed(text: str) -> str:
+    """JSON text without half surrogate pairs; it is decoded only where there may be one."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return (await anyio.to_thread.run_sync(_decode_value, text))[1]
 
 
 async def _decode(text: str, tool: str) -> tuple[object, str]:

@@ -81,6 +81,10 @@ class ResultService:
         Raises:
             LimitExceeded: no room is left, or the store fails.
         """
+        if size > self._options.max_bytes:
+            raise _not_kept(
+                f"it has {size} bytes, and at most {self._options.max_bytes} are kept of one (results.max_bytes)"
+            )
         entries = page_count(len(text)) + 1
         reservation = self.reserve(owner, size + entries * ENTRY_OVERHEAD)
         handle = f"res_{secrets.token_hex(20)}"
@@ -126,11 +130,7 @@ class ResultService:
             if failure.owned is not None:
                 reason = f"your kept results take {failure.owned} of {options.max_caller_bytes} bytes"
                 option = "results.max_caller_bytes"
-            raise LimitExceeded(
-                f"The result is too large for an answer, and is not kept: {reason}",
-                code="OUTPUT_LIMIT",
-                hint=f"Return less: filter, aggregate, or select fields; or wait until others have expired ({option}).",
-            ) from None
+            raise _not_kept(reason, f"; or wait until others have expired ({option})") from None
 
     async def meta(self, owner: str, text: str) -> tuple[str, ResultMeta] | None:
         """The handle that `text` is or ends with, and that result's metadata; None if this owner has no such result.
@@ -163,6 +163,8 @@ class CallerResults:
     """The key of the caller."""
     max_value_bytes: int
     """Bytes of JSON that a script may read at once."""
+    inline_bytes: int
+    """See `ResultStorage.inline_bytes`."""
 
     async def keep(self, text: str, size: int) -> LargeResult:
         """See `ResultStorage.keep`."""
@@ -243,6 +245,14 @@ def _members(parts: JsonIndex) -> JsonObject | None:
     for name, member in list(parts.members.items())[:MAX_MEMBERS_SHOWN]:
         summary[name] = {"chars": member.end - member.start, **({"items": member.items.count} if member.items else {})}
     return summary
+
+
+def _not_kept(reason: str, more: str = "") -> LimitExceeded:
+    return LimitExceeded(
+        f"The result is too large for an answer, and is not kept: {reason}",
+        code="OUTPUT_LIMIT",
+        hint=f"Return less: filter, aggregate, or select fields{more}.",
+    )
 
 
 def _not_found(handle: str) -> ResultNotFoundError:

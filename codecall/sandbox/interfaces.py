@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
 from codecall.envelopes import CallRecord, ExecutionResult, LargeResult
+from codecall.errors import LimitExceeded
 from codecall.schema.partial import PreflightError
 
 P = ParamSpec("P")
@@ -221,6 +222,11 @@ class CallMemory(Protocol):
 class ResultStorage(Protocol):
     """Keeps the results of one caller's scripts that are too large for an answer, and gives them to later scripts."""
 
+    @property
+    def inline_bytes(self) -> int:
+        """Most bytes of JSON of a result that is in the answer itself; the preset may allow fewer."""
+        ...
+
     async def keep(self, text: str, size: int) -> LargeResult:
         """Keep a result: JSON of `size` bytes.
 
@@ -241,6 +247,40 @@ class ResultStorage(Protocol):
             ToolCallError: there is none, or no such part, or it is too large.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPlace:
+    """Where the value of a script or of a tool goes, by its size: the one rule of `execute` and `invoke`.
+
+    Up to `inline_bytes` of the storage it is in the answer; a larger one is kept. Without a storage, or where that has
+    no room, it is in the answer up to `max_result_bytes` of the preset. Nothing is cut.
+    """
+
+    storage: ResultStorage | None
+    """Keeps what is too large; None where nothing does."""
+    max_result_bytes: int
+    """Most bytes of JSON in any answer."""
+
+    def is_inline(self, size: int) -> bool:
+        """Whether a value of `size` bytes is in the answer itself."""
+        return size <= self.max_result_bytes and (self.storage is None or size <= self.storage.inline_bytes)
+
+    async def keep(self, text: str, size: int) -> LargeResult | str:
+        """Keep a value that is not inline, JSON of `size` bytes; a warning instead where it has to go into the answer.
+
+        Raises:
+            LimitExceeded: it can neither be kept nor be in an answer.
+        """
+        if self.storage is None:
+            limit = f"the limit is {self.max_result_bytes} bytes"
+            raise LimitExceeded(f"The result is {size} bytes; {limit}", code="OUTPUT_LIMIT")
+        try:
+            return await self.storage.keep(text, size)
+        except LimitExceeded as error:
+            if size > self.max_result_bytes:
+                raise
+            return f"{error.message}; so this answer holds all {size} bytes of it"
 
 
 @dataclass(frozen=True, slots=True)

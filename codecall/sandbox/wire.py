@@ -345,7 +345,7 @@ class Done(msgspec.Struct, tag="done", frozen=True, forbid_unknown_fields=True):
     """JSON text of the result, when the script ended well."""
     failure: Failure | None = None
     warnings: _Notes = []
-    """What was shortened on the way out."""
+    """What was replaced by a mark on the way out, and what was forgotten."""
     lines: _Ran = []
     """Lines of the script that ran since the last frame, where the server wants to know."""
     checked_ms: float = 0.0

@@ -100,7 +100,7 @@ class ScriptResult:
 
     @property
     def warnings(self) -> list[str]:
-        """What was shortened or lost on the way out."""
+        """What was replaced by a mark on the way out, and what was forgotten."""
         return list(self._execution.warnings)
 
     @property

@@ -78,6 +78,51 @@ async def test_every_depth_of_a_value_is_answered(shop: Any, depth: int) -> None
         assert any("deep" in text for text in (answer["error"]["message"], answer["error"]["hint"]))
 
 
+def with_echo(shop: Any) -> Any:
+    """A shop with a tool that returns its text."""
+    shop.server.tool(lambda text: text, name="echo", output_schema=None)
+    return shop
+
+
+async def test_a_large_value_is_kept_and_read_by_a_script(make_shop: Any) -> None:
+    """A handle as large results of scripts have; the model gets as little of it as of those."""
+    shop = with_echo(make_shop())
+    answer = await shop.ask("codecall:invoke", tool="echo", input={"text": "é😀" * 350_000})
+    stored = answer["largeResult"]
+    assert (sorted(answer), stored["bytes"], stored["shape"]) == (
+        ["largeResult", "status"],
+        2_100_002,
+        {"type": "string"},
+    )
+    assert len(json.dumps(answer)) < 16_384
+    script = """
+        let text = '';
+        const { handle, pages } = codecallContext;
+        for (let page = 1; page <= pages; page++) text += await getResult(handle, { page });
+        return JSON.parse(text).length;
+    """
+    read = await shop.ask("codecall:execute", script=script, context={k: stored[k] for k in ("handle", "pages")})
+    assert read["result"] == 3 * 350_000
+
+
+async def test_a_large_value_that_is_not_kept(make_shop: Any) -> None:
+    """It is in the answer as far as the preset allows, whatever is the reason; nothing of it is cut."""
+    text = "x" * 100_000
+    whole = {"status": "ok", "result": text}
+    shop = with_echo(make_shop(results=False))
+    assert await shop.ask("codecall:invoke", tool="echo", input={"text": text}) == whole
+    failed = await shop.ask("codecall:invoke", tool="echo", input={"text": text * 20})
+    assert failed["error"]["code"] == "OUTPUT_LIMIT"
+    shop = with_echo(make_shop(results={"max_caller_bytes": 50_000}))
+    answer = await shop.ask("codecall:invoke", tool="echo", input={"text": text})
+    (warning,) = answer.pop("warnings")
+    assert answer == whole
+    assert "take 0 of 50000 bytes; so this answer holds all 100002 bytes of it" in warning
+    shop = with_echo(make_shop(results={"max_bytes": 50_000}))
+    (warning,) = (await shop.ask("codecall:invoke", tool="echo", input={"text": text}))["warnings"]
+    assert "it has 100002 bytes, and at most 50000 are kept of one (results.max_bytes)" in warning
+
+
 async def test_half_a_surrogate_pair_does_not_break_the_answer(shop: Any) -> None:
     shop.server.tool(lambda: '{"text": "\\ud800 and \\ud83d\\ude00"}', name="odd", output_schema=None)
     answer = await shop.ask("codecall:invoke", tool="odd", input={})

@@ -30,7 +30,6 @@ def test_descriptions_are_short(preset: str) -> None:
 def test_the_limits_described_are_those_in_force(preset: str) -> None:
     text = descriptions(vm={"preset": preset})["codecall:execute"]
     limits = load_preset(preset)
-    mib = limits.max_result_bytes / 1024 / 1024
     for limit in (
         f"{limits.timeout_ms / 1000:g} s of script time",
         f"{limits.max_duration_ms / 1000:g} s in all",
@@ -38,9 +37,15 @@ def test_the_limits_described_are_those_in_force(preset: str) -> None:
         f"{limits.max_tool_calls:,} tool calls",
         f"{limits.max_iterations:,} turns of a loop",
         f"{limits.max_steps:,} steps",
-        f"result {mib:g} MiB" if mib >= 1 else f"result {limits.max_result_bytes // 1024} KiB",
+        "largeResult {handle, preview, shape} if over 64 KiB",
     ):
         assert limit in text
+    mib = limits.max_result_bytes / 1024 / 1024
+    unkept = descriptions(vm={"preset": preset}, results=False)
+    assert (f"result {mib:g} MiB" if mib >= 1 else f"result {limits.max_result_bytes // 1024} KiB") in unkept[
+        "codecall:execute"
+    ]
+    assert "largeResult" not in "".join(unkept.values())
 
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)
@@ -65,7 +70,9 @@ def test_the_language_described_is_the_one_allowed(preset: str) -> None:
 def test_overridden_limits_are_described() -> None:
     text = descriptions(vm={"preset": "secure", "timeout_ms": 1_250, "max_result_bytes": 1_000})["codecall:execute"]
     assert "1.25 s of script time" in text
-    assert "result 1,000 bytes" in text
+    assert "if over 1,000 bytes" in text
+    invoke = descriptions(inline_result_bytes=2_000)["codecall:invoke"]
+    assert "A result over 2,000 bytes is kept: largeResult {handle, preview, shape}" in invoke
 
 
 def test_tools_are_named_as_they_are_advertised() -> None:

@@ -111,6 +111,48 @@ async def test_a_later_script_reads_it() -> None:
         assert (await execute(client, many, context=context))["error"]["code"] == "TOOL_CALL_LIMIT"
 
 
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ("Array.from({length: 30000}, (_, i) => i)", list(range(30_000))),
+        ("'é'.repeat(1_000_000)", "é" * 1_000_000),
+        ("Array.from({length: 11_000}, (_, i) => ({id: i}))", [{"id": i} for i in range(11_000)]),
+        (
+            "Object.fromEntries(Array.from({length: 12_000}, (_, i) => [`k${i}`, i]))",
+            {f"k{i}": i for i in range(12_000)},
+        ),
+    ],
+)
+async def test_a_result_over_any_limit_of_size_is_kept_whole(result: str, expected: object) -> None:
+    """Items, characters and properties over the limits of what a console line shows are all there."""
+    async with Client(shop(vm={"preset": "secure"})) as client:
+        stored = await large(client, result)
+        pages = [await text(client, f"{stored['uri']}/pages/{page}") for page in range(1, stored["pages"] + 1)]
+        assert json.loads("".join(pages)) == expected
+
+
+async def test_an_answer_holds_as_much_as_the_option_says() -> None:
+    """64 KiB without it, and never more than the preset says."""
+    async with Client(shop(vm={"preset": "secure"})) as client:
+        assert await value(client, "return 'x'.repeat(65534)") == "x" * 65_534
+        assert (await large(client, "'x'.repeat(65535)"))["bytes"] == 65_537
+        assert await value(client, "return Array.from({length: 12_000}, (_, i) => i)") == list(range(12_000))
+    async with Client(shop(inline_result_bytes=100_000, vm={"preset": "secure", "max_result_bytes": 90_000})) as client:
+        assert len(await value(client, "return 'x'.repeat(80_000)")) == 80_000
+        assert (await large(client, "'x'.repeat(95_000)"))["bytes"] == 95_002
+
+
+async def test_without_room_an_answer_holds_it_as_far_as_the_preset_allows() -> None:
+    async with Client(shop(vm={"preset": "secure"}, results={"max_caller_bytes": 50_000})) as client:
+        envelope = await execute(client, "return 'x'.repeat(100_000)")
+        assert envelope["result"] == "x" * 100_000
+        (warning,) = envelope["warnings"]
+        assert warning.endswith(
+            "is not kept: your kept results take 0 of 50000 bytes; so this answer holds all 100002 bytes of it"
+        )
+        assert (await error(client, "return 'x'.repeat(2_000_000)"))["code"] == "OUTPUT_LIMIT"
+
+
 async def test_members_of_an_object() -> None:
     async with Client(shop()) as client:
         stored = await large(client, f"{{ 'odd \"name\"': [1, [2]], total: 500, rows: {ROWS}, deep: {{ a: [1] }} }}")
@@ -153,7 +195,7 @@ async def test_parts_that_do_not_exist(part: str, message: str) -> None:
 
 
 async def test_a_text_has_pages_only() -> None:
-    async with Client(shop(vm=SMALL | {"sanitize_max_string": 200_000})) as client:
+    async with Client(shop()) as client:
         stored = await large(client, "'é'.repeat(3) + 'x\"'.repeat(60000)")
         assert (stored["pages"], stored["shape"]) == (3, {"type": "string"})
         assert "items" not in stored

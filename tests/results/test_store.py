@@ -34,7 +34,7 @@ SIZE = len(TEXT.encode())
 
 
 def vault(store: KeyValueStore | None, owner: str = "ann", **options: Any) -> CallerResults:
-    return CallerResults(ResultService(ResultsOptions(store=store, **options)), owner, 10**7)
+    return CallerResults(ResultService(ResultsOptions(store=store, **options)), owner, 10**7, 65_536)
 
 
 async def store_result(own: CallerResults) -> LargeResult:
@@ -342,10 +342,10 @@ async def test_sixty_callers_at_once() -> None:
     results = ResultService(ResultsOptions())
 
     async def one(number: int) -> None:
-        own = CallerResults(results, f"caller {number}", 10**7)
+        own = CallerResults(results, f"caller {number}", 10**7, 65_536)
         text = json.dumps([f"{number} of {item}" for item in range(2_000)])
         handles = [(await own.keep(text, len(text))).handle for _ in range(3)]
-        stranger = CallerResults(results, f"caller {number + 1}", 10**7)
+        stranger = CallerResults(results, f"caller {number + 1}", 10**7, 65_536)
         for handle in handles:
             assert json.loads(await own.fetch(handle, {"from": 1_999})) == [f"{number} of 1999"]
             with pytest.raises(ResultNotFoundError):

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from codecall.envelopes import LargeResult
 from codecall.errors import (
     CallKind,
     CodeCallError,
@@ -31,7 +30,6 @@ from codecall.errors import (
 from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, utf8_length
 from codecall.redaction.clean import escape_invisible
 from codecall.sandbox import wire
-from codecall.sandbox.interfaces import ResultStorage
 
 MAX_WARNINGS: Final = 50
 """Most warnings of one script; a last one says how many more there were."""
@@ -90,19 +88,6 @@ async def check_large_result(result: RawResult) -> RawResult:
     return result
 
 
-async def store_result(result: RawResult, limits: wire.Limits, storage: ResultStorage | None) -> LargeResult:
-    """Store a result that is too large for an answer.
-
-    Raises:
-        LimitExceeded: it cannot be stored.
-    """
-    if storage is None:
-        raise LimitExceeded(
-            f"The result is {result.size} bytes; the limit is {limits.max_result_bytes} bytes", code="OUTPUT_LIMIT"
-        )
-    return await storage.keep(result.text, result.size)
-
-
 async def decode_result(text: str, limits: wire.Limits, *, has_values: bool = False) -> object:
     """The data of the result.
 
@@ -135,7 +120,7 @@ async def decode_result(text: str, limits: wire.Limits, *, has_values: bool = Fa
 
 
 def limit_warnings(done: wire.Done) -> tuple[str, ...]:
-    """What the worker says was shortened in the result, up to `MAX_WARNINGS`."""
+    """What the worker warns of, up to `MAX_WARNINGS`."""
     warnings = tuple(done.warnings[:MAX_WARNINGS])
     more = len(done.warnings) - len(warnings)
     return (*warnings, f"{more} more warnings were left out") if more else warnings

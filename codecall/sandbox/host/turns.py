@@ -37,12 +37,11 @@ from codecall.sandbox.host.outcomes import (
     error_from_failure,
     limit_warnings,
     raw_result,
-    store_result,
 )
 from codecall.sandbox.host.preflight import Preflight, QuestionHandler, dry_run_report
 from codecall.sandbox.host.process import WorkerProcess
 from codecall.sandbox.host.references import NO_REFERENCES, ReferenceLimits, resolve_result
-from codecall.sandbox.interfaces import NO_HOOKS, RunHooks, ToolBroker
+from codecall.sandbox.interfaces import NO_HOOKS, ResultPlace, RunHooks, ToolBroker
 
 WATCHDOG_GRACE_MS = 150
 """How long after its deadline a worker may still report by itself before it is killed, in milliseconds."""
@@ -160,13 +159,23 @@ class ScriptRun:
             self._duration_scope.cancel()
 
     async def store_oversized(self, result: ExecutionResult) -> ExecutionResult:
-        """`result` with what is too large for it stored elsewhere; the failure if it cannot be stored."""
-        if self.oversized is None or result.error is not None:
+        """`result` with what is too large for it stored elsewhere. What cannot be stored is in the answer as far as the
+        preset allows; else the run has failed."""
+        raw = self.oversized
+        if raw is None or result.error is not None:
             return result
         try:
-            return replace(result, large=await store_result(self.oversized, self.limits, self.hooks.results))
+            kept = await self._place.keep(raw.text, raw.size)
+            if not isinstance(kept, str):
+                return replace(result, large=kept)
+            value = await decode_result(raw.text, self.limits, has_values=True)
+            return replace(result, value=value, warnings=(*result.warnings, kept))
         except CodeCallError as error:
             return self.failed(error)
+
+    @property
+    def _place(self) -> ResultPlace:
+        return ResultPlace(self.hooks.results, self.limits.max_result_bytes)
 
     async def _prepare(self) -> None:
         """Let the broker get ready while the worker checks the script; what fails here fails again at the call."""
@@ -296,7 +305,7 @@ class ScriptRun:
             result, reference_warnings = await resolve_result(
                 raw_result(done, self.limits), self.dispatcher.references, self.limits
             )
-            if result.size > self.limits.max_result_bytes:
+            if not self._place.is_inline(result.size):
                 self.oversized = await check_large_result(result)
             else:
                 value = await decode_result(result.text, self.limits, has_values=result.text is not done.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
@@ -309,6 +310,11 @@ class StubbedResults:
 
     def __init__(self, broker: StubBroker) -> None:
         self._broker = broker
+
+    @property
+    def inline_bytes(self) -> int:
+        """No bound: a test gets whatever the preset allows."""
+        return sys.maxsize
 
     async def keep(self, text: str, size: int) -> LargeResult:
         """Refuse to store a result: in tests such scripts end with OUTPUT_LIMIT."""

@@ -109,8 +109,9 @@
   const DROP = { __proto__: null };
   const LIMITS = config.sanitize;
 
-  // Converts a value to plain JSON data in one pass. `strict` (tool inputs) throws where a result would be shortened. `leaving`:
-  // the data goes to the host, and a reference becomes its token.
+  // Converts a value to plain JSON data in one pass. `leaving`: the data goes to the host whole, whatever its size, and a reference
+  // becomes its token; what only a text shows (a console line, a message) is shortened by size, too. `strict` (tool inputs) throws
+  // where a result gets a mark.
   function encoder(strict, leaving) {
     const open = new GlobalSet();
     const notes = [];
@@ -118,21 +119,13 @@
     const missing = [];
     let visited = 0, emptyLists = 0;
 
-    function shorten(what, build) {
-      if (strict) throw new GlobalTypeError(`The input is too large: ${what}`);
-      if (notes.length < 20) append(notes, `The result was shortened: ${what}`);
-      return build();
-    }
+    const mark = (what) => { if (notes.length < 20) append(notes, `A mark stands in the result for ${what}`); };
     function text(value) {
-      const clean = toWellFormed(value);
-      if (clean.length <= LIMITS.string) return clean;
-      const rest = clean.length - LIMITS.string;
-      return shorten(`a string of ${clean.length} characters (the limit is ${LIMITS.string})`,
-        () => `${toWellFormed(slice(clean, 0, LIMITS.string))}…[truncated ${rest} characters]`);
+      return leaving ? toWellFormed(value) : bounded(value, LIMITS.string);
     }
     function list(length, at, depth) {
       const out = [];
-      const kept = length > LIMITS.array ? LIMITS.array : length;
+      const kept = leaving || length <= LIMITS.array ? length : LIMITS.array;
       let dropped = 0;
       for (let index = 0; index < kept; index++) {
         const item = encode(at(index), depth + 1);
@@ -140,10 +133,7 @@
         append(out, item === DROP ? null : item);
       }
       if (dropped > 0 && dropped === kept) emptyLists++;
-      if (kept < length) {
-        shorten(`an array of ${length} items (the limit is ${LIMITS.array})`,
-          () => append(out, { __truncated: { items: length - kept } }));
-      }
+      if (kept < length) append(out, { __truncated: { items: length - kept } });
       return out;
     }
     function object(keys, at, depth) {
@@ -152,7 +142,7 @@
       for (let index = 0; index < keys.length; index++) {
         const key = keys[index];
         if (typeof key !== 'string' || key === '__proto__' || key === 'constructor') continue;
-        if (kept >= LIMITS.properties) { left++; continue; }
+        if (!leaving && kept >= LIMITS.properties) { left++; continue; }
         const item = encode(at(key), depth + 1);
         if (item === DROP) {
           if (missing.length < 5) append(missing, toWellFormed(slice(key, 0, 100)));
@@ -161,13 +151,11 @@
         put(out, toWellFormed(key), item);
         kept++;
       }
-      if (left > 0) {
-        shorten(`an object of ${kept + left} properties (the limit is ${LIMITS.properties})`,
-          () => put(out, '__truncated', { properties: left }));
-      }
+      if (left > 0) put(out, '__truncated', { properties: left });
       return out;
     }
     function encode(value, depth) {
+      if ((++visited & 1023) === 0) tick(stepsSoFar());
       switch (typeof value) {
         case 'string': return text(value);
         case 'number': return isFinite(value) ? value : null;
@@ -178,13 +166,15 @@
       }
       if (value === null) return null;
       if (depth > LIMITS.depth) {
-        return shorten(`nesting deeper than ${LIMITS.depth}`, () => ({ __truncated: { depth: LIMITS.depth } }));
+        if (strict) throw new GlobalTypeError(`The input is nested deeper than ${LIMITS.depth} levels`);
+        mark(`nesting deeper than ${LIMITS.depth} levels`);
+        return { __truncated: { depth: LIMITS.depth } };
       }
       if (setHas(open, value)) {
         if (strict) throw new GlobalTypeError('The input refers to itself');
+        mark('a value that contains itself');
         return '[Circular]';
       }
-      if ((++visited & 1023) === 0) tick(stepsSoFar());
       setAdd(open, value);
       try {
         return compound(value, depth);

@@ -185,15 +185,34 @@ async def test_console_lines_arrive_in_order(enclave: Enclave) -> None:
     assert result.logs == ('a {"b":1} [2] null undefined', "w", "RangeError: e")
 
 
-async def test_shortened_results_say_so() -> None:
+async def test_only_depth_and_cycles_are_replaced_in_a_result() -> None:
     async with Enclave("secure", sanitize_max_array=3, sanitize_max_string=20, sanitize_max_depth=3) as enclave:
-        result = await enclave.execute("return {list: [1, 2, 3, 4, 5], text: 'x'.repeat(50), deep: {a: {b: {c: 1}}}}")
+        result = await enclave.execute(
+            "const own = {}; own.self = own;"
+            "const map = new Map([1, 2, 3, 4, 5].map((n) => [`k${n}`, n]));"
+            "return {list: [1, 2, 3, 4, 5], text: 'x'.repeat(50), map, own, deep: {a: {b: {c: 1}}}}"
+        )
     assert result.value == {
-        "list": [1, 2, 3, {"__truncated": {"items": 2}}],
-        "text": "x" * 20 + "…[truncated 30 characters]",
+        "list": [1, 2, 3, 4, 5],
+        "text": "x" * 50,
+        "map": {f"k{n}": n for n in range(1, 6)},
+        "own": {"self": "[Circular]"},
         "deep": {"a": {"b": {"__truncated": {"depth": 3}}}},
     }
-    assert len(result.warnings) == 3
+    assert result.warnings == (
+        "A mark stands in the result for a value that contains itself",
+        "A mark stands in the result for nesting deeper than 3 levels",
+    )
+
+
+async def test_what_a_console_line_shows_of_a_large_value_is_shortened() -> None:
+    limits = {"sanitize_max_array": 3, "sanitize_max_string": 20, "sanitize_max_properties": 2}
+    async with Enclave("secure", **limits) as enclave:
+        result = await enclave.execute("console.log([1, 2, 3, 4, 5], { text: 'x'.repeat(50), b: 1, c: 2 })")
+    text = "x" * 20 + "…[truncated 30 characters]"
+    assert result.logs == (
+        '[1,2,3,{"__truncated":{"items":2}}] {"text":"' + text + '","b":1,"__truncated":{"properties":1}}',
+    )
 
 
 async def test_an_unawaited_call_that_fails_is_reported(enclave: Enclave) -> None:
