@@ -68,6 +68,8 @@ class UpstreamConnection:
         on_change: called with "tools", "resources" or "prompts" when the server says that they have changed.
         on_close: called once, when the connection can be used no more: with the connection, and the reason; None where
             it was meant to end.
+        replaces: a connection that ends before this one is made.
+        serves_clients: whether a client's call, and not the gateway, has it made.
 
     Attributes:
         is_open: whether it is being made or can be used.
@@ -90,10 +92,13 @@ class UpstreamConnection:
         logger: logging.Logger,
         on_change: Callable[[str], None],
         on_close: Callable[[UpstreamConnection, str | None], None],
+        replaces: UpstreamConnection | None = None,
+        serves_clients: bool = True,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.era: Era = era
         self.is_open = True
+        self.serves_clients = serves_clients
         self.has_answered = False
         self.active_calls = 0
         self.ended_before_answer = False
@@ -106,6 +111,7 @@ class UpstreamConnection:
         self._resolve = resolve
         self._logger = logger
         self._on_close = on_close
+        self._replaces = replaces
         may_sign_in = isinstance(options, HttpServer) and options.auth == "oauth"
         self._start_timeout_s = max(options.start_timeout_s, _SIGN_IN_S) if may_sign_in else options.start_timeout_s
         self._on_change = on_change
@@ -234,6 +240,9 @@ class UpstreamConnection:
     async def _connect(self) -> None:
         """Make the connection; raises whatever keeps it from being made."""
         session = partial(RelayingSession, router=self.router, on_close=self._handle_end)
+        if self._replaces is not None:
+            await self._replaces.close()
+            self._replaces = None
         options = await asyncio.to_thread(self._resolve, self._options, name=self._server)
         self._transport = create_transport(self._server, options, session, self._logger)
         self._client = ProxyClient(self._transport, name=self._server, mode=self.era, init_timeout=0)

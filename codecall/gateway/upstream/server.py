@@ -31,6 +31,7 @@ from codecall.gateway.config.variables import resolve_server
 from codecall.gateway.upstream.connection import Era, ResolveOptions, UpstreamConnection
 from codecall.gateway.upstream.errors import (
     ConnectFailure,
+    ServerUnavailableError,
     backoff_error,
     gateway_closing_error,
     start_error,
@@ -141,6 +142,7 @@ class Backend:
         connection = slot.connection if slot is not None else None
         if connection is None or not connection.is_open or not connection.ready.done():
             connection = await self._ready_connection(key)
+        connection.serves_clients = True
         async with connection.call(context) as call:
             yield call
 
@@ -150,11 +152,21 @@ class Backend:
         Raises:
             ServerUnavailableError, ServerTimeoutError: it cannot be asked.
         """
-        running = [slot.connection for slot in self._slots.values() if slot.connection and slot.connection.is_open]
-        ready = next((one for one in running if one.ready.done()), None)
+        try:
+            return await self._read_listing()
+        except ServerUnavailableError:
+            if not self._running():
+                raise
+            return await self._read_listing()  # a client's connection has replaced the one that was asked
+
+    async def _read_listing(self) -> Listing:
+        ready = next((one for one in self._running() if one.ready.done()), None)
         connection = ready or await self._ready_connection(self._key(None), silent=True)
         async with connection.call(None, for_client=False) as call:
             return await read_listing(call.session, self.name)
+
+    def _running(self) -> list[UpstreamConnection]:
+        return [slot.connection for slot in self._slots.values() if slot.connection and slot.connection.is_open]
 
     def on_changed(self, callback: Callable[[str], None]) -> None:
         """Have `callback` called, on the event loop: with "started" when it was connected for a call, and with "tools",
@@ -164,8 +176,7 @@ class Backend:
     @property
     def health(self) -> Health:
         """The state of the server now."""
-        slots = list(self._slots.values())
-        running = [slot.connection for slot in slots if slot.connection is not None and slot.connection.is_open]
+        slots, running = list(self._slots.values()), self._running()
         ready = [connection for connection in running if connection.ready.done()]
         stderr = next((lines for connection in running if (lines := connection.stderr_lines())), self._last_stderr)
         return Health(
@@ -190,16 +201,22 @@ class Backend:
     def _key(self, context: Context | None) -> tuple[str, Era]:
         request = context.request_context if context is not None else None
         legacy = request is not None and request.protocol_version not in MODERN_PROTOCOL_VERSIONS
-        # A program has one process for clients of both eras: what a client changes, all others see.
-        handshake = self.options.handshake if isinstance(self.options, StdioServer) else legacy
-        era: Era = "legacy" if handshake or self._modern is False else "auto"
-        if not self.options.per_client or context is None:
-            return "", era
-        client = client_key(context)
-        if legacy and get_access_token() is None:
-            # Anonymous clients of one address have sessions of their own.
-            client = f"{client} {context.session_id}"
-        return client, era
+        client = ""
+        if self.options.per_client and context is not None:
+            client = client_key(context)
+            if legacy and get_access_token() is None:
+                # Anonymous clients of one address have sessions of their own.
+                client = f"{client} {context.session_id}"
+        if isinstance(self.options, StdioServer):
+            # A program has one process for clients of both eras, whose era is the first client's: what one changes,
+            # all see.
+            legacy = self.options.handshake or legacy
+            other: tuple[str, Era] = (client, "auto" if legacy else "legacy")
+            connection = self._connection_of(other)
+            if connection is not None and (context is None or connection.serves_clients):
+                return other
+        # A server that knows only the handshake has one connection for clients of both eras.
+        return client, "legacy" if legacy or self._modern is False else "auto"
 
     async def _ready_connection(self, key: tuple[str, Era], *, silent: bool = False) -> UpstreamConnection:
         """The connection of that client, made if there is none; callers that come meanwhile wait for the same one."""
@@ -256,6 +273,8 @@ class Backend:
             self.options,
             self._resolve,
             key[1],
+            replaces=self._take_unused(key) if isinstance(self.options, StdioServer) else None,
+            serves_clients=not silent,
             logger=self._logger,
             on_change=self._note_change,
             on_close=on_close,
@@ -264,6 +283,19 @@ class Backend:
         self._connections.add(connection)
         connection.task.add_done_callback(lambda _task: self._connections.discard(connection))
         return connection
+
+    def _take_unused(self, key: tuple[str, Era]) -> UpstreamConnection | None:
+        """The open connection of that client in the other era, which only the gateway has used: its program ends before
+        another is started."""
+        other: tuple[str, Era] = (key[0], "auto" if key[1] == "legacy" else "legacy")
+        connection = self._connection_of(other)
+        if connection is not None:
+            del self._slots[other]
+        return connection
+
+    def _connection_of(self, key: tuple[str, Era]) -> UpstreamConnection | None:
+        slot = self._slots.get(key)
+        return slot.connection if slot is not None and slot.connection is not None and slot.connection.is_open else None
 
     def _record_session(self, key: tuple[str, Era], slot: _Slot, connection: UpstreamConnection) -> None:
         session = connection.session

@@ -292,12 +292,13 @@ async def test_a_program_has_one_process_whatever_the_era_of_its_clients(per_cli
         Client(server, mode="legacy", elicitation_handler=who) as old,
         Client(server, mode="auto", elicitation_handler=who) as new,
     ):
-        pids = {(await client.call_tool("pid", {})).data for client in (old, new, old)}
+        pids = {(await client.call_tool("pid", {})).data for client in (new, old, new)}
         assert len(pids) == 1 + per_client
-        for client in (old, new):
-            assert "Ann" in result_text(await client.call_tool("guard", {}))
+        assert "Ann" in result_text(await new.call_tool("guard", {}))
         if not per_client:
+            assert "Ann" in result_text(await old.call_tool("guard", {}))
             assert backend.health.connections == 1
+            assert backend.health.restarts == 0
             await old.call_tool("open_door", {})
             assert "door" in [tool.name for tool in (await backend.fetch_listing()).tools]
 
@@ -305,9 +306,11 @@ async def test_a_program_has_one_process_whatever_the_era_of_its_clients(per_cli
 async def test_a_client_of_the_handshake_era_is_asked_what_a_server_asks_in_its_answer() -> None:
     async with (
         serve_components(Backend("door", asking_server())) as server,
+        Client(server, mode="auto") as first,
         Client(server, mode="legacy", elicitation_handler=who) as client,
         Client(server, mode="legacy") as mute,
     ):
+        await first.call_tool("pid", {})
         assert result_text(await client.call_tool("guard", {})) == "hello [door] Who? Ann"
         assert result_text(await client.call_tool("guard", {"rounds": 10})) == "hello [door] Who? Ann"
         with pytest.raises((ToolError, MCPError), match="asked 10 times and did not answer"):
@@ -316,12 +319,28 @@ async def test_a_client_of_the_handshake_era_is_asked_what_a_server_asks_in_its_
             await mute.call_tool("guard", {})
 
 
-async def test_a_server_that_asks_during_a_call_is_spoken_to_by_handshake_on_demand() -> None:
+@pytest.mark.parametrize("first", ["legacy", "auto"])
+@pytest.mark.parametrize("handshake", [True, False])
+async def test_the_first_client_decides_which_version_a_program_speaks(first: str, handshake: bool) -> None:
     async with (
-        serve_components(Backend("door", asking_server(handshake=True))) as server,
-        Client(server, mode="legacy", elicitation_handler=who) as client,
+        serve_components(Backend("door", asking_server(handshake=handshake))) as server,
+        Client(server, mode=first, elicitation_handler=who) as client,
+        Client(server, mode="legacy", elicitation_handler=who) as old,
     ):
-        assert result_text(await client.call_tool("asks", {})) == "hello Ann"
+        await client.call_tool("pid", {})
+        answer = await old.call_tool("asks", {}, raise_on_error=False)
+        assert (result_text(answer) == "hello Ann") is (handshake or first == "legacy")
+
+
+async def test_a_listing_goes_on_where_a_client_has_the_program_started_anew() -> None:
+    backend = Backend("door", asking_server())
+    async with serve_components(backend) as server, Client(server, mode="legacy") as client:
+        pid, listing, _ = await asyncio.gather(
+            client.call_tool("pid", {}), backend.fetch_listing(), client.call_tool("pid", {})
+        )
+        assert "pid" in [tool.name for tool in listing.tools]
+        assert (await client.call_tool("pid", {})).data == pid.data
+        assert backend.health.connections == 1
 
 
 async def test_what_a_request_says_besides_passes_but_nothing_of_its_connection() -> None:

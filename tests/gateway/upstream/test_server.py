@@ -124,9 +124,8 @@ async def test_clients_whose_connections_failed_take_no_place(monkeypatch: pytes
             backend._slots[name, "auto"] = backends._Slot(failures=1)
         assert (await call(backend, "pid")).isdigit()
         backend._slots["c", "auto"] = backends._Slot(failures=1, not_before=1e12)
-        backend._modern = None
         with pytest.raises(ServerUnavailableError, match="has 2 connections, one for each client"):
-            await call(backend, "pid")
+            await backend._ready_connection(("d", "auto"))
 
 
 async def test_back_off_grows(monkeypatch: pytest.MonkeyPatch) -> None:
