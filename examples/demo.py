@@ -97,9 +97,12 @@ class Caller:
 
 
 async def list_cost(client: Server) -> tuple[int, int]:
-    """Tools in a server's answer to `tools/list`, and its size in bytes."""
-    listed = await client.list_tools_mcp()
-    return len(listed.tools), len(listed.model_dump_json(by_alias=True, exclude_none=True).encode())
+    """Tools in a server's answer to `tools/list`, and the bytes of what a model reads of them."""
+    tools = [
+        {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+        for tool in await client.list_tools()
+    ]
+    return len(tools), len(json.dumps(tools, separators=(",", ":"), ensure_ascii=False).encode())
 
 
 async def show_list_cost(transcript: Transcript, plain: Server, codecall: Server) -> None:

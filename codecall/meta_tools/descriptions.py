@@ -16,12 +16,10 @@ def describe_search(options: PluginOptions) -> str:
     """What `codecall:search` says of itself."""
     _, describe, *_ = _names(options)
     return (
-        "Find this server's tools by what they do. Give a short description of the task (or several, as an array: each "
-        "gets its share of the answer); an empty query gives an overview of the apps and their most central tools. "
-        f"Returns the best {options.top_k} names (or `topK`) with a score from 0 to 1, best first; where nothing fits, "
-        "what there is and what to try instead. filter.kinds also finds resources, templates of resources and prompts. "
-        f"Then read their schemas with {describe} before using them, or get declarations to write calls from at once "
-        "with detail 'typescript'."
+        "Find this server's tools by what they do: a short description of the task, or several as an array. An empty "
+        "query gives an overview of the apps. Returns names with a score from 0 to 1, best first; where nothing fits, "
+        "what there is and what to try instead. detail 'typescript' adds declarations to write calls from; else read "
+        f"schemas with {describe} before using a tool."
     )
 
 
@@ -30,11 +28,10 @@ def describe_describe(options: PluginOptions) -> str:
     search, _, invoke, execute = _names(options)
     use = f"{execute} or {invoke}" if options.direct_calls.enabled else execute
     return (
-        "Give the full description, input and output schema, hints and usage examples of up to 50 tools (or resources, "
-        f"templates and prompts) by exact name, as {search} returned them. Read this before calling a tool with {use}. "
-        "outputSchema is the schema of the value a script gets; observedOutput what was seen where none is declared. "
-        "format 'typescript' gives short declarations instead. Names that do not exist are in notFound, with near "
-        "names in suggestions."
+        "Schemas, hints and usage examples of tools (or resources, templates and prompts) by exact name, as "
+        f"{search} returned them; read them before calling a tool with {use}. outputSchema is of the value a script "
+        "gets; observedOutput of what was seen, where none is declared. Unknown names are in notFound, near ones in "
+        "suggestions."
     )
 
 
@@ -42,10 +39,9 @@ def describe_invoke(options: PluginOptions) -> str:
     """What `codecall:invoke` says of itself."""
     _, describe, _, execute = _names(options)
     return (
-        "Call one tool by name with its input, without a script. Answers {status: 'ok', result} or {status: 'error', "
-        f"error: {{code, message}}}}.{_large_result(options, execute)} "
-        f"Read the input schema with {describe} first. To call several tools, or to filter "
-        f"or join what they return, use {execute} instead."
+        "Call one tool by name, without a script. Answers {status: 'ok', result} or {status: 'error', error: {code, "
+        f"message}}}}.{_large_result(options, execute)} Read its schema with {describe} first; for several calls, or "
+        f"to filter and join, use {execute}."
     )
 
 
@@ -55,16 +51,18 @@ def describe_execute(options: PluginOptions) -> str:
     preset = options.preset
     console = " console.log lines come in logs." if preset.allow_console else ""
     return (
-        "Run one script that calls this server's tools and returns JSON: chain, filter, join, aggregate.\n"
-        "await callTool(name, input) gives the tool's value or throws; as third argument {throwOnError: false} gives "
-        "{success, data | error}, {reference: true} a large value to pass on unread. "
-        "users.list(input) calls users:list too, tools['any name'](input) any tool. getTool(name): its schemas. "
+        "Run one script over this server's tools that returns JSON: chain, filter, join, aggregate.\n"
+        "await callTool(name, input) gives the tool's value or throws; so do users_list(input), tools['any name']("
+        "input), and users.list(input) for users:list or the list of a server users. A last argument {throwOnError: "
+        "false} gives {success, data | error: {code, message, toolName}}, {reference: true} a large value to pass on "
+        "unread. getTool(name): its schemas. "
         f"{_others(options)} work likewise. "
-        "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions at once. "
+        "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions to their end and gives "
+        "their values in order, or throws one Error that names all failures. "
         f"codecallContext is `context`, read-only.{console}\n"
         f"{language_summary(Rules.from_limits(preset))}\n"
         f"Limits: {_limits(options)}.\n"
-        f"Names: {search}; schemas: {describe}; do not guess. "
+        f"Never guess names ({search}) or schemas ({describe}). "
         f"Answers {{status, {_result(options)} | error}}; error.hint says how to mend it."
         f"{_RESUMING if options.resume is not None else ''}"
     )
@@ -117,8 +115,8 @@ def _limits(options: PluginOptions) -> str:
             f"{_seconds(preset.max_duration_ms)} in all",
             f"{_seconds(preset.tool_call_timeout_ms)} a tool call",
             f"{preset.max_tool_calls:,} tool calls",
-            f"{preset.max_iterations:,} turns of a loop",
-            f"{preset.max_steps:,} steps",
+            f"{preset.max_iterations:,} turns of a loop (not callbacks)",
+            f"{preset.max_steps:,} steps (turns and callbacks)",
             *result,
         )
     )

@@ -82,17 +82,17 @@ _INPUT: JsonObject = {
         "script": {"type": "string", "description": "AgentScript source, up to 64 KiB"},
         "context": {
             "type": "object",
-            "description": "JSON data the script sees as codecallContext, up to 256 KiB",
+            "description": "JSON data for codecallContext, up to 256 KiB",
         },
         "allowedTools": {
             "type": "array",
             "items": {"type": "string", "maxLength": MAX_GLOB_CHARS},
             "maxItems": MAX_ALLOWED_TOOLS,
-            "description": "Exact names, URIs or globs; when given, the script may call and read nothing else",
+            "description": "Names, URIs or globs; the script may use nothing else",
         },
         "dryRun": {
             "type": "boolean",
-            "description": "Run nothing; the result is {valid, findings, manifest}: what is wrong, what is called",
+            "description": "Run nothing; the result is {valid, findings, manifest}",
         },
     },
     "required": ["script"],

@@ -66,7 +66,7 @@ _INPUT: JsonObject = {
     "type": "object",
     "properties": {
         "tool": {"type": "string", "description": "Exact name of the tool"},
-        "input": {"type": "object", "description": "The tool's input, as its inputSchema asks"},
+        "input": {"type": "object", "description": "What its inputSchema asks"},
     },
     "required": ["tool", "input"],
     "additionalProperties": False,

@@ -32,42 +32,39 @@ def input_schema(options: PluginOptions) -> JsonObject:
         "properties": {
             "query": {
                 "anyOf": [query, {"type": "array", "items": query, "minItems": 1, "maxItems": MAX_QUERIES}],
-                "description": "What the tool should do; several as an array; empty for an overview",
+                "description": "What tools should do; empty for an overview",
             },
             "topK": {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": MAX_TOP_K,
                 "default": options.top_k,
-                "description": "Most to return; when left out, at least one for each query",
             },
             "filter": {
                 "type": "object",
                 "properties": {
-                    "appIds": {**_TEXTS, "description": "Only tools of these apps"},
-                    "tags": {**_TEXTS, "description": "Only tools with one of these tags"},
+                    "appIds": _TEXTS,
+                    "tags": {**_TEXTS, "description": "Only with one of these tags"},
                     "kinds": {
                         "type": "array",
                         "items": {"type": "string", "enum": list(KINDS)},
                         "default": ["tool"],
-                        "description": "What to look for",
                     },
                 },
                 "additionalProperties": False,
             },
-            "excludeToolNames": {**_TEXTS, "description": "Names to leave out, such as those already known"},
+            "excludeToolNames": _TEXTS,
             "minScore": {
                 "type": "number",
                 "minimum": 0,
                 "maximum": 1,
                 "default": options.embedding.similarity_threshold,
-                "description": "Least score to return",
             },
             "detail": {
                 "type": "string",
                 "enum": ["name", "brief", "full", "typescript"],
                 "default": "brief",
-                "description": "full adds the schemas; typescript gives declarations, ready to write calls from",
+                "description": "full adds the schemas, typescript declarations",
             },
         },
         "required": ["query"],

@@ -6,14 +6,17 @@ import re
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
+from fastmcp import Client, FastMCP
 
 from codecall import CodeCallPlugin
 from codecall.presets import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript.policy import RUNTIME_NAMES
+from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
-MAX_CHARACTERS = 350 * 4
-"""350 tokens at four characters each, which is what English and code come to."""
+MAX_TOKENS = 1_250
+"""What a model reads of all four: name, description and input schema of each, counted as everywhere else."""
 
 
 def descriptions(**options: Any) -> dict[str, str]:
@@ -21,9 +24,12 @@ def descriptions(**options: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)
-def test_descriptions_are_short(preset: str) -> None:
-    for name, text in descriptions(vm={"preset": preset}).items():
-        assert 0 < len(text) <= MAX_CHARACTERS, name
+@pytest.mark.parametrize("separator", [":", "_"])
+def test_what_a_model_reads_first_is_short(preset: str, separator: str) -> None:
+    tools = CodeCallPlugin.init(vm={"preset": preset}, tool_name_separator=separator).meta_tools
+    assert estimate_tokens(estimate_characters(tools)) <= MAX_TOKENS
+    as_json = [{"name": tool.name, "description": tool.description, "inputSchema": tool.parameters} for tool in tools]
+    assert len(msgspec.json.encode(as_json)) / 4 == pytest.approx(estimate_tokens(estimate_characters(tools)), rel=0.02)
 
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)
@@ -65,6 +71,50 @@ def test_the_language_described_is_the_one_allowed(preset: str) -> None:
     assert ("RegExp" in allowed, "regular expressions" in refused) == (limits.allow_regex, not limits.allow_regex)
     assert ("while (" in refused) is not limits.allow_loops
     assert ("Date.now" in refused) is not limits.allow_clock
+
+
+def test_what_a_script_may_rely_on_is_said() -> None:
+    """Each of these has cost a model a call that it need not have made."""
+    text = descriptions()["codecall:execute"]
+    for said in (
+        "{throwOnError: false} gives {success, data | error: {code, message, toolName}}",
+        "so do users_list(input), tools['any name'](input)",
+        "values in order, or throws one Error that names all failures",
+        "turns of a loop (not callbacks)",
+        "steps (turns and callbacks)",
+    ):
+        assert said in text
+
+
+async def test_what_is_said_of_scripts_is_true() -> None:
+    server = FastMCP("crm")
+    users = FastMCP("users")
+    users.tool(lambda n=1: n, name="list")
+    server.mount(users, namespace="users")
+    server.tool(lambda n=1: n, name="orders:get")
+    server.tool(lambda n=1: n / 0, name="users_fail")
+    CodeCallPlugin.init(vm={"preset": "secure", "max_iterations": 10}, pool={"min_workers": 0}).install(server)
+    script = """
+    const failed = await users_fail({}, { throwOnError: false });
+    const told = await __safe_parallel([() => users_fail({}), () => users.list({}), () => users_fail({})])
+      .catch((error) => [error instanceof Error, error.message.split('\\n  [').length]);
+    const values = await __safe_parallel([
+      () => users.list({ n: 2 }), () => users_list({ n: 3 }), () => tools['users_list']({ n: 3 }),
+      () => orders.get({ n: 4 }),
+    ]);
+    let turns = 0;
+    Array.from({ length: 50 }).forEach(() => { turns += 1; });
+    return { failed: [failed.success, Object.keys(failed.error).slice(0, 3)], told, values, turns };
+    """
+    async with Client(server) as client:
+        answer = (await client.call_tool("codecall:execute", {"script": script})).structured_content
+    assert answer is not None
+    assert answer.get("result") == {
+        "failed": [False, ["code", "message", "toolName"]],
+        "told": [True, 3],
+        "values": [2, 3, 3, 4],
+        "turns": 50,
+    }, answer
 
 
 def test_overridden_limits_are_described() -> None:

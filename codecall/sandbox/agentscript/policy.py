@@ -1281,7 +1281,8 @@ def language_summary(rules: Rules) -> str:
         for name, row in GLOBALS.items()
         if rules.permit(row.verdict) and name not in RUNTIME_NAMES and name[0].isupper() and name not in ERROR_KINDS
     ]
-    offered = [name for name in offered if name not in {"Infinity", "NaN"}]
+    obvious = {"Infinity", "NaN", "Object", "Array", "Number", "String", "Boolean"}
+    offered = [name for name in offered if name not in obvious]
     missing: list[str] = []
     if not rules.allow_loops:
         missing.append("while (use a bounded for)")
