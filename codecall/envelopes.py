@@ -1,5 +1,4 @@
-"""What `codecall:execute` and `codecall:invoke` answer with: one JSON shape, its cases told apart by `status`; and the
-records of the calls that a script made."""
+"""The answers of `codecall:execute` and `codecall:invoke`, told apart by `status`; records of a script's calls."""
 
 from __future__ import annotations
 
@@ -233,6 +232,8 @@ class ExecutionResult:
     """The calls it made, in order. In the envelope of a run that failed."""
     large: LargeResult | None = None
     """Where the result is kept that is too large to be `value`, which is None then."""
+    blocks: tuple[str, ...] = ()
+    """References of the content blocks that its answer shows: those it has returned, or passed to `emit`."""
 
     @property
     def success(self) -> bool:
@@ -390,12 +391,11 @@ EXECUTE_SCHEMA: JsonObject = {
     },
     "required": ["status"],
 }
-"""The envelope of execute, whole: what its documentation and its tests go by."""
+"""The envelope of execute, whole, for documentation and tests. One flat object: clients reject a top-level union."""
 
 _SHORT: JsonObject = {"status": _STATUS, "result": {}, "error": {}}
 EXECUTE_OUTPUT_SCHEMA: JsonObject = {"type": "object", "properties": _SHORT, "required": ["status"]}
 """What execute advertises: clients check each answer against it, which takes 0.15 ms with the whole schema."""
-"""JSON Schema of `ExecutionResult.envelope()`. One flat object: clients reject a top-level union."""
 
 INVOKE_SCHEMA: JsonObject = {
     "type": "object",

@@ -326,6 +326,8 @@ class LimitKeywords(TypedDict, total=False):
     reference_resolved_bytes: int
     reference_passed_bytes: int
     reference_composites: bool
+    max_content_blocks: int
+    max_content_bytes: int
     worker_max_runs: int
     require_jail: bool | Literal["on_linux"]
 

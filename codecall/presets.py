@@ -78,6 +78,10 @@ class Preset(Options):
     """Most bytes of the values that replace references in the inputs of all calls of one run."""
     reference_composites: bool
     """Whether a reference may be part of a longer text, where its value replaces it."""
+    max_content_blocks: int = Field(ge=0, le=100_000)
+    """Most content blocks (pictures, sounds, files, links) that one run holds, and that one answer shows."""
+    max_content_bytes: int = Field(ge=0, le=1024 * 1024 * 1024)
+    """Most bytes of all of them, as base64 text; also of those that the input of one call gets."""
     worker_max_runs: int = Field(ge=1, le=1_000_000)
     """Scripts that a worker serves before it is replaced; 1 starts a fresh process for every script."""
     require_jail: bool | Literal["on_linux"]

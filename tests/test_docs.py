@@ -347,7 +347,7 @@ def test_no_block_is_lost():
     counts = Counter("file" if FILE.fullmatch(block.info) else block.info for block in BLOCKS if block.info != "text")
     assert counts == {
         "console": 43,
-        "python": 22,
+        "python": 23,
         "file": 18,
         "js": 7,
         "ts": 2,

@@ -27,6 +27,7 @@ MAX_LINES = 600
 SOFT_LINES = 400
 """Above it a file says in `LONG` why it is one."""
 LONG: dict[str, str] = {
+    "codecall.calls.broker": "one call from its rules to its value, and the task that it runs in",
     "codecall.client.client": "the client, and the upstream that adapts a client its user brings",
     "codecall.options": "every group of options, as a model and as the dictionary that `init` takes",
     "codecall.catalog.typescript.from_schema": "one recursive reader, and what single keywords of a schema mean to it",

@@ -55,6 +55,8 @@ CONTRACT: dict[str, tuple[object, ...]] = {
     "reference_resolved_bytes": (4 << 20, 32 << 20, 32 << 20, 64 << 20),
     "reference_passed_bytes": (32 << 20, 256 << 20, 512 << 20, 1 << 30),
     "reference_composites": (False, False, True, True),
+    "max_content_blocks": (8, 100, 200, 1_000),
+    "max_content_bytes": (4 << 20, 16 << 20, 32 << 20, 64 << 20),
     "worker_max_runs": (1, 200, 1_000, 1_000),
     "require_jail": ("on_linux", False, False, False),
 }

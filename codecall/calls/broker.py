@@ -23,15 +23,25 @@ from fastmcp.resources import ResourceResult
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.versions import VersionSpec
 from mcp import MCPError
+from mcp_types import ContentBlock
 
 from codecall.calls.access import AccessPolicy, ComponentLookup, RequestNamespaces, ToolLookup
-from codecall.calls.conversion import ValueTooLarge, is_wrapped, looks_wrapped, prompt_json, resource_json, to_json
+from codecall.calls.blocks import BlockInputError, BlockKeeper, BlocksTooLarge
+from codecall.calls.conversion import (
+    ValueTooLarge,
+    has_others_than_texts,
+    is_wrapped,
+    looks_wrapped,
+    prompt_json,
+    resource_json,
+    to_json,
+)
 from codecall.calls.failures import INPUT_REQUIRED_RESULTS, FailureTranslator, too_large_error
 from codecall.calls.fastmcp_internals import call_tool, context_without_meta
 from codecall.calls.preflight import CallPreflight
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.concurrency import abandon, wait_for_task
-from codecall.errors import CallKind, CodeCallError, ToolCallError, ToolTimeoutError
+from codecall.errors import CallKind, CodeCallError, InvalidInputError, ToolCallError, ToolTimeoutError
 from codecall.fastmcp_errors import log_unexpected
 from codecall.globs import call_kind, display_name, entry_label
 from codecall.options import SanitizationOptions
@@ -76,6 +86,7 @@ class Broker:
         sanitization: what is removed from error messages.
         components: the resources and prompts this caller can see; without it there are none.
         on_result: called with each tool's entry and the JSON text of its value. It must not fail.
+        create_blocks: creates the store of content blocks, once there are some; without it none are kept.
     """
 
     def __init__(
@@ -89,6 +100,7 @@ class Broker:
         sanitization: SanitizationOptions,
         components: ComponentLookup | None = None,
         on_result: Callable[[CatalogEntry, str], None] | None = None,
+        create_blocks: Callable[[], BlockKeeper] | None = None,
     ) -> None:
         self._server = context.fastmcp
         self._access = AccessPolicy(view, allowed_tools, components)
@@ -100,6 +112,9 @@ class Broker:
         self._cleaner = ThreadedCleaner()
         self._wrapped_tools: dict[str, bool] = {}
         self._on_result = on_result
+        self._create_blocks = create_blocks
+        self.blocks: BlockKeeper | None = None
+        """The content blocks that calls have returned; None while there are none."""
         self.used_components: set[tuple[CallKind, str]] = set()
         """Kinds and names of the tools and prompts that have been called and that this caller may use."""
 
@@ -219,10 +234,14 @@ class Broker:
         check_nesting(entry)
         # The version that was listed is the one that is called: left open, FastMCP looks for another where the highest
         # is disabled, and finds the listing in which this plugin hides the tools.
+        if self.blocks is not None:
+            await self._resolve_blocks(self.blocks, arguments, entry)
         request = call_tool(self._server, entry.name, arguments, _version(entry.version))
         result = await self._result(request, entry, arguments)
         wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
-        value = await self._value_json(to_json(result, wrapped=wrapped, max_bytes=max_bytes), entry, max_bytes)
+        blocks = self._blocks_for(result.content)
+        json = to_json(result, wrapped=wrapped, max_bytes=max_bytes, blocks=blocks)
+        value = await self._value_json(json, entry, max_bytes)
         if self._on_result is not None:
             self._on_result(entry, value)
         return value
@@ -242,7 +261,26 @@ class Broker:
         texts = {key: value if isinstance(value, str) else _json(value) for key, value in arguments.items()}
         request = self._server.render_prompt(entry.name, texts, version=_version(entry.version))
         result: PromptResult = await self._result(request, entry, texts)
-        return await self._value_json(prompt_json(result, max_bytes), entry, max_bytes)
+        blocks = self._blocks_for([message.content for message in result.messages])
+        return await self._value_json(prompt_json(result, max_bytes, blocks), entry, max_bytes)
+
+    def _blocks_for(self, content: Sequence[ContentBlock]) -> BlockKeeper | None:
+        """The store for the content blocks of a result; None if they are all texts."""
+        if self._create_blocks is None or not has_others_than_texts(content):
+            return None
+        self.blocks = self.blocks or self._create_blocks()
+        return self.blocks
+
+    async def _resolve_blocks(self, blocks: BlockKeeper, arguments: dict[str, object], entry: CatalogEntry) -> None:
+        """Put the content of blocks into an input in place of what stands for them."""
+        try:
+            await blocks.resolve(arguments, entry.input_schema)
+        except BlockInputError as failure:
+            raise InvalidInputError(
+                f"The input of {entry_label(entry)} {failure}",
+                tool_name=entry.name,
+                hint="Pass on what a tool returned as a content block as it is, or its `ref` where a text is needed.",
+            ) from None
 
     async def _value_json(self, value: Awaitable[str], entry: CatalogEntry, max_bytes: int) -> str:
         """The JSON text of a value; a value that cannot be sent becomes a named error."""
@@ -250,6 +288,14 @@ class Broker:
             return await value
         except ValueTooLarge as failure:
             raise too_large_error(entry, failure.size, max_bytes) from None
+        except BlocksTooLarge as failure:
+            raise ToolCallError(
+                f"{entry_label(entry)} returned {failure}",
+                tool_name=entry.name,
+                called=call_kind(entry),
+                code="MESSAGE_TOO_LARGE",
+                hint="Ask for fewer or smaller pictures, sounds or files.",
+            ) from None
         except ValueError:
             raise ToolCallError(
                 f"{entry_label(entry)} returned a value that cannot be sent as JSON",

@@ -2,7 +2,7 @@
 
 The value of a tool is the first of these that exists: structured content (FastMCP's `{"result": x}` wrapper taken off),
 the one text block as JSON if it is JSON, that text as a string, the list of content blocks, null. Binary blocks arrive
-as `{type, mimeType, bytes}`: base64 never reaches a script.
+as `{type, mimeType, bytes, ref}`: base64 never reaches a script, and `ref` stands for it (`blocks.py`).
 
 The event loop never waits for JSON. A text that is JSON is checked and passed on as it is, which takes a hundredth of
 the time of reading and writing it; large data is written in pieces in a thread, because one call of the encoder holds
@@ -67,6 +67,18 @@ class McpToolResult(Protocol):
     meta: dict[str, Any] | None
 
 
+class Blocks(Protocol):
+    """Keeps the content blocks of results, see `blocks.py`."""
+
+    async def keep(self, blocks: Sequence[ContentBlock]) -> list[str | None]:
+        """Keep the blocks that are the value of a result; their references."""
+        ...
+
+    async def keep_beside(self, blocks: Sequence[ContentBlock]) -> None:
+        """Keep the blocks that stand beside a value."""
+        ...
+
+
 class ValueTooLarge(Exception):  # noqa: N818 - internal signal, named for what happened
     """A value has more bytes than allowed; `size` is their number."""
 
@@ -87,13 +99,14 @@ def looks_wrapped(result: McpToolResult) -> bool:
     return content is not None and content.keys() == {"result"} and not is_wrapped(result)
 
 
-async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int) -> str:
+async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int, blocks: Blocks | None = None) -> str:
     """The value of a successful result as JSON text.
 
     Args:
         result: the result of FastMCP's `call_tool`.
         wrapped: whether the structured content is FastMCP's `{"result": x}` wrapper.
         max_bytes: UTF-8 bytes the text may have.
+        blocks: keeps the content blocks of a result that has others than texts.
 
     Raises:
         ValueTooLarge: the text would have more.
@@ -101,13 +114,15 @@ async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int) -> st
     """
     structured, content = result.structured_content, result.content
     if structured is not None:
+        if blocks is not None:
+            await blocks.keep_beside(content)
         return await encode(
             structured["result"] if wrapped and structured.keys() == {"result"} else structured, max_bytes
         )
     if not content:
         return "null"
     if len(content) > 1 or not isinstance(content[0], TextContent):
-        return await encode([block_to_json(block) for block in content], max_bytes)
+        return await encode(await _blocks_json(content, blocks), max_bytes)
     text = content[0].text
     if len(text) > max_bytes:
         raise ValueTooLarge(_utf8_size(text))
@@ -143,8 +158,8 @@ async def resource_json(result: ResourceResult, uri: str, max_bytes: int) -> str
     return await encode(value, max_bytes)
 
 
-async def prompt_json(result: PromptResult, max_bytes: int) -> str:
-    """The value of a prompt as JSON text.
+async def prompt_json(result: PromptResult, max_bytes: int, blocks: Blocks | None = None) -> str:
+    """The value of a prompt as JSON text. `blocks`: as for `to_json`.
 
     Raises:
         ValueTooLarge: the text would have more than `max_bytes`.
@@ -152,6 +167,11 @@ async def prompt_json(result: PromptResult, max_bytes: int) -> str:
     """
     many = len(result.messages) > MAX_INLINE_CONTENTS
     messages = await anyio.to_thread.run_sync(_prompt_messages, result) if many else _prompt_messages(result)
+    content = [message.content for message in result.messages]
+    if blocks is not None and has_others_than_texts(content):
+        for message, reference in zip(messages, await blocks.keep(content), strict=True):
+            if reference is not None and isinstance(message["content"], dict):
+                message["content"]["ref"] = reference
     return await encode({"description": result.description, "messages": messages}, max_bytes)
 
 
@@ -191,6 +211,11 @@ def check_size(text: str, max_bytes: int) -> str:
     return text
 
 
+def has_others_than_texts(content: Sequence[ContentBlock]) -> bool:
+    """Whether some of these blocks are pictures, sounds, files or links."""
+    return any(not isinstance(block, TextContent) for block in content)
+
+
 def block_to_json(block: ContentBlock) -> JsonObject:
     """The value of a content block for a script."""
     if isinstance(block, TextContent):
@@ -200,6 +225,16 @@ def block_to_json(block: ContentBlock) -> JsonObject:
     if isinstance(block, ResourceLink):
         return _without_none(type=block.type, uri=str(block.uri), name=block.name, mimeType=block.mime_type)
     return _embedded_json(block)
+
+
+async def _blocks_json(content: Sequence[ContentBlock], blocks: Blocks | None) -> list[JsonObject]:
+    """The values of content blocks, with their references where they are kept."""
+    values = [block_to_json(block) for block in content]
+    if blocks is not None and has_others_than_texts(content):
+        for value, reference in zip(values, await blocks.keep(content), strict=True):
+            if reference is not None:
+                value["ref"] = reference
+    return values
 
 
 def decoded_size(encoded: str) -> int:

@@ -6,7 +6,7 @@ import functools
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeVar
 
@@ -16,7 +16,7 @@ from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_access_token, get_context
 from fastmcp.tools import Tool
 from fastmcp.tools.base import ToolResult
-from mcp_types import TextContent, ToolAnnotations
+from mcp_types import ContentBlock, TextContent, ToolAnnotations
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr, model_validator
 from pydantic import ValidationError as PydanticValidationError
 from pydantic.alias_generators import to_camel
@@ -137,8 +137,11 @@ def _explain(model: type[BaseModel], failure: PydanticValidationError) -> str:
     return "; ".join(lines[:10]) + (f"; and {len(lines) - 10} more" if len(lines) > 10 else "")
 
 
-def tool_result(body: JsonObject, *, text: str | None = None, is_error: bool = False) -> ToolResult:
-    """Answer with `body` as structured content and, as compact JSON, as the one text block; both are well-formed.
+def tool_result(
+    body: JsonObject, *, text: str | None = None, blocks: Sequence[ContentBlock] = (), is_error: bool = False
+) -> ToolResult:
+    """Answer with `body` as structured content and, as compact JSON, as the first block; both are well-formed. `blocks`
+    follow as they are.
 
     `body` must be plain JSON data: it is not validated again. `text` is its JSON where the caller has it already.
     """
@@ -147,7 +150,7 @@ def tool_result(body: JsonObject, *, text: str | None = None, is_error: bool = F
         text = encoded.decode()
     block = TextContent(type="text", text=text)
     # model_construct: ToolResult's own constructor would walk and copy the whole body once more.
-    return ToolResult.model_construct(content=[block], structured_content=body, meta=None, is_error=is_error)
+    return ToolResult.model_construct(content=[block, *blocks], structured_content=body, meta=None, is_error=is_error)
 
 
 def tool_result_from_catalog(body: JsonObject) -> ToolResult:

@@ -59,6 +59,7 @@ def describe_execute(options: PluginOptions) -> str:
         f"{_others(options)} work likewise. "
         "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions to their end and gives "
         "their values in order, or throws one Error that names all failures. "
+        "Return, pass on or emit(block) pictures and files. "
         f"codecallContext is `context`, read-only.{console}\n"
         f"{language_summary(Rules.from_limits(preset))}\n"
         f"Limits: {_limits(options)}.\n"

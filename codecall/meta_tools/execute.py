@@ -8,18 +8,20 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from fastmcp.exceptions import ValidationError
 from fastmcp.server.context import Context
 from fastmcp.tools.base import ToolResult
-from mcp_types import ToolAnnotations
+from mcp_types import ContentBlock, ToolAnnotations
 from pydantic import Field
 
 from codecall.audit.events import RunDetails
 from codecall.audit.recorder import RunRecord
+from codecall.calls.blocks import BlockLimits, BlockStore
 from codecall.calls.broker import Broker
 from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.components import component_view
@@ -144,16 +146,17 @@ class ExecuteTool(MetaTool):
             parsed.resume_from,
         )
         try:
-            result = await run_script(self._runtime, context, view, request)
+            result, blocks = await run_script(self._runtime, context, view, request)
         except ResumeError as refused:
             raise ValidationError(f"{self.name}: resumeFrom: {refused.message}. {refused.hint}") from None
-        return self.envelope_result(result)
+        return self.envelope_result(result, blocks)
 
-    def envelope_result(self, result: ExecutionResult) -> ToolResult:
-        """Turn the result of a run into the answer of the tool."""
+    def envelope_result(self, result: ExecutionResult, blocks: Sequence[ContentBlock]) -> ToolResult:
+        """Turn the result of a run into the answer of the tool, with the content blocks that it shows."""
         if result.error is not None:
             self.spell_hint(result.error)
-        return tool_result(result.envelope(), is_error=self._runtime.options.mark_errors and not result.success)
+        is_error = self._runtime.options.mark_errors and not result.success
+        return tool_result(result.envelope(), blocks=blocks, is_error=is_error)
 
     def _check_resume(self, arguments: ExecuteArguments) -> None:
         if arguments.resume_from is None:
@@ -239,8 +242,10 @@ def max_value_bytes(preset: Preset) -> int:
     return min(preset.memory_mb * _MIB // 4, 16 * _MIB)
 
 
-async def run_script(runtime: Runtime, context: Context, view: CatalogView, request: ExecuteRequest) -> ExecutionResult:
-    """Run the script of `request` for the client of `context`.
+async def run_script(
+    runtime: Runtime, context: Context, view: CatalogView, request: ExecuteRequest
+) -> tuple[ExecutionResult, list[ContentBlock]]:
+    """Run the script of `request` for the client of `context`; its result, and the content blocks that it shows.
 
     Raises:
         ResumeError: the run named in `resume_from` cannot be resumed; nothing has run.
@@ -256,6 +261,7 @@ async def run_script(runtime: Runtime, context: Context, view: CatalogView, requ
         sanitization=options.sanitization,
         components=component_view(context, options),
         on_result=result_observer(runtime, context),
+        create_blocks=lambda: BlockStore(BlockLimits.from_preset(options.preset), info.caller),
     )
     progress = progress_from_context(options.progress, context, info.run_id)
     observers = _observers(runtime, info, progress)
@@ -269,7 +275,8 @@ async def run_script(runtime: Runtime, context: Context, view: CatalogView, requ
             details = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
             runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
         raise
-    hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, caller_results(runtime, info.caller))
+    results, blocks = caller_results(runtime, info.caller), partial(_block_store, broker)
+    hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, results, blocks)
     async with progress or nullcontext(), runtime.enclaves.use(context) as enclave:
         run = enclave.run(
             request.script,
@@ -280,7 +287,21 @@ async def run_script(runtime: Runtime, context: Context, view: CatalogView, requ
             hooks=hooks,
         )
         observed = hooks.observe(run if memory is None else memory.record_outcome(run))
-        return await (run_while_connected(context, observed) if options.shutdown.end_abandoned else observed)
+        result = await (run_while_connected(context, observed) if options.shutdown.end_abandoned else observed)
+    if (store := _block_store(broker)) is None:
+        return result, []
+    if store.beside:
+        warning = (
+            f"Tools returned {store.beside} pictures, sounds or files beside structured values; scripts get the value "
+            "alone. Call such a tool without a script for both."
+        )
+        result = replace(result, warnings=(*result.warnings, warning))
+    return result, store.content(result.blocks)
+
+
+def _block_store(broker: Broker) -> BlockStore | None:
+    """The content blocks that the calls of a broker have returned."""
+    return broker.blocks if isinstance(broker.blocks, BlockStore) else None
 
 
 async def _memory(options: PluginOptions, context: Context, info: RunInfo, broker: Broker) -> RunMemory | None:

@@ -14,6 +14,7 @@ from fastmcp.server.context import Context
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
+from codecall.calls.blocks import BlockKeeper, BlockLimits
 from codecall.calls.broker import Broker
 from codecall.envelopes import INVOKE_SCHEMA, CallRecord, invoke_error, invoke_large, invoke_ok
 from codecall.errors import CodeCallError, ToolCallError, add_default_hint
@@ -92,7 +93,8 @@ class InvokeTool(MetaTool):
         )
 
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
-        """Call the tool. A tool that fails is an envelope; only wrong arguments are an error."""
+        """Call the tool; pictures, sounds, files and links that it returns follow the envelope as they are. A tool that
+        fails is an envelope; only wrong arguments are an error."""
         parsed = parse_arguments(InvokeArguments, self.name, arguments)
         options = self._runtime.options
         context, view = self._view()
@@ -104,6 +106,7 @@ class InvokeTool(MetaTool):
             max_value_bytes=max_value_bytes(options.preset),
             sanitization=options.sanitization,
             on_result=result_observer(self._runtime, context),
+            create_blocks=lambda: BlockKeeper(BlockLimits.from_preset(options.preset)),
         )
         try:
             with (
@@ -116,11 +119,14 @@ class InvokeTool(MetaTool):
                 value, text = await _decode(text, parsed.tool) if inline else (None, await _well_formed(text))
                 trace_value(text)
                 record_value(text)
-            return _answer(value, text) if inline else await _keep(place, text, parsed.tool)
+            answer = _answer(value, text) if inline else await _keep(place, text, parsed.tool)
         except CodeCallError as error:
             add_default_hint(error, hints=INVOKE_HINTS)
             self.spell_hint(error)
             return tool_result(invoke_error(error), is_error=options.mark_errors)
+        if broker.blocks is not None:
+            answer.content += broker.blocks.blocks
+        return answer
 
     @contextmanager
     def _record(self, context: Context, arguments: InvokeArguments) -> Generator[Callable[[str], None]]:

@@ -16,7 +16,7 @@ This module reads one private name of FastMCP, since there is no public way: `_s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any, Final, cast
@@ -32,6 +32,7 @@ from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID, TaskConfig
 from fastmcp_tasks.context import get_task_context
 from fastmcp_tasks.dependencies import CurrentDocket
+from mcp_types import ContentBlock
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
@@ -116,12 +117,12 @@ class TaskExecuteTool(ExecuteTool):
             return self
         return TaskExecuteTool.create(runtime.spelled(self._runtime.separator))
 
-    def envelope_result(self, result: ExecutionResult) -> ToolResult:
+    def envelope_result(self, result: ExecutionResult, blocks: Sequence[ContentBlock]) -> ToolResult:
         """See `ExecuteTool.envelope_result`. A run that the end of its server cut short has no answer yet."""
         stopped = isinstance(result.error, ExecutionAbortedError | WorkerPoolDisposedError)
-        return (
-            _Postponed(content=[]) if stopped and get_context().is_background_task else super().envelope_result(result)
-        )
+        if stopped and get_context().is_background_task:
+            return _Postponed(content=[])
+        return super().envelope_result(result, blocks)
 
 
 def _in_request() -> bool:

@@ -33,6 +33,7 @@ from codecall.quota import Quota, QuotaExceeded
 from codecall.resume.matching import PreviousCalls
 from codecall.resume.refusal import ResumeError
 from codecall.resume.store import MAX_CALLS, DamagedRecord, RunHeader, RunStore, State, StoredCall
+from codecall.sandbox.interfaces import BLOCK_REFERENCE
 
 logger = logging.getLogger("codecall")
 
@@ -172,7 +173,7 @@ class RunMemory:
             call = StoredCall(state="reused", inherits=call.inherits, epochs=call.epochs)
         elif value is None:
             call = change(call, state="failed")
-        elif reason := self._why_too_large(value):
+        elif reason := self._why_not_kept(value):
             record.kept = False
             call = change(call, state="lost")
             logger.warning("the value of a call is not kept for resumeFrom: %s", reason)
@@ -253,8 +254,10 @@ class RunMemory:
             return False
         return True
 
-    def _why_too_large(self, value: str) -> str | None:
+    def _why_not_kept(self, value: str) -> str | None:
         options = self._options
+        if "block:" in value and BLOCK_REFERENCE.search(value) is not None:
+            return "it has content blocks, which end with their run"
         if len(value) > options.max_value_chars:
             return f"it has {len(value):,} characters; at most {options.max_value_chars:,} are kept"
         if self._stored_chars + len(value) > options.max_run_chars:

@@ -4,9 +4,10 @@ run, the memory of its calls, and the storage of large results."""
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from codecall.envelopes import CallRecord, ExecutionResult, LargeResult
 from codecall.errors import LimitExceeded
@@ -16,6 +17,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 logger = logging.getLogger("codecall")
+
+BLOCK_REFERENCE: Final = re.compile(r"block:[0-9a-f]{40}")
+"""The reference of a content block, by which scripts pass on pictures, sounds and files."""
 
 
 class ToolBroker(Protocol):
@@ -249,6 +253,18 @@ class ResultStorage(Protocol):
         ...
 
 
+class BlockStorage(Protocol):
+    """Holds the content blocks that the calls of one script have returned."""
+
+    def knows(self, reference: str) -> bool:
+        """Whether this is the reference of one of them."""
+        ...
+
+    async def in_result(self, text: str) -> list[str]:
+        """The references in the JSON text of a result, of blocks that are more than the text says of them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ResultPlace:
     """Where the value of a script or of a tool goes, by its size: the one rule of `execute` and `invoke`.
@@ -295,6 +311,9 @@ class RunHooks:
     """Remembers its calls."""
     results: ResultStorage | None = None
     """Keeps results that are too large, its own and earlier ones; None: they fail with OUTPUT_LIMIT."""
+    blocks: Callable[[], BlockStorage | None] | None = None
+    """Gives the content blocks of its calls, None while there are none. Without it whatever looks like a reference is
+    one, as in tests of scripts."""
 
     async def observe(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
         """The result of `run`, which was given these hooks, under its name, observed from beginning to end."""

@@ -189,8 +189,9 @@ class Ask(msgspec.Struct, tag="ask", frozen=True, forbid_unknown_fields=True):
     """Worker: the script needs an answer now."""
 
     name: str
-    about: Literal["tool", "space", "member"] = "tool"
-    """`getTool(name)`; whether `name` is a namespace or a tool; which tool `name.member` is."""
+    about: Literal["tool", "space", "member", "emit"] = "tool"
+    """`getTool(name)`; whether `name` is a namespace or a tool; which tool `name.member` is; whether `name` is the
+    reference of a content block, which the answer then shows."""
     member: str = ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Final, cast
 
@@ -40,8 +40,8 @@ MAX_LOOKED_UP: Final = 100
 """Different tools of one script that are looked up; the rest are listed without saying whether there are such."""
 
 _ASK_LESS: Final = (
-    "Each name counts that is given to `getTool`, or read from or looked for in a namespace or `tools`: ask for those "
-    "that are meant to be called."
+    "Each name counts that is given to `getTool`, or read from or looked for in a namespace or `tools`, and each block "
+    "given to `emit`: ask for those that are meant to be called or shown."
 )
 
 _ERROR_CLASSES: Final[dict[str, type[ToolCallError]]] = {
@@ -180,10 +180,12 @@ class QuestionHandler:
 
     Args:
         broker: Knows what the script may call.
+        emit: Shows the content block with a reference in the answer; whether there is one.
     """
 
-    def __init__(self, broker: ToolBroker) -> None:
+    def __init__(self, broker: ToolBroker, emit: Callable[[str], bool]) -> None:
         self._broker = broker
+        self._emit = emit
         self._questions = 0
         self._namespaces = 0
 
@@ -212,6 +214,8 @@ class QuestionHandler:
                 return await self._broker.describe(question.name)
             case "member":
                 return await self._broker.member(question.name, question.member)
+            case "emit":
+                return {} if self._emit(question.name) else None
             case "space":
                 self._namespaces += 1
                 if self._namespaces > MAX_NAMESPACES:

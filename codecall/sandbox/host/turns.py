@@ -41,7 +41,7 @@ from codecall.sandbox.host.outcomes import (
 from codecall.sandbox.host.preflight import Preflight, QuestionHandler, dry_run_report
 from codecall.sandbox.host.process import WorkerProcess
 from codecall.sandbox.host.references import NO_REFERENCES, ReferenceLimits, resolve_result
-from codecall.sandbox.interfaces import NO_HOOKS, ResultPlace, RunHooks, ToolBroker
+from codecall.sandbox.interfaces import BLOCK_REFERENCE, NO_HOOKS, ResultPlace, RunHooks, ToolBroker
 
 WATCHDOG_GRACE_MS = 150
 """How long after its deadline a worker may still report by itself before it is killed, in milliseconds."""
@@ -79,6 +79,8 @@ class ScriptRun:
     coverage: LineCoverage = field(default_factory=LineCoverage)
     questions: QuestionHandler = field(init=False)
     """Answers what its worker asks within a turn."""
+    emitted: dict[str, None] = field(default_factory=dict[str, None])
+    """References of the content blocks that its answer shows, in order."""
     oversized: RawResult | None = None
     """Its result, if it is too large for an answer; to be stored once the worker is free."""
     _turns_ms: float = 0.0
@@ -90,7 +92,7 @@ class ScriptRun:
     _abort_error: CodeCallError | None = None
 
     def __post_init__(self) -> None:
-        self.questions = QuestionHandler(self.broker)
+        self.questions = QuestionHandler(self.broker, self._emit)
         self.dispatcher = CallDispatcher(self.broker, self.limits, self.hooks, self.reference_limits)
 
     def stats(self) -> Stats:
@@ -111,7 +113,24 @@ class ScriptRun:
             call: Number of the call whose error it is, if it is one's.
         """
         add_default_hint(error, self.dispatcher.log.summary(call))
-        return ExecutionResult(error.status, error=error, logs=tuple(self.logs), stats=self.stats(), calls=self.calls())
+        return ExecutionResult(
+            error.status,
+            error=error,
+            logs=tuple(self.logs),
+            stats=self.stats(),
+            calls=self.calls(),
+            blocks=tuple(self.emitted),
+        )
+
+    def _emit(self, reference: str) -> bool:
+        """Show the content block with this reference in the answer; whether there is one."""
+        if self.hooks.blocks is None:
+            exists = BLOCK_REFERENCE.fullmatch(reference) is not None
+        else:
+            exists = (blocks := self.hooks.blocks()) is not None and blocks.knows(reference)
+        if exists:
+            self.emitted[reference] = None
+        return exists
 
     async def execute(self, start: wire.Start) -> ExecutionResult:
         """Drive the worker from `start` to the end of the script.
@@ -305,6 +324,8 @@ class ScriptRun:
             result, reference_warnings = await resolve_result(
                 raw_result(done, self.limits), self.dispatcher.references, self.limits
             )
+            if self.hooks.blocks is not None and (blocks := self.hooks.blocks()) is not None:
+                self.emitted.update(dict.fromkeys(await blocks.in_result(result.text)))
             if not self._place.is_inline(result.size):
                 self.oversized = await check_large_result(result)
             else:
@@ -318,6 +339,7 @@ class ScriptRun:
             stats=self.stats(),
             warnings=(*limit_warnings(done), *reference_warnings),
             calls=self.calls(),
+            blocks=tuple(self.emitted),
         )
 
 

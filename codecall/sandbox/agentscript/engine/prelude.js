@@ -527,6 +527,25 @@
     if (!$log(stringify(toWellFormed(line)))) stop('CONSOLE_LIMIT');
   };
 
+  // ---- emit -----------------------------------------------------------------------------------------------------
+  // The host knows the content blocks that tools have returned, and shows those it is asked to.
+  const emitted = new GlobalSet();
+  function emitBlock(block) {
+    if (typeof block === 'object' && block !== null && isPromise(block)) throw new GlobalTypeError(`emit needs a content block, got ${promiseOf(block)}: await it first`);
+    const ref = typeof block === 'object' && block !== null ? block.ref : undefined;
+    if (typeof ref === 'string' && ref.length <= config.maxName) {
+      if (setHas(emitted, ref)) return;
+      if ($ask(stringify(toWellFormed(ref)), 'emit', '""') !== null) { setAdd(emitted, ref); return; }
+      guardStopped();
+    }
+    throw new GlobalTypeError('emit needs a content block that a tool has returned in this run: a picture, a sound or a file, an object with `ref`. Return other values, or write them with console.log');
+  }
+  const emit = (blocks) => {
+    guardStopped();
+    if (!isArray(blocks)) return emitBlock(blocks);
+    for (let index = 0; index < blocks.length; index++) emitBlock(blocks[index]);
+  };
+
   // ---- structuredClone ------------------------------------------------------------------------------------------
   function clone(value, seen) {
     if (typeof value === 'function' || typeof value === 'symbol') throw new GlobalTypeError('A function or symbol cannot be cloned');
@@ -867,6 +886,7 @@
     expose('getResult', getResult);
     expose('getTool', getTool);
     expose('__safe_parallel', safeParallel);
+    expose('emit', emit);
     expose('tools', namespace('', {}));
     expose('structuredClone', (value) => clone(value, new GlobalMap()));
     if (config.console) {

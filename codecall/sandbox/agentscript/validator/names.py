@@ -383,7 +383,7 @@ def literal_text(node: Node) -> str | None:
     return None
 
 
-AskTopic: TypeAlias = Literal["tool", "space", "member"]
+AskTopic: TypeAlias = Literal["tool", "space", "member", "emit"]
 """What the host is asked about; as in `wire.Ask`."""
 
 

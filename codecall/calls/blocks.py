@@ -1,0 +1,346 @@
+"""The content blocks that the calls of one request have returned: pictures, sounds, files, links.
+
+Their bytes stay in the server process, untouched. A script gets a small object in place of each, with its `ref`; where
+that object stands in the input of a later call, the tool gets the content, and blocks that the script returns or shows
+become blocks of the answer. A reference is a keyed hash of its block: the same in every run of the same caller, so that
+`resumeFrom` knows a call by its input, and of use only while the run that got the block lasts. What looks like one and
+names no block of this run is data like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, Self, TypeAlias, cast
+
+import anyio.to_thread
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
+
+from codecall.catalog.entries import JsonObject
+from codecall.presets import Preset
+from codecall.sandbox.interfaces import BLOCK_REFERENCE
+from codecall.schema.model import SchemaNode
+
+MAX_INLINE_CHARS: Final = 128 * 1024
+"""Characters of a block that is hashed on the event loop, in less than a millisecond; a longer one is in a thread."""
+
+VALUES_PER_PAUSE: Final = 2_000
+"""Values of an input that are looked at without a pause: half a millisecond."""
+
+WINDOW: Final = 64 * 1024
+"""Characters of a result that are searched for references in one go."""
+
+_REFERENCE_CHARS: Final = 46
+_HANDLE_KEYS: Final = frozenset({"type", "mimeType", "bytes", "uri", "name", "text", "ref"})
+_DATA_URI_END: Final = ";base64,"
+_URI_FORMATS: Final = ("uri", "uri-reference", "iri")
+
+
+class BlockLimits(NamedTuple):
+    """How much one request may hold; the first two fields are those of a preset."""
+
+    max_content_blocks: int
+    max_content_bytes: int
+    passed_bytes: int
+
+    @classmethod
+    def from_preset(cls, preset: Preset) -> Self:
+        """The limits that a preset states."""
+        return cls(preset.max_content_blocks, preset.max_content_bytes, preset.reference_passed_bytes)
+
+
+class BlocksTooLarge(Exception):  # noqa: N818 - internal signal, named for what happened
+    """A result has more content blocks, or larger ones, than there is room for; the text says so after "returned"."""
+
+
+class BlockInputError(Exception):
+    """The input of a call has content blocks where or as often as they may not be; the text says so after "input"."""
+
+
+class BlockKeeper:
+    """Keeps the content blocks of one result, all that are no text, for the answer of `codecall:invoke`.
+
+    Args:
+        limits: how much there may be.
+    """
+
+    def __init__(self, limits: BlockLimits) -> None:
+        self.limits = limits
+        self.size = 0
+        """Characters of what is kept."""
+        self.blocks: list[ContentBlock] = []
+
+    async def keep(self, blocks: Sequence[ContentBlock]) -> list[str | None]:
+        """Keep the blocks of a result; their references, of which there are none.
+
+        Raises:
+            BlocksTooLarge: there is no room for one.
+        """
+        for block in blocks:
+            if not isinstance(block, TextContent):
+                self._admit(block, len(self.blocks))
+                self.blocks.append(block)
+        return [None] * len(blocks)
+
+    async def keep_beside(self, blocks: Sequence[ContentBlock]) -> None:
+        """Keep the blocks that a result has beside structured content; see `keep`."""
+        await self.keep(blocks)
+
+    async def resolve(self, arguments: dict[str, object], schema: JsonObject) -> None:
+        """Change nothing: an input of `codecall:invoke` has no references."""
+
+    def _admit(self, block: ContentBlock, count: int) -> None:
+        size = len(_payload(block))
+        if count >= self.limits.max_content_blocks:
+            raise BlocksTooLarge(f"more than {self.limits.max_content_blocks} content blocks, which is the limit")
+        if self.size + size > self.limits.max_content_bytes:
+            raise BlocksTooLarge(
+                f"a content block ({block.type}) of {size} characters; all together may have "
+                f"{self.limits.max_content_bytes}, of which {self.size} are used"
+            )
+        self.size += size
+
+
+class BlockStore(BlockKeeper):
+    """The content blocks that one script has got, by reference.
+
+    Args:
+        limits: how much there may be.
+        key: of the caller; part of each reference.
+    """
+
+    def __init__(self, limits: BlockLimits, key: str) -> None:
+        super().__init__(limits)
+        self._key = key.encode()[:64]
+        self._blocks: dict[str, ContentBlock] = {}
+        self._passed_bytes = 0
+        self.beside = 0
+        """Blocks with data that no script has seen, since they stood beside structured content."""
+
+    # ------------------------------------------------------------------------------------------------- storing
+
+    async def keep(self, blocks: Sequence[ContentBlock]) -> list[str | None]:
+        """Keep the blocks of a result; their references. None of a text or a link that there is no room for: what the
+        script sees of it is all of it.
+
+        Raises:
+            BlocksTooLarge: there is no room for a block with data.
+        """
+        references: list[str | None] = []
+        for number, block in enumerate(blocks):
+            if number % 100 == 99:
+                await asyncio.sleep(0)
+            references.append(await self._keep(block))
+        return references
+
+    async def keep_beside(self, blocks: Sequence[ContentBlock]) -> None:
+        """Count the blocks that a result has beside structured content, which is its value for scripts."""
+        self.beside += sum(map(is_data, blocks))
+
+    async def _keep(self, block: ContentBlock) -> str | None:
+        if len(_payload(block)) > MAX_INLINE_CHARS:
+            reference = await anyio.to_thread.run_sync(self._reference, block)
+        else:
+            reference = self._reference(block)
+        if reference not in self._blocks:
+            try:
+                self._admit(block, len(self._blocks))
+            except BlocksTooLarge:
+                if is_data(block):
+                    raise
+                return None
+            self._blocks[reference] = block
+        return reference
+
+    def _reference(self, block: ContentBlock) -> str:
+        """The reference of a block: a hash of all that it is made of."""
+        hashed = hashlib.blake2b(_without_payload(block), digest_size=20, key=self._key)
+        hashed.update(_payload(block).encode("utf-8", "surrogatepass"))
+        return f"block:{hashed.hexdigest()}"
+
+    # ------------------------------------------------------------------------------------------------- looking up
+
+    def knows(self, reference: str) -> bool:
+        """See `BlockStorage.knows`."""
+        return reference in self._blocks
+
+    async def in_result(self, text: str) -> list[str]:
+        """See `BlockStorage.in_result`."""
+        found = {
+            reference: None
+            async for reference in _references(text)
+            if (block := self._blocks.get(reference)) is not None
+            and (is_data(block) or isinstance(block, ResourceLink))
+        }
+        return list(found)
+
+    def content(self, references: Iterable[str]) -> list[ContentBlock]:
+        """The blocks with these references, as they are."""
+        return [self._blocks[reference] for reference in references if reference in self._blocks]
+
+    # ------------------------------------------------------------------------------------------------- passing on
+
+    async def resolve(self, arguments: dict[str, object], schema: JsonObject) -> None:
+        """Put the content of blocks into the input of a call, in place of what stands for them. What a place gets is
+        decided by the tool's schema: the block itself where it asks for an object or says nothing, a `data:` URI where
+        it asks for a URI, else the text or base64 of the block.
+
+        Args:
+            arguments: the input, which is changed.
+            schema: the tool's input schema.
+
+        Raises:
+            BlockInputError: there may not be so many, or not like that.
+        """
+        size = looked_at = 0
+        slots: list[tuple[_Slot, _Found]] = []
+        pending: list[tuple[object, _Path]] = [(arguments, ())]
+        while pending:
+            container, path = pending.pop()
+            for slot in _slots(container, path):
+                if (found := self._find(slot.value)) is not None:
+                    slots.append((slot, found))
+                    size += len(_payload(found.block))
+                    if size > self.limits.max_content_bytes:
+                        limit = self.limits.max_content_bytes
+                        raise BlockInputError(f"has content blocks of more than {limit} characters")
+                elif isinstance(slot.value, dict | list):
+                    pending.append((cast("object", slot.value), slot.path))
+                looked_at += 1
+                if looked_at % VALUES_PER_PAUSE == 0:
+                    await asyncio.sleep(0)
+        if self._passed_bytes + size > self.limits.passed_bytes:
+            raise BlockInputError(
+                f"has content blocks of {size} characters; all calls of a script together may have "
+                f"{self.limits.passed_bytes}, of which {self._passed_bytes} are used"
+            )
+        self._passed_bytes += size
+        root = SchemaNode(schema)
+        for slot, (block, prefix) in slots:
+            if prefix is not None:
+                content: object = prefix + _payload(block)
+            else:
+                content = _as_schema_asks(block, _place(root, slot.path), slot.path)
+            slot.container[slot.key] = content
+
+    def _find(self, value: object) -> _Found | None:
+        """The block that a value of an input stands for, if it does."""
+        if isinstance(value, str):
+            if len(value) < _REFERENCE_CHARS or (block := self._blocks.get(value[-_REFERENCE_CHARS:])) is None:
+                return None
+            prefix = value[:-_REFERENCE_CHARS]
+            if not prefix or (prefix.startswith("data:") and prefix.endswith(_DATA_URI_END)):
+                return _Found(block, prefix)
+            raise BlockInputError("has the reference of a content block inside a longer text, where it means nothing")
+        if not isinstance(value, dict):
+            return None
+        members = cast("dict[str, object]", value)
+        reference = members.get("ref")
+        block = self._blocks.get(reference) if isinstance(reference, str) else None
+        if block is None:
+            return None
+        if own := members.keys() - _HANDLE_KEYS:
+            raise BlockInputError(f"has a content block with a member of its own, '{min(own):.100}'")
+        return _Found(block, None)
+
+
+class _Found(NamedTuple):
+    block: ContentBlock
+    prefix: str | None
+    """What stands before its content in a text; None for an object, of which the schema decides."""
+
+
+_Path: TypeAlias = tuple[str | int, ...]
+
+
+class _Slot(NamedTuple):
+    """Where a value stands in an input."""
+
+    container: dict[str | int, object]
+    """An array is written to by number as an object is by name."""
+    key: str | int
+    value: object
+    path: _Path
+
+
+def _slots(container: object, path: _Path) -> Iterator[_Slot]:
+    """The values in a part of an input."""
+    items = cast("dict[str | int, object]", container)
+    pairs = items.items() if isinstance(container, dict) else enumerate(cast("list[object]", container))
+    for key, value in pairs:
+        yield _Slot(items, key, value, (*path, key))
+
+
+async def _references(text: str) -> AsyncIterator[str]:
+    """What looks like a reference in `text`, each as often as it is there."""
+    for start in range(0, len(text), WINDOW):
+        if start:
+            await asyncio.sleep(0)
+        for match in BLOCK_REFERENCE.finditer(text, start, start + WINDOW + _REFERENCE_CHARS - 1):
+            yield match[0]
+
+
+def is_data(block: ContentBlock) -> bool:
+    """Whether a block has bytes that its description does not have."""
+    if isinstance(block, EmbeddedResource):
+        return isinstance(block.resource, BlobResourceContents)
+    return isinstance(block, ImageContent | AudioContent)
+
+
+def _payload(block: ContentBlock) -> str:
+    """What a block is about: its base64, its text, or its URI."""
+    if isinstance(block, ImageContent | AudioContent):
+        return block.data
+    if isinstance(block, ResourceLink):
+        return str(block.uri)
+    if isinstance(block, TextContent):
+        return block.text
+    return block.resource.blob if isinstance(block.resource, BlobResourceContents) else block.resource.text
+
+
+def _without_payload(block: ContentBlock) -> bytes:
+    """All of a block but its content."""
+    if isinstance(block, ImageContent | AudioContent):
+        block = block.model_copy(update={"data": ""})
+    elif isinstance(block, TextContent):
+        block = block.model_copy(update={"text": ""})
+    elif isinstance(block, EmbeddedResource):
+        field = "blob" if isinstance(block.resource, BlobResourceContents) else "text"
+        block = block.model_copy(update={"resource": block.resource.model_copy(update={field: ""})})
+    return repr(block.model_dump(mode="json", exclude_none=True)).encode("utf-8", "surrogatepass")
+
+
+def _mime_type(block: ContentBlock) -> str:
+    """The type of a block's bytes."""
+    found = block.resource.mime_type if isinstance(block, EmbeddedResource) else getattr(block, "mime_type", None)
+    return str(found or "application/octet-stream")
+
+
+def _place(node: SchemaNode, path: _Path) -> SchemaNode:
+    """The schema of the value at `path`."""
+    for step in path:
+        if isinstance(step, int):
+            node = node.items
+        else:
+            node = node.properties.get(step) or node.at(node.body.get("additionalProperties"))
+    return node
+
+
+def _as_schema_asks(block: ContentBlock, node: SchemaNode, path: _Path) -> object:
+    """The content of a block in the form that its place in the input asks for."""
+    if node.kind != "string":
+        return block.model_dump(mode="json", by_alias=True, exclude_none=True)
+    name = next((step for step in reversed(path) if isinstance(step, str)), "").lower()
+    wants_uri = node.body.get("format") in _URI_FORMATS or name.endswith(("url", "uri"))
+    if wants_uri and is_data(block):
+        return f"data:{_mime_type(block)}{_DATA_URI_END}{_payload(block)}"
+    return _payload(block)
