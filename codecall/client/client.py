@@ -306,7 +306,7 @@ class CodeCallClient:
             result = await self._internal_client.call_tool(tool, present)
         except ToolError as failure:
             return _error_envelope("INVALID_INPUT", str(failure))
-        return Envelope(cast("dict[str, Any]", result.structured_content))
+        return Envelope(cast("dict[str, Any]", result.structured_content), result.content[1:])
 
     def definitions(self, style: Definitions, *, description_limit: int | None = None) -> list[Any]:
         """The four tools as a model provider's interface takes them.

@@ -6,6 +6,8 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
+from mcp_types import AudioContent, ContentBlock, ImageContent, ResourceLink, TextContent
+
 from codecall.errors import CodeCallError, Location, OptionsError
 
 if TYPE_CHECKING:
@@ -27,7 +29,19 @@ _REST = "The rest is in your instructions, under {name}."
 
 
 class Envelope(dict[str, Any]):
-    """The JSON object that a meta-tool answered with, as docs/guide/client.md has it; a `dict` like any other."""
+    """The JSON object that a meta-tool answered with, as docs/guide/client.md has it; a `dict` like any other.
+
+    Args:
+        body: the object.
+        blocks: the content blocks behind it.
+
+    Attributes:
+        blocks: pictures, sounds, files and links that a tool has returned, or a script shown.
+    """
+
+    def __init__(self, body: Mapping[str, Any], blocks: Sequence[ContentBlock] = ()) -> None:
+        super().__init__(body)
+        self.blocks: list[ContentBlock] = [*blocks]
 
     @property
     def ok(self) -> bool:
@@ -89,7 +103,8 @@ def instructions(tools: Sequence[Tool], description_limit: int) -> str:
 
 
 def tool_reply(style: Definitions, call: object, envelope: Envelope) -> JsonObject:
-    """Build the message that answers a model's tool call.
+    """Build the message that answers a model's tool call, with the blocks of the envelope as far as the provider takes
+    them there; of the others the text says that they are left out.
 
     Args:
         style: The format of the provider; tools of `langchain` answer by themselves.
@@ -99,15 +114,48 @@ def tool_reply(style: Definitions, call: object, envelope: Envelope) -> JsonObje
     Raises:
         OptionsError: there is no such style.
     """
+    parts = [_part(style, block) for block in envelope.blocks]
     text = json.dumps(envelope, ensure_ascii=False, separators=(",", ":"))
+    if left_out := [_title(block) for block, part in zip(envelope.blocks, parts, strict=True) if part is None]:
+        text += f"\n[left out of this message: {', '.join(left_out)}]"
+    shown = [part for part in parts if part is not None]
     if style == "openai":
         return {"role": "tool", "tool_call_id": _member(call, "id"), "content": text}
     if style == "openai-responses":
-        return {"type": "function_call_output", "call_id": _member(call, "call_id"), "output": text}
+        output = [{"type": "input_text", "text": text}, *shown] if shown else text
+        return {"type": "function_call_output", "call_id": _member(call, "call_id"), "output": output}
     if style == "anthropic":
-        block: JsonObject = {"type": "tool_result", "tool_use_id": _member(call, "id"), "content": text}
+        content = [{"type": "text", "text": text}, *shown] if shown else text
+        block: JsonObject = {"type": "tool_result", "tool_use_id": _member(call, "id"), "content": content}
         return block if envelope.ok else {**block, "is_error": True}
     raise OptionsError(f"No replies for {style!r}; known: openai, openai-responses, anthropic")
+
+
+_PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Types of pictures that providers take."""
+
+
+def _part(style: Definitions, block: ContentBlock) -> JsonObject | None:
+    """A content block as a part of a provider's message; None for one that cannot be one."""
+    if style == "openai":
+        return None
+    anthropic = style == "anthropic"
+    if isinstance(block, TextContent):
+        return {"type": "text" if anthropic else "input_text", "text": block.text}
+    if isinstance(block, ImageContent) and block.mime_type in _PICTURES:
+        if not anthropic:
+            return {"type": "input_image", "image_url": f"data:{block.mime_type};base64,{block.data}"}
+        return {"type": "image", "source": {"type": "base64", "media_type": block.mime_type, "data": block.data}}
+    return None
+
+
+def _title(block: ContentBlock) -> str:
+    """What a block is, in a few words."""
+    if isinstance(block, TextContent):
+        return block.text
+    if isinstance(block, ImageContent | AudioContent):
+        return f"{block.type} ({block.mime_type})"
+    return f"{block.type} {block.uri if isinstance(block, ResourceLink) else block.resource.uri}"
 
 
 def parse_tool_call(style: Definitions, call: object) -> tuple[str, Mapping[str, Any]]:

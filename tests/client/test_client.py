@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.utilities.types import Audio, Image
 
 from codecall.client import AZURE_DESCRIPTION_LIMIT, CodeCallClient
 from codecall.errors import CodeCallError, OptionsError
@@ -199,6 +201,39 @@ async def test_a_model_s_call_is_answered_in_its_own_style(style: Any, as_object
     text = message.get("content") or message.get("output")
     assert json.loads(text) == {"status": "ok", "result": [10, 20]}
     assert "c1" in (message.get("tool_call_id"), message.get("call_id"), message.get("tool_use_id"))
+
+
+@pytest.mark.parametrize("style", CALLS)
+async def test_pictures_reach_a_model_whose_provider_takes_them(style: Any):
+    server, data = FastMCP[Any]("camera"), base64.b64encode(b"\x89PNG\x00").decode()
+
+    @server.tool
+    def orders(customer: int) -> list[Any]:
+        """Take a picture and a sound."""
+        return [Image(data=b"\x89PNG\x00", format="png"), Audio(data=b"RIFF", format="wav")]
+
+    async with CodeCallClient(Client(server)) as codecall:
+        answer = await codecall.execute("emit(await callTool('orders', { customer: 1 }))")
+        message = await codecall.answer(style, CALLS[style])
+    assert [(block.type, block.data) for block in answer.blocks] == [("image", data), ("audio", "UklGRg==")]
+    first, *shown = {
+        "openai": [message.get("content")],
+        "openai-responses": message.get("output"),
+        "anthropic": message.get("content"),
+    }[style]
+    text = first if style == "openai" else first["text"]
+    envelope, note = text.split("\n")
+    assert [each["type"] for each in json.loads(envelope)["result"]] == ["image", "audio"]
+    if style == "openai":
+        assert (note, shown) == ("[left out of this message: image (image/png), audio (audio/wav)]", [])
+        return
+    assert note == "[left out of this message: audio (audio/wav)]"
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+    assert shown == [
+        {"type": "image", "source": source}
+        if style == "anthropic"
+        else {"type": "input_image", "image_url": f"data:image/png;base64,{data}"}
+    ]
 
 
 async def test_arguments_that_are_no_json_are_told_to_the_model():

@@ -14,6 +14,7 @@ from fastmcp.server import create_proxy
 from fastmcp.server.context import Context
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
+from codecall.calls.blocks import BlockLimits, BlockStore
 from codecall.calls.broker import Broker
 from codecall.catalog.cache.cache import CatalogCaches
 from codecall.catalog.components import component_view
@@ -199,4 +200,6 @@ async def _broker(context: Context, preset: Preset) -> Broker:
         max_value_bytes=max_value_bytes(preset),
         sanitization=options.sanitization,
         components=component_view(context, options),
+        # Without a key, so that a recording has the same references wherever it is made.
+        create_blocks=lambda: BlockStore(BlockLimits.from_preset(preset), ""),
     )

@@ -12,6 +12,7 @@ import anyio
 import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.utilities.types import Image
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -437,3 +438,28 @@ async def test_what_a_script_did_not_wait_for_is_not_recorded(enclave: Enclave) 
     await live.close()
     assert result.status in ("ok", "timeout")
     assert [entry["tool"] for entry in document(*entries)] == ["quick"]
+
+
+async def test_a_recording_has_marks_of_pictures_and_scripts_show_them_again() -> None:
+    server, data = FastMCP[Any]("camera"), b"\x89PNG" + bytes(2_000)
+    taken: list[str] = []
+    server.tool(lambda: Image(data=data, format="png"), name="shoot")
+
+    @server.tool
+    def store(data: str) -> None:
+        """Take the base64 of a picture."""
+        taken.append(data)
+
+    script = (
+        "const [block] = await callTool('shoot'); await callTool('store', { data: block }); emit(block); return block"
+    )
+    entries: list[RecordedCall] = []
+    async with Enclave("secure", pool={"min_workers": 0}) as enclave:
+        live = LiveBroker(server, enclave.preset)
+        recorded = await enclave.run(script, RecordingBroker(live, entries))
+        await live.close()
+        replayed = await enclave.run(script, ReplayBroker(Replay(entries), lambda entry: pytest.fail(str(entry))))
+    assert recorded.value == replayed.value
+    assert recorded.blocks == replayed.blocks == (entries[1].input["data"]["ref"],)
+    assert len(format_recording(entries)) < 1_500
+    assert len(taken) == 1
