@@ -21,8 +21,8 @@ def make_private_folders(folder: Path) -> None:
             each.mkdir(mode=0o700, exist_ok=True)
 
 
-def write_private_file(path: str | os.PathLike[str], text: str) -> None:
-    """Replace the file at `path` by `text`, whole or not at all; readable by its owner only.
+def write_private_file(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Replace the file at `path` by `content`, whole or not at all; readable by its owner only.
 
     Raises:
         OSError: it cannot be written; what had that name is as it was.
@@ -30,8 +30,8 @@ def write_private_file(path: str | os.PathLike[str], text: str) -> None:
     target = Path(path)
     handle, name = tempfile.mkstemp(prefix=".trace-", suffix=".part", dir=target.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         os.replace(name, target)  # noqa: PTH105 - beside mkstemp, which gives a name
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -61,6 +61,16 @@ class GatewaySession:
         Raises:
             CodeCallError: the meta-tool refuses the arguments.
         """
+        return (await self.call_with_content(verb, arguments, callbacks))[0]
+
+    async def call_with_content(
+        self, verb: Verb, arguments: Mapping[str, object], callbacks: ClientCallbacks | None = None
+    ) -> tuple[JsonObject, list[Any]]:
+        """Call a meta-tool; its structured result, and the content blocks behind it.
+
+        Raises:
+            CodeCallError: the meta-tool refuses the arguments.
+        """
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001
             if callbacks is not None and message:
@@ -76,7 +86,7 @@ class GatewaySession:
         if result.structured_content is None:
             text = " ".join(getattr(block, "text", "") for block in result.content)
             raise CodeCallError(text or f"codecall_{verb} gave no answer", code="USAGE")
-        return result.structured_content
+        return result.structured_content, result.content[1:]
 
     async def read(self, uri: str) -> str:
         """Read the text of a resource."""

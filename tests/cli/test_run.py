@@ -180,3 +180,18 @@ def test_many_calls_are_told_by_their_number():
     drawn = timeline([call(number, number, 1) for number in range(1, 61)], 100, 70).plain.splitlines()
     assert len(drawn) == 52
     assert "and 10 more calls" in drawn[-1]
+
+
+def test_pictures_are_named_or_written_to_a_folder(cli: CommandLine):
+    cli.serve(shop=["picture"])
+    cli.write("a.js", "const [block] = await shop.picture({}); emit(block); return block.bytes")
+    named = cli("run", "a.js")
+    assert (named.code, named.out) == (exits.OK, "5\n")
+    assert named.err == "content: image (image/png, 5 bytes)\n--content FOLDER writes it to files\n"
+    written = cli("run", "a.js", "--content", "shown", "--json").json
+    assert written["content"] == [{"type": "image", "mimeType": "image/png", "bytes": 5, "file": "shown/1.png"}]
+    assert (cli.folder / "shown" / "1.png").read_bytes() == b"\x89PNG\x00"
+    (cli.folder / "file").write_text("")
+    refused = cli("run", "a.js", "--content", "file")
+    assert (refused.code, refused.out) == (exits.USAGE, "5\n")
+    assert "content: image (image/png, 5 bytes): cannot write file/1.png: " in refused.err

@@ -35,6 +35,9 @@ async def run(
     ] = None,
     dry_run: Annotated[bool, Parameter(negative="", help="Run nothing: say what is wrong and what it calls.")] = False,
     trace: Annotated[Path | None, Parameter(help="Write the run as a page to this file, for a browser.")] = None,
+    content: Annotated[
+        Path | None, Parameter(help="Write the pictures, sounds and files that it shows to this folder.")
+    ] = None,
     server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
@@ -66,17 +69,18 @@ async def run(
     with output.progress("starting") as progress:
         console = LiveConsole(progress)
         async with open_gateway(options, callbacks=console, observers=(recorder,), workers=True) as gateway:
-            envelope = await gateway.call("execute", arguments, console)
+            envelope, blocks = await gateway.call_with_content("execute", arguments, console)
             large_result = await _read_large_result(gateway, envelope)
         console.print_rest(envelope.get("logs", ()))
     run_trace = await _recorded_trace(recorder, envelope.get("runId"))
     calls = call_rows(run_trace) if run_trace is not None else []
     page_error = await _write_page(run_trace, trace) if trace is not None and run_trace is not None else None
+    shown = await _write_content(blocks, content)
     if as_json:
         body = {key: value for key, value in envelope.items() if key != "largeResult"}
         body |= {"result": json.loads(large_result)} if large_result else {}
         body |= {"trace": str(trace) if page_error is None else page_error.as_dict()} if trace is not None else {}
-        output.document({**body, "timeline": calls})
+        output.document({**body, "timeline": calls, **({"content": shown} if shown else {})})
     else:
         _print_result(output, source.name, source.text, envelope, large_result, dry_run=dry_run)
         if calls and output.err.is_terminal:
@@ -84,15 +88,15 @@ async def run(
 
             duration_ms = (run_trace.duration_ms if run_trace is not None else None) or 0.0
             output.err.print(timeline(calls, duration_ms, output.err.width), soft_wrap=True)
-        if trace is not None and page_error is None:
-            output.note(f"trace: {trace}")
-        elif page_error is not None:
+        _print_notes(output, shown, content, trace if page_error is None else None)
+        if page_error is not None:
             output.failure(page_error)
     if "error" in envelope:
         return exits.exit_for(envelope["error"]["code"])
     if dry_run and not envelope["result"]["valid"]:
         return exits.FAILED
-    return exits.exit_for(page_error.code if page_error is not None else None)
+    unwritten = page_error is not None or any("error" in block for block in shown)
+    return exits.exit_for("CANNOT_WRITE" if unwritten else None)
 
 
 def parse_context(argument: str) -> JsonObject:
@@ -140,6 +144,29 @@ async def _read_large_result(gateway: GatewaySession, envelope: JsonObject) -> s
         return None
     pages = range(1, int(large_result["pages"]) + 1)
     return "".join([await gateway.read(f"{large_result['uri']}/pages/{page}") for page in pages])
+
+
+def _print_notes(output: Output, shown: Sequence[JsonObject], content: Path | None, trace: Path | None) -> None:
+    """Say where content blocks and the page of the run are."""
+    from codecall.cli.content import block_note
+
+    for block in shown:
+        output.note(f"content: {block_note(block)}")
+    if shown and content is None:
+        output.note("--content FOLDER writes it to files")
+    if trace is not None:
+        output.note(f"trace: {trace}")
+
+
+async def _write_content(blocks: Sequence[Any], folder: Path | None) -> list[JsonObject]:
+    """What the content blocks of an answer are; written to `folder` if there is one."""
+    import anyio.to_thread
+
+    from codecall.cli.content import describe_blocks, write_blocks
+
+    if folder is None or not blocks:
+        return describe_blocks(blocks)
+    return await anyio.to_thread.run_sync(write_blocks, blocks, folder)
 
 
 async def _recorded_trace(recorder: TraceRecorder, run_id: str | None) -> Trace | None:

@@ -4,7 +4,8 @@
 
 The file has `name`, `version`, `instructions`, `tools`, `resources`, `resourceTemplates` and `prompts`; it is read
 again for each list. A line is added to `what.json.log` for each request, and `start <pid>` when the program starts. A
-call of the tool `tell` sends `notifications/tools/list_changed`; one of `leave` ends the program.
+call of the tool `tell` sends `notifications/tools/list_changed`; one of `leave` ends the program; one of `picture`
+gives a picture.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             send({"method": "notifications/tools/list_changed"})
         if params["name"] == "leave":
             os._exit(3)
+        if params["name"] == "picture":
+            return {"content": [{"type": "image", "data": "iVBORwA=", "mimeType": "image/png"}]}
         given = {"tool": params["name"], **params.get("arguments", {})}
         return {"content": [{"type": "text", "text": json.dumps(given)}], "structuredContent": given}
     if method == "resources/read":
