@@ -235,10 +235,10 @@ class BlockStore(BlockKeeper):
     def _find(self, value: object) -> _Found | None:
         """The block that a value of an input stands for, if it does."""
         if isinstance(value, str):
-            if len(value) < _REFERENCE_CHARS or (block := self._blocks.get(value[-_REFERENCE_CHARS:])) is None:
+            if "block:" not in value or not any(match[0] in self._blocks for match in BLOCK_REFERENCE.finditer(value)):
                 return None
-            prefix = value[:-_REFERENCE_CHARS]
-            if not prefix or (prefix.startswith("data:") and prefix.endswith(_DATA_URI_END)):
+            prefix, block = value[:-_REFERENCE_CHARS], self._blocks.get(value[-_REFERENCE_CHARS:])
+            if block is not None and (not prefix or (prefix.startswith("data:") and prefix.endswith(_DATA_URI_END))):
                 return _Found(block, prefix)
             raise BlockInputError("has the reference of a content block inside a longer text, where it means nothing")
         if not isinstance(value, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import logging
@@ -12,7 +13,9 @@ from typing import Any, Literal
 
 import pytest
 from fastmcp import Client, FastMCP
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.tools.base import ToolResult
+from fastmcp.utilities.tests import asgi_client
 from fastmcp.utilities.types import Audio, File, Image
 from key_value.aio.stores.memory import MemoryStore
 from mcp_types import (
@@ -42,9 +45,9 @@ DATA = base64.b64encode(PICTURE).decode()
 class Studio:
     """A server whose tools return and take content."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, auth: StaticTokenVerifier | None = None, **options: Any) -> None:
         self.taken: list[Any] = []
-        self.server = FastMCP[Any]("studio")
+        self.server = FastMCP[Any]("studio", auth=auth)
         for method in (
             *(self.picture, self.caption, self.sound, self.file, self.link, self.note, self.beside),
             *(self.numbered, self.store, self.fail, self.say),
@@ -312,6 +315,8 @@ async def test_by_reference_too() -> None:
     ("given", "message"),
     [
         ("{ data: `see ${block.ref}` }", "inside a longer text"),
+        ("{ data: `${block.ref} see` }", "inside a longer text"),
+        ("{ data: block.ref + block.ref }", "inside a longer text"),
         ("{ anything: { ...block, alt: 'text' } }", "a member of its own, 'alt'"),
         ("{ anything: Array(200).fill(block) }", "content blocks of more than"),
     ],
@@ -347,6 +352,50 @@ async def test_what_names_no_block_of_this_run_reaches_nothing() -> None:
         {"data": stolen, "url": "", "image": None, "images": None}
         | {"anything": {"type": "image", "mimeType": "image/png", "bytes": 1, "ref": stolen}}
     ]
+
+
+async def test_a_run_of_somebody_else_at_the_same_time_reaches_nothing_of_it() -> None:
+    tokens = {name: {"client_id": name, "sub": name} for name in ("ann", "bob")}
+    studio = Studio(auth=StaticTokenVerifier(tokens))
+    published, done = asyncio.Event(), asyncio.Event()
+    refs: list[str] = []
+
+    @studio.server.tool
+    async def publish(ref: str) -> str:
+        """Let somebody else know a reference."""
+        refs.append(ref)
+        published.set()
+        await done.wait()
+        return "known"
+
+    async def run(client: Client[Any], script: str, **arguments: Any) -> tuple[dict[str, Any], list[Any]]:
+        return read(await client.call_tool_mcp("codecall_execute", {"script": script} | arguments))
+
+    async with (
+        asyncio.timeout(60),
+        asgi_client(studio.server, auth="ann") as ann,
+        asgi_client(studio.server, auth="bob") as bob,
+    ):
+        # A reference that is all of a text is the picture for the tool, so it is cut in two.
+        owner = """
+        const [block] = await callTool('picture');
+        await callTool('publish', { ref: block.ref.slice(6) });
+        emit(block);
+        """
+        first = asyncio.create_task(run(ann, owner))
+        await published.wait()
+        thief = """
+        const ref = 'block:' + codecallContext.ref;
+        await callTool('numbered', { number: 1 });
+        await callTool('store', { data: ref });
+        try { emit({ ref }); } catch (error) { return [error.name, { type: 'image', ref }]; }
+        """
+        envelope, blocks = await run(bob, thief, context={"ref": refs[0]})
+        done.set()
+        assert envelope["result"][0] == "TypeError", envelope
+        assert (blocks, studio.taken[0]["data"]) == ([], f"block:{refs[0]}")
+        _, (block,) = await first
+    assert bytes_of(block) == PICTURE
 
 
 @pytest.mark.parametrize(
