@@ -28,7 +28,10 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types import CallToolResult, LoggingLevel
 
 from codecall import CodeCallPlugin
+from codecall.gateway.config.options import GatewayOptions
+from codecall.gateway.gateway import Gateway
 from codecall.server.progress import INTERVAL_S, ClientChannel, ProgressNotifier, RisingProgress, channel_from_context
+from tests.gateway.backends import serve_over_http
 from tests.loaded_python import LoadedPython
 from tests.redis_server import RedisServer
 
@@ -300,6 +303,29 @@ async def test_a_script_that_waits_for_a_worker_sends_nothing_before_a_heartbeat
         assert (await queued)["result"] == 2
         await blocked
     assert second.progress == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_what_tools_behind_the_gateway_report_is_in_the_message(mode: Mode, tmp_path: Path) -> None:
+    gate, recorder, behind = asyncio.Event(), ClientRecorder(), FastMCP[Any]("behind")
+
+    @behind.tool
+    async def build(ctx: Context) -> None:
+        """Report progress, and wait."""
+        await ctx.report_progress(2, 5, "reading")
+        await gate.wait()
+
+    async with serve_over_http(behind) as url:
+        options = {"servers": {"far": {"url": url}}, "cache_dir": str(tmp_path), "expose": {"mode": "always"}}
+        async with (
+            Gateway(GatewayOptions.read(options, where="")) as gateway,
+            Client(gateway.server, mode=mode, **recorder.handlers) as client,
+        ):
+            run = asyncio.create_task(client.call_tool("codecall_execute", {"script": "await far.build()"}))
+            await recorder.until(lambda r: r.has_progress(r"^0 calls done, now far_build \(2 of 5: reading\), "))
+            gate.set()
+            await run
+    assert recorder.rises()
 
 
 async def test_what_tools_report_of_themselves_is_in_the_message() -> None:
