@@ -61,6 +61,11 @@ class ScriptResult:
         return self._execution.error is not None and not self._examined
 
     @property
+    def blocks(self) -> Sequence[str]:
+        """References of the pictures, sounds and files that the script passed to `emit`."""
+        return self._execution.blocks
+
+    @property
     def lines(self) -> Sequence[int]:
         """The lines that ran, if coverage is measured."""
         return self._execution.lines

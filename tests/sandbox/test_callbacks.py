@@ -55,3 +55,13 @@ async def test_a_handler_that_ends_the_program_ends_its_call() -> None:
         result = await enclave.execute("return await callTool('x', {})", tool_handler=leaves)
     assert result.error is not None
     assert "ended with SystemExit" in result.error.message
+
+
+async def test_without_a_server_whatever_looks_like_a_content_block_can_be_shown() -> None:
+    picture = {"type": "image", "mimeType": "image/png", "bytes": 3, "ref": f"block:{'0f' * 20}"}
+    script = "const block = await callTool('shoot', {}); emit([block, { ...block }]); emit({ ref: 'block:1' })"
+    async with Enclave("secure") as enclave:
+        result = await enclave.execute(script, tool_handler=lambda _name, _arguments: picture)
+    assert result.error is not None
+    assert "emit needs a content block" in result.error.message
+    assert result.blocks == (picture["ref"],)
