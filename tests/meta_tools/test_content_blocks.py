@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import pytest
 from fastmcp import Client, FastMCP
+from fastmcp.prompts import Message
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.tests import asgi_client
@@ -298,6 +299,21 @@ async def test_a_tool_gets_what_its_schema_asks_for(given: str, field: str, expe
     )
     assert (envelope["status"], blocks) == ("ok", []), envelope
     assert studio.taken[0][field] == expected
+
+
+async def test_pictures_of_prompts_are_blocks_too() -> None:
+    studio = Studio()
+    picture = ImageContent(type="image", data=DATA, mime_type="image/png")
+    studio.server.prompt(lambda: [Message("Look"), Message(picture)], name="look")
+    script = """
+    const { messages } = await getPrompt("look");
+    emit(messages[1].content);
+    return messages.map((one) => one.content);
+    """
+    envelope, (block,) = await studio.run(script)
+    assert block == picture
+    assert envelope["result"][0] == "Look"
+    assert envelope["result"][1].keys() == {"type", "mimeType", "bytes", "ref"}
 
 
 async def test_by_reference_too() -> None:

@@ -18,6 +18,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp.server.auth import AccessToken, TokenVerifier, require_scopes
 from fastmcp.server.auth.providers.jwt import JWTVerifier, RSAKeyPair
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
+from fastmcp.utilities.types import Image
 from fastmcp_tasks import TasksExtension, ToolTask, call_tool_task
 from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation
@@ -130,6 +131,16 @@ async def test_a_client_that_asks_for_a_task_polls_for_the_envelope() -> None:
         assert direct.structured_content["result"] == 2
         assert plugin.worker_pids == workers
     assert "requeue" not in execute.input_schema["properties"]
+
+
+async def test_pictures_that_a_script_shows_are_in_the_result_of_its_task() -> None:
+    server = make(tasks())
+    server.tool(lambda: Image(data=b"\x89PNG\x00", format="png"), name="shoot")
+    async with Client(server) as client:
+        task = await begun(client, "emit(await callTool('shoot', {}))")
+        result = await task.result()
+    assert [block.type for block in result.content] == ["text", "image"]
+    assert result.content[1].data == "iVBORwA="
 
 
 async def test_arguments_of_a_task_are_checked() -> None:
