@@ -18,7 +18,7 @@ PYTHON := $(shell for python in python3 python3.14 python3.13 python3.12 python3
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo redis chromium test test-security test-embedding fuzz lint reference bench bench-load soak bench-search bench-types screenshots clean
+.PHONY: help demo redis chromium test test-security test-embedding fuzz lint reference bench bench-load soak conformance bench-search bench-types screenshots clean
 .DELETE_ON_ERROR:
 
 help: ## what there is to make
@@ -34,6 +34,9 @@ test: $(VENV)/.test $(VENV)/.typescript $(VENV)/.servers redis chromium ## the w
 
 test-security: $(VENV)/.test ## the attacks alone; CODECALL_VM_PRESET=locked_down runs them under that preset
 	@$(BIN)/python -m pytest -n auto --dist worksteal tests_security $(PYTEST)
+
+conformance: $(VENV)/.conformance ## the official MCP conformance suite, against the gateway and against FastMCP alone
+	@$(BIN)/python -m tests.conformance
 
 test-embedding: $(VENV)/.embedding ## search with a real model; installs PyTorch: several GB from PyPI on Linux
 	@$(BIN)/python -m pytest -m embedding tests/catalog $(PYTEST)
@@ -113,6 +116,14 @@ $(VENV)/.typescript: tests/typescript/package-lock.json | $(VENV)/.test
 	@mkdir -p $(VENV)/typescript
 	@cp tests/typescript/package.json tests/typescript/package-lock.json $(VENV)/typescript
 	@$(NPM) ci --prefix $(VENV)/typescript >/dev/null
+	@touch $@
+
+# The official conformance suite of MCP, pinned likewise.
+$(VENV)/.conformance: tests/conformance/package-lock.json | $(VENV)/.test
+	@echo "Installing the MCP conformance suite (only this once)"
+	@mkdir -p $(VENV)/conformance
+	@cp tests/conformance/package.json tests/conformance/package-lock.json $(VENV)/conformance
+	@$(NPM) ci --prefix $(VENV)/conformance >/dev/null
 	@touch $@
 
 # Published MCP servers that tests put the gateway in front of, pinned in the same way.
