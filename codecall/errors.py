@@ -132,6 +132,10 @@ class OptionsError(CodeCallError, ValueError):
 
     code = "INVALID_OPTIONS"
 
+    def __str__(self) -> str:
+        """The message, and in a second line the hint: a traceback, which is where these are read, has nothing else."""
+        return self.message if self.hint is None else f"{self.message}\n{self.hint}"
+
 
 class _LocatedError(CodeCallError):
     """An error that may have a place in the script."""

@@ -5,15 +5,28 @@ Each option accepts its Python spelling (`tool_name_separator`) and its wire spe
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Self, get_args
+from typing import Annotated, Final, ParamSpec, Self, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel, to_snake
 
 from codecall.errors import OptionsError
 from codecall.similarity import nearest
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_WORDS: Final = {
+    "model_type": "a mapping is needed",
+    "model_attributes_type": "a mapping is needed",
+    "dict_type": "a mapping is needed",
+    "mapping_type": "a mapping is needed",
+    "too_short": "at least {min_length} is needed",
+}
+"""What an error of pydantic means to whoever writes options, by its type."""
 
 Millis = Annotated[int, Field(ge=1, le=86_400_000)]
 """Milliseconds, up to a day."""
@@ -61,9 +74,63 @@ def given_options(function: Callable[..., object], values: Mapping[str, object])
 
 def reject_double_spelling(model: type[Options], values: Mapping[str, object], where: str) -> None:
     """Refuses an option that is set in both spellings: which one counts would be a matter of chance."""
-    for name in model.model_fields:
-        if name in values and to_camel(name) in values and name != to_camel(name):
-            raise OptionsError(f"{_dotted(where, name)}: given twice, as {name} and as {to_camel(name)}")
+    for name, field in model.model_fields.items():
+        wire = field.alias or to_camel(name)
+        if name in values and wire in values and name != wire:
+            raise OptionsError(f"{_dotted(where, name)}: given twice, as {name} and as {wire}")
+
+
+def merge_options(options: object, keywords: Mapping[str, object], *, call: str) -> dict[str, object]:
+    """Returns the options of a call that takes them as one mapping, as keywords, or both.
+
+    Args:
+        options: the mapping; None if there is none.
+        keywords: the keywords.
+        call: what was called, for the message.
+
+    Raises:
+        OptionsError: `options` is no mapping of names, or holds one that is a keyword too.
+    """
+    if options is None:
+        return dict(keywords)
+    named = cast("Mapping[str, object]", options)
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in named):  # pyright: ignore[reportUnnecessaryIsInstance]
+        kind = type(cast("object", options)).__name__
+        raise OptionsError(
+            f"{call}: the options are keywords or one mapping of names, got {kind}",
+            hint=f"Write {call}(name=value) or {call}({{'name': value}}).",
+        )
+    if twice := sorted({to_snake(name) for name in named} & {to_snake(name) for name in keywords}):
+        raise OptionsError(f"{twice[0]}: given twice, in the mapping and as a keyword")
+    return {**named, **keywords}
+
+
+def accept_wire_spelling(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorates a function whose keywords may also be given in their wire spelling (`toolHandler`), or all together as
+    one mapping behind the other arguments. A name that the function does not have is an OptionsError."""
+    parameters = inspect.signature(function).parameters.values()
+    names = [each.name for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    takes_others = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    call_name = function.__qualname__.removesuffix(".__init__")
+
+    @functools.wraps(function)
+    def call(*arguments: P.args, **keywords: P.kwargs) -> T:
+        positional, given = list(arguments), keywords
+        if positional and isinstance(positional[-1], Mapping):
+            given = merge_options(positional.pop(), keywords, call=call_name)
+        named: dict[str, object] = {}
+        for spelling, value in given.items():
+            name = spelling if to_snake(spelling) not in names else to_snake(spelling)
+            if name in named:
+                raise OptionsError(f"{name}: given twice, as {name} and as {to_camel(name)}")
+            if name not in names and not takes_others:
+                near = nearest(to_snake(name), names)
+                suggestion = f" (did you mean {near[0]}?)" if near else ""
+                raise OptionsError(f"{call_name}: unknown option {spelling!r:.80}{suggestion}")
+            named[name] = value
+        return function(*positional, **named)  # pyright: ignore[reportCallIssue] - the function checks its own
+
+    return call
 
 
 def _dotted(where: str, *parts: object) -> str:
@@ -72,7 +139,14 @@ def _dotted(where: str, *parts: object) -> str:
 
 def _explain(model: type[Options], failure: ValidationError, where: str, show_values: bool) -> str:
     lines: list[str] = []
-    for item in failure.errors(include_url=False):
+    items = failure.errors(include_url=False)
+    for item in items:
+        # A list is short of the items that are wrong themselves, which says nothing new.
+        place = item["loc"]
+        if item["type"] == "too_short" and any(
+            len(other["loc"]) > len(place) and other["loc"][: len(place)] == place for other in items
+        ):
+            continue
         path = _dotted(where, *item["loc"])
         if item["type"] == "extra_forbidden":
             names = _model_at(model, item["loc"]).names()
@@ -88,7 +162,8 @@ def _explain(model: type[Options], failure: ValidationError, where: str, show_va
                 + (f" (got {item['input']!r:.80})" if show_values else "")
             )
         else:
-            lines.append(f"{path}: {item['msg']}" + (f" (got {item['input']!r:.80})" if show_values else ""))
+            text = _WORDS.get(item["type"], item["msg"]).format_map(item.get("ctx", {})).removeprefix("Value error, ")
+            lines.append(f"{path}: {text}" + (f" (got {item['input']!r:.80})" if show_values else ""))
     return "; ".join(lines)
 
 

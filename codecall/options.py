@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, Self, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Required, Self, TypedDict, cast
 
 from pydantic import Field, model_validator
+from pydantic.alias_generators import to_snake
 
 from codecall.errors import OptionsError
 from codecall.key_value import KeyValueStore
@@ -281,22 +282,34 @@ class PluginOptions(Options):
                 values[spelling] = {"enabled": values[spelling]}
         if isinstance(values.get("results"), bool):
             values["results"] = {"enabled": values["results"]}
-        for reserved in ("preset", "preset_name", "presetName"):
-            if reserved in values:
-                raise OptionsError(f"{reserved}: set it as vm={{'preset': …}}")
+        for given in values:
+            if given in _PRESET_SPELLINGS:
+                raise OptionsError(f"{given}: set it as vm={{'preset': …}}")
+            if to_snake(given) in Preset.model_fields:
+                raise OptionsError(f"{given}: is a limit; set it as vm={{'{given}': …}}")
         name = preset if preset is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure"
         values["preset"] = resolve_preset(name, limits)
         values["preset_name"] = os.fspath(name)
         return cls.read(values, where="")
 
 
+_PRESET_SPELLINGS: Final = frozenset({"preset", "presets", "preset_name", "presetName"})
+"""What people call the preset, which is part of `vm`."""
+
+
 def _direct_calls(value: object) -> object:
     """Expands the short forms of `direct_calls`: a bool, or a list of names."""
+    if not isinstance(value, (bool, list, tuple, Mapping, DirectCalls)):
+        example = [value] if isinstance(value, str) else ["users:*"]
+        raise OptionsError(
+            f"direct_calls: True, False, a list of names or globs, or a mapping is needed (got {value!r:.80})",
+            hint=f"For these tools alone: direct_calls={example!r:.100}.",
+        )
     if isinstance(value, bool):
         return DirectCalls(enabled=value)
     if isinstance(value, (list, tuple)):
         return {"allowed_tools": cast("Sequence[object]", value)}
-    return value
+    return cast("object", value)
 
 
 class LimitKeywords(TypedDict, total=False):

@@ -35,7 +35,7 @@ from codecall.errors import OptionsError
 from codecall.meta_tools.base import MetaTool, Runtime, separator_for
 from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.runtime import ToolSet, changed_options, create_enclave_pool, create_search_index
-from codecall.option_base import given_options
+from codecall.option_base import given_options, merge_options
 from codecall.options import (
     AuditOptions,
     DirectCalls,
@@ -118,6 +118,8 @@ class CodeCallPlugin(CatalogTransform):
     @classmethod
     def init(
         cls,
+        options: Mapping[str, object] | None = None,
+        /,
         *,
         vm: VmOptions | Mapping[str, object] | None = None,
         mode: Mode = "codecall_only",
@@ -145,6 +147,7 @@ class CodeCallPlugin(CatalogTransform):
         may the keys of a group; None for a group stands for its defaults.
 
         Args:
+            options: All or some of them as one mapping: `init({"vm": {"preset": "secure"}})`.
             vm: The limits that scripts run under: `{"preset": name or path, <limit>: value, …}`. Without a preset that
                 of the environment variable `CODECALL_VM_PRESET`, else `secure`. See `codecall.Preset`.
             mode: `codecall_only`: clients list only the meta-tools; `codecall_opt_in`: they list all tools, and scripts
@@ -181,8 +184,9 @@ class CodeCallPlugin(CatalogTransform):
             OptionsError: An option is unknown, of the wrong type or out of range; the message names the field. Also
                 where search is to use a model, and it or its libraries are not installed; the hint says what to do.
         """
-        values = {name: value for name, value in locals().items() if name not in ("cls", "vm", "wire_spelling")}
-        built = PluginOptions.build(vm=vm, **given_options(cls.init, values), **wire_spelling)
+        values = {name: value for name, value in locals().items() if name not in ("cls", "options", "wire_spelling")}
+        keywords = {**given_options(cls.init, values), **wire_spelling}
+        built = PluginOptions.build(**merge_options(options, keywords, call="CodeCallPlugin.init"))
         return cls(built.model_copy(update={"embedding": resolve_strategy(built.embedding)}))
 
     @property
@@ -248,11 +252,10 @@ class CodeCallPlugin(CatalogTransform):
         return scripts > 0
 
     def install(self, server: ServerT) -> ServerT:
-        """Put CodeCall on `server` and give the server back.
-
-        Raises:
-            OptionsError: the server has a CodeCall plugin already.
-        """
+        """Put CodeCall on `server` and give the server back; OptionsError: it has a plugin already, or is no server."""
+        if not isinstance(server, FastMCP):  # pyright: ignore[reportUnnecessaryIsInstance] - users make mistakes
+            hint = "CodeCallPlugin.init(…).install(mcp), with mcp = FastMCP(…)."
+            raise OptionsError(f"install: a FastMCP server is needed, got {type(server).__name__}", hint=hint)
         if any(isinstance(transform, CodeCallPlugin) for transform in server.transforms):
             raise OptionsError(f"Server {server.name!r} has a CodeCall plugin already; one server takes one")
         server.add_transform(self)

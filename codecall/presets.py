@@ -89,16 +89,17 @@ class Preset(Options):
     holds. `on_linux`: they are refused on Linux only, where the layers exist. False: they run with the layers that
     hold, and the others are reported."""
 
-    def replaced(self, overrides: Mapping[str, object]) -> Preset:
-        """Returns this preset with some values replaced; accepts both spellings of a field.
+    def replaced(self, overrides: Mapping[str, object], *, where: str = "vm") -> Preset:
+        """Returns this preset with some values replaced; accepts both spellings of a field. `where` is the option that
+        has them, for the message.
 
         Raises:
             OptionsError: a field is unknown, or its value is of the wrong type or out of range.
         """
-        reject_double_spelling(Preset, overrides, "vm")
+        reject_double_spelling(Preset, overrides, where)
         aliases = {to_camel(field): field for field in Preset.model_fields}
         merged = self.model_dump() | {aliases.get(key, key): value for key, value in overrides.items()}
-        return Preset.read(merged, where="vm")
+        return Preset.read(merged, where=where)
 
 
 def presets_folder() -> Path:

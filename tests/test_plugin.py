@@ -10,7 +10,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.server.transforms import Namespace
 
-from codecall import CodeCallPlugin, OptionsError
+from codecall import CodeCallPlugin, OptionsError, RateLimitPlugin
 from codecall.plugin import CodeCallPlugin as DirectImport
 
 pytestmark = pytest.mark.usefixtures("shared_fork_server")
@@ -176,12 +176,39 @@ async def test_a_namespace_around_the_plugin_renames_the_meta_tools() -> None:
         ({"embedding": {"strategy": "bm25"}}, "embedding.strategy"),
         ({"include_tools": "all"}, "include"),
         ({"direct_calls": 5}, "direct"),
+        ({"direct_calls": "users:*"}, "a list of names or globs, or a mapping is needed (got 'users:*')"),
+        ({"direct_calls": "users:*"}, "direct_calls=['users:*']"),
+        ({"presets": "secure"}, "presets: set it as vm={'preset': …}"),
+        ({"timeoutMs": 5}, "timeoutMs: is a limit; set it as vm={'timeoutMs': …}"),
+        ({"embedding": 5}, "embedding: a mapping is needed (got 5)"),
+        ({"embedding": {"model_name": "no-such/model", "strategy": "embedding"}}, "pip install"),
     ],
 )
 def test_wrong_options_are_refused_by_name(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionsError) as refused:
         CodeCallPlugin.init(**options)
     assert message in str(refused.value)
+
+
+def test_options_may_be_one_mapping() -> None:
+    mapping = {"vm": {"preset": "balanced", "timeoutMs": 8000}, "topK": 7, "directCalls": ["a*"]}
+    keywords = CodeCallPlugin.init(vm={"preset": "balanced", "timeout_ms": 8000}, top_k=7, direct_calls=["a*"])
+    assert CodeCallPlugin.init(mapping).options == keywords.options
+    assert CodeCallPlugin.init({"topK": 7}, mark_errors=True).options.mark_errors is True
+    with pytest.raises(OptionsError, match="top_k: given twice, in the mapping and as a keyword"):
+        CodeCallPlugin.init({"topK": 7}, top_k=7)
+    for wrong in ("secure", ["secure"], {3: 4}):
+        with pytest.raises(OptionsError, match="the options are keywords or one mapping of names"):
+            CodeCallPlugin.init(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "plugin", [CodeCallPlugin.init(), RateLimitPlugin.init(rules=[{"tool": "x", "concurrent": 1}])]
+)
+def test_only_a_server_is_installed_on(plugin: CodeCallPlugin | RateLimitPlugin) -> None:
+    for wrong in (None, answering):
+        with pytest.raises(OptionsError, match=f"install: a FastMCP server is needed, got {type(wrong).__name__}"):
+            plugin.install(wrong)  # type: ignore[type-var, arg-type]
 
 
 def test_both_spellings_of_options() -> None:

@@ -104,6 +104,7 @@ def tool_metadata(
     app_id: str | None = None,
     tags: Iterable[str] = (),
     examples: Iterable[Mapping[str, str]] = (),
+    **wire_spelling: object,
 ) -> dict[str, object]:
     """Builds the `meta` of a tool: `@mcp.tool(meta=tool_metadata(app_id="crm"))`.
 
@@ -113,6 +114,7 @@ def tool_metadata(
         app_id: the app it belongs to; None takes the namespace of its server, else the server's name.
         tags: up to 100 words for search, besides the tool's own tags.
         examples: up to 20 of `{"description": …, "code": …}`, the code being AgentScript.
+        **wire_spelling: the same in their wire spelling (`enabledInCodeCall`); anything else is refused.
 
     Raises:
         OptionsError: a value of the wrong type or size; the message names the field.
@@ -120,13 +122,15 @@ def tool_metadata(
     if isinstance(tags, str):
         raise OptionsError(f"tool_metadata.tags: a list of words is needed, got {tags!r}")
     fields: dict[str, object] = {
-        "enabledInCodeCall": enabled_in_codecall,
-        "visibleInListTools": visible_in_list_tools,
-        "appId": app_id,
+        "enabled_in_codecall": enabled_in_codecall,
+        "visible_in_list_tools": visible_in_list_tools,
+        "app_id": app_id,
         "tags": list(tags),
         "examples": [dict(example) for example in examples],
     }
-    settings = ToolMetadata.read(fields, where="tool_metadata")
+    # What is not given must not stand beside the same in its wire spelling.
+    given = {name: value for name, value in fields.items() if value is not None and value != []}
+    settings = ToolMetadata.read({**given, **wire_spelling}, where="tool_metadata")
     return {META_KEY: settings.model_dump(by_alias=True, exclude_defaults=True)}
 
 

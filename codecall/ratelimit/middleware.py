@@ -27,10 +27,10 @@ from fastmcp.tools.base import ToolResult
 
 from codecall.catalog.entries import read_metadata
 from codecall.envelopes import ExecutionResult, invoke_error
-from codecall.errors import CallKind, RateLimitedError
+from codecall.errors import CallKind, OptionsError, RateLimitedError
 from codecall.globs import MAX_NAME_CHARS, display_name
 from codecall.identity import client_key, rate_limit_key
-from codecall.option_base import given_options
+from codecall.option_base import given_options, merge_options
 from codecall.ratelimit.counting import ConcurrencyLimit, Limit, LimitRefusal, WindowLimit, wait_ms
 from codecall.ratelimit.redis_store import RETRY_AFTER_S, StoreUnavailableError
 from codecall.ratelimit.refusal import RateLimitRefused, error_text
@@ -106,8 +106,10 @@ class RateLimitPlugin(Middleware):
     @classmethod
     def init(
         cls,
+        options: Mapping[str, object] | None = None,
+        /,
         *,
-        rules: Sequence[RuleDict | Mapping[str, object] | RateLimitRule],
+        rules: Sequence[RuleDict | Mapping[str, object] | RateLimitRule] = (),
         tenant: str | Callable[[Context | None], str | Awaitable[str | None] | None] | None = None,
         storage: str = "memory://",
         fail: Literal["open", "closed"] = "open",
@@ -119,8 +121,9 @@ class RateLimitPlugin(Middleware):
         """Create the plugin for these rules. Each option may also be given in its wire spelling (`timeoutMs`).
 
         Args:
-            rules: Each `{"tool": name or glob, "rate": "10/minute"}`, or with `"limit": 10, "window": "1m"` or
-                `"concurrent": 2`; all fields in `codecall.ratelimit.rules.RateLimitRule`.
+            options: All or some of them as one mapping: `init({"rules": […]})`.
+            rules: At least one, each `{"tool": name or glob, "rate": "10/minute"}`, or with `"limit": 10` and
+                `"window": "1m"`, or with `"concurrent": 2`; all fields in `codecall.ratelimit.rules.RateLimitRule`.
             tenant: For rules with `per: "tenant"`: the name of a claim of the token, or a function, sync or async, that
                 takes FastMCP's `Context` (None outside of requests) and returns the tenant's name, or None.
             storage: Where counts are stored: `memory://`, this process; or a Redis that all instances share, as
@@ -136,11 +139,18 @@ class RateLimitPlugin(Middleware):
         Raises:
             OptionsError: there are no rules, or an option is wrong; the message names the field.
         """
-        values = {name: value for name, value in locals().items() if name not in ("cls", "wire_spelling")}
-        return cls(RateLimitOptions.read({**given_options(cls.init, values), **wire_spelling}, where=""))
+        values = {name: value for name, value in locals().items() if name not in ("cls", "options", "wire_spelling")}
+        keywords = {**given_options(cls.init, values), **wire_spelling}
+        return cls(RateLimitOptions.read(merge_options(options, keywords, call="RateLimitPlugin.init"), where=""))
 
     def install(self, mcp: FastMCP[Any]) -> None:
-        """Add the rules to a server; the same as `mcp.add_middleware(plugin)`."""
+        """Add the rules to a server; the same as `mcp.add_middleware(plugin)`.
+
+        Raises:
+            OptionsError: this is no FastMCP server.
+        """
+        if not hasattr(mcp, "add_middleware"):
+            raise OptionsError(f"install: a FastMCP server is needed, got {type(mcp).__name__}")
         mcp.add_middleware(self)
 
     async def aclose(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import count
 from typing import Any, cast
 
 import anyio.to_thread
@@ -18,6 +19,7 @@ from codecall.errors import (
     CallKind,
     CodeCallError,
     InvalidInputError,
+    OptionsError,
     SelfReferenceError,
     ToolCallError,
     ToolNotFoundError,
@@ -53,6 +55,9 @@ class CallbackBroker:
         resource_handler: Reads resources. Without it there are none.
         prompt_handler: Renders prompts. Without it there are none.
         timeout_ms: Milliseconds each call may take; None: as long as the run.
+
+    Raises:
+        OptionsError: a handler cannot be called, or what should be a list of tools or names is none.
     """
 
     def __init__(
@@ -66,11 +71,18 @@ class CallbackBroker:
         prompt_handler: ToolHandler | None = None,
         timeout_ms: int | None = None,
     ) -> None:
+        for name, each in (
+            ("tool_handler", handler),
+            ("resource_handler", resource_handler),
+            ("prompt_handler", prompt_handler),
+        ):
+            if each is not None and not callable(each):
+                raise OptionsError(f"{name}: a function is needed, got {type(each).__name__}")
         self._tool_handler = handler
         self._resource_handler = resource_handler
         self._prompt_handler = prompt_handler
-        self._tools = None if tools is None else {str(tool["name"]): tool for tool in tools}
-        self._allowed = None if allowed is None else tuple(allowed)
+        self._tools = None if tools is None else dict(map(_named_tool, count(), _listed("tools", tools)))
+        self._allowed = None if allowed is None else tuple(map(str, _listed("allowed_tools", allowed)))
         self._sanitization = sanitization
         self._call_timeout_ms = timeout_ms
         self._cleaner = ThreadedCleaner()
@@ -187,6 +199,24 @@ class CallbackBroker:
 
     def _may_call(self, name: str) -> bool:
         return self._allowed is None or any(fnmatchcase(name, pattern) for pattern in self._allowed)
+
+
+def _listed(option: str, values: object) -> Iterable[object]:
+    if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
+        kind = type(cast("object", values)).__name__
+        raise OptionsError(f"{option}: a list is needed, got {kind}")
+    return cast("Iterable[object]", values)
+
+
+def _named_tool(place: int, tool: object) -> tuple[str, Mapping[str, Any]]:
+    """The name of a tool, and its metadata."""
+    if not isinstance(tool, Mapping) or not isinstance(cast("Mapping[str, object]", tool).get("name"), str):
+        raise OptionsError(
+            f"tools.{place}: a mapping with a name is needed, got {tool!r:.80}",
+            hint="Each is {'name': …, 'description': …, 'inputSchema': …, 'outputSchema': …}; only the name must be.",
+        )
+    described = cast("Mapping[str, Any]", tool)
+    return described["name"], described
 
 
 async def _perform(

@@ -26,6 +26,7 @@ from codecall.errors import (
     add_default_hint,
 )
 from codecall.jsonio.decode import encode_context
+from codecall.option_base import accept_wire_spelling
 from codecall.options import PoolOptions, SanitizationOptions
 from codecall.presets import SECURITY_LEVELS, Preset, resolve_preset
 from codecall.redaction.clean import ThreadedCleaner, clean_text, clean_value
@@ -65,20 +66,25 @@ class Enclave:
         preset: `locked_down`, `secure`, `balanced`, `experimental`, or the path of a preset file. Without it
             `CODECALL_VM_PRESET`, else `secure`.
         security_level: The same choice in the other vocabulary: STRICT, SECURE, STANDARD, PERMISSIVE.
+        tool_handler: Performs the calls of scripts for which `execute` is given no other.
         pool: `PoolOptions`, or a mapping of its fields.
         sanitization: `SanitizationOptions`, or a mapping of its fields.
         max_kept_bytes: Bytes of a result that `run` may hand to the `results` of its services.
         **overrides: Preset values to replace (`timeout_ms=8000`).
 
+    Each may also be given in its wire spelling, and all as one mapping: `Enclave({"securityLevel": "STANDARD"})`.
+
     Raises:
         OptionsError: anything unknown, of the wrong type or out of range.
     """
 
+    @accept_wire_spelling
     def __init__(
         self,
         preset: str | os.PathLike[str] | Preset | None = None,
         *,
         security_level: Literal["STRICT", "SECURE", "STANDARD", "PERMISSIVE"] | str | None = None,
+        tool_handler: ToolHandler | None = None,
         pool: PoolOptions | PoolDict | Mapping[str, object] | None = None,
         sanitization: SanitizationOptions | SanitizationDict | Mapping[str, object] | None = None,
         max_kept_bytes: int = 0,
@@ -92,7 +98,8 @@ class Enclave:
                     f"security_level: unknown level {security_level!r}; known: {', '.join(SECURITY_LEVELS)}"
                 )
             preset = SECURITY_LEVELS[security_level]
-        self._preset = _resolve(preset, overrides)
+        self._preset = _resolve(preset, overrides, where="")
+        self._tool_handler = tool_handler
         self._limits_cache = LimitsCache(max_kept_bytes)
         self._sanitization = (
             sanitization
@@ -142,6 +149,10 @@ class Enclave:
         """Stop everything. Scripts that run or wait end with POOL_DISPOSED. Idempotent; from any task."""
         await self._pool.aclose()
 
+    async def dispose(self) -> None:
+        """The same as `aclose`, by its name in the other vocabulary."""
+        await self.aclose()
+
     async def drain(self, grace_s: float) -> int:
         """Close in good order: refuse new scripts and those that wait (POOL_DISPOSED), let running ones end, then end
         those that still run (EXECUTION_ABORTED, with all that is known of their calls).
@@ -173,6 +184,7 @@ class Enclave:
                 kernel=await anyio.to_thread.run_sync(kernel_facts, worker.pid),
             )
 
+    @accept_wire_spelling
     async def execute(
         self,
         script: str,
@@ -189,10 +201,12 @@ class Enclave:
     ) -> ExecutionResult:
         """Run one script with tools that are plain Python; resources and prompts too.
 
+        Options may have their wire spelling too, and be one mapping: `execute(script, {"toolHandler": handler})`.
+
         Args:
             script: AgentScript source.
             tool_handler: Performs the calls; an exception of it reaches the script as a ToolError with its message.
-                Without it there are no tools.
+                Without it the enclave's; without either there are no tools.
             tools: What `getTool` sees, and then all that may be called: mappings with `name`, `description`,
                 `inputSchema`, `outputSchema`. Without it `callTool` accepts any name.
             context: `codecallContext`; JSON data.
@@ -207,12 +221,12 @@ class Enclave:
             How it ended. A failed script is a result, not an exception; `raise_for_status()` makes it one.
 
         Raises:
-            OptionsError: `config` is wrong.
+            OptionsError: an option is unknown or wrong; the message names it.
             TypeError: `script` is not a string, or `context` is not JSON data.
         """
-        preset = _resolve(self._preset, config or {})
+        preset = _resolve(self._preset, config or {}, where="config")
         broker = CallbackBroker(
-            tool_handler,
+            tool_handler if tool_handler is not None else self._tool_handler,
             tools,
             allowed_tools,
             self._sanitization,
@@ -305,10 +319,12 @@ class Enclave:
         return tuple(clean_text(warning[:MAX_WARNING], self._sanitization) for warning in warnings)
 
 
-def _resolve(preset: str | os.PathLike[str] | Preset | None, overrides: Mapping[str, object]) -> Preset:
-    if not isinstance(preset, Preset):
-        return resolve_preset(preset, overrides)
-    return preset.replaced(overrides) if overrides else preset
+def _resolve(preset: str | os.PathLike[str] | Preset | None, overrides: object, *, where: str) -> Preset:
+    if not isinstance(overrides, Mapping):
+        hint = "Write config={'timeout_ms': 8000}, with the names of limits."
+        raise OptionsError(f"{where}: a mapping of limits is needed, got {type(overrides).__name__}", hint=hint)
+    base = preset if isinstance(preset, Preset) else resolve_preset(preset)
+    return base.replaced(cast("Mapping[str, object]", overrides), where=where) if overrides else base
 
 
 class LimitsCache:

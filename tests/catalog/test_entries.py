@@ -29,6 +29,15 @@ def test_helper_writes_only_what_is_said_in_wire_spelling() -> None:
     }
 
 
+def test_helper_takes_either_spelling() -> None:
+    wire = tool_metadata(enabledInCodeCall=False, visibleInListTools=True, appId="crm", tags=["a"])
+    assert wire == tool_metadata(enabled_in_codecall=False, visible_in_list_tools=True, app_id="crm", tags=["a"])
+    with pytest.raises(OptionsError, match="enabled_in_codecall: given twice, as enabled_in_codecall and as enabledIn"):
+        tool_metadata(enabled_in_codecall=False, enabledInCodeCall=True)
+    with pytest.raises(OptionsError, match=r"tool_metadata.hidden: unknown option"):
+        tool_metadata(hidden=True)
+
+
 def test_what_the_helper_writes_is_read_back() -> None:
     meta = tool_metadata(enabled_in_codecall=True, app_id="crm", examples=[{"description": "d", "code": "c"}])
     found = read_metadata("t", meta, set())
@@ -39,9 +48,10 @@ def test_what_the_helper_writes_is_read_back() -> None:
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        ({"enabled_in_codecall": "yes"}, "tool_metadata.enabledInCodeCall"),
-        ({"app_id": ""}, "tool_metadata.appId"),
-        ({"app_id": 5}, "tool_metadata.appId"),
+        ({"enabled_in_codecall": "yes"}, "tool_metadata.enabled_in_codecall"),
+        ({"enabledInCodeCall": "yes"}, "tool_metadata.enabledInCodeCall"),
+        ({"app_id": ""}, "tool_metadata.app_id"),
+        ({"app_id": 5}, "tool_metadata.app_id"),
         ({"tags": "crm"}, "tool_metadata.tags"),
         ({"tags": [1]}, "tool_metadata.tags.0"),
         ({"examples": [{"description": "no code"}]}, "tool_metadata.examples.0.code"),

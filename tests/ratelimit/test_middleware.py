@@ -438,7 +438,7 @@ def test_the_signature_and_the_docstring_of_init_have_every_option():
     named = {name: each for name, each in parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY}
     assert set(named) == set(RateLimitOptions.names())
     for name, field in RateLimitOptions.model_fields.items():
-        default = inspect.Parameter.empty if field.is_required() else field.default
+        default = () if field.is_required() else field.default
         assert named[name].default == default
         assert re.search(rf"^    {name}: \S", inspect.getdoc(RateLimitPlugin.init) or "", re.MULTILINE)
     assert set(RuleDict.__annotations__) == set(RateLimitRule.names())
@@ -449,3 +449,26 @@ def test_options_of_init_may_be_given_in_either_spelling():
     assert isinstance(RateLimitPlugin.init(rules=[rule], timeoutMs=50), RateLimitPlugin)
     with pytest.raises(OptionsError, match="did you mean timeout_ms"):
         RateLimitPlugin.init(rules=[rule], timeout=50)
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ([], "rules: at least 1 is needed (got [])"),
+        ([{"tool": "x", "rate": "often"}], "rules.0.rate: 'often' is no rate; one is '10/minute', "),
+        ([{"tool": "x"}], "rules.0: says no limit: give rate, or limit and window, or concurrent"),
+        ([{"tool": "x", "rate": "1/minute"}, {"limit": "1", "window": "1m"}], "rules.1.tool: missing; rules.1.limit: "),
+    ],
+)
+def test_a_wrong_rule_is_all_that_its_error_names(rules: list[dict[str, object]], message: str):
+    with pytest.raises(OptionsError) as refused:
+        RateLimitPlugin.init(rules=rules)
+    assert refused.value.message.startswith(message)
+    assert "Value error" not in refused.value.message
+    assert "rules: " not in refused.value.message.removeprefix(message)
+
+
+def test_rules_may_be_given_in_one_mapping():
+    assert isinstance(RateLimitPlugin.init({"rules": [{"tool": "add", "limit": 1, "window": "1m"}]}), RateLimitPlugin)
+    with pytest.raises(OptionsError, match="rules: missing"):
+        RateLimitPlugin.init()

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codecall import Enclave
+from codecall import Enclave, OptionsError
 
 SCRIPT = """
 const answer = await callTool('slow', { n: 1 }, { throwOnError: false });
@@ -65,3 +65,44 @@ async def test_without_a_server_whatever_looks_like_a_content_block_can_be_shown
     assert result.error is not None
     assert "emit needs a content block" in result.error.message
     assert result.blocks == (picture["ref"],)
+
+
+ASKS = "return await callTool('users:list', {})"
+
+
+async def test_an_enclave_takes_the_wire_spelling_everywhere() -> None:
+    enclave = Enclave(securityLevel="STANDARD", toolHandler=lambda name, arguments: f"enclave {name}")  # type: ignore[call-arg]
+    assert enclave.preset == Enclave({"securityLevel": "STANDARD"}).preset == Enclave("balanced").preset  # type: ignore[arg-type]
+    assert Enclave({"preset": "secure", "timeoutMs": 700}).preset.timeout_ms == 700  # type: ignore[arg-type]
+    try:
+        assert (await enclave.execute(ASKS)).value == "enclave users:list"
+        options = {"toolHandler": lambda name, arguments: f"own {name}", "config": {"maxToolCalls": 1}}
+        assert (await enclave.execute(ASKS, options)).value == "own users:list"  # type: ignore[arg-type]
+        refused = await enclave.execute(ASKS, allowedTools=["orders:*"])  # type: ignore[call-arg]
+        assert refused.error is not None
+        assert refused.error.code == "ACCESS_DENIED"
+    finally:
+        await enclave.dispose()
+    assert (await enclave.execute("return 1")).error.code == "POOL_DISPOSED"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"config": 5}, "config: a mapping of limits is needed, got int"),
+        ({"config": {"maxIteration": 5}}, "config.maxIteration: unknown option; known here: timeout_ms, "),
+        ({"config": {"timeoutMs": 5, "timeout_ms": 6}}, "config.timeout_ms: given twice"),
+        ({"tools": 5}, "tools: a list is needed, got int"),
+        ({"tools": {"a": {}}}, "tools: a list is needed, got dict"),
+        ({"tools": ["users:list"]}, "tools.0: a mapping with a name is needed, got 'users:list'"),
+        ({"tools": [{"name": "a"}, {"title": "b"}]}, "tools.1: a mapping with a name is needed"),
+        ({"allowed_tools": "users:*"}, "allowed_tools: a list is needed, got str"),
+        ({"tool_handler": {}}, "tool_handler: a function is needed, got dict"),
+        ({"toolhandler": print}, "Enclave.execute: unknown option 'toolhandler' (did you mean tool_handler?)"),
+        ({"dryRun": True, "dry_run": True}, "dry_run: given twice"),
+    ],
+)
+async def test_a_wrong_option_of_a_run_is_refused_by_name(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionsError) as refused:
+        await Enclave("secure").execute("return 1", **options)
+    assert refused.value.message.startswith(message)

@@ -228,6 +228,9 @@ class ServerProcess:
 def _path_advice(command: str) -> str:
     """Say what to do about a program that is not there."""
     program = describe_program(command)
+    if len(command.split()) > 1:
+        name = program.strip("`")
+        return f'`command` is one program, and its arguments stand in `args`: command = "{name}", args = […].'
     if "/" in command or "\\" in command:
         return f"There is no {program} at the path that `command` gives."
     return f"{program} is not on the PATH; give the whole path."

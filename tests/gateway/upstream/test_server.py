@@ -165,9 +165,14 @@ async def test_only_so_much_of_stderr_is_kept() -> None:
     ("options", "message", "hint"),
     [
         (
-            StdioServer(command="no-such-program --key secret"),
+            StdioServer(command="no-such-program"),
             "its program was not found",
             "`no-such-program` is not on the PATH; give the whole path.",
+        ),
+        (
+            StdioServer(command="no-such-program --key secret"),
+            "its program was not found",
+            '`command` is one program, and its arguments stand in `args`: command = "no-such-program", args = […].',
         ),
         (StdioServer(command=sys.executable, cwd="/no/such/folder"), "its folder was not found", "Check its `cwd`."),
         (
