@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from pydantic import Field
 from pydantic.alias_generators import to_camel
@@ -139,13 +139,37 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
     )
 
 
+def preset_of_level(
+    level: str | None, preset: str | os.PathLike[str] | Preset | None
+) -> str | os.PathLike[str] | Preset | None:
+    """Returns the preset that `level` names in the other vocabulary; without it `preset`.
+
+    Raises:
+        OptionsError: the level is unknown, or both are given.
+    """
+    if level is None:
+        return preset
+    if preset is not None:
+        raise OptionsError("security_level: give either preset or security_level, not both")
+    if level not in SECURITY_LEVELS:
+        raise OptionsError(f"security_level: unknown level {level!r}; known: {', '.join(SECURITY_LEVELS)}")
+    return SECURITY_LEVELS[level]
+
+
 def resolve_preset(
-    preset: str | os.PathLike[str] | None = None, overrides: Mapping[str, object] | None = None
+    preset: str | os.PathLike[str] | Preset | None = None, overrides: object = None, *, where: str = "vm"
 ) -> Preset:
     """Returns the preset to run under: `preset`, else `CODECALL_VM_PRESET`, else `secure`; with `overrides` applied.
 
     Raises:
-        OptionsError: the preset or an override is unknown, or a value is of the wrong type or out of range.
+        OptionsError: the preset or an override is unknown, or a value is of the wrong type or out of range; the message
+            names it under `where`.
     """
-    base = load_preset(preset if preset is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure")
-    return base.replaced(overrides) if overrides else base
+    if not isinstance(preset, Preset):
+        preset = load_preset(preset if preset is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure")
+    if overrides is None:
+        return preset
+    if not isinstance(overrides, Mapping):
+        hint = f"Write {where}={{'timeout_ms': 8000}}, with the names of limits."
+        raise OptionsError(f"{where}: a mapping of limits is needed, got {type(overrides).__name__}", hint=hint)
+    return preset.replaced(cast("Mapping[str, object]", overrides), where=where) if overrides else preset

@@ -18,7 +18,6 @@ from codecall.errors import (
     CodeCallError,
     ExecutionAbortedError,
     IllegalAccess,
-    OptionsError,
     WorkerCrashedError,
     WorkerError,
     WorkerPoolDisposedError,
@@ -28,7 +27,7 @@ from codecall.errors import (
 from codecall.jsonio.decode import encode_context
 from codecall.option_base import accept_wire_spelling
 from codecall.options import PoolOptions, SanitizationOptions
-from codecall.presets import SECURITY_LEVELS, Preset, resolve_preset
+from codecall.presets import Preset, preset_of_level, resolve_preset
 from codecall.redaction.clean import ThreadedCleaner, clean_text, clean_value
 from codecall.redaction.masking import mask_call_inputs
 from codecall.sandbox import wire
@@ -90,15 +89,7 @@ class Enclave:
         max_kept_bytes: int = 0,
         **overrides: Unpack[LimitKeywords],
     ) -> None:
-        if security_level is not None:
-            if preset is not None:
-                raise OptionsError("security_level: give either preset or security_level, not both")
-            if security_level not in SECURITY_LEVELS:
-                raise OptionsError(
-                    f"security_level: unknown level {security_level!r}; known: {', '.join(SECURITY_LEVELS)}"
-                )
-            preset = SECURITY_LEVELS[security_level]
-        self._preset = _resolve(preset, overrides, where="")
+        self._preset = resolve_preset(preset_of_level(security_level, preset), overrides, where="")
         self._tool_handler = tool_handler
         self._limits_cache = LimitsCache(max_kept_bytes)
         self._sanitization = (
@@ -224,7 +215,7 @@ class Enclave:
             OptionsError: an option is unknown or wrong; the message names it.
             TypeError: `script` is not a string, or `context` is not JSON data.
         """
-        preset = _resolve(self._preset, config or {}, where="config")
+        preset = resolve_preset(self._preset, config, where="config")
         broker = CallbackBroker(
             tool_handler if tool_handler is not None else self._tool_handler,
             tools,
@@ -317,14 +308,6 @@ class Enclave:
 
     def _cleaned_warnings(self, warnings: Sequence[str]) -> tuple[str, ...]:
         return tuple(clean_text(warning[:MAX_WARNING], self._sanitization) for warning in warnings)
-
-
-def _resolve(preset: str | os.PathLike[str] | Preset | None, overrides: object, *, where: str) -> Preset:
-    if not isinstance(overrides, Mapping):
-        hint = "Write config={'timeout_ms': 8000}, with the names of limits."
-        raise OptionsError(f"{where}: a mapping of limits is needed, got {type(overrides).__name__}", hint=hint)
-    base = preset if isinstance(preset, Preset) else resolve_preset(preset)
-    return base.replaced(cast("Mapping[str, object]", overrides), where=where) if overrides else base
 
 
 class LimitsCache:

@@ -234,7 +234,7 @@ async def test_bad_arguments(enclave: Enclave) -> None:
         await enclave.execute(5)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="context"):
         await enclave.execute("1", context={"a": object()})
-    with pytest.raises(OptionsError, match=r"vm\.max_iterations"):
+    with pytest.raises(OptionsError, match=r"config\.max_iterations"):
         await enclave.execute("1", config={"max_iterations": "many"})
     with pytest.raises(OptionsError, match=r"vm\.nope: unknown option"):
         await enclave.execute("1", config={"nope": 1})
