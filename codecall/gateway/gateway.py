@@ -21,6 +21,7 @@ from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
 from codecall.gateway.downstream import ListChangedNotifier, ServerBlurb, build_instructions
 from codecall.gateway.exposure import Exposure, ExposurePolicy, GatewayPlugin, current_context, is_listing_tools
+from codecall.gateway.tools.completions import install_completions
 from codecall.gateway.tools.disk_cache import ListingCacheFile, cache_folder, remove_old_files
 from codecall.gateway.tools.filter import AccessRules, HiddenComponent, ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
@@ -232,6 +233,7 @@ class Gateway:
             server.add_provider(provider, namespace=name)
             routes[name] = server.providers[-1]
         self._notifier.install(server)
+        install_completions(server)
         if self.options.rate_limits is not None:
             from codecall.ratelimit.middleware import RateLimitPlugin  # loads what counts them
 

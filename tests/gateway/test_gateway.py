@@ -6,11 +6,12 @@ import asyncio
 import json
 from importlib.metadata import version
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import mcp_types
 import pytest
-from fastmcp import Client
+from fastmcp import Client, FastMCP
 from fastmcp.client.messages import MessageHandler
 from mcp.client.subscriptions import listen
 from mcp.shared.subscriptions import ToolsListChanged
@@ -19,6 +20,7 @@ from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.tools import refresher
+from tests.gateway.backends import serve_over_http
 from tests.gateway.listing_servers import Listed, gateway, tool
 
 META = ["codecall_search", "codecall_describe", "codecall_invoke", "codecall_execute"]
@@ -283,6 +285,54 @@ async def test_resources_and_prompts_are_passed_on(tmp_path: Path):
         assert "read data://page" in str(read)
         assert "read data://pages/7" in str(await client.read_resource("data://one/pages/7"))
         assert "greet" in str(await client.get_prompt("one_greet"))
+
+
+def completing() -> FastMCP:
+    """A server that completes what the arguments of its prompt and of its template may be."""
+    server = FastMCP("pages")
+
+    @server.prompt
+    def greet(who: str, tone: str = "") -> str:
+        return who + tone
+
+    @server.resource("data://pages/{number}")
+    def page(number: str) -> str:
+        return number
+
+    @server.completion
+    def complete(
+        reference: mcp_types.PromptReference | mcp_types.ResourceTemplateReference,
+        argument: mcp_types.CompletionArgument,
+        context: mcp_types.CompletionContext | None,
+    ) -> mcp_types.Completion:
+        subject = reference.name if isinstance(reference, mcp_types.PromptReference) else reference.uri
+        known = context.arguments if context is not None else None
+        return mcp_types.Completion(
+            values=[subject, argument.name, argument.value, str(known)], total=40, has_more=True
+        )
+
+    return server
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_arguments_are_completed_by_the_server_they_are_for(tmp_path: Path, mode: Literal["legacy", "auto"]):
+    silent = Listed(tmp_path, "silent")
+    silent.say(prompts=[{"name": "greet"}])
+    async with serve_over_http(completing()) as url:
+        servers = {"pages": {"url": url}, "silent": silent.options}
+        options = GatewayOptions.read({"servers": servers, "cache_dir": False}, where="")
+        async with Gateway(options) as gate, Client(gate.server, mode=mode) as client:
+            prompt = mcp_types.PromptReference(type="ref/prompt", name="pages_greet")
+            found = await client.complete(prompt, {"name": "who", "value": "A"}, {"tone": "!"})
+            assert found.values == ["greet", "who", "A", "{'tone': '!'}"]
+            assert (found.total, found.has_more) == (40, True)
+            template = next(one for one in await client.list_resource_templates() if one.name == "page")
+            page = mcp_types.ResourceTemplateReference(type="ref/resource", uri=template.uri_template)
+            found = await client.complete(page, {"name": "number", "value": "1"})
+            assert found.values == ["data://pages/{number}", "number", "1", "None"]
+            for nowhere in ("greet", "silent_greet", "pages_other"):
+                prompt = mcp_types.PromptReference(type="ref/prompt", name=nowhere)
+                assert (await client.complete(prompt, {"name": "who", "value": "A"})).values == []
 
 
 async def test_the_lifespan_of_the_server_opens_the_gateway(tmp_path: Path):

@@ -200,6 +200,19 @@ class GatewayTemplate(ResourceTemplate):
         result = await _read(self._upstream, resolved_uri, context or get_context())
         return GatewayResource.from_contents(self, self._upstream, resolved_uri, result)
 
+    async def complete(
+        self, argument: mcp_types.CompletionArgument, context: mcp_types.CompletionContext | None
+    ) -> mcp_types.Completion:
+        """Ask the server for values of a parameter.
+
+        Raises:
+            ResourceError: the server is down or too slow; `__cause__` says which.
+            MCPError: the server answered with an error.
+        """
+        reference = mcp_types.ResourceTemplateReference(type="ref/resource", uri=self._template)
+        with raise_server_errors_as(ResourceError):
+            return await _complete(self._upstream, reference, argument, context)
+
 
 class GatewayPrompt(Prompt):
     """A prompt of a server upstream the gateway."""
@@ -252,6 +265,32 @@ class GatewayPrompt(Prompt):
             return InputRequiredPromptResult(result)
         messages = [Message(content=message.content, role=message.role) for message in result.messages]
         return PromptResult(messages=messages, description=result.description, meta=result.meta)
+
+    async def complete(
+        self, argument: mcp_types.CompletionArgument, context: mcp_types.CompletionContext | None
+    ) -> mcp_types.Completion:
+        """Ask the server for values of an argument.
+
+        Raises:
+            PromptError: the server is down or too slow; `__cause__` says which.
+            MCPError: the server answered with an error.
+        """
+        reference = mcp_types.PromptReference(type="ref/prompt", name=self._name)
+        with raise_server_errors_as(PromptError):
+            return await _complete(self._upstream, reference, argument, context)
+
+
+async def _complete(
+    upstream: Upstream,
+    reference: mcp_types.PromptReference | mcp_types.ResourceTemplateReference,
+    argument: mcp_types.CompletionArgument,
+    context: mcp_types.CompletionContext | None,
+) -> mcp_types.Completion:
+    """The values of an argument, with those of other arguments that the client has already."""
+    known = context.arguments if context is not None else None
+    async with upstream.use(get_context()) as call:
+        result = await call.session.complete(reference, {"name": argument.name, "value": argument.value}, known)
+    return result.completion
 
 
 async def _read(upstream: Upstream, uri: str, context: Context) -> ResourceResult:

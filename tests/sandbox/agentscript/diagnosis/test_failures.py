@@ -236,7 +236,7 @@ async def test_bad_arguments(enclave: Enclave) -> None:
         await enclave.execute("1", context={"a": object()})
     with pytest.raises(OptionsError, match=r"config\.max_iterations"):
         await enclave.execute("1", config={"max_iterations": "many"})
-    with pytest.raises(OptionsError, match=r"vm\.nope: unknown option"):
+    with pytest.raises(OptionsError, match=r"config\.nope: unknown option"):
         await enclave.execute("1", config={"nope": 1})
     with pytest.raises(OptionsError, match="unknown level"):
         Enclave(security_level="LAX")
