@@ -103,6 +103,7 @@ _HINT: JsonObject = {"type": "boolean"}
 _OUTPUT: JsonObject = {
     "type": "object",
     "properties": {
+        "types": {**_TEXT, "description": "What the declarations of several tools share"},
         "tools": {
             "type": "array",
             "items": {
@@ -183,8 +184,8 @@ class DescribeTool(MetaTool):
                 missing.append(name)
         suggestions = await _suggestions([name for name in missing if not is_meta_tool(name)], view, components)
         # Generating examples parses scripts and walks schemas: not on the event loop.
-        tools = await anyio.to_thread.run_sync(_documents, described, parsed.format or "json") if described else []
-        body: JsonObject = {"tools": tools, "notFound": missing}
+        found = await anyio.to_thread.run_sync(_documents, described, parsed.format or "json") if described else None
+        body: JsonObject = {**(found or {"tools": []}), "notFound": missing}
         if suggestions:
             body["suggestions"] = suggestions
         return tool_result_from_catalog(body)
@@ -229,15 +230,19 @@ class _DescribedEntry(NamedTuple):
     """Output schema learned from its results."""
 
 
-def _documents(described: list[_DescribedEntry], form: Format) -> list[JsonObject]:
-    return [_document(item, form) for item in described]
+def _documents(described: list[_DescribedEntry], form: Format) -> JsonObject:
+    """`tools` of an answer, and `types` where their declarations share some."""
+    if form == "json":
+        return {"tools": [_schemas(item) for item in described]}
+    # Writes code: loaded when it is asked for.
+    from codecall.catalog.typescript.declarations import declarations
+
+    types, texts = declarations([(item.entry, item.observed) for item in described])
+    documents = [_declared(item, text) for item, text in zip(described, texts, strict=True)]
+    return {"types": types, "tools": documents} if types else {"tools": documents}
 
 
-def _document(described: _DescribedEntry, form: Format) -> JsonObject:
-    # Both write code: loaded when it is asked for.
-    from codecall.catalog.examples.generate import component_examples, usage_examples
-    from codecall.catalog.typescript.declarations import declaration
-
+def _heading(described: _DescribedEntry) -> JsonObject:
     entry = described.entry
     is_tool = entry.kind == "tool"
     document: JsonObject = {"name": entry.name}
@@ -246,21 +251,32 @@ def _document(described: _DescribedEntry, form: Format) -> JsonObject:
     if entry.title is not None and not is_tool:
         document["title"] = entry.title
     document["appId"] = entry.app_id
-    if form == "typescript":
-        document["typescript"] = declaration(entry, observed=described.observed)
-        if entry.annotations:
-            document["annotations"] = entry.annotations
-        if entry.examples:
-            document["usageExamples"] = _example_documents(entry.examples[:MAX_EXAMPLES])
-        return document
-    document |= {
+    return document
+
+
+def _declared(described: _DescribedEntry, text: str) -> JsonObject:
+    entry = described.entry
+    document = {**_heading(described), "typescript": text}
+    if entry.annotations:
+        document["annotations"] = entry.annotations
+    if entry.examples:
+        document["usageExamples"] = _example_documents(entry.examples[:MAX_EXAMPLES])
+    return document
+
+
+def _schemas(described: _DescribedEntry) -> JsonObject:
+    # Writes code: loaded when it is asked for.
+    from codecall.catalog.examples.generate import component_examples, usage_examples
+
+    entry = described.entry
+    document = _heading(described) | {
         "description": entry.description,
         "inputSchema": entry.input_schema,
         "outputSchema": entry.output_schema,
     }
     if described.observed is not None:
         document["observedOutput"] = described.observed
-    examples = (usage_examples if is_tool else component_examples)(entry, limit=MAX_EXAMPLES)
+    examples = (usage_examples if entry.kind == "tool" else component_examples)(entry, limit=MAX_EXAMPLES)
     return document | {"annotations": entry.annotations, "usageExamples": _example_documents(examples)}
 
 

@@ -28,7 +28,8 @@ from codecall.meta_tools.descriptions import describe_search
 from codecall.meta_tools.search_arguments import KINDS, SearchArguments, input_schema
 
 if TYPE_CHECKING:
-    from codecall.meta_tools.search_results import Match, ObservedSchemas
+    from codecall.meta_tools.search_results import ObservedSchemas
+    from codecall.meta_tools.search_selection import Match
 
 _TEXT: JsonObject = {"type": "string"}
 _COUNT: JsonObject = {"type": "integer", "minimum": 0}
@@ -37,6 +38,7 @@ _TEXTS: JsonObject = {"type": "array", "items": _TEXT}
 OUTPUT_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
+        "types": {**_TEXT, "description": "What the declarations of several tools share"},
         "tools": {
             "type": "array",
             "items": {
@@ -81,8 +83,8 @@ OUTPUT_SCHEMA: JsonObject = {
     "required": ["tools", "totalIndexed"],
 }
 """The answer: `apps` comes with an overview and wherever nothing matches, `suggestions` with queries nothing fits,
-`matchedQueries` with several queries, `kind` with `filter.kinds`, the schemas with detail `full`, `typescript` with
-detail `typescript`."""
+`matchedQueries`, those that an entry fits best, with several queries, `kind` with `filter.kinds`, the schemas with
+detail `full`, `typescript` and `types` with detail `typescript`."""
 
 
 class SearchTool(MetaTool):
@@ -120,8 +122,8 @@ class SearchTool(MetaTool):
         observed = await self._load_entries(matches, context, view) if detail in {"full", "typescript"} else {}
         render = partial(match_documents, matches, observed, detail, several, kinds is not None)
         # Reads schemas, which may be large.
-        tools = await anyio.to_thread.run_sync(render, limiter=search_threads()) if detail == "typescript" else render()
-        return tool_result_from_catalog({"tools": tools, **request.body})
+        found = await anyio.to_thread.run_sync(render, limiter=search_threads()) if detail == "typescript" else render()
+        return tool_result_from_catalog({**found, **request.body})
 
     async def _entries(
         self, context: Context, view: CatalogView, kinds: Sequence[Kind] | None

@@ -19,11 +19,7 @@ from codecall.meta_tools.search_results import (
     OVERVIEW,
     PLURALS,
     AppSize,
-    Criteria,
-    Match,
     OverviewSize,
-    Selection,
-    UnmatchedQuery,
     app_sizes,
     describe_apps,
     index_progress_warnings,
@@ -31,10 +27,10 @@ from codecall.meta_tools.search_results import (
     no_match_warnings,
     no_place_warning,
     nothing_left_warning,
-    select,
     suggest_searches,
     unknown_name_warnings,
 )
+from codecall.meta_tools.search_selection import Criteria, Match, Selection, UnmatchedQuery, select
 from codecall.options import PluginOptions
 
 WEAK_SCORE = 0.4

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.index import Hit
-from codecall.meta_tools.search_results import NEAREST, Criteria, Selection, select
+from codecall.meta_tools.search_selection import NEAREST, Criteria, Selection, select
 
 ENTRIES = [
     CatalogEntry(f"t{n:02}", f"app{n % 3}", "", {}, tags=frozenset({f"tag{n % 4}"} if n % 4 else ())) for n in range(30)
@@ -63,8 +63,22 @@ def test_queries_take_turns() -> None:
 def test_an_entry_that_fits_several_queries_takes_one_place_and_its_best_score() -> None:
     searched: Searched = [("a", by_score({1: 0.5, 2: 0.4})), ("b", by_score({1: 0.8, 3: 0.3}))]
     first, *others = select(searched, Criteria(), 3, default=False).matches
-    assert (first.entry.name, first.score, first.queries) == ("t01", 0.8, ["a", "b"])
-    assert [(item.entry.name, item.queries) for item in others] == [("t02", ["a"]), ("t03", ["b"])]
+    assert (first.entry.name, first.score, first.queries) == ("t01", 0.8, {"a": 0.5, "b": 0.8})
+    assert [(item.entry.name, [*item.queries]) for item in others] == [("t02", ["a"]), ("t03", ["b"])]
+
+
+def test_an_answer_names_the_queries_that_an_entry_fits_as_well_as_its_best_or_better_than_others_do() -> None:
+    searched: Searched = [
+        ("a", by_score({1: 0.8, 2: 0.3})),
+        ("b", by_score({1: 0.75, 2: 0.6})),
+        ("c", by_score({1: 0.4, 2: 0.35})),
+        ("d", by_score({2: 0.9, 1: 0.5})),
+    ]
+    selection = select(searched, Criteria(), 2, default=False)
+    assert [(item.entry.name, item.strong_queries) for item in selection.matches] == [
+        ("t02", ["d"]),
+        ("t01", ["a", "b", "c"]),
+    ]
 
 
 def test_the_usual_number_of_places_grows_with_the_queries_that_have_hits() -> None:
@@ -101,7 +115,8 @@ def test_what_is_shown_may_be_shown_and_is_in_order(
         fits = {query: scores[item.entry.name] for query, scores in allowed.items() if item.entry.name in scores}
         assert item.score == max(fits.values())
         if len(searched) > 1:
-            assert item.queries == list(fits)
+            assert item.queries == fits
+            assert set(item.strong_queries) <= set(fits)
     different = len(set(chain.from_iterable(allowed.values())))
     matching = sum(map(bool, allowed.values()))
     assert len(selected) == min(different, max(places, matching) if default else places)
@@ -110,7 +125,7 @@ def test_what_is_shown_may_be_shown_and_is_in_order(
 @given(SEARCHED, CRITERIA, PLACES, st.booleans())
 def test_no_query_goes_without_a_word(searched: Searched, criteria: Criteria, places: int, default: bool) -> None:
     selection = select(searched, criteria, places, default)
-    answered = set(chain.from_iterable(item.queries for item in selection.matches))
+    answered = set(chain.from_iterable(item.strong_queries for item in selection.matches))
     missed = {miss.query for miss in selection.unmatched}
     assert answered | missed | set(selection.without_place) == {query for query, _ in searched}
     assert not answered & (missed | set(selection.without_place))

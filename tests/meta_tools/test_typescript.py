@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -13,6 +15,7 @@ from mcp_types import ToolAnnotations
 from codecall import tool_metadata
 from codecall.catalog.typescript import declarations as typescript
 from codecall.meta_tools.search import OUTPUT_SCHEMA
+from examples.crm.server import create_crm
 from tests.typescript.compiler import complaints
 
 
@@ -83,6 +86,42 @@ async def test_a_search_gives_declarations_when_asked_to(shop: Any) -> None:
     )
     assert len(hits["refund_report"]["typescript"]) < 350
     assert "…" in hits["refund_report"]["typescript"]
+
+
+async def test_what_declarations_of_one_answer_share_is_said_once(tmp_path: Path, make_shop: Any) -> None:
+    """The tools of the example and five others: 22,000 characters when nothing was shared."""
+    shop = make_shop()
+    shop.server.mount(create_crm(tmp_path / "crm.sqlite3"))
+    for name in ("weather", "stocks"):
+        shop.server.tool(lambda place, days=3: place, name=f"{name}_forecast", description=f"Forecast of {name}")
+    queries = ["list the users", "orders of a company", "get a company", "deals in the pipeline", "log an activity"]
+    answers = [
+        await shop.ask("codecall:search", query=query, topK=50, minScore=0, detail="typescript")
+        for query in ("", queries)
+    ]
+    for answer, most in zip(answers, (13_200, 13_600), strict=True):
+        jsonschema.validate(answer, OUTPUT_SCHEMA)
+        assert len(answer["tools"]) > 25
+        assert len(json.dumps(answer, separators=(",", ":"), ensure_ascii=False)) <= most
+        source = "\n".join((answer["types"], *(tool["typescript"] for tool in answer["tools"])))
+        assert complaints(source) == []
+        assert source.count('"pending" | "paid"') == 1
+        order = "type Order = { id: number; company_id: number; status: Status; /** Whole euros */ total: number; "
+        assert order in answer["types"]
+        texts = {tool["name"]: tool["typescript"] for tool in answer["tools"]}
+        assert texts["orders_get"].endswith("input: { id: Id }): Promise<Order>;")
+        assert "Promise<{ items: Order[]; total: Total; " in texts["orders_list"]
+    ranked = {tool["name"]: tool["matchedQueries"] for tool in answers[1]["tools"]}
+    assert ranked["companies_get"] == ["get a company"]
+    assert {query for matched in ranked.values() for query in matched} == set(queries)
+
+    described = await shop.ask("codecall:describe", toolNames=["orders_get", "orders_list"], format="typescript")
+    tools = "\n".join((described["types"], *(tool["typescript"] for tool in described["tools"])))
+    assert complaints(tools) == []
+    assert tools.count("placed_at: ") == 1
+    alone = await shop.ask("codecall:search", query="get one order by id", topK=1, detail="typescript")
+    assert "types" not in alone
+    assert complaints(alone["tools"][0]["typescript"]) == []
 
 
 async def test_hits_of_all_kinds_are_declared(shop: Any) -> None:

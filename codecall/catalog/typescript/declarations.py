@@ -3,15 +3,16 @@
     /** List users. */
     declare function callTool(name: "users:list", input: { limit?: number }): Promise<{ id: string }[]>;
 
-A declaration is an overload of the function that a script calls: `callTool`, `readResource` or `getPrompt`. Schemas
-that are recursive or used more than once become `type` aliases before it, whose names no other entry of the catalog
-has, so that the declarations of many tools make one file that compiles.
+A declaration is an overload of the function that a script calls: `callTool`, `readResource` or `getPrompt`. Types
+that are recursive or used more than once become `type` aliases before it. The names of those of one entry are its
+alone, so that the declarations of many tools make one file that compiles; entries that are declared together share
+theirs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Final, NamedTuple
@@ -20,8 +21,9 @@ from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.javascript import string_literal
 from codecall.catalog.typescript.comments import block_comment, doc_comment, shorten
 from codecall.catalog.typescript.from_schema import DetailLevel, SchemaReader
-from codecall.catalog.typescript.types import ObjectType, PrintedType, print_type
-from codecall.schema.model import definition_title, is_uninformative
+from codecall.catalog.typescript.sharing import TypeNames, TypePool
+from codecall.catalog.typescript.types import ObjectType, Type, print_types
+from codecall.schema.model import is_uninformative
 
 JsonObject = Mapping[str, object]
 
@@ -53,12 +55,19 @@ _REDUCED_DETAILS: Final[tuple[dict[str, int], ...]] = (
 
 MAX_NAME = 60
 """Characters of an entry's name in an alias; a longer name is shortened to a digest."""
-MAX_TITLE = 40
-"""Characters of a definition's name in an alias."""
 
 _SPELLINGS: Final = {":": "$0", "-": "$1", ".": "$2", "/": "$3", " ": "$4", "$": "$5"}
 """The spelling of characters that no identifier can contain, so that different names stay different."""
 _KINDS: Final = {"tool": "", "prompt": "$p", "resource": "$r", "template": "$t"}
+
+
+class Declarations(NamedTuple):
+    """Declarations that are read together."""
+
+    types: str
+    """The `type` declarations that they need; may be empty."""
+    texts: list[str]
+    """One of each entry."""
 
 
 def declaration(entry: CatalogEntry, *, observed: JsonObject | None = None, brief: bool = False) -> str:
@@ -69,95 +78,127 @@ def declaration(entry: CatalogEntry, *, observed: JsonObject | None = None, brie
         observed: the schema inferred from results, where the tool declares none; marked as observed.
         brief: whether to shorten the descriptions of the entry and of its parameters further.
     """
-    description = entry.description or entry.title or ""
-    head = shorten(description, BRIEF_CHARACTERS if brief else DESCRIPTION_CHARACTERS)
-    if entry.kind in {"resource", "template"}:
-        return _resource(entry, head)
-    full = _BRIEF if brief else _FULL
-    for detail in (full, *(replace(full, **less) for less in _REDUCED_DETAILS)):
-        text = _function(entry, head, observed, detail)
-        if len(text) <= MAX_CHARACTERS:
-            return text
-    return _assemble(entry, head, ["input?: Record<string, unknown>"], "unknown", [], left_out=True)
+    return _fitting(entry, observed, brief)[1]
 
 
-class AliasNames:
-    """Names for the definitions of one entry: `User_users$0list` for the `User` of `users:list`.
-
-    Up to the first underscore stands the definition, behind it the entry, both in letters, digits and `$` alone where
-    the other could be mistaken for it; so the names of two entries differ wherever the entries' names do.
-    """
-
-    def __init__(self, entry: CatalogEntry) -> None:
-        self._suffix = f"_{_KINDS[entry.kind]}{_identifier(entry.name)}"
-        self._names_in_use: set[str] = set()
-
-    def new_name(self, place: str) -> str:
-        """Returns a new name for the definition at a JSON pointer of a schema."""
-        words = re.findall(r"[A-Za-z0-9]+", definition_title(place))
-        title = "".join(word[:1].upper() + word[1:] for word in words)[:MAX_TITLE] or "Type"
-        title = title if title[0].isalpha() else f"T{title}"
-        name, number = title, 2
-        while name in self._names_in_use:
-            name, number = f"{title}{number}", number + 1
-        self._names_in_use.add(name)
-        return f"{name}{self._suffix}"
+def declarations(entries: Sequence[tuple[CatalogEntry, JsonObject | None]], *, brief: bool = False) -> Declarations:
+    """Writes the declarations of several entries, each with its observed schema as `declaration` takes it. What some
+    of them have in common stands in `types`, once."""
+    if len(entries) == 1:
+        return Declarations("", [declaration(entries[0][0], observed=entries[0][1], brief=brief)])
+    shown = [_fitting(entry, observed, brief)[0] for entry, observed in entries]
+    pool = TypePool()
+    types, texts = _print(shown, pool, TypeNames(pool))
+    return Declarations("\n".join(types), texts)
 
 
-class _TypePart(NamedTuple):
+class _Part(NamedTuple):
     """The type of the input or of the output."""
 
-    printed: PrintedType
+    type: Type
+    definitions: Mapping[str, Type]
+    notes: Mapping[str, str]
     left_out: bool
-    needed: bool
-    """Whether an input is required."""
 
 
-def _function(entry: CatalogEntry, head: str, observed: JsonObject | None, detail: DetailLevel) -> str:
-    """The declaration of a tool or a prompt at a level of detail."""
-    names = AliasNames(entry)
-    input_part = _part(entry.input_schema, detail, names, is_input=True)
-    parameter = "args" if entry.kind == "prompt" else "input"
-    parameters = [f"{parameter}{'' if input_part.needed else '?'}: {input_part.printed.text}"]
-    if entry.kind == "prompt":
-        return _assemble(entry, head, parameters, _PROMPT, [*input_part.printed.aliases], left_out=input_part.left_out)
-    undeclared = observed is not None and is_uninformative(entry.output_schema)
-    schema, remark = (observed, "observed") if undeclared else (entry.output_schema, "")
-    if schema is None:
-        return _assemble(
-            entry, head, parameters, "unknown", [*input_part.printed.aliases], left_out=input_part.left_out
-        )
-    output_part = _part(schema, detail, names, is_input=False)
-    result = (
-        f"{block_comment('observed, not declared')} {output_part.printed.text}" if remark else output_part.printed.text
-    )
-    aliases = [*input_part.printed.aliases, *output_part.printed.aliases]
-    return _assemble(entry, head, parameters, result, aliases, left_out=input_part.left_out or output_part.left_out)
+class _Shown(NamedTuple):
+    """What a declaration shows of an entry."""
+
+    entry: CatalogEntry
+    head: str
+    """Its description."""
+    given: _Part | None = None
+    """Its input; None for a resource, and where nothing of it is shown."""
+    gives: _Part | None = None
+    """Its output; None where that is not known."""
+    is_observed: bool = False
+    """Whether the output was seen, not declared."""
 
 
-def _part(schema: JsonObject, detail: DetailLevel, names: AliasNames, *, is_input: bool) -> _TypePart:
+def _fitting(entry: CatalogEntry, observed: JsonObject | None, brief: bool) -> tuple[_Shown, str]:
+    """What the declaration of an entry shows, in as much detail as there is room for, and that declaration."""
+    description = entry.description or entry.title or ""
+    head = shorten(description, BRIEF_CHARACTERS if brief else DESCRIPTION_CHARACTERS)
+    nothing = _Shown(entry, head)
+    if entry.kind in {"resource", "template"}:
+        return nothing, _resource(entry, head)
+    full = _BRIEF if brief else _FULL
+    for detail in (full, *(replace(full, **less) for less in _REDUCED_DETAILS)):
+        shown = _read(nothing, observed, detail)
+        pool = TypePool()
+        types, (text,) = _print([shown], pool, TypeNames(pool, _suffix(entry)))
+        text = "\n".join((*types, text))
+        if len(text) <= MAX_CHARACTERS:
+            return shown, text
+    return nothing, _assemble(nothing, "input?: Record<string, unknown>", "unknown")
+
+
+def _suffix(entry: CatalogEntry) -> str:
+    """The end of the names of an entry's types: `_users$0list` for `users:list`.
+
+    Up to the first underscore of a name stands the type's title, behind it the entry, both in letters, digits and `$`
+    alone where the other could be mistaken for it; so the names of two entries differ wherever the entries' names do.
+    """
+    return f"_{_KINDS[entry.kind]}{_identifier(entry.name)}"
+
+
+def _read(shown: _Shown, observed: JsonObject | None, detail: DetailLevel) -> _Shown:
+    """What the declaration of a tool or a prompt shows at a level of detail."""
+    entry = shown.entry
     # The input of a tool is an object, whether or not its schema says so.
-    document = {"type": "object", **schema} if is_input else schema
-    reader = SchemaReader(document, detail, is_input=is_input)
-    root_type = reader.read()
-    required = not (isinstance(root_type, ObjectType) and all(field.optional for field in root_type.properties))
-    text = print_type(root_type, reader.definitions, reader.notes, names.new_name)
-    left_out = reader.left_out > 0 or detail.description < _BRIEF.description
-    return _TypePart(text, left_out, required)
+    given = _part({"type": "object", **entry.input_schema}, detail, is_input=True)
+    if entry.kind == "prompt":
+        return shown._replace(given=given)
+    is_observed = observed is not None and is_uninformative(entry.output_schema)
+    schema = observed if is_observed else entry.output_schema
+    gives = None if schema is None else _part(schema, detail, is_input=False)
+    return shown._replace(given=given, gives=gives, is_observed=is_observed)
 
 
-def _assemble(
-    entry: CatalogEntry, head: str, parameters: list[str], result: str, aliases: list[str], *, left_out: bool
-) -> str:
-    function = "getPrompt" if entry.kind == "prompt" else "callTool"
-    arguments = ", ".join((f"name: {string_literal(entry.name)}", *parameters))
-    description = f"{head} [shortened: the JSON schema says more]".strip() if left_out else head
-    lines = [
-        *aliases,
-        *([doc_comment(description)] if description else []),
-        f"declare function {function}({arguments}): Promise<{result}>;",
+def _part(schema: JsonObject, detail: DetailLevel, *, is_input: bool) -> _Part:
+    reader = SchemaReader(schema, detail, is_input=is_input)
+    left_out = detail.description < _BRIEF.description
+    return _Part(reader.read(), reader.definitions, reader.notes, reader.left_out > 0 or left_out)
+
+
+def _print(shown: Sequence[_Shown], pool: TypePool, names: TypeNames) -> tuple[list[str], list[str]]:
+    """The `type` declarations that these need, and the declaration of each."""
+    pooled = [
+        pool.add(part.type, part.definitions, part.notes, each.entry.name, title)
+        for each in shown
+        for part, title in ((each.given, "Input"), (each.gives, "Result"))
+        if part is not None
     ]
-    return "\n".join(lines)
+    printed, types = print_types(pooled, pool.definitions, pool.notes, names.new_name)
+    remaining = iter(printed)
+    return types, [_function(each, remaining) for each in shown]
+
+
+def _function(shown: _Shown, types: Iterator[str]) -> str:
+    """The declaration of one entry; takes its types from `types`."""
+    if shown.entry.kind in {"resource", "template"}:
+        return _resource(shown.entry, shown.head)
+    if shown.given is None:
+        return _assemble(shown, "input?: Record<string, unknown>", "unknown")
+    root = shown.given.type
+    optional = isinstance(root, ObjectType) and all(field.optional for field in root.properties)
+    name = "args" if shown.entry.kind == "prompt" else "input"
+    parameter = f"{name}{'?' if optional else ''}: {next(types)}"
+    if shown.entry.kind == "prompt":
+        return _assemble(shown, parameter, _PROMPT)
+    result = "unknown" if shown.gives is None else next(types)
+    return _assemble(
+        shown, parameter, f"{block_comment('observed, not declared')} {result}" if shown.is_observed else result
+    )
+
+
+def _assemble(shown: _Shown, parameter: str, result: str) -> str:
+    function = "getPrompt" if shown.entry.kind == "prompt" else "callTool"
+    parts = [part for part in (shown.given, shown.gives) if part is not None]
+    left_out = shown.given is None or any(part.left_out for part in parts)
+    head = f"{shown.head} [shortened: the JSON schema says more]".strip() if left_out else shown.head
+    text = f"declare function {function}(name: {string_literal(shown.entry.name)}, {parameter}): Promise<{result}>;"
+    return f"{doc_comment(head)}\n{text}" if head else text
 
 
 def _resource(entry: CatalogEntry, head: str) -> str:

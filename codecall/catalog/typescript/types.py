@@ -1,12 +1,12 @@
 """TypeScript types as values, and their text.
 
-A definition that is used once is written where it is used; one that is recursive or used often gets a name.
+A definition is written where it is used; it gets a name where it is recursive, or where that makes the whole shorter.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from itertools import chain
@@ -16,8 +16,10 @@ from typing import TypeAlias
 from codecall.catalog.javascript import property_key, string_literal
 from codecall.catalog.typescript.comments import block_comment, doc_comment
 
-SHORT = 40
-"""Characters of a type that is written out at each place it is used, rather than named."""
+NAME_CHARS = 12
+"""Characters that a name is taken to have where its cost is weighed."""
+ALIAS_CHARS = 10
+"""Characters of a `type` declaration besides its name, its type and its comment."""
 MAX_PRODUCT = 200
 """Alternatives that an intersection may expand to. Compilers expand them, and give up at 100,000."""
 MAX_INDEX = 120
@@ -179,29 +181,20 @@ def references(item: Type) -> Iterator[str]:
         pending.extend(inner(part))
 
 
-@dataclass(frozen=True, slots=True)
-class PrintedType:
-    """A type as text, and the aliases it needs."""
-
-    text: str
-    aliases: tuple[str, ...]
-    """The `type` declarations, one for each definition that has a name."""
-
-
-def print_type(
-    root: Type, definitions: Mapping[str, Type], notes: Mapping[str, str], name_of: Callable[[str], str]
-) -> PrintedType:
-    """`root` as text.
+def print_types(
+    roots: Sequence[Type], definitions: Mapping[str, Type], notes: Mapping[str, str], name_of: Callable[[str], str]
+) -> tuple[list[str], list[str]]:
+    """`roots` as text, and the `type` declarations that they need, each once.
 
     Args:
-        root: the type.
-        definitions: what it refers to, directly or not, by key.
+        roots: the types.
+        definitions: what they refer to, directly or not, by key.
         notes: comments on them.
         name_of: gives each key its name in the text.
     """
-    linker = _TypePrinter(definitions, notes, name_of)
-    text = linker.link(root)
-    return PrintedType(text.text, tuple(linker.named(text)))
+    printer = _TypePrinter(definitions, notes, name_of)
+    texts = printer.link(roots)
+    return [text.text for text in texts], list(printer.named(texts))
 
 
 def _is_wide(item: Type) -> bool:
@@ -222,7 +215,7 @@ class _TypePrinter:
     def __init__(
         self, definitions: Mapping[str, Type], notes: Mapping[str, str], name_of: Callable[[str], str]
     ) -> None:
-        self._definitions = _without_cycles(definitions)
+        self._definitions = without_cycles(definitions)
         self._notes = notes
         self._name_of = name_of
         self._uses: Counter[str] = Counter()
@@ -231,27 +224,29 @@ class _TypePrinter:
         self._names: dict[str, str] = {}
         self._widths: dict[str, int] = {}
 
-    def link(self, root: Type) -> _TypeText:
-        """Returns the text of `root`; definitions are written first, each after those it contains."""
+    def link(self, roots: Sequence[Type]) -> list[_TypeText]:
+        """Returns the texts of `roots`; definitions are written first, each after those it contains."""
         graph = {place: set(references(item)) for place, item in self._definitions.items()}
-        self._recursive = {place for place in graph if place in _reachable(graph[place], graph)}
-        reached = _reachable(set(references(root)), graph)
-        self._uses.update(references(root))
+        self._recursive = recursive_definitions(self._definitions)
+        self._uses.update(place for root in roots for place in references(root))
+        reached = _reachable(set(self._uses), graph)
         for place in reached:
             self._uses.update(references(self._definitions[place]))
         for place in TopologicalSorter(
             {each: set(_direct_references(self._definitions[each])) for each in reached}
         ).static_order():
             self._widths[place] = self._width(self._definitions[place])
-        order = TopologicalSorter({place: graph[place] - self._recursive for place in reached})
+        # Sorted: names are given in this order.
+        order = TopologicalSorter({place: sorted(graph[place] - self._recursive) for place in sorted(reached)})
         for place in order.static_order():
             if place in reached:
                 self._texts[place] = self._print(self._definitions[place])
-        return self._print(root)
+        return [self._print(root) for root in roots]
 
-    def named(self, text: _TypeText) -> Iterator[str]:
-        """Yields the `type` declarations that a text needs."""
-        pending, seen = deque(sorted(text.named)), set(text.named)
+    def named(self, texts: Sequence[_TypeText]) -> Iterator[str]:
+        """Yields the `type` declarations that texts need."""
+        pending = deque(dict.fromkeys(place for text in texts for place in sorted(text.named)))
+        seen = set(pending)
         while pending:
             place = pending.popleft()
             body = self._texts[place]
@@ -268,7 +263,9 @@ class _TypePrinter:
     def _is_inlined(self, place: str) -> bool:
         if place in self._recursive:
             return False
-        return self._uses[place] == 1 or len(self._texts[place].text) <= SHORT
+        uses, note = self._uses[place], self._notes.get(place)
+        chars = len(self._texts[place].text) + (len(doc_comment(note)) + 1 if note else 0)
+        return uses * chars <= (uses + 1) * NAME_CHARS + ALIAS_CHARS + chars
 
     def _print(self, item: Type) -> _TypeText:
         named: set[str] = set()
@@ -390,8 +387,14 @@ def _reachable(first: set[str], graph: Mapping[str, set[str]]) -> set[str]:
     return seen
 
 
-def _without_cycles(definitions: Mapping[str, Type]) -> dict[str, Type]:
-    """The definitions without those that are defined by themselves alone: such types mean nothing."""
+def recursive_definitions(definitions: Mapping[str, Type]) -> set[str]:
+    """Returns the keys of the definitions that contain themselves."""
+    graph = {place: set(references(item)) for place, item in definitions.items()}
+    return {place for place in graph if place in _reachable(graph[place], graph)}
+
+
+def without_cycles(definitions: Mapping[str, Type]) -> dict[str, Type]:
+    """Returns the definitions without those that are defined by themselves alone: such types mean nothing."""
     acyclic = dict(definitions)
     graph = {place: set(_direct_references(item)) for place, item in acyclic.items()}
     for place in acyclic:

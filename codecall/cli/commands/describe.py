@@ -26,7 +26,7 @@ async def describe(
     """Show what tools take and give, with examples. The answer is the one that a model gets from codecall_describe."""
     from codecall.cli.arguments import gateway_options
     from codecall.cli.gateway import open_gateway
-    from codecall.cli.output import Output
+    from codecall.cli.output import Output, escape_unprintable
 
     output = Output(as_json=as_json)
     arguments = {"toolNames": list(dict.fromkeys(names)), "format": "typescript" if typescript else "json"}
@@ -36,8 +36,10 @@ async def describe(
     if as_json:
         output.document(result)
     else:
+        if result.get("types"):
+            output.text(escape_unprintable(result["types"]))
         for number, tool in enumerate(result["tools"]):
-            if number:
+            if number or result.get("types"):
                 output.text("")
             _print_tool(output, tool)
         for name in result["notFound"]:

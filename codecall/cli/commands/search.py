@@ -60,6 +60,8 @@ def _print_hits(output: Output, result: JsonObject, *, overview: bool) -> None:
 
     hits: list[JsonObject] = result["tools"]
     if any("typescript" in hit for hit in hits):
+        if result.get("types"):
+            output.text(escape_unprintable(result["types"]))
         for hit in hits:
             output.text(escape_unprintable(hit["typescript"]))
     else:

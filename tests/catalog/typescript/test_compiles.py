@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy, dictionaries, sampled_from
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.typescript.declarations import declaration
+from codecall.catalog.typescript.declarations import declaration, declarations
 from tests.catalog.catalog import CATALOG
 from tests.catalog.typescript.odd_schemas import ODDITIES
 from tests.catalog.typescript.random_schemas import KEYWORDS, RUBBISH, documents, values_of
@@ -58,6 +58,13 @@ def test_the_declarations_of_a_whole_catalog_make_one_file_that_compiles():
         assert complaints("\n".join(part)) == []
 
 
+def test_declarations_that_share_their_types_compile_together():
+    types, texts = declarations([(each, None) for each in everything()])
+    assert types
+    assert len(texts) == len(everything())
+    assert complaints("\n".join((types, *texts))) == []
+
+
 def test_the_compiler_does_complain():
     wrong = "\n".join(
         (declaration(entry("t", {"properties": {"n": {"type": "integer"}}})), 'callTool("t", { n: "1" });')
@@ -87,8 +94,10 @@ def made(schemas: SearchStrategy[Any], count: int) -> list[Any]:
 
 def test_what_only_looks_like_a_schema_is_declared_as_something():
     rubbish = made(dictionaries(sampled_from(KEYWORDS), RUBBISH, max_size=6), 2 * EXAMPLES)
-    declared = [declaration(entry(f"t{number}", schema, schema)) for number, schema in enumerate(rubbish)]
-    assert complaints("\n".join(declared)) == []
+    entries = [entry(f"t{number}", schema, schema) for number, schema in enumerate(rubbish)]
+    assert complaints("\n".join(map(declaration, entries))) == []
+    types, texts = declarations([(each, None) for each in entries])
+    assert complaints("\n".join((types, *texts))) == []
 
 
 def test_every_valid_value_is_of_the_declared_type():
@@ -97,7 +106,11 @@ def test_every_valid_value_is_of_the_declared_type():
     valid = 0
     for number, document in enumerate(made(documents(), EXAMPLES)):
         given_, definitions = {"type": "object", "properties": {"v": document}, "required": ["v"]}, document["$defs"]
-        text = declaration(entry("t", {**given_, "$defs": definitions}, document))
+        tool = entry("t", {**given_, "$defs": definitions}, document)
+        # As it is declared beside another, of the same types, which end up in `types`.
+        twin = entry("u", tool.input_schema, document)
+        types, texts = declarations([(tool, None), (twin, None)])
+        text = "\n".join((types, *texts)) if number % 2 else declaration(tool)
         values = [json.dumps(value) for value in values_of(document, number)]
         valid += len(values)
         written = [f"namespace N{number} {{", *text.split("\n")]
