@@ -40,6 +40,16 @@ class Exposure(NamedTuple):
     """Tokens up to which `auto` lists the tools themselves."""
     reason: str
 
+    def describe(self, tools: int) -> str:
+        """Say to an operator what clients list, of so many tools that there are, and why."""
+        if self.mode == "meta_tools":
+            return f"Clients list CodeCall's four tools in place of {_count(tools)}: {self.reason}"
+        return f"Clients list the servers' {_count(tools)}, and not CodeCall's four: {self.reason}"
+
+
+def _count(tools: int) -> str:
+    return f"{tools:,} tool{'' if tools == 1 else 's'}"
+
 
 class ExposurePolicy:
     """Decides what clients list, anew with each change of the tools."""

@@ -77,6 +77,8 @@ class Gateway:
         self._backend_tasks: list[asyncio.Task[None]] = []
         self._unsent_changes: set[str] = set()
         self._notify_task: asyncio.Task[None] | None = None
+        self.on_exposure: Callable[[str], object] | None = None
+        """Called with a sentence when clients list something else from now on."""
         self._update_exposure()
 
     @property
@@ -103,6 +105,14 @@ class Gateway:
     def exposure(self) -> Exposure:
         """What clients list now, and why."""
         return self._exposure_policy.current
+
+    async def wait_until_asked(self) -> None:
+        """Wait until it is known of each server what it lists, or that it could not be asked."""
+        await asyncio.gather(*(provider.wait_until_asked() for provider in self._providers.values()))
+
+    def describe_exposure(self) -> str:
+        """What clients list now, and why, as a sentence."""
+        return self.exposure.describe(sum(len(provider.tools) for provider in self._providers.values()))
 
     def hidden(self) -> list[HiddenComponent]:
         """Components that servers list and clients do not see, with the reasons."""
@@ -251,6 +261,8 @@ class Gateway:
 
     def _lists_changed(self, kinds: frozenset[str]) -> None:
         switched = self._update_exposure()
+        if switched and self.on_exposure is not None:
+            self.on_exposure(self.describe_exposure())
         self._unsent_changes |= kinds | ({"tools"} if switched else set())
         if self._notify_task is None or self._notify_task.done():
             self._notify_task = asyncio.create_task(self._send_changes(), name="notifying clients")

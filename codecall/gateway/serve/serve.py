@@ -8,6 +8,7 @@ any grace.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import io
@@ -69,9 +70,35 @@ async def _over_stdio(options: GatewayOptions, signals: ServeSignals) -> None:
         _finish_startup()
         if sys.stdin is not None and sys.stdin.isatty():
             print(_TERMINAL_NOTICE, file=sys.stderr)
-        with interruptible_stdin() as stop, signals.stop_with(stop) if stop is not None else contextlib.nullcontext():
+        with (
+            interruptible_stdin() as stop,
+            signals.stop_with(stop) if stop is not None else contextlib.nullcontext(),
+            _telling_exposure(gateway),
+        ):
             await run_stdio(gateway.server)
 
+
+@contextmanager
+def _telling_exposure(gateway: Gateway) -> Generator[None]:
+    """Within this, standard error says what `auto` has chosen: when the servers have been asked, and at each change."""
+
+    def say(exposure: str) -> None:
+        print(f"{exposure}. {_OTHERWISE}", file=sys.stderr, flush=True)
+
+    async def tell() -> None:
+        await gateway.wait_until_asked()
+        say(gateway.describe_exposure())
+        gateway.on_exposure = say
+
+    task = asyncio.create_task(tell()) if gateway.options.expose.mode == "auto" else None
+    try:
+        yield
+    finally:
+        if task is not None:
+            task.cancel()
+
+
+_OTHERWISE: Final = "--expose always lists CodeCall's, --expose never the servers'."
 
 _TERMINAL_NOTICE: Final = (
     "codecall serve speaks the Model Context Protocol on standard input and output, and waits for a client.\n"
@@ -101,7 +128,7 @@ async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: b
         async with gateway:
             _finish_startup()
             print(f"Listening on {_url(serve_options, listener)}", file=sys.stderr, flush=True)
-            with signals.stop_with(lambda: None):
+            with signals.stop_with(lambda: None), _telling_exposure(gateway):
                 await gateway.server.run_http_async(
                     show_banner=False,
                     host=serve_options.host,

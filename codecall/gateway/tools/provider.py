@@ -129,6 +129,10 @@ class ServerProvider(Provider):
         """
         return await self._refresher.refresh()
 
+    async def wait_until_asked(self) -> None:
+        """Wait until it is known what the server lists, or that it could not be asked."""
+        await self._refresher.wait_until_asked()
+
     async def _list_tools(self) -> Sequence[Tool]:
         await self._refresher.wait_for_first_listing(self._wait_for_first)
         return self._refresher.visible.tools

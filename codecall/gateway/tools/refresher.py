@@ -286,6 +286,11 @@ class ListingRefresher:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._has_result.wait(), left)
 
+    async def wait_until_asked(self) -> None:
+        """Wait until it is known what the server lists, or that it could not be asked."""
+        if not self.is_listed:
+            await self._has_result.wait()
+
 
 class Backoff:
     """1, 2, 4 … 60 seconds between the listings of one server, and 1 again when it has been quiet for a while.

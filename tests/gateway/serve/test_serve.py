@@ -92,6 +92,26 @@ def test_over_stdio_with_and_without_kept_listings(loaded_python: LoadedPython, 
     assert answers[1][2]["result"]["structuredContent"]["result"] == {"tool": "get_customer_5", "id": "7"}
 
 
+def test_what_auto_has_chosen_is_said_once_with_the_reason(tmp_path: Path, ended: list[Served]):
+    cases = (
+        (30, (), "Clients list the servers' 30 tools, and not CodeCall's four: the tools' definitions take about "),
+        (300, (), "Clients list CodeCall's four tools in place of 300 tools: the tools' definitions would take about "),
+        (30, ("--expose", "never"), ""),  # who chose knows
+    )
+    for number, (tools, words, chosen) in enumerate(cases):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        server = {"command": sys.executable, "args": ["-IS", str(SERVER), "alpha", str(tools)]}
+        (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"alpha": server}}))
+        served = Served(sys.executable, folder, *words)
+        ended.append(served)
+        served.say(initialize(), INITIALIZED, request(2, "tools/call", CALL))
+        served.hear(2)
+        _, _, logged = served.end()
+        assert logged.startswith(chosen)
+        assert logged.count("\n") == (1 if chosen else 0)
+
+
 WATCHED = """
 import sys
 from opentelemetry import trace
