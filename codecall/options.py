@@ -321,6 +321,7 @@ class LimitKeywords(TypedDict, total=False):
     max_iterations: int
     max_steps: int
     max_tool_calls: int
+    max_tool_input_bytes: int
     memory_mb: int
     max_result_bytes: int
     allow_console: bool

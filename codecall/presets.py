@@ -40,6 +40,8 @@ class Preset(Options):
     """Most loop iterations and function entries in all."""
     max_tool_calls: int = Field(ge=0, le=1_000_000)
     """Most tool calls of one script."""
+    max_tool_input_bytes: int = Field(ge=64, le=32 * 1024 * 1024)
+    """Most bytes of JSON that a script may give to one call. A larger input fails that call with MESSAGE_TOO_LARGE."""
     memory_mb: int = Field(ge=4, le=4096)
     """The size of the engine's heap in MiB."""
     max_result_bytes: int = Field(ge=64, le=256 * 1024 * 1024)

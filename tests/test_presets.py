@@ -37,6 +37,7 @@ CONTRACT: dict[str, tuple[object, ...]] = {
     "max_iterations": (2_000, 5_000, 10_000, 20_000),
     "max_steps": (100_000, 1_000_000, 5_000_000, 20_000_000),
     "max_tool_calls": (25, 100, 200, 1_000),
+    "max_tool_input_bytes": (256 << 10, 1 << 20, 4 << 20, 16 << 20),
     "memory_mb": (16, 64, 128, 256),
     "max_result_bytes": (256 << 10, 1 << 20, 4 << 20, 16 << 20),
     "allow_console": (False, True, True, True),

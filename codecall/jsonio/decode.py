@@ -64,6 +64,9 @@ _STRING = re.compile(f"{JSON_STRING}?", re.DOTALL)
 _PIECE = re.compile(rf'(?:[^"]*+{JSON_STRING}){{1,1000}}+|.++', re.DOTALL)
 
 
+utf8_length: Final = wire.utf8_length
+
+
 class NotJson(Exception):  # noqa: N818 - internal signal, named for what happened
     """The text is not JSON, or is nested deeper than the runtime in a worker allows."""
 
@@ -86,16 +89,11 @@ class JsonBounds(NamedTuple):
 
     @classmethod
     def from_limits(cls, limits: wire.Limits, size: int = 0) -> JsonBounds:
-        """Returns the bounds for the largest result of a preset, or for `size` bytes where that is more."""
+        """Returns the bounds for the largest result and input of a preset, or for `size` bytes where that is more."""
         return cls(
             limits.sanitize_max_depth + MARK_DEPTH,
-            FEWEST_CONTAINERS + max(limits.max_result_bytes, size) // BYTES_PER_CONTAINER,
+            FEWEST_CONTAINERS + max(limits.max_result_bytes, limits.max_tool_input_bytes, size) // BYTES_PER_CONTAINER,
         )
-
-
-def utf8_length(text: str) -> int:
-    """Returns the bytes of `text` as UTF-8."""
-    return len(text) if text.isascii() else len(text.encode())
 
 
 async def decode_json(text: str, bounds: JsonBounds) -> object:

@@ -88,6 +88,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_iterations: int
     max_steps: int
     max_tool_calls: int
+    max_tool_input_bytes: int
     memory_mb: int
     max_result_bytes: int
     allow_console: bool
@@ -286,6 +287,8 @@ class Call(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     line: _Place | None = None
     """Where in the script it was made, as far as the engine says; for whoever looks at the run, and nothing else."""
     column: _Place | None = None
+    oversize: _Count = 0
+    """Bytes of an input that is larger than may be sent, in whose place an empty object stands; 0 for any other."""
 
 
 class Calls(msgspec.Struct, tag="calls", frozen=True, forbid_unknown_fields=True):
@@ -357,6 +360,11 @@ class Done(msgspec.Struct, tag="done", frozen=True, forbid_unknown_fields=True):
     """False when the worker wants to be replaced, as after an exhausted heap."""
 
 
+def utf8_length(text: str) -> int:
+    """The bytes of `text` as UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
 def report_json(report: Report) -> str:
     """The JSON text of `report`."""
     return msgspec.json.encode(report).decode()
@@ -420,8 +428,7 @@ def _read_fields(body: bytes) -> dict[str, msgspec.Raw]:
 
 def longest_frame(limits: Limits) -> int:
     """Longest frame a worker may send while it runs a script with these limits, in bytes."""
-    # A tool's input may have as many UTF-16 units as a result may have bytes, each up to three bytes of UTF-8.
-    values = max(CALLS_BUDGET, 3 * limits.max_result_bytes, limits.max_kept_bytes)
+    values = max(CALLS_BUDGET, limits.max_tool_input_bytes, limits.longest_result)
     lines = limits.max_console_bytes + 5 * limits.max_console_calls
     return min(MAX_FRAME_BYTES, values + lines + FRAME_OVERHEAD)
 

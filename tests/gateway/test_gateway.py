@@ -76,6 +76,23 @@ async def test_one_script_uses_two_servers_and_the_next_start_needs_none_of_them
     assert git.asked.count("tools/list") == 2  # the rule about destructive tools rests on what it says now
 
 
+async def test_a_large_input_reaches_the_server_whole(tmp_path: Path):
+    files = Listed(tmp_path, "files")
+    files.say(tool("write"))
+    script = """
+        const { text, lines } = await files.write({ text: 'old '.repeat(37_500), lines: Array(12_000).fill(7) });
+        const back = await files.write({ text: text.replaceAll('old', 'new'), lines });
+        return [back.text.length, back.text.slice(-8), back.lines.length];
+    """
+    async with gateway(tmp_path, files, expose={"mode": "always"}) as gate, Client(gate.server) as client:
+        ran = await client.call_tool("codecall_execute", {"script": script})
+        assert (ran.structured_content or {})["result"] == [150_000, "new new ", 12_000], ran
+        large = "return files.write({ text: 'x'.repeat(1_048_576) }, { throwOnError: false })"
+        refused = await client.call_tool("codecall_execute", {"script": large})
+        assert (refused.structured_content or {})["result"]["error"]["code"] == "MESSAGE_TOO_LARGE", refused
+    assert files.asked.count("tools/call") == 2
+
+
 async def test_few_tools_are_listed_themselves_and_many_are_not_and_clients_are_told(tmp_path: Path):
     small = Listed(tmp_path, "small")
     small.say(tool("one", "First"), tool("tell"))

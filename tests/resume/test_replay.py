@@ -76,6 +76,11 @@ async def mail(**options: Any) -> AsyncGenerator[Mail]:
         sent.append(f"gone {to}")
         return to
 
+    @server.tool
+    async def note(text: str = "") -> str:
+        sent.append(f"note {text}")
+        return text
+
     @server.resource("mail://count")
     def count() -> str:
         sent.append("count")
@@ -153,6 +158,16 @@ async def test_a_failed_call_is_made_again_and_the_envelope_says_which_were_reus
     assert ended["status"] == "ok"
     assert len(ended["resumed"]["calls"]) == 3
     assert shop.sent == ["a", "down", "down", "b"]
+
+
+async def test_an_input_that_is_too_large_is_not_taken_for_an_empty_one(shop: Mail):
+    failed = await shop.run("await callTool('note', {}); null.x")
+    large = "return await callTool('note', { text: 'x'.repeat(1_048_576) })"
+    again = await shop.run(large, resumeFrom=failed["runId"])
+    assert again["error"]["code"] == "MESSAGE_TOO_LARGE"
+    mended = await shop.run("return await callTool('note', { text: 'short' })", resumeFrom=again["runId"])
+    assert mended["result"] == "short"
+    assert shop.sent == ["note ", "note short"]
 
 
 async def test_a_mended_script_that_was_refused_loses_nothing(shop: Mail):

@@ -210,7 +210,7 @@ def test_what_a_preset_allows_fits_into_its_longest_frame(preset: str) -> None:
     done = wire.Done(
         logs, 1, 1.0, value="x" * limits.max_result_bytes, warnings=["w" * 600] * (limits.max_tool_calls + 20)
     )
-    single = wire.Calls([wire.Call(1, "n" * 256, "€" * limits.max_result_bytes)], logs, 1, 1.0)
+    single = wire.Calls([wire.Call(1, "n" * 256, "x" * limits.max_tool_input_bytes)], logs, 1, 1.0)
     many = [wire.Call(i, "€" * 256, "x" * (wire.CALLS_BUDGET // 1000)) for i in range(1, 1001)]
     # What a worker puts into one frame: names count, too.
     most = wire.CALLS_BUDGET // (3 * wire.MAX_URI_LENGTH)

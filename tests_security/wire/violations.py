@@ -239,6 +239,11 @@ CALLS = [
         "begin(); calls([1, 'a', '{\"a\":\"' + 'x' * (1 << 20) + '\"}'])",
         INVALID,
     ),
+    Violation(
+        "an input kept back that has a size and is there",
+        "begin(); calls([1, 'a', '{\"a\":1}', 'tool', False, None, None, 9999999])",
+        INVALID,
+    ),
     Violation("101 calls of 100", "begin(); calls(*[[i + 1, 'a', '{}'] for i in range(101)])", INVALID),
     Violation("101 calls one by one", "begin()\nfor i in range(101): calls([i + 1, 'a', '{}']); receive()", INVALID),
     Violation(

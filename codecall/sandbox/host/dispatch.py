@@ -23,7 +23,7 @@ from codecall.errors import (
 )
 from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, encode_json
 from codecall.sandbox import wire
-from codecall.sandbox.host.outcomes import error_payload, unexpected_error
+from codecall.sandbox.host.outcomes import error_payload, refuse_oversize, unexpected_error
 from codecall.sandbox.host.pipe import WorkerPipe
 from codecall.sandbox.host.references import ReferenceLimits, ReferenceResolver, ReferenceStore
 from codecall.sandbox.interfaces import RunHooks, ToolBroker
@@ -93,9 +93,9 @@ class CallDispatcher:
             longest = wire.MAX_URI_LENGTH if call.kind in ("resource", "result") else wire.MAX_NAME_LENGTH
             if call.call != len(self.log.calls) + 1 or len(call.name) > longest:
                 raise MessageValidationError("The worker numbered or named its tool calls wrongly")
-            if call.kind == "resource" and call.input != "{}":
-                raise MessageValidationError("The worker sent input with the URI of a resource")
-            if len(call.input) > self._limits.max_result_bytes:
+            if (call.kind == "resource" or call.oversize) and call.input != "{}":
+                raise MessageValidationError("The worker sent input beside a URI or the size of one")
+            if len(call.input) > self._limits.max_tool_input_bytes:
                 raise MessageValidationError("The worker sent a tool input larger than its preset allows")
             self.log.add(call)
         if len(self.log.calls) > self._limits.max_tool_calls:
@@ -128,6 +128,7 @@ class CallDispatcher:
     async def _result(self, call: wire.Call, record: CallRecord, input_json: str) -> CallValue | None:
         """The value of a call; None of one that failed, whose error is then in `errors`."""
         try:
+            refuse_oversize(call, self._limits.max_tool_input_bytes)
             max_bytes = self.references.admit(call) if call.reference else None
             value = await self._recall(call, record, input_json, max_bytes)
             result = CallValue(value, await self.references.keep(call, value) if call.reference else None)
@@ -195,12 +196,9 @@ class CallDispatcher:
         except NotJson:
             raise MessageValidationError("The worker sent tool input that is not JSON") from None
         except TooManyContainers as failure:
-            raise InvalidInputError(
-                f"The input of '{call.name}' has {failure.count} objects and arrays: too many for one call",
-                tool_name=call.name,
-                called=call.kind,
-                hint="Split the input over several calls.",
-            ) from None
+            message = f"The input of '{call.name}' has {failure.count} objects and arrays: too many for one call"
+            hint = "Split the input over several calls."
+            raise InvalidInputError(message, tool_name=call.name, called=call.kind, hint=hint) from None
         if not isinstance(arguments, dict):
             raise MessageValidationError("The worker sent tool input that is not an object")
         return cast("dict[str, object]", arguments)
@@ -340,7 +338,7 @@ class CallLog:
 
     def add(self, call: wire.Call) -> None:
         """Enter a call that the script has made; it starts when its turn comes."""
-        beginning, chars = call.input[:MAX_STORED_INPUT_CHARS], len(call.input)
+        beginning, chars = call.input[:MAX_STORED_INPUT_CHARS], call.oversize or len(call.input)
         record = CallRecord(call.call, call.kind, call.name, beginning, chars)
         record.epoch, record.line, record.column = self.epoch, call.line, call.column
         self.calls[call.call] = record

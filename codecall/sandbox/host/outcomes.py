@@ -195,6 +195,21 @@ def error_payload(error: ToolCallError) -> dict[str, object]:
     return payload
 
 
+def refuse_oversize(call: wire.Call, most: int) -> None:
+    """Fail a call whose input the worker has kept back, as it has more than `most` bytes. Before the call is looked up
+    anywhere: the empty object in its place is not what the script gave."""
+    if call.oversize:
+        raise ToolCallError(
+            f"'{call.name}' was not called: its input has {call.oversize} bytes; one input may have {most}",
+            tool_name=call.name,
+            called=call.kind,
+            code="MESSAGE_TOO_LARGE",
+            details={"bytes": call.oversize, "maxBytes": most},
+            hint="Split the input over several calls. What another tool gave goes on as a whole if that is called with "
+            "`{ reference: true }`.",
+        )
+
+
 def unexpected_error(name: str, failure: Exception, called: CallKind = "tool") -> ToolCallError:
     """The error for an exception that a broker did not name. It may hold anything, so the script gets nothing of it;
     the log gets its frames."""

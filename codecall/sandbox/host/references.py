@@ -202,7 +202,9 @@ class ReferenceStore:
         """Add to the hint of a call that failed because its value is too large that a reference would help."""
         details = cast("dict[str, object]", error.details) if isinstance(error.details, dict) else {}
         size = details.get("bytes")
-        if error.code != TOO_LARGE or call.reference or not isinstance(size, int) or size > self.limits.max_bytes:
+        if error.code != TOO_LARGE or call.reference or call.oversize or not isinstance(size, int):
+            return
+        if size > self.limits.max_bytes:
             return
         advice = "Or call with `{reference: true}` to pass the value on to another tool without reading it."
         error.hint = f"{error.hint or ''} {advice}".lstrip()

@@ -23,6 +23,7 @@ WARM_UP_LIMITS = wire.Limits(
     max_iterations=100,
     max_steps=10_000,
     max_tool_calls=10,
+    max_tool_input_bytes=65_536,
     memory_mb=16,
     max_result_bytes=65_536,
     allow_console=True,

@@ -1,4 +1,4 @@
-"""What is said of a script's calls when it fails."""
+"""What a script gives to its calls, and what is said of them when it fails."""
 
 from __future__ import annotations
 
@@ -131,3 +131,58 @@ async def test_a_script_without_calls_says_nothing_of_them(script: str, enclave:
     error = await fails(enclave, script, None)
     assert error.hint
     assert "tool call" not in error.hint
+
+
+EDIT = """
+const file = await callTool('read', {});
+const text = file.text.replaceAll('old', 'new');
+await callTool('write', { text, lines: [...file.lines, -1] });
+return [text.length, file.lines.length];
+"""
+
+
+async def test_what_is_read_is_edited_and_written_back_whole(enclave: Enclave) -> None:
+    """150,000 characters in one text and 12,000 items in one list: more than a console line would show."""
+    file = {"text": "old " * 37_500, "lines": list(range(12_000))}
+    written: list[dict[str, Any]] = []
+
+    def handler(name: str, value: dict[str, Any]) -> Any:
+        return file if name == "read" else written.append(value)
+
+    result = await enclave.execute(EDIT, tool_handler=handler)
+    assert result.value == [150_000, 12_000], result.error
+    assert written == [{"text": "new " * 37_500, "lines": [*range(12_000), -1]}]
+
+
+@pytest.mark.parametrize(("text", "size"), [("'x'.repeat(995)", 1_006), ("'é'.repeat(498)", 1_007)])
+async def test_an_input_that_is_too_large_fails_its_call_alone(text: str, size: int, enclave: Enclave) -> None:
+    called: list[str] = []
+
+    def handler(name: str, value: dict[str, Any]) -> int:
+        called.append(name)
+        return len(value.get("text", ""))
+
+    async def run(script: str) -> Any:
+        return await enclave.execute(script, tool_handler=handler, config={"max_tool_input_bytes": 1_000})
+
+    message = f"'a' was not called: its input has {size} bytes; one input may have 1000"
+    told = (await run(f"return callTool('a', {{ text: {text} }}, {{ throwOnError: false }})")).value
+    assert told["success"] is False
+    assert (told["error"]["code"], told["error"]["message"]) == ("MESSAGE_TOO_LARGE", message)
+    assert told["error"]["details"] == {"bytes": size, "maxBytes": 1_000}
+    caught = f"try {{ await callTool('a', {{ text: {text} }}) }} catch (error) {{ return [error.name, error.code] }}"
+    assert (await run(caught)).value == ["ToolError", "MESSAGE_TOO_LARGE"]
+    both = f"const a = {text}; await callTool('a', {{ text: a.slice(0, 494) }}); return callTool('a', {{ text: a }})"
+    ended = await run(both)
+    assert ended.error is not None
+    assert (ended.status, ended.error.code, ended.error.message) == ("tool_error", "MESSAGE_TOO_LARGE", message)
+    assert ended.error.hint is not None
+    assert ended.error.hint.startswith("Split the input over several calls.")
+    assert called == ["a"]
+
+
+async def test_an_input_may_have_exactly_the_size_of_the_preset(enclave: Enclave) -> None:
+    script = "return callTool('a', { text: 'é'.repeat(494) })"
+    config = {"max_tool_input_bytes": 999, "max_result_bytes": 64}
+    result = await enclave.execute(script, tool_handler=lambda _, value: len(value["text"]), config=config)
+    assert result.value == 494

@@ -291,7 +291,7 @@ async def test_too_many_parts_and_too_deep(enclave: Enclave, tools: Tools, monke
     assert isinstance(result.error, InvalidInputError)
     assert "nested deeper than 6 levels" in result.error.message
     monkeypatch.setattr("codecall.jsonio.decode.FEWEST_CONTAINERS", 10)
-    config = {"reference_resolved_bytes": 33_000, "max_result_bytes": 1_000}
+    config = {"reference_resolved_bytes": 33_000, "max_result_bytes": 1_000, "max_tool_input_bytes": 1_000}
     result = await run(
         enclave, tools, f"return callTool('take', {{ v: await callTool('rows', {{}}, {ASK}) }})", **config
     )

@@ -325,9 +325,8 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
     ),
     _rule(
         "input that cannot be sent",
-        r"TypeError: The input (?:is too large|refers to itself|of .* characters; the limit is)",
-        "Send less: pick the fields that the tool needs, or split the input over several calls. What another tool gave "
-        "goes on as a whole if that was called with `{{ reference: true }}`.",
+        r"TypeError: The input (?:refers to itself|is nested deeper)",
+        "An input is plain data: pick the fields that the tool needs, without what refers back to its owner.",
         "const a = {}; a.a = a; await callTool('echo', a)",
     ),
     _rule(

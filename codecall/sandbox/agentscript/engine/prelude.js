@@ -370,15 +370,11 @@
       if (typeof data !== 'object' || data === null || isArray(data)) {
         throw new GlobalTypeError(`${functionName}('${name}', …) needs an object as input, got a ${kindOf(input)}`);
       }
-      const json = stringify(data);
-      if (json.length > config.maxInput) {
-        throw new GlobalTypeError(`The input of ${functionName}('${name}', …) has ${json.length} characters; the limit is ${config.maxInput}`);
-      }
       if (calls >= config.maxToolCalls) stop('TOOL_CALL_LIMIT');
       const place = currentStack();
       const call = ++calls;
       mapSet(pendingCalls, call, { __proto__: null, resolve, reject, throwOnError, name });
-      $post(call, kind, json, stringify({ __proto__: null, name: toWellFormed(name), stack: place, wrapped: !throwOnError, reference }));
+      $post(call, kind, stringify(data), stringify({ __proto__: null, name: toWellFormed(name), stack: place, wrapped: !throwOnError, reference }));
     });
     if (typeof name === 'string') weakSet(origins, promise, { __proto__: null, functionName, name });
     return promise;

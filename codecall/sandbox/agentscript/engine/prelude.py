@@ -93,7 +93,6 @@ def _configuration(limits: Limits, overflow_message: str) -> dict[str, object]:
         "maxToolCalls": limits.max_tool_calls,
         "maxName": MAX_NAME_LENGTH,
         "maxUri": MAX_URI_LENGTH,
-        "maxInput": limits.max_result_bytes,
         "sanitize": {
             "depth": limits.sanitize_max_depth,
             "properties": limits.sanitize_max_properties,

@@ -24,7 +24,7 @@ from codecall.sandbox.agentscript.engine.heap import HeapGauge, release_memory
 from codecall.sandbox.agentscript.engine.prelude import LOCALE, NEEDS_LOCALE, REFERENCES, runtime_text
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
-from codecall.sandbox.wire import MAX_CALLS_PER_FRAME, Answer, Call, Failure, Limits
+from codecall.sandbox.wire import MAX_CALLS_PER_FRAME, Answer, Call, Failure, Limits, utf8_length
 
 _NoPosition: TypeAlias = tuple[None, None]
 Clock: TypeAlias = Callable[[], float]
@@ -159,7 +159,7 @@ class Realm:
         """The tool calls not yet taken, in order, as many as fit into `budget` bytes and one frame; at least one."""
         size = count = 0
         for call in self.calls[:MAX_CALLS_PER_FRAME]:
-            size += sum(len(text) if text.isascii() else len(text.encode()) for text in (call.name, call.input))
+            size += utf8_length(call.name) + utf8_length(call.input)
             if count and size > budget:
                 break
             count += 1
@@ -227,7 +227,12 @@ class Realm:
         self, call: int, kind: Literal["tool", "resource", "prompt", "result"], arguments: str, entry_json: str
     ) -> None:
         entry = _decode_json(entry_json, type=CallEntry)
-        self.calls.append(Call(call, entry.name, arguments, kind, entry.reference, *self._position(entry.stack)))
+        size = utf8_length(arguments)
+        oversize = size if size > self.limits.max_tool_input_bytes else 0
+        place = self._position(entry.stack)
+        self.calls.append(
+            Call(call, entry.name, "{}" if oversize else arguments, kind, entry.reference, *place, oversize)
+        )
         self._calls.add_call(int(call), entry)
         self.pending_calls += 1
 
@@ -245,7 +250,7 @@ class Realm:
     def _host_log(self, line: str) -> bool:
         text = str(_decode_json(line))
         self._console_calls += 1
-        self._console_bytes += len(text.encode())
+        self._console_bytes += utf8_length(text)
         limits = self.limits
         if self._console_calls > limits.max_console_calls or self._console_bytes > limits.max_console_bytes:
             return False
@@ -264,7 +269,7 @@ class Realm:
         self._stop(code, _decode_json(detail), stack)
 
     def _host_finish(self, value: str, report: str) -> None:
-        size = len(value.encode())
+        size = utf8_length(value)
         if size > self.limits.longest_result:
             self._stop("OUTPUT_LIMIT", size)
         else:
