@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, TextIO
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.highlighter import JSONHighlighter
 from rich.progress import (
@@ -85,7 +86,7 @@ class Output:
 
     def line(self, text: str, style: str = "") -> None:
         """Print one line of the answer, escaped."""
-        self.out.print(Text(escape_unprintable(text), style=style), soft_wrap=True)
+        _print(self.out, Text(escape_unprintable(text), style=style))
 
     def show(self, renderable: RenderableType) -> None:
         """Print a renderable of rich, for a terminal."""
@@ -113,25 +114,21 @@ class Output:
     def note(self, text: str, style: str = "dim") -> None:
         """Print a note on stderr; nothing with `--json`."""
         if not self.as_json:
-            self.err.print(Text(escape_unprintable(text), style=style), soft_wrap=True)
+            _print(self.err, Text(escape_unprintable(text), style=style))
 
     def warn(self, text: str, style: str = "yellow") -> None:
         """Print a warning on stderr, also with `--json`."""
-        self.err.print(Text(escape_unprintable(text), style=style), soft_wrap=True)
+        _print(self.err, Text(escape_unprintable(text), style=style))
 
     def failure(self, error: CodeCallError) -> None:
         """Print an error: on stderr, or as the JSON document."""
         if self.as_json:
             self.document({"error": error.as_dict()})
             return
-        self.err.print(
-            Text.assemble(
-                ("error: ", "bold red"), (one_line(error.code), "bold"), f": {escape_unprintable(error.message)}"
-            ),
-            soft_wrap=True,
-        )
+        code, message = one_line(error.code), escape_unprintable(error.message)
+        _print(self.err, Text.assemble(("error: ", "bold red"), (code, "bold"), f": {message}"))
         if error.hint:
-            self.err.print(Text.assemble(("hint: ", "bold cyan"), escape_unprintable(error.hint)), soft_wrap=True)
+            _print(self.err, Text.assemble(("hint: ", "bold cyan"), escape_unprintable(error.hint)))
 
     @contextmanager
     def progress(self, activity: str) -> Generator[ProgressLine]:
@@ -200,6 +197,30 @@ class _CountColumn(ProgressColumn):
         grid = Table.grid(padding=(0, 1))
         grid.add_row(self._bar.render(task), self._count.render(task))
         return grid
+
+
+def _print(console: Console, text: Text) -> None:
+    """Print `text`, broken at its blanks where a terminal is narrower; a pipe gets its lines as they are."""
+    console.print(break_lines(text, console.width) if console.is_terminal else text, soft_wrap=True)
+
+
+def break_lines(text: Text, width: int) -> Text:
+    """Replace blanks of `text` by line ends so that lines take up to `width` cells; a longer word stays whole."""
+    lines = text.plain.split("\n")
+    for number, line in enumerate(lines):
+        words, used = line.split(" "), 0
+        broken = words[0]
+        used = cell_len(words[0])
+        for word in words[1:]:
+            cells = cell_len(word)
+            # Blanks before the first word indent the line: they are no place to break it.
+            fits = used + 1 + cells <= width or not broken.strip()
+            broken += (" " if fits else "\n") + word
+            used = used + 1 + cells if fits else cells
+        lines[number] = broken
+    fitted = text.copy()
+    fitted.plain = "\n".join(lines)
+    return fitted
 
 
 def escape_unprintable(text: str) -> str:

@@ -97,12 +97,42 @@ def test_init_takes_over_a_file_and_says_where_values_go(clients: CommandLine):
     assert [server["name"] for server in document["servers"]] == ["github", "time", "github_leak"]
     assert [each["client"] for each in document["clients"]] == ["cursor"]
     assert "GITHUB_TOKEN" in json.loads(document["clients"][0]["text"])["mcpServers"]["codecall"]["env"]
-    ran = clients("init", "--config", "leak.json", "--yes")
+    ran = clients("init", "--config", "leak.json", "--yes", "--no-start")
     assert ran.code == exits.OK
     assert "Cursor" in ran.out
     assert "In place of … write the value" in ran.err
     assert TOKEN not in ran.out + ran.err
     assert list(tomllib.loads((clients.folder / "codecall.toml").read_text())["servers"]) == ["github"]
+
+
+def test_init_ends_with_what_is_hidden_and_what_allows_it(cli: CommandLine):
+    writing = [
+        {"name": name, "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": True}}
+        for name in ("write_file", "edit_file")
+    ]
+    cli.serve(files=["read_file", *writing], shop=["list"])
+    servers = tomllib.loads((cli.folder / "codecall.toml").read_text())["servers"]
+    servers["gone"] = {"command": "no-such-program"}
+    cli.write("../home/.cursor/mcp.json", json.dumps({"mcpServers": servers}))
+    ran = cli("init", "--yes", "--force", "--json")
+    assert ran.code == exits.OK
+    allow = '[servers.files.access]\ndestructive = ["write_file", "edit_file"]'
+    assert ran.json["hidden"] == [
+        {"server": "files", "code": "destructive", "tools": ["write_file", "edit_file"], "allow": allow}
+    ]
+    assert any(note.startswith("gone could not be asked for its tools") for note in ran.json["notes"])
+    ran = cli("init", "--yes", "--force")
+    hidden = "Hidden from models: 2 tools of files that say that they may destroy something: write_file, edit_file.\n"
+    assert hidden in ran.err
+    assert ran.err.endswith(f"{allow}\n")
+    path = cli.folder / "codecall.toml"
+    ran = cli("savings", "files", "--json")
+    assert ran.json["hidden"][0]["allow"] == allow
+    assert hidden in cli("savings", "files").err
+    path.write_text(f"{path.read_text()}\n{allow}\n")
+    assert cli("trust").code == exits.OK
+    assert cli("savings", "files", "--json").json["hidden"] == []
+    assert "hidden" not in cli("init", "--yes", "--force", "--no-start", "--json").json
 
 
 def test_an_empty_configuration_is_told(cli: CommandLine):

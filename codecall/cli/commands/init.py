@@ -14,6 +14,7 @@ from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
     from codecall.cli.client_files import ClientFiles, MergedServers
+    from codecall.cli.hidden import HiddenTools
     from codecall.cli.output import Output
     from codecall.gateway.config.codecall_toml import TomlDocument
     from codecall.gateway.config.mcp_clients import Snippet
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 
-def init(
+async def init(
     *,
     from_: Annotated[
         tuple[str, ...], Parameter(name="--from", negative="", help="Only these clients. Repeatable.")
@@ -36,6 +37,9 @@ def init(
     force: Annotated[bool, Parameter(negative="", help="Write over a file that is there.")] = False,
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Ask nothing.")] = False,
     dry_run: Annotated[bool, Parameter(negative="", help="Print what would be written, and write nothing.")] = False,
+    no_start: Annotated[
+        bool, Parameter(negative="", help="Start no server to say which of its tools stay hidden.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Write a configuration from what other clients have, and print what makes each of them use the gateway.
@@ -43,6 +47,7 @@ def init(
     Secrets are not copied: they become ${NAME}, and what to export is printed.
     """
     from codecall.cli.client_files import merge_servers
+    from codecall.cli.hidden import print_hidden
     from codecall.cli.output import Output
     from codecall.gateway.config.codecall_toml import write_toml
 
@@ -69,12 +74,38 @@ def init(
         return exits.FAILED
     variables = _variables(path, configuration.text)
     snippets = _snippets(clients if from_ or not config else _select_clients((), ()), path, variables)
-    notes = [*merged.notes, *configuration.notes, *([] if dry_run else _trust_written(path, clients))]
+    untrusted = [] if dry_run else _trust_written(path, clients)
+    notes = [*merged.notes, *configuration.notes, *untrusted]
+    hidden: list[HiddenTools] | None = None
+    if not (dry_run or no_start or untrusted):  # servers that somebody else may have written are not started
+        hidden, unknown = await _hidden(output, merged)
+        notes += unknown
     if as_json:
-        output.document(_document(path, configuration, merged, snippets, notes, dry_run=dry_run))
+        document = _document(path, configuration, merged, snippets, notes, dry_run=dry_run)
+        output.document(document | ({} if hidden is None else {"hidden": [each.as_dict() for each in hidden]}))
     else:
         _print_next_steps(output, path, snippets, notes, variables, dry_run=dry_run)
+        print_hidden(output, hidden or ())
     return exits.OK
+
+
+async def _hidden(output: Output, merged: MergedServers) -> tuple[list[HiddenTools], list[str]]:
+    """The tools that access rules hide; and notes on the servers of which that cannot be said."""
+    from codecall.cli.gateway import list_servers
+    from codecall.cli.hidden import hidden_tools
+    from codecall.gateway.gateway import Gateway
+
+    gateway = Gateway(merged.options.model_copy(update={"cache_dir": False}))
+    with output.progress("asking servers what they have") as progress:
+        async with gateway:
+            servers = await list_servers(gateway, progress)
+    unknown = [
+        f"{server.name} could not be asked for its tools ({server.failure.message}): `codecall tools --all` shows "
+        "later which of them are hidden"
+        for server in servers
+        if server.failure is not None
+    ]
+    return hidden_tools(servers), unknown
 
 
 def _select_clients(names: tuple[str, ...], files: tuple[Path, ...]) -> list[ClientFiles]:

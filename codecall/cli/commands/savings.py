@@ -40,6 +40,7 @@ async def savings(
     """
     from codecall.cli.arguments import gateway_options
     from codecall.cli.gateway import list_servers, select_servers
+    from codecall.cli.hidden import hidden_tools, print_hidden
     from codecall.cli.output import Output
     from codecall.gateway.gateway import Gateway
 
@@ -51,11 +52,14 @@ async def savings(
             servers = await list_servers(gateway, progress)
             exposure = gateway.exposure
     document = count_tokens(servers, _meta_tools(gateway), options.expose.context_tokens)
+    hidden = hidden_tools(servers)
+    document["hidden"] = [each.as_dict() for each in hidden]
     document["exposure"] = {"mode": exposure.mode, "why": exposure.reason}
     if as_json:
         output.document(document)
     else:
         _print_table(output, document)
+        print_hidden(output, hidden)
     for server in servers:
         if server.failure is not None and not as_json:
             output.failure(server.failure)

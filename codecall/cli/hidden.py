@@ -1,0 +1,80 @@
+"""What access rules hide of servers' tools, and the lines of a configuration that allow it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from codecall.cli.output import Output, count_of
+
+if TYPE_CHECKING:
+    from codecall.cli.gateway import ServerInventory
+    from codecall.gateway.tools.filter import HideCode
+
+MAX_NAMED: Final = 12
+"""Most tools of one server that are named."""
+
+
+class Rule(NamedTuple):
+    """An access rule that hides tools."""
+
+    reason: str
+    """What is said of its tools."""
+    line: str
+    """The line that allows them, with their names for `{names}`."""
+
+
+RULES: Final[Mapping[HideCode, Rule]] = MappingProxyType(
+    {
+        "destructive": Rule("say that they may destroy something", "destructive = {names}"),
+        "not_read_only": Rule("do not say that they change nothing", "read_only = false"),
+        "denied": Rule("are named by `deny`", "deny = []"),
+        "not_allowed": Rule("are not named by `allow`", "allow = {names}  # and those that are there"),
+    }
+)
+"""The rules by the code of what they hide. What else hides tools, no rule gets around."""
+
+
+class HiddenTools(NamedTuple):
+    """Tools of one server that one rule hides."""
+
+    server: str
+    code: HideCode
+    tools: tuple[str, ...]
+
+    @property
+    def allow(self) -> str:
+        """The lines that allow them, for `codecall.toml`."""
+        names = json.dumps(list(self.tools), ensure_ascii=False)
+        return f"[servers.{self.server}.access]\n{RULES[self.code].line.format(names=names)}"
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns it for an answer in JSON."""
+        return {**self._asdict(), "tools": list(self.tools), "allow": self.allow}
+
+
+def hidden_tools(servers: Iterable[ServerInventory]) -> list[HiddenTools]:
+    """The tools that access rules hide, by server and rule."""
+    return [
+        HiddenTools(server.name, code, names)
+        for server in servers
+        for code in RULES
+        if (names := tuple(item.name for item in server.hidden if item.kind == "tool" and item.code == code))
+    ]
+
+
+def print_hidden(output: Output, hidden: Sequence[HiddenTools]) -> None:
+    """Say on stderr which tools access rules hide, and which lines allow them; nothing if there are none."""
+    for each in hidden:
+        named, more = ", ".join(each.tools[:MAX_NAMED]), len(each.tools) - MAX_NAMED
+        others = f" and {more} more" if more > 0 else ""
+        count = count_of(len(each.tools), "tool")
+        output.note(
+            f"Hidden from models: {count} of {each.server} that {RULES[each.code].reason}: {named}{others}.", ""
+        )
+    if hidden:
+        output.note("What allows them, in the configuration (`codecall tools --all` has each reason):", "")
+        for each in hidden:
+            output.note(each.allow, "cyan")
