@@ -30,6 +30,7 @@ from codecall.errors import CodeCallError
 from codecall.fastmcp_errors import client_message, log_unexpected
 from codecall.identity import client_key, client_name
 from codecall.jsonio.decode import read_json
+from codecall.meta_tools.argument_conversions import convert_arguments
 from codecall.meta_tools.naming import NAMES
 from codecall.options import PluginOptions, Separator
 from codecall.redaction.clean import well_formed
@@ -85,7 +86,8 @@ def separator_for(options: PluginOptions, context: Context | None) -> Separator:
 
 
 class Arguments(BaseModel):
-    """Base of the argument models: exact types, nothing unknown, wire names. Null stands for left out."""
+    """Base of the argument models: exact types, nothing unknown, wire names. Null stands for left out. Forms that mean
+    the same were converted before (`argument_conversions`)."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel, defer_build=True)
 
@@ -151,6 +153,15 @@ def tool_result(
     block = TextContent(type="text", text=text)
     # model_construct: ToolResult's own constructor would walk and copy the whole body once more.
     return ToolResult.model_construct(content=[block, *blocks], structured_content=body, meta=None, is_error=is_error)
+
+
+def with_warnings(result: ToolResult, warnings: Sequence[str]) -> ToolResult:
+    """An answer of `tool_result` with these warnings before its own."""
+    body = result.structured_content
+    if body is None:
+        return result
+    body = {**body, "warnings": [*warnings, *body.get("warnings", ())]}
+    return tool_result(body, blocks=result.content[1:], is_error=result.is_error)
 
 
 def tool_result_from_catalog(body: JsonObject) -> ToolResult:
@@ -239,8 +250,10 @@ class MetaTool(Tool):
 
     async def _respond_safely(self, arguments: dict[str, Any]) -> ToolResult:
         sanitization = self._runtime.options.sanitization
+        arguments, notes = convert_arguments(arguments)
         try:
-            return await self.respond(arguments)
+            result = await self.respond(arguments)
+            return with_warnings(result, notes) if notes else result
         except CodeCallError:
             raise
         except ValidationError as failure:

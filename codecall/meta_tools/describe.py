@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import anyio.to_thread
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from codecall.catalog.components import COMPONENT_KINDS, ComponentView, component_view
 from codecall.catalog.entries import CatalogEntry, Example
@@ -56,22 +56,12 @@ _URI_MARK: Final = re.compile("[:{]")
 """Every URI and URI template has one of these: a scheme ends in `:`, a variable begins with `{`."""
 
 
-def _unique(names: list[str]) -> list[str]:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"each name may be given once; {name[:200]!r} is given twice")
-        seen.add(name)
-    return names
-
-
 class DescribeArguments(Arguments):
     """Arguments of `codecall:describe`."""
 
     tool_names: Annotated[
         list[Annotated[str, Field(max_length=MAX_URI_CHARS), WELL_FORMED]],
         Field(min_length=1, max_length=MAX_NAMES),
-        AfterValidator(_unique),
     ]
     format: Format | None = None
 
@@ -144,6 +134,7 @@ _OUTPUT: JsonObject = {
         },
         "notFound": _NAMES,
         "suggestions": {"type": "object", "additionalProperties": _NAMES},
+        "warnings": _NAMES,
     },
     "required": ["tools", "notFound"],
 }

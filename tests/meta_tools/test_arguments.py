@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from codecall import CodeCallPlugin
 from codecall.calls.conversion import exceeds_chars
+from codecall.meta_tools.argument_conversions import convert_arguments
 from codecall.meta_tools.base import Arguments, parse_arguments
 from codecall.meta_tools.describe import DescribeArguments
 from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS, ExecuteArguments
@@ -27,7 +30,9 @@ MODELS: dict[str, type[Arguments]] = {
 }
 SCHEMAS = {tool.name.removeprefix("codecall:"): tool.parameters for tool in CodeCallPlugin.init().meta_tools}
 
-word = st.sampled_from(["", "a", "b", "codecall:x", "x" * 1_000, "x" * 1_001])
+word = st.sampled_from(
+    ["", "a", "b", "codecall:x", "x" * 1_000, "x" * 1_001, '{"a": 1}', '["a", "a"]', "[1]", "{", "5", "0.5", " TRUE"]
+)
 scalar = st.one_of(st.booleans(), st.integers(-1, 60), st.floats(allow_nan=False, allow_infinity=False), word)
 words = st.one_of(st.lists(word, max_size=12), st.lists(scalar, max_size=3), scalar)
 many = st.integers(49, 52).map(lambda n: [f"t{i}" for i in range(n)])
@@ -40,22 +45,115 @@ def holds_integral_float(value: object) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
+def read(text: str, kind: type) -> Any:
+    """What JSON text holds, if it is of that kind; else the text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if type(value) is kind else text
+
+
+def texts(value: Any) -> Any:
+    """An array of texts for one text, or for the JSON of such an array; else the value."""
+    if not isinstance(value, str) or not value:
+        return value
+    held = read(value, list)
+    return held if isinstance(held, list) and all(isinstance(item, str) for item in held) else [value]
+
+
+def once(value: Any) -> Any:
+    """An array of texts with each once; else the value."""
+    is_texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return list(dict.fromkeys(value)) if is_texts else value
+
+
+MEANT: dict[str, Callable[[Any], Any]] = {
+    "input": lambda value: read(value, dict) if isinstance(value, str) else value,
+    "context": lambda value: read(value, dict) if isinstance(value, str) else value,
+    "filter": lambda value: (
+        {key: texts(item) if key in {"appIds", "tags", "kinds"} else item for key, item in value.items()}
+        if isinstance(value, dict)
+        else read(value, dict)
+        if isinstance(value, str)
+        else value
+    ),
+    "toolNames": lambda value: once(texts(value)),
+    "excludeToolNames": texts,
+    "allowedTools": texts,
+    "topK": lambda value: read(value, int) if isinstance(value, str) else value,
+    "minScore": lambda value: float(value) if value in ("5", "0.5") else value,
+    "dryRun": lambda value: True if value == " TRUE" else value,
+}
+"""What the arguments mean: the one list of conversions, a second time."""
+
+
 @pytest.mark.parametrize("verb", MODELS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(data=st.data())
-def test_the_model_takes_exactly_what_the_schema_takes(verb: str, data: st.DataObject) -> None:
+def test_what_is_taken_is_what_the_schema_takes_and_exactly_these_conversions(verb: str, data: st.DataObject) -> None:
     schema = SCHEMAS[verb]
     required = {name: data.draw(thing) for name in schema["required"] if data.draw(st.integers(0, 9))}
     arguments = required | data.draw(st.dictionaries(st.sampled_from(keys), thing, max_size=2))
     if holds_integral_float(arguments.get("topK")):
         return
-    expected = jsonschema.Draft202012Validator(schema).is_valid(arguments)
+    is_valid = jsonschema.Draft202012Validator(schema).is_valid
+    meant = {name: MEANT.get(name, lambda value: value)(value) for name, value in arguments.items()}
+    converted, notes = convert_arguments(arguments)
     try:
-        parse_arguments(MODELS[verb], verb, arguments)
+        parse_arguments(MODELS[verb], verb, converted)
         accepted = True
     except ValidationError:
         accepted = False
-    assert accepted == expected, arguments
+    assert accepted == is_valid(meant), arguments
+    if accepted:
+        # What the schema takes as it is, is left as it is; and nothing is converted in silence.
+        assert bool(notes) != is_valid(arguments), (arguments, notes)
+        assert converted == meant
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "same", "notes"),
+    [
+        ("search", {"query": "users", "topK": "1"}, {"topK": 1}, ["topK: the number in the text was taken"]),
+        ("search", {"query": "users", "minScore": "0.1"}, {"minScore": 0.1}, ["minScore: the number in the text"]),
+        (
+            "search",
+            {"query": "users", "filter": '{"appIds": "users"}', "excludeToolNames": "users_get"},
+            {"filter": {"appIds": ["users"]}, "excludeToolNames": ["users_get"]},
+            ["filter: the JSON object in", "filter.appIds: one text was taken", "excludeToolNames: one text was"],
+        ),
+        (
+            "describe",
+            {"toolNames": '["users_list", "users_list"]'},
+            {"toolNames": ["users_list"]},
+            ["toolNames: the JSON array in the text was taken", "toolNames: what is given twice was taken once"],
+        ),
+        ("invoke", {"tool": "users_get", "input": '{"id": 7}'}, {"input": {"id": 7}}, ["input: the JSON object in"]),
+        ("invoke", {"tool": "users_get", "input": "{}"}, {"input": {}}, ["input: the JSON object in the text"]),
+        (
+            "execute",
+            {"script": "return codecallContext", "context": '{"a": [1]}', "allowedTools": "users_*", "dryRun": "false"},
+            {"context": {"a": [1]}, "allowedTools": ["users_*"], "dryRun": False},
+            ["context: the JSON object in", "allowedTools: one text was", "dryRun: the text was taken for true or"],
+        ),
+        ("execute", {"script": "return x", "allowedTools": "a"}, {"allowedTools": ["a"]}, ["allowedTools: one text"]),
+    ],
+)
+async def test_what_certainly_means_the_same_is_taken_with_a_note(
+    shop: Any, verb: str, arguments: dict[str, Any], same: dict[str, Any], notes: list[str]
+) -> None:
+    def stable(answer: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in answer.items() if key not in {"stats", "runId", "warnings"}}
+
+    answer = await shop.ask(f"codecall:{verb}", **arguments)
+    strict = await shop.ask(f"codecall:{verb}", **arguments | same)
+    described = next(tool for tool in shop.plugin.meta_tools if tool.name == f"codecall:{verb}")
+    jsonschema.validate(answer, described.output_schema)
+    assert stable(answer) == stable(strict)
+    added = [warning for warning in answer["warnings"] if warning not in strict.get("warnings", ())]
+    assert len(added) == len(notes)
+    assert all(warning.startswith(note) for warning, note in zip(added, notes, strict=True))
 
 
 @pytest.mark.parametrize("verb", MODELS)
@@ -87,27 +185,29 @@ def test_every_schema_is_closed_and_simple(verb: str) -> None:
         ("search", {"query": []}, "query: List should have at least 1 item"),
         ("search", {"query": "x", "topK": 0}, "topK: Input should be greater than or equal to 1"),
         ("search", {"query": "x", "topK": 51}, "topK: Input should be less than or equal to 50"),
-        ("search", {"query": "x", "topK": "5"}, "topK: Input should be a whole number"),
+        ("search", {"query": "x", "topK": "51"}, "topK: Input should be less than or equal to 50"),
+        ("search", {"query": "x", "topK": "five"}, "topK: Input should be a whole number"),
         ("search", {"query": "x", "topK": True}, "topK: Input should be a whole number"),
         ("search", {"query": "x", "minScore": 1.5}, "minScore: Input should be less than or equal to 1"),
         ("search", {"query": "x", "detail": "all"}, "detail: Input should be 'name', 'brief', 'full' or 'typescript'"),
         ("search", {"query": "x", "filter": {"app": []}}, "filter.app: unknown argument"),
-        ("search", {"query": "x", "filter": {"appIds": "crm"}}, "filter.appIds: Input should be an array"),
+        ("search", {"query": "x", "filter": {"appIds": 7}}, "filter.appIds: Input should be an array"),
         ("search", {"query": "x", "limit": 3}, "limit: unknown argument; known: query, topK, filter"),
         ("describe", {"toolNames": []}, "toolNames: List should have at least 1 item"),
-        ("describe", {"toolNames": "users"}, "toolNames: Input should be an array"),
+        ("describe", {"toolNames": ""}, "toolNames: Input should be an array"),
         ("describe", {"toolNames": [f"t{i}" for i in range(51)]}, "toolNames: List should have at most 50 items"),
-        ("describe", {"toolNames": ["a", "b", "a"]}, "toolNames: each name may be given once; 'a' is given twice"),
         ("describe", {"toolNames": ["a", 1]}, "toolNames.1: Input should be a string"),
         ("describe", {"toolNames": ["a"], "format": "xml"}, "format: Input should be 'json' or 'typescript'"),
         ("invoke", {"tool": "x"}, "input: Field required"),
         ("invoke", {"tool": 1, "input": {}}, "tool: Input should be a string"),
-        ("invoke", {"tool": "x", "input": "{}"}, "input: Input should be an object"),
+        ("invoke", {"tool": "x", "input": "{id: 7}"}, "input: Input should be an object"),
+        ("invoke", {"tool": "x", "input": '{"a": ' + "[" * 5_000}, "input: Input should be an object"),
         ("execute", {}, "script: Field required"),
         ("execute", {"script": 5}, "script: Input should be a string"),
         ("execute", {"script": None}, "script: Input should be a string"),
         ("execute", {"script": "x", "context": []}, "context: Input should be an object"),
-        ("execute", {"script": "x", "allowedTools": "a"}, "allowedTools: Input should be an array"),
+        ("execute", {"script": "x", "context": "[1]"}, "context: Input should be an object"),
+        ("execute", {"script": "x", "allowedTools": {}}, "allowedTools: Input should be an array"),
         ("execute", {"script": "x", "allowedTools": [None]}, "allowedTools.0: Input should be a string"),
         ("execute", {"script": "x", "allowedTools": ["a"] * 1_001}, "allowedTools: List should have at most 1000"),
         (
