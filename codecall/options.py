@@ -197,7 +197,7 @@ class ShutdownOptions(Options):
     it runs to its end."""
 
 
-Mode = Literal["codecall_only", "codecall_opt_in", "metadata_driven"]
+Mode = Literal["codecall_only", "codecall_opt_in", "metadata_driven", "additive"]
 Separator = Literal[":", "_"]
 """What stands behind `codecall` in the name of a meta-tool."""
 
@@ -207,8 +207,9 @@ class PluginOptions(Options):
 
     mode: Mode = "codecall_only"
     """Which tools clients list and scripts may call. `codecall_only`: clients list only the meta-tools;
-    `codecall_opt_in`: clients list all tools, and scripts may call only those that opt in; `metadata_driven`: each tool
-    decides both."""
+    `additive`: clients list all tools and the meta-tools beside them, and scripts may call all; `codecall_opt_in`:
+    clients list all tools, and scripts may call only those that opt in; `metadata_driven`: each tool decides both, with
+    the same defaults. What a tool's own metadata says comes first in each mode."""
     app_ids: Names = None
     """The apps that CodeCall manages; tools of other apps stay unchanged. None: all apps."""
     include_tools: Callable[[Any], bool] | None = None

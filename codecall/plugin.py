@@ -150,8 +150,8 @@ class CodeCallPlugin(CatalogTransform):
             options: All or some of them as one mapping: `init({"vm": {"preset": "secure"}})`.
             vm: The limits that scripts run under: `{"preset": name or path, <limit>: value, …}`. Without a preset that
                 of the environment variable `CODECALL_VM_PRESET`, else `secure`. See `codecall.Preset`.
-            mode: `codecall_only`: clients list only the meta-tools; `codecall_opt_in`: they list all tools, and scripts
-                may use only those that opted in; `metadata_driven`: each tool says both for itself.
+            mode: `codecall_only`: clients list only the meta-tools; `additive`: all tools too, and scripts may use all;
+                `codecall_opt_in`, `metadata_driven`: all too, and scripts may use only those that opted in.
             app_ids: Apps that CodeCall manages; tools of other apps stay as they are. None: all.
             include_tools: Called with each FastMCP tool; False keeps the tool out of CodeCall's reach.
             direct_calls: Whether there is `codecall:invoke`; or the names or globs it may call; or both, as

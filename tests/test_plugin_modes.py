@@ -71,12 +71,27 @@ async def reached(client: Client[Any]) -> set[str]:
         ("codecall_only", {"visible"}, {"silent", "enabled", "visible", "hidden"}),
         ("codecall_opt_in", {"silent", "enabled", "disabled", "visible"}, {"enabled"}),
         ("metadata_driven", {"silent", "enabled", "disabled", "visible"}, {"enabled"}),
+        ("additive", {"silent", "enabled", "disabled", "visible"}, {"silent", "enabled", "visible", "hidden"}),
     ],
 )
 async def test_the_table_of_modes(mode: str, shown: set[str], usable: set[str]) -> None:
     async with Client(CodeCallPlugin.init(mode=mode).install(server_of_all_cases())) as client:
         assert await listed(client) == shown
         assert await reached(client) == usable
+
+
+async def test_additive_asks_nothing_of_a_server_and_takes_nothing_from_its_clients() -> None:
+    plain = FastMCP("plain")
+    plain.tool(lambda a: a + 1, name="increment")
+    outer = FastMCP("outer")
+    outer.mount(plain, namespace="inner")
+    async with Client(outer) as client:
+        before = await client.list_tools()
+    async with Client(CodeCallPlugin.init(mode="additive").install(outer)) as client:
+        assert (await client.list_tools())[META:] == before
+        assert (await client.call_tool("inner_increment", {"a": 1})).content[0].text == "2"
+        ran = await structured(client, "codecall:execute", script="return await inner.increment({ a: 1 })")
+        assert ran["result"] == 2
 
 
 async def test_a_hidden_tool_can_still_be_called_by_a_client_that_knows_it() -> None:

@@ -21,6 +21,7 @@ _DEFAULTS: dict[Mode, tuple[bool, bool]] = {
     "codecall_only": (True, False),
     "codecall_opt_in": (False, True),
     "metadata_driven": (False, True),
+    "additive": (True, True),
 }
 """For each mode: whether a tool is enabled, and whether it is listed, where its own metadata does not say."""
 

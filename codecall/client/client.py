@@ -73,7 +73,7 @@ class CodeCallClient:
         access: which tools may be used: `AccessOptions`, or a mapping of its fields. All of them, if it is left out,
             those that may destroy something included: they are the agent's own clients.
         vm: the limits scripts run under: `{"preset": name or path, <limit>: value, …}`.
-        mode: which tools scripts may use: `codecall_only` (all of them), `codecall_opt_in`, or `metadata_driven`.
+        mode: which tools scripts may use: `codecall_only` (all; `additive` is the same here), or `codecall_opt_in`.
         app_ids: only tools of these apps are managed; None manages all.
         include_tools: a filter over FastMCP tools; False keeps a tool from scripts and from search.
         direct_calls: `invoke`: a bool, names or globs of the tools that it may call, or a mapping of `DirectCalls`.

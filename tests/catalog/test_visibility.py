@@ -15,7 +15,12 @@ from codecall.catalog.view import CatalogView
 from codecall.catalog.visibility import VisibilityPolicy, is_reserved
 from codecall.options import PluginOptions
 
-TABLE = {"codecall_only": (True, False), "codecall_opt_in": (False, True), "metadata_driven": (False, True)}
+TABLE = {
+    "codecall_only": (True, False),
+    "codecall_opt_in": (False, True),
+    "metadata_driven": (False, True),
+    "additive": (True, True),
+}
 
 
 @pytest.mark.parametrize("mode", TABLE)
