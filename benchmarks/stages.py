@@ -35,13 +35,13 @@ from benchmarks.shop import build, price_of
 from codecall import CodeCallPlugin, load_preset
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.analysis.calls import build_plan
+from codecall.sandbox.agentscript.dialect import ScriptCache
 from codecall.sandbox.agentscript.engine.realm import Realm
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_script
 from codecall.sandbox.agentscript.validator.names import ask_nobody, no_namespaces
 from codecall.sandbox.enclave import LimitsCache
-from codecall.sandbox.worker.serve import ScriptCache
 from codecall.sandbox.worker.startup import warm_up
 
 NAMES = ("constant", "1 call", "10 calls in turn", "100 calls in turn", "a new script of 2 KB, 3 calls")

@@ -22,7 +22,7 @@ PAGE = REPOSITORY / "docs" / "internals" / "architecture.md"
 
 SCRIPT = "return (await callTool('sum', { a: 1, b: 2 })).result;"
 MAX_SERVER = 45
-MAX_WORKER = 21
+MAX_WORKER = 22
 
 RUNS = 5
 """Runs that are watched: what all pass is on the page, and the page names nothing that none passes."""

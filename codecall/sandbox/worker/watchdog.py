@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.diagnosis.report import limit_failure
-from codecall.sandbox.agentscript.engine.realm import Realm
+from codecall.sandbox.worker.dialect import Engine
 from codecall.sandbox.worker.pipe import HostPipe
 
 WATCHDOG_GRACE_MS = 25.0
@@ -28,7 +28,7 @@ class Watchdog:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._deadline: float | None = None
-        self._realm: Realm | None = None
+        self._engine: Engine | None = None
         self._limit_ms = 0
         self._timeout_failure: wire.Failure | None = None
         self.used_ms = 0.0
@@ -43,7 +43,7 @@ class Watchdog:
 
     def begin(self, limits: wire.Limits) -> None:
         """Begin with a new script: its own time starts at zero."""
-        self.used_ms, self.checked_ms, self._limit_ms, self._realm = 0.0, 0.0, limits.timeout_ms, None
+        self.used_ms, self.checked_ms, self._limit_ms, self._engine = 0.0, 0.0, limits.timeout_ms, None
         self._timeout_failure = limit_failure("TIMEOUT", limits)
 
     def script_ms(self) -> float:
@@ -55,9 +55,9 @@ class Watchdog:
         self.checked_ms = self.script_ms()
 
     @contextlib.contextmanager
-    def turn(self, realm: Realm | None = None) -> Generator[None]:
+    def turn(self, engine: Engine | None = None) -> Generator[None]:
         """Give the script the turn: its time runs while inside."""
-        self._realm = realm or self._realm
+        self._engine = engine or self._engine
         self._since = time.perf_counter()
         self._deadline = self._since + (self._limit_ms - self.used_ms + WATCHDOG_GRACE_MS) / 1000.0
         if not self._wake.is_set():
@@ -85,7 +85,7 @@ class Watchdog:
     def rest(self) -> None:
         """Rest until the next script."""
         self._wake.clear()
-        self._realm = None
+        self._engine = None
 
     def _watch(self) -> None:
         while True:
@@ -99,14 +99,14 @@ class Watchdog:
             with self._lock:
                 if self._deadline is None or time.perf_counter() < self._deadline:
                     continue
-                realm = self._realm
+                engine = self._engine
                 self._pipe.send(
                     wire.Done(
-                        logs=list(realm.logs) if realm else [],
-                        steps=realm.steps if realm else 0,
+                        logs=list(engine.logs) if engine else [],
+                        steps=engine.steps if engine else 0,
                         script_ms=self.script_ms(),
                         failure=self._timeout_failure,
-                        lines=list(realm.covered_lines) if realm else [],
+                        lines=list(engine.covered_lines) if engine else [],
                         reusable=False,
                     )
                 )
