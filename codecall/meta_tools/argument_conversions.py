@@ -1,7 +1,7 @@
 """Arguments that models send in another form than the schema asks for, where their meaning is certain.
 
-The schema that clients see stays strict: these conversions come before it is applied, and each leaves a note, which the
-answer has in its `warnings`. Whatever is not in `CONVERSIONS` is refused as the schema says.
+The schema that clients see stays strict: arguments that it refuses are converted and read again, and each conversion
+leaves a note, which the answer has in its `warnings`. Whatever is not in `CONVERSIONS` stays refused.
 """
 
 from __future__ import annotations

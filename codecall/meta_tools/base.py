@@ -30,7 +30,6 @@ from codecall.errors import CodeCallError
 from codecall.fastmcp_errors import client_message, log_unexpected
 from codecall.identity import client_key, client_name
 from codecall.jsonio.decode import read_json
-from codecall.meta_tools.argument_conversions import convert_arguments
 from codecall.meta_tools.naming import NAMES
 from codecall.options import PluginOptions, Separator
 from codecall.redaction.clean import well_formed
@@ -86,8 +85,8 @@ def separator_for(options: PluginOptions, context: Context | None) -> Separator:
 
 
 class Arguments(BaseModel):
-    """Base of the argument models: exact types, nothing unknown, wire names. Null stands for left out. Forms that mean
-    the same were converted before (`argument_conversions`)."""
+    """Base of the argument models: exact types, nothing unknown, wire names. Null stands for left out. What
+    means the same in another form is converted when it has been refused (`argument_conversions`)."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel, defer_build=True)
 
@@ -102,16 +101,20 @@ WELL_FORMED = BeforeValidator(_well_formed)
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
+class ArgumentsError(ValidationError):
+    """Arguments are not of the form that the schema asks for. It reaches the caller as an error result."""
+
+
 def parse_arguments(model: type[ArgumentsT], tool_name: str, arguments: Mapping[str, object]) -> ArgumentsT:
     """Read `arguments` as `model`.
 
     Raises:
-        ValidationError: FastMCP's, which reaches the caller as an error result; the message names each bad field.
+        ArgumentsError: they are wrong; the message names each bad field.
     """
     try:
         return model.model_validate(arguments)
     except PydanticValidationError as failure:
-        raise ValidationError(f"{tool_name}: {_explain(model, failure)}") from None
+        raise ArgumentsError(f"{tool_name}: {_explain(model, failure)}") from None
 
 
 _JSON_TYPES: Final = {
@@ -250,10 +253,8 @@ class MetaTool(Tool):
 
     async def _respond_safely(self, arguments: dict[str, Any]) -> ToolResult:
         sanitization = self._runtime.options.sanitization
-        arguments, notes = convert_arguments(arguments)
         try:
-            result = await self.respond(arguments)
-            return with_warnings(result, notes) if notes else result
+            return await self._respond(arguments)
         except CodeCallError:
             raise
         except ValidationError as failure:
@@ -262,12 +263,25 @@ class MetaTool(Tool):
             log_unexpected(self.name, failure)
             raise ToolError(f"{self.name}: {client_message(failure, sanitization)}") from None
 
+    async def _respond(self, arguments: dict[str, Any]) -> ToolResult:
+        """Answer with the arguments as they are, or else as they are meant."""
+        try:
+            return await self.respond(arguments)
+        except ArgumentsError:
+            from codecall.meta_tools.argument_conversions import convert_arguments  # few calls need it
+
+            converted, notes = convert_arguments(arguments)
+            if not notes:
+                raise
+        return with_warnings(await self.respond(converted), notes)
+
     @abstractmethod
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Answer a call with these arguments.
 
         Raises:
-            ValidationError: FastMCP's; the arguments are wrong, and the message says which and why.
+            ValidationError: FastMCP's; the arguments are wrong, and the message says which and why. Nothing was done
+                where it is an `ArgumentsError`.
         """
         ...
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import anyio.to_thread
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from codecall.catalog.components import COMPONENT_KINDS, ComponentView, component_view
 from codecall.catalog.entries import CatalogEntry, Example
@@ -56,12 +56,19 @@ _URI_MARK: Final = re.compile("[:{]")
 """Every URI and URI template has one of these: a scheme ends in `:`, a variable begins with `{`."""
 
 
+def _unique(names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise ValueError("each name may be given once")
+    return names
+
+
 class DescribeArguments(Arguments):
     """Arguments of `codecall:describe`."""
 
     tool_names: Annotated[
         list[Annotated[str, Field(max_length=MAX_URI_CHARS), WELL_FORMED]],
         Field(min_length=1, max_length=MAX_NAMES),
+        AfterValidator(_unique),
     ]
     format: Format | None = None
 

@@ -9,14 +9,13 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
-from fastmcp.exceptions import ValidationError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall import CodeCallPlugin
 from codecall.calls.conversion import exceeds_chars
 from codecall.meta_tools.argument_conversions import convert_arguments
-from codecall.meta_tools.base import Arguments, parse_arguments
+from codecall.meta_tools.base import Arguments, ArgumentsError, parse_arguments
 from codecall.meta_tools.describe import DescribeArguments
 from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS, ExecuteArguments
 from codecall.meta_tools.invoke import InvokeArguments
@@ -100,13 +99,17 @@ def test_what_is_taken_is_what_the_schema_takes_and_exactly_these_conversions(ve
     is_valid = jsonschema.Draft202012Validator(schema).is_valid
     meant = {name: MEANT.get(name, lambda value: value)(value) for name, value in arguments.items()}
     converted, notes = convert_arguments(arguments)
-    try:
-        parse_arguments(MODELS[verb], verb, converted)
-        accepted = True
-    except ValidationError:
-        accepted = False
-    assert accepted == is_valid(meant), arguments
-    if accepted:
+
+    def is_taken(arguments: dict[str, Any]) -> bool:
+        try:
+            parse_arguments(MODELS[verb], verb, arguments)
+        except ArgumentsError:
+            return False
+        return True
+
+    assert is_taken(arguments) == is_valid(arguments), arguments
+    assert is_taken(converted) == is_valid(meant), arguments
+    if is_valid(meant):
         # What the schema takes as it is, is left as it is; and nothing is converted in silence.
         assert bool(notes) != is_valid(arguments), (arguments, notes)
         assert converted == meant
