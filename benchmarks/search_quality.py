@@ -281,6 +281,7 @@ def misspelt(query: str) -> str:
 ABLATION = {
     "without synonyms": LexicalWeights(synonym=0, name_synonym=0),
     "without spelling": LexicalWeights(spelling=0),
+    "without correction": LexicalWeights(correction=0),
     "without the name's share": LexicalWeights(name=0),
     "name counts as any word": LexicalWeights(fields=FieldWeights(name=1)),
     "without values of parameters": LexicalWeights(fields=FieldWeights(choices=0)),

@@ -18,7 +18,7 @@ from codecall.catalog.entries import CatalogEntry
 
 # Vowel signs and accents that no single letter includes: Thai, Devanagari and others write words with them.
 _MARKS = "".join(mark for mark in map(chr, range(0x0300, 0x10A0)) if unicodedata.category(mark) in {"Mn", "Mc"})
-_WORD = re.compile(rf"(?:[^\W_]+|[{_MARKS}]+)+")
+WORD = re.compile(rf"(?:[^\W_]+|[{_MARKS}]+)+")
 # Humps are ASCII; every other letter goes on with the word it stands in.
 _HUMPS = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?(?:[^\W\d_A-Z]+|[{_MARKS}]+)+|[A-Z]+|\d+|.")
 _HUMPED = re.compile(r"[A-Za-z0-9]+")
@@ -206,7 +206,7 @@ def document_from_entry(entry: CatalogEntry, fields: FieldWeights = DEFAULT_FIEL
 
 
 def _split(name: str) -> list[tuple[str, ...]]:
-    pieces = _WORD.findall(unicodedata.normalize("NFKC", name[:MAX_TEXT_CHARS]))
+    pieces = WORD.findall(unicodedata.normalize("NFKC", name[:MAX_TEXT_CHARS]))
     return [_short_humps(piece) if len(piece) <= _MAX_WORD_CHARS else _humps(piece) for piece in pieces]
 
 

@@ -178,11 +178,13 @@ class SearchIndex:
         return documents
 
     def _search(self, documents: DocumentSet, queries: Sequence[str]) -> SearchResults:
-        requests = [(query, [query, *split_request(query, MAX_REQUEST_PARTS)]) for query in queries]
         indexed = self._lexical.is_indexed(documents.ids)
         lexical = self._lexical.ranker
         semantic = self._semantic.ranker if self._semantic is not None else None
         ready = int(np.count_nonzero(indexed))
+        requests = [
+            (query, [] if semantic is None else _texts(lexical, documents.ids[indexed], query)) for query in queries
+        ]
         # A model that has failed is not waited for.
         encoded = ready if self._semantic is None or (semantic is not None and semantic.failed) else 0
         if semantic is not None and not semantic.failed:
@@ -200,7 +202,13 @@ class SearchIndex:
         return SearchResults(hits, ready=ready, encoded=min(encoded, ready))
 
 
-def _lexical_ranker(synonyms: tuple[tuple[str, ...], ...] = ()) -> Ranker:
+def _texts(lexical: LexicalRanker | None, view: DocumentIdArray, query: str) -> list[str]:
+    """The texts of a query that a model reads: the query, its typing errors corrected, and its parts."""
+    text = query if lexical is None else lexical.correct(view, query)
+    return [text, *split_request(text, MAX_REQUEST_PARTS)]
+
+
+def _lexical_ranker(synonyms: tuple[tuple[str, ...], ...] = ()) -> LexicalRanker:
     return LexicalRanker(synonyms=synonyms)
 
 

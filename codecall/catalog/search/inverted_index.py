@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codecall.catalog.search.analysis import IndexedDocument
+from codecall.catalog.search.spelling import Vocabulary
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -40,30 +41,35 @@ class Segment(NamedTuple):
     """Some documents: each is a row of the matrices, and `ids` says which. The postings are the same by columns."""
 
     ids: Ints
-    rows: tuple[Any, Any, Any]
+    rows: tuple[Any, Any, Any, Any]
     words: Postings
     """By word: how much it counts in each document."""
     names: Postings
     """By word: its share of the name of each document: one divided by the number of the name's words."""
     grams: Postings
     """By n-gram: its component in each document's vector of length 1."""
+    spellings: Postings
+    """By word as it is spelled: how often it counts in the spelling of each document."""
 
 
 class IndexSnapshot(NamedTuple):
     """All documents at one moment."""
 
     word_ids: dict[str, int]
-    """The column of each word; the dict may grow, which changes nothing in these segments."""
+    """The column of each word, stemmed or as it is spelled; the dict may grow, which changes nothing in these
+    segments."""
     segments: tuple[Segment, ...] = ()
     lengths: Floats = np.zeros(0, np.float32)
     """By document id: how much its words count in all."""
+    vocabulary: Vocabulary = Vocabulary()
+    """The words as they are spelled; it may grow as the dict may."""
 
 
 class InvertedIndex:
     """An inverted index. One thread at a time changes it; any thread may read a `snapshot`, which never changes."""
 
     def __init__(self) -> None:
-        self.snapshot = IndexSnapshot({})
+        self.snapshot = IndexSnapshot({}, vocabulary=Vocabulary())
 
     def add(self, numbers: Sequence[int], documents: Sequence[IndexedDocument]) -> None:
         """Adds documents under ids that are not in use."""
@@ -76,29 +82,35 @@ class InvertedIndex:
         lengths = np.zeros(max(len(self.snapshot.lengths), max(numbers) + 1), np.float32)
         lengths[: len(self.snapshot.lengths)] = self.snapshot.lengths
         lengths[numbers] = [fsum(document.words.values()) for document in documents]
-        self.snapshot = IndexSnapshot(self.snapshot.word_ids, tuple(segments), lengths)
+        self.snapshot = self.snapshot._replace(segments=tuple(segments), lengths=lengths)
 
     def remove(self, numbers: Collection[int]) -> None:
         """Removes documents, and the words that only they had; their ids may be used again."""
         if not self.snapshot.segments:
             return
-        remaining, (words, names, grams) = _join_segments(self.snapshot.segments, numbers)
-        used = columns_in_use(words)
+        remaining, (words, names, grams, spellings) = _join_segments(self.snapshot.segments, numbers)
+        used = np.union1d(columns_in_use(words), columns_in_use(spellings))
         column = dict(zip(used.tolist(), range(len(used)), strict=True))
         word_ids = {word: column[old] for word, old in self.snapshot.word_ids.items() if old in column}
-        segments = (_segment(remaining, (words[:, used], names[:, used], grams)),) if len(remaining) else ()
-        self.snapshot = IndexSnapshot(word_ids, segments, self.snapshot.lengths)
+        segments: tuple[Segment, ...] = ()
+        if len(remaining):
+            segments = (_segment(remaining, (words[:, used], names[:, used], grams, spellings[:, used])),)
+        vocabulary = Vocabulary()
+        vocabulary.add(word for word in self.snapshot.vocabulary if word in word_ids)
+        self.snapshot = IndexSnapshot(word_ids, segments, self.snapshot.lengths, vocabulary)
 
-    def _rows(self, documents: Sequence[IndexedDocument]) -> tuple[Any, Any, Any]:
+    def _rows(self, documents: Sequence[IndexedDocument]) -> tuple[Any, Any, Any, Any]:
         columns = self.snapshot.word_ids
         for document in documents:
-            for word in document.words:
+            for word in chain(document.words, document.spelling):
                 _ = columns.setdefault(word, len(columns))
+        self.snapshot.vocabulary.add(chain.from_iterable(document.spelling for document in documents))
         words = sparse_rows(({columns[w]: n for w, n in d.words.items()} for d in documents), len(columns))
         names = sparse_rows(
             ({columns[w]: 1 / len(d.name_words) for w in d.name_words} for d in documents), len(columns)
         )
-        return words, names, _ngram_rows(documents)
+        spellings = sparse_rows(({columns[w]: n for w, n in d.spelling.items()} for d in documents), len(columns))
+        return words, names, _ngram_rows(documents), spellings
 
 
 class Postings(NamedTuple):
@@ -208,15 +220,16 @@ def _ngram_rows(documents: Sequence[IndexedDocument]) -> Any:
     return ngram_vectors(sparse_rows(counts, len(spellings)), word_ngrams(list(spellings)))
 
 
-def _segment(numbers: Ints, rows: tuple[Any, Any, Any]) -> Segment:
-    words, names, grams = rows
-    return Segment(numbers, rows, postings_from_rows(words), postings_from_rows(names), postings_from_rows(grams))
+def _segment(numbers: Ints, rows: tuple[Any, Any, Any, Any]) -> Segment:
+    words, names, grams, spellings = map(postings_from_rows, rows)
+    return Segment(numbers, rows, words, names, grams, spellings)
 
 
-def _join_segments(segments: Sequence[Segment], without: Collection[int]) -> tuple[Ints, tuple[Any, Any, Any]]:
+def _join_segments(segments: Sequence[Segment], without: Collection[int]) -> tuple[Ints, tuple[Any, Any, Any, Any]]:
     """Joins the documents of segments, without those of `without`: their ids and their matrices."""
     removed = np.fromiter(without, np.int32, len(without))
     selections = [~np.isin(segment.ids, removed) for segment in segments]
     ids = np.concatenate([segment.ids[selected] for segment, selected in zip(segments, selections, strict=True)])
-    words, names, grams = (join_rows([segment.rows[kind] for segment in segments], selections) for kind in range(3))
-    return ids, (words, names, grams)
+    kinds = zip(*(segment.rows for segment in segments), strict=True)
+    words, names, grams, spellings = (join_rows(matrices, selections) for matrices in kinds)
+    return ids, (words, names, grams, spellings)

@@ -9,7 +9,8 @@ best there is:
   the stemmer does not know;
 - name: the share of the tool's name that the query names.
 
-A request for several things is also searched part by part, so that each of them finds its tool.
+A word that no document has is searched as the one it misspells, if any (`spelling.py`). A request for several things is
+also searched part by part, so that each of them finds its tool.
 
 How rare a word is, and how long documents are, is counted over what the caller sees: what others see changes nothing.
 The returned score says how well the best tool fits the query in absolute terms, and how the others compare with it.
@@ -19,6 +20,7 @@ The constants were chosen with `make bench-search`, which prints what each ingre
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -31,6 +33,7 @@ from codecall.catalog.search.analysis import (
     MAX_REQUEST_PARTS,
     NO_STOP_WORDS,
     STOP_WORDS,
+    WORD,
     FieldWeights,
     document_from_entry,
     name_words,
@@ -46,8 +49,12 @@ from codecall.catalog.search.inverted_index import (
     Postings,
     text_ngrams,
 )
+from codecall.catalog.search.spelling import MIN_LETTERS
 from codecall.catalog.search.synonyms import FILLER_WORDS, synonyms_by_stem
 from codecall.concurrency import defer_full_collections
+
+MAX_CHECKED_WORDS = 30
+"""Unknown words of a query that are looked up for typing errors, from its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,8 @@ class LexicalWeights:
     """Weight of a word's synonym, in documents that lack the word itself."""
     name_synonym: float = 0.4
     """Weight of a word's synonym in a name."""
+    correction: float = 0.85
+    """Weight of the word that stands in for a mistyped one; 0: none does."""
     padding: float = 0.7
     """Weight of words that only pad a request."""
     saturation: float = 1.2
@@ -113,7 +122,14 @@ class LexicalRanker:
 
     def scores(self, view: Ints, query: str) -> Floats:
         """Returns how well each document of `view` fits, 0 to 1. Any thread; a few milliseconds over 10,000."""
-        return _QueryScorer(self._index.snapshot, view, self._weights, self._synonyms).scores(query)
+        return self._scorer(view).scores(query)
+
+    def correct(self, view: Ints, query: str) -> str:
+        """Returns the query with its typing errors corrected by the words of `view`."""
+        return self._scorer(view).correct(query) if self._weights.correction else query
+
+    def _scorer(self, view: Ints) -> _QueryScorer:
+        return _QueryScorer(self._index.snapshot, view, self._weights, self._synonyms)
 
 
 class _QueryScorer:
@@ -138,9 +154,12 @@ class _QueryScorer:
         relative = shelf.lengths / (mean or 1.0)
         self._saturation: Floats = weights.saturation * (1 - weights.length + weights.length * relative)
         self._terms: dict[str, _TermScores] = {}
+        self._corrected: set[str] = set()
 
     def scores(self, query: str) -> Floats:
         """Returns the score of each document of the view."""
+        if self._weights.correction:
+            query = self.correct(query)
         query_scores = self._part(query)
         if query_scores is None:
             return np.zeros(len(self._view), np.float32)
@@ -154,6 +173,38 @@ class _QueryScorer:
         if not best:
             return np.zeros(len(self._view), np.float32)
         return (np.sqrt((mixed / best)[self._view]) * absolute_score(covered, likeness)).astype(np.float32)
+
+    def correct(self, query: str) -> str:
+        """Returns the query with a word of the visible documents for each that looks like a typing error."""
+        checked = 0
+
+        def replace(match: re.Match[str]) -> str:
+            nonlocal checked
+            text, word = match.group(), match.group().lower()
+            if len(word) < MIN_LETTERS or word in STOP_WORDS or name_words(text) != [word] or self._is_known(word):
+                return text
+            checked += 1
+            correction = self._correction(word) if checked <= MAX_CHECKED_WORDS else None
+            self._corrected.update(terms(correction) if correction else ())
+            return correction or text
+
+        return WORD.sub(replace, query)
+
+    def _correction(self, word: str) -> str | None:
+        """Of the words that the mistyped `word` may stand for, the one that most visible documents have."""
+        for others in self._snapshot.vocabulary.one_error_away(word):
+            spread = {other: len(self._spelled(other)[0]) for other in others}
+            best = min(spread, key=lambda other: (-spread[other], other), default=None)
+            if best and spread[best]:
+                return best
+        return None
+
+    def _is_known(self, word: str) -> bool:
+        stems = terms(word, stop=NO_STOP_WORDS)
+        return any(stem in self._synonyms or stem in FILLER_WORDS or len(self._counts(stem)[0]) for stem in stems)
+
+    def _spelled(self, word: str) -> tuple[Ints, Floats]:
+        return self._postings((segment.spellings for segment in self._snapshot.segments), word)
 
     def _part(self, text: str) -> _PartScores | None:
         words = terms(text) or terms(text, stop=NO_STOP_WORDS)
@@ -191,6 +242,7 @@ class _QueryScorer:
                     # A synonym is worth no more than the word it stands for.
                     self._add_counts(scores, counts, self._weights.synonym * min(rarity, self._rarity(len(counts[0]))))
             weight = self._weights.padding if word in FILLER_WORDS else 1.0
+            weight *= self._weights.correction if word in self._corrected else 1.0
             term = self._terms[word] = _TermScores(weight, rarity, scores)
         return term
 

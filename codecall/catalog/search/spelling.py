@@ -1,10 +1,14 @@
-"""Corrects mistyped words of a query by the words of a catalog: what search suggests where nothing fits."""
+"""Finds, for a mistyped word, the words of a catalog that one typing error turns into it.
+
+The ranking by words searches with them (`lexical.py`); search suggests them, and words two errors away, where nothing
+fits (`correct_words`).
+"""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from weakref import ref
@@ -31,7 +35,7 @@ tags."""
 MAX_VOCABULARIES = 4
 """Catalogs whose words are cached: few differ between callers, and each may take some megabytes."""
 
-_MIN_LETTERS = 4
+MIN_LETTERS = 4
 """Letters of the shortest word that is corrected: a shorter one is near to too many."""
 
 _MIN_LETTERS_TWO_ERRORS = 8
@@ -41,8 +45,38 @@ _KNOWN_STEMS = frozenset(stem(word) for group in chain(ACTIONS, THINGS) for word
 """Words that the ranker knows by itself: such a word is no error because a catalog does without it."""
 
 
+class Vocabulary:
+    """Words, arranged so that those one typing error away from another are found among a few hundred of 30,000: an
+    error changes the first letter or the last, never both. One thread adds words; any may ask meanwhile."""
+
+    def __init__(self) -> None:
+        self._words: set[str] = set()
+        self._by_first: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+        self._by_last: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+
+    def __iter__(self) -> Iterator[str]:
+        """Returns the words."""
+        return iter(self._words)
+
+    def add(self, words: Iterable[str]) -> None:
+        """Adds words of letters that are long enough to be a correction; others are no use here."""
+        for word in words:
+            if len(word) >= MIN_LETTERS and word not in self._words and word.isalpha():
+                self._words.add(word)
+                self._by_first[word[0], len(word)].append(word)
+                self._by_last[word[-1], len(word)].append(word)
+
+    def one_error_away(self, word: str) -> Iterator[list[str]]:
+        """Yields the words that one typing error turns into `word`: a letter wrong, missing, too many, or swapped with
+        its neighbour. First those with its first letter, which people seldom mistype, then the others."""
+        if len(word) >= MIN_LETTERS:
+            lengths = range(len(word) - 1, len(word) + 2)
+            for ends, letter in ((self._by_first, word[0]), (self._by_last, word[-1])):
+                yield [other for length in lengths for other in _one_error_away(word, ends.get((letter, length), ()))]
+
+
 @dataclass(frozen=True, slots=True)
-class _Vocabulary:
+class _CatalogWords:
     """The words of a catalog of three letters and more: shorter ones are no corrections of the words that are
     checked."""
 
@@ -59,7 +93,7 @@ class _Vocabulary:
 
 
 _lock = threading.Lock()  # of two threads that ask for the same words, one reads
-_cache: list[_Vocabulary] = []
+_cache: list[_CatalogWords] = []
 
 
 def correct_words(entries: Sequence[CatalogEntry], text: str) -> list[str]:
@@ -73,7 +107,7 @@ def correct_words(entries: Sequence[CatalogEntry], text: str) -> list[str]:
     words = [
         word
         for word in dict.fromkeys(name_words(text))
-        if len(word) >= _MIN_LETTERS and word not in STOP_WORDS and stem(word) not in _KNOWN_STEMS
+        if len(word) >= MIN_LETTERS and word not in STOP_WORDS and stem(word) not in _KNOWN_STEMS
     ][:MAX_WORDS]
     if not words or not entries:
         return []
@@ -91,7 +125,7 @@ def correct_words(entries: Sequence[CatalogEntry], text: str) -> list[str]:
     return list(dict.fromkeys(best))
 
 
-def _vocabulary(entries: Sequence[CatalogEntry]) -> _Vocabulary:
+def _vocabulary(entries: Sequence[CatalogEntry]) -> _CatalogWords:
     """The words of the entries: cached ones where these very entries were read lately."""
     with _lock:
         vocabulary = next((cached for cached in _cache if cached.of(entries)), None) or _read_vocabulary(entries)
@@ -100,13 +134,13 @@ def _vocabulary(entries: Sequence[CatalogEntry]) -> _Vocabulary:
         return vocabulary
 
 
-def _read_vocabulary(entries: Sequence[CatalogEntry]) -> _Vocabulary:
+def _read_vocabulary(entries: Sequence[CatalogEntry]) -> _CatalogWords:
     limit = max(MIN_ENTRY_CHARS, min(MAX_ENTRY_CHARS, MAX_TOTAL_CHARS // len(entries)))
     counts: Counter[str] = Counter()
     for entry in entries:
         text = _beginning(entry, limit)
-        counts.update({word for word in name_words(text) if len(word) >= _MIN_LETTERS - 1 and not word.isdigit()})
-    return _Vocabulary(tuple(map(ref, entries)), counts, frozenset(map(stem, counts)))
+        counts.update({word for word in name_words(text) if len(word) >= MIN_LETTERS - 1 and not word.isdigit()})
+    return _CatalogWords(tuple(map(ref, entries)), counts, frozenset(map(stem, counts)))
 
 
 def _beginning(entry: CatalogEntry, limit: int) -> str:
@@ -124,7 +158,7 @@ def _beginning(entry: CatalogEntry, limit: int) -> str:
     return "\n".join(parts)
 
 
-def _one_error_away(word: str, vocabulary: Mapping[str, int]) -> list[str]:
+def _one_error_away(word: str, vocabulary: Iterable[str]) -> list[str]:
     """The vocabulary's words that one typing error turns into `word`."""
     # The error is in one place: of what is before and what is after it, one is half of the word, or nearly.
     half = len(word) // 2 - 1
@@ -144,5 +178,5 @@ def _one_error(word: str, other: str) -> bool:
     end = next((place for place in range(shorter - start) if word[-1 - place] != other[-1 - place]), shorter - start)
     left, right = word[start : len(word) - end], other[start : len(other) - end]
     if len(left) == len(right) == 1:
-        return len(word) > _MIN_LETTERS
+        return len(word) > MIN_LETTERS
     return len(left) + len(right) == 1 or (len(left) == 2 and left == right[::-1])

@@ -39,6 +39,10 @@ def found(entries: Sequence[CatalogEntry], query: str, ranker: LexicalRanker | N
     return [(name, score) for name, score in ranked if score]
 
 
+def found_scores(entries: Sequence[CatalogEntry], query: str) -> list[float]:
+    return ranker_of(entries).scores(view_of(range(len(entries))), query).tolist()
+
+
 def names(entries: Sequence[CatalogEntry], query: str) -> list[str]:
     return [name for name, _ in found(entries, query)]
 
@@ -82,6 +86,38 @@ def test_typing_errors_are_forgiven(query: str, name: str) -> None:
 
     assert best == name
     assert score > THRESHOLD
+
+
+NOISE = [tool(f"list_{word}", f"List {word} of GitHub") for word in ("gists", "tissues", "releases", "users", "forks")]
+
+
+@pytest.mark.parametrize("query", ["lsit github isues", "githbu issuse", "the gitbub issuess"])
+def test_a_mistyped_word_is_searched_as_the_word_it_stands_for(query: str) -> None:
+    entries = [*NOISE, tool("bugs", "Everything known about issues: one page of them, by state and label")]
+
+    assert names(entries, query)[0] == names(entries, "list github issues")[0] == "bugs"
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("show the forms", "show_forms"),  # a known word stays, near as another may be
+        ("xissues yissues", "bugs"),
+    ],
+)
+def test_only_unknown_words_are_corrected(query: str, name: str) -> None:
+    entries = [*NOISE, tool("show_forms", "Show form"), tool("show_form_s", "forums forums"), tool("bugs", "issues")]
+
+    assert names(entries, query)[0] == name
+
+
+def test_words_of_tools_that_the_caller_does_not_see_correct_nothing() -> None:
+    entries = [tool("a_walrus", "Count walrus"), tool("b", "Count falrus")]
+    ranker = ranker_of([*entries, tool("hidden", "walrush walrush walrusa"), tool("more", "walrusa")])
+
+    assert ranker.scores(view_of([0, 1]), "walruss").tolist() == found_scores(entries, "walruss")
+    ranker.remove([2, 3])
+    assert ranker.scores(view_of([0, 1]), "falrusz").tolist() == found_scores(entries, "falrusz")
 
 
 SMALL_TALK = (
