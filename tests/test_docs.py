@@ -349,7 +349,7 @@ def test_no_block_is_lost():
         "console": 43,
         "python": 23,
         "file": 18,
-        "js": 7,
+        "js": 8,
         "ts": 2,
         "js refused": 1,
         "json": 5,

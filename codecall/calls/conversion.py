@@ -32,6 +32,7 @@ from mcp_types import (
 )
 
 from codecall.catalog.entries import JsonObject
+from codecall.jsonio.decode import encode_exactly
 
 PIECE_CHARS: Final = 128 * 1024
 """Approximate characters of JSON that one call of the encoder writes: under 2 ms. Larger data goes to a thread."""
@@ -350,17 +351,17 @@ def _encode(value: object, max_bytes: int, split: Callable[[object], Iterable[by
 
 def _one_piece(value: object) -> tuple[bytes]:
     """The JSON of `value` in one piece."""
-    return (msgspec.json.encode(value),)
+    return (encode_exactly(value),)
 
 
 def _pieces(value: object, depth: int = 0) -> Iterator[bytes]:
     """The JSON of `value`: large containers item by item down to `_SPLIT_DEPTH`, anything else in one piece."""
     if depth == _SPLIT_DEPTH or not exceeds_chars(value, PIECE_CHARS):
-        yield msgspec.json.encode(value)
+        yield encode_exactly(value)
     elif isinstance(value, Mapping):
         separator = b"{"
         for key, item in cast("Mapping[object, object]", value).items():
-            yield separator + msgspec.json.encode(str(key)) + b":"
+            yield separator + encode_exactly(str(key)) + b":"
             yield from _pieces(item, depth + 1)
             separator = b","
         yield b"}"
@@ -374,7 +375,7 @@ def _pieces(value: object, depth: int = 0) -> Iterator[bytes]:
                 separator = b","
         yield b"]"
     else:
-        yield msgspec.json.encode(value)
+        yield encode_exactly(value)
 
 
 def _items(items: Sequence[object], depth: int) -> Iterator[Iterator[bytes]]:
@@ -382,7 +383,7 @@ def _items(items: Sequence[object], depth: int) -> Iterator[Iterator[bytes]]:
     if exceeds_chars(items, PIECE_CHARS):
         yield from (_pieces(item, depth + 1) for item in items)
     else:
-        yield iter((msgspec.json.encode(items)[1:-1],))
+        yield iter((encode_exactly(items)[1:-1],))
 
 
 def _finite(value: object) -> object:

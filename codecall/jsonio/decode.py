@@ -162,6 +162,34 @@ def child_values(container: object) -> Iterable[object]:
     return cast("list[object]", container) if isinstance(container, list) else ()
 
 
+_MAYBE_LONG = re.compile(rb"\d{3}")
+_LONG_TEXT = re.compile(rb'"-?\d{19,}"')
+
+
+def encode_exactly(value: object) -> bytes:
+    """Encodes data as `msgspec.json.encode` does, but integers beyond 64 bits as integers, where that writes texts.
+
+    Raises:
+        UnicodeEncodeError: there is text in it that has no UTF-8 form.
+        TypeError, ValueError, OverflowError, RecursionError: it is not JSON data.
+    """
+    encoded = msgspec.json.encode(value)
+    # Nineteen digits in a row cover three of every sixth character: a look at a sixth of the text mostly tells.
+    if _MAYBE_LONG.search(encoded[::6]) is not None and _LONG_TEXT.search(encoded) is not None:
+        return msgspec.json.encode(_with_raw_integers(value))
+    return encoded
+
+
+def _with_raw_integers(value: object) -> object:
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else msgspec.Raw(str(value).encode())
+    if isinstance(value, Mapping):
+        return {key: _with_raw_integers(item) for key, item in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_raw_integers(item) for item in cast("Iterable[object]", value)]
+    return value
+
+
 def encode_context(context: Mapping[str, Any] | None) -> str | None:
     """Encodes `codecallContext` as JSON text; returns None for an empty one.
 
@@ -171,7 +199,7 @@ def encode_context(context: Mapping[str, Any] | None) -> str | None:
     if not context:
         return None
     try:
-        return msgspec.json.encode(context).decode()
+        return encode_exactly(context).decode()
     except (TypeError, UnicodeEncodeError, RecursionError) as failure:
         raise TypeError(f"context: JSON data is needed: {failure}") from None
 
@@ -179,7 +207,7 @@ def encode_context(context: Mapping[str, Any] | None) -> str | None:
 def encode_json(value: object) -> str:
     """Encodes plain data as JSON. Lone surrogates, which have no UTF-8 form, are replaced."""
     try:
-        return msgspec.json.encode(value).decode()
+        return encode_exactly(value).decode()
     except UnicodeEncodeError:
         return well_formed(json.dumps(value, ensure_ascii=False))
 

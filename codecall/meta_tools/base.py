@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeVar
 
-import msgspec
 from fastmcp.exceptions import ToolError, ValidationError
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_access_token, get_context
@@ -29,7 +28,7 @@ from codecall.catalog.view import CatalogView
 from codecall.errors import CodeCallError
 from codecall.fastmcp_errors import client_message, log_unexpected
 from codecall.identity import client_key, client_name
-from codecall.jsonio.decode import read_json
+from codecall.jsonio.decode import encode_exactly, read_json
 from codecall.meta_tools.naming import NAMES
 from codecall.options import PluginOptions, Separator
 from codecall.redaction.clean import well_formed
@@ -176,10 +175,10 @@ def tool_result_from_catalog(body: JsonObject) -> ToolResult:
 def _encode(body: JsonObject) -> tuple[JsonObject, bytes]:
     """Return `body` and its JSON. What is no Unicode text in it, which has no UTF-8 form, is replaced in both."""
     try:
-        return body, msgspec.json.encode(body)
+        return body, encode_exactly(body)
     except UnicodeEncodeError:
         body = json.loads(well_formed(json.dumps(body, ensure_ascii=False)))
-        return body, msgspec.json.encode(body)
+        return body, encode_exactly(body)
 
 
 class MetaTool(Tool):

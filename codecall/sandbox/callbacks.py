@@ -10,7 +10,6 @@ from itertools import count
 from typing import Any, cast
 
 import anyio.to_thread
-import msgspec
 
 from codecall.concurrency import WorkCancelledError, with_timeout
 from codecall.errors import (
@@ -25,6 +24,7 @@ from codecall.errors import (
     ToolNotFoundError,
     ToolTimeoutError,
 )
+from codecall.jsonio.decode import encode_exactly
 from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.options import SanitizationOptions
 from codecall.redaction.clean import ThreadedCleaner
@@ -230,7 +230,7 @@ async def _perform(
             value = await anyio.to_thread.run_sync(handler, name, *arguments, abandon_on_cancel=True)
             if inspect.isawaitable(value):
                 value = await value
-        return msgspec.json.encode(value).decode()
+        return encode_exactly(value).decode()
     except ToolCallError as error:
         return error
     except CodeCallError as error:

@@ -28,8 +28,9 @@ failed tool call is described by the server's own record of it, and statuses and
 
 from __future__ import annotations
 
+import re
 import struct
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -363,6 +364,21 @@ class Done(msgspec.Struct, tag="done", frozen=True, forbid_unknown_fields=True):
 def utf8_length(text: str) -> int:
     """The bytes of `text` as UTF-8."""
     return len(text) if text.isascii() else len(text.encode())
+
+
+_MAYBE_LONG = re.compile(r"\d{3}")
+_LONG_INTEGER = re.compile(r"[\s:,\[](-?\d{16,1000})(?=[\s,\]}])")
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+"""The largest integer that a number of JavaScript holds as it is, as do all below it."""
+
+
+def has_large_integer(text: str) -> bool:
+    """Whether there is an integer beyond 2^53 in a JSON text, which JavaScript would read as another number. It may
+    also say so of a text with such digits inside of a string."""
+    # Sixteen digits in a row cover three of every fifth character: one look at a fifth of the text tells mostly.
+    if _MAYBE_LONG.search(text[::5]) is None:
+        return False
+    return any(abs(int(number[1])) > MAX_SAFE_INTEGER for number in _LONG_INTEGER.finditer(f"[{text}]"))
 
 
 def report_json(report: Report) -> str:

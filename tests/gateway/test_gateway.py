@@ -93,6 +93,19 @@ async def test_a_large_input_reaches_the_server_whole(tmp_path: Path):
     assert files.asked.count("tools/call") == 2
 
 
+async def test_ids_of_eighteen_digits_pass_from_server_to_server(tmp_path: Path):
+    git, clock = Listed(tmp_path, "git"), Listed(tmp_path, "clock")
+    git.say(tool("status"))
+    clock.say(tool("now"))
+    script = (
+        "const { id } = await git.status(codecallContext); return [id, await clock.now({ ids: [id], text: `${id}` })]"
+    )
+    post = 846977123456789123
+    async with gateway(tmp_path, git, clock, expose={"mode": "always"}) as running, Client(running.server) as client:
+        ran = await client.call_tool("codecall_execute", {"script": script, "context": {"id": post}})
+    assert (ran.structured_content or {})["result"] == [post, {"tool": "now", "ids": [post], "text": str(post)}]
+
+
 async def test_few_tools_are_listed_themselves_and_many_are_not_and_clients_are_told(tmp_path: Path):
     small = Listed(tmp_path, "small")
     small.say(tool("one", "First"), tool("tell"))

@@ -4,7 +4,7 @@
 // This is a second writing of the contract's section 7 (what becomes of a result), made without looking at the runtime's.
 (() => {
   'use strict';
-  const { stringify } = JSON;
+  const { stringify, rawJSON } = JSON;
   const toStringOf = Object.prototype.toString, regExpText = RegExp.prototype.toString;
 
   // A promise has `then`, `catch` and `finally`: who reads anything else of one, or spreads it, forgot to await it
@@ -30,6 +30,9 @@
   }
   const { assign } = Object;
   Object.assign = (target, ...sources) => { sources.forEach((source) => { spread(source); }); return assign(target, ...sources); };
+
+  // JSON of the script's own making has BigInts as integers
+  Object.defineProperty(BigInt.prototype, 'toJSON', { value() { return rawJSON(`${this}`); } });
 
   // JSON data of `value`; promises in it are put into `pending`
   function data(value, open, pending) {

@@ -156,6 +156,15 @@ class ScriptOutline:
 
 
 @dataclass(frozen=True, slots=True)
+class IntegerSite:
+    """The literal of an integer beyond 2^53. The engine gets it as a BigInt, which is that integer."""
+
+    end: int
+    text: str
+    """Its digits, without separators."""
+
+
+@dataclass(frozen=True, slots=True)
 class SilentCallback:
     """A function that returns nothing, where a method of lists asks for a value."""
 
@@ -196,6 +205,7 @@ class CheckedScript:
     """The namespaces it uses: see `NameUsage.namespaces`."""
     data_sites: list[DataSite] = field(default_factory=list["DataSite"])
     ending: ScriptEnding = field(default_factory=ScriptEnding)
+    integers: tuple[IntegerSite, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ the script's end, so lines stay what they were; `InstrumentedScript.original_pos
     catch       __ag_c(error);            a limit passes through; a `try` with only `finally` gets a clause for it
     data        {...__ag_d((x))}          a promise has no properties to spread: it was not awaited
                 if (__ag_d((f()),1))      nor is it true or false
+    integers    9007199254740993n     a number could not hold it
 
 For line coverage, one more call stands at each statement, and before the value of each function without braces; it
 reports the line when it runs for the first time.
@@ -83,6 +84,8 @@ class InstrumentedScript:
     form: ScriptForm = "statements"
     """What its value is; see `CheckedScript.form`."""
     ending: ScriptEnding = field(default_factory=ScriptEnding)
+    integers: tuple[str, ...] = ()
+    """The integers beyond 2^53 that stand in it."""
 
     @cached_property
     def lines(self) -> LineTable:
@@ -140,6 +143,8 @@ def instrument(script: str, checked: CheckedScript, *, max_iterations: int) -> I
         _instrument_statement(inserts, statement, reports)
     for clause in checked.catches:
         _instrument_catch(inserts, clause)
+    for integer in checked.integers:
+        inserts.items.append((integer.end, _CLOSE, _FOREMOST, 0, "n"))
     for site in checked.data_sites:
         inserts.around(site.start, site.end, "__ag_d((", "),1)" if site.tested else "))")
     if checked.form != "statements" and checked.last_start is not None:
@@ -163,6 +168,7 @@ def instrument(script: str, checked: CheckedScript, *, max_iterations: int) -> I
         len(head),
         checked.form,
         checked.ending,
+        tuple(site.text for site in checked.integers),
     )
 
 

@@ -19,6 +19,7 @@ from codecall.sandbox.agentscript.analysis.reachability import sole_function
 from codecall.sandbox.agentscript.checked import (
     CheckedScript,
     Finding,
+    IntegerSite,
     InvalidScript,
     ScriptEnding,
     ScriptForm,
@@ -152,6 +153,7 @@ def validate_javascript(
             else _uncalled_function(statements, {use.name for use in walk.uses}),
             tuple(walk.silent_callbacks),
         ),
+        tuple(IntegerSite(node.range[1] - PREFIX_LENGTH, node.raw.replace("_", "")) for node in walk.integers),
     )
 
 

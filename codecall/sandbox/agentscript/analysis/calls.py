@@ -28,6 +28,7 @@ from codecall.sandbox.wire import (
     MAX_LISTED,
     MAX_NAME_LENGTH,
     MAX_PLAN_CHARS,
+    MAX_SAFE_INTEGER,
     MAX_SITES,
     MAX_URI_LENGTH,
     Loop,
@@ -71,8 +72,6 @@ PRESENT: Final[list[object]] = [0]
 
 _ABSENT: Final = object()
 _OBJECT, _PARTIAL, _ARRAY, _SOME = 1, 2, 3, 4
-
-_MAX_SAFE: Final = 2**53
 
 _FUNCTIONS: Final = frozenset({"ArrowFunctionExpression", "FunctionExpression", "ClassExpression"})
 _ALWAYS_PRESENT: Final = frozenset({"BinaryExpression", "NewExpression", "TemplateLiteral", "UpdateExpression"})
@@ -306,7 +305,7 @@ def _key(item: Node) -> str | None:
 
 def _scalar(node: Node) -> object:
     if "regex" in vars(node) or node.raw.endswith("n"):
-        return PRESENT  # texts, as the prelude writes them
+        return PRESENT
     value: object = node.value
     if isinstance(value, str):
         return _text(value)
@@ -316,7 +315,7 @@ def _scalar(node: Node) -> object:
 def _number(value: float) -> object:
     if not math.isfinite(value):
         return None
-    if abs(value) > _MAX_SAFE:
+    if abs(value) > MAX_SAFE_INTEGER:
         return PRESENT
     return int(value) if value == int(value) else value
 

@@ -227,8 +227,9 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
     # Numbers and texts
     _rule(
         "bigint and number",
-        r"TypeError: cannot (?:convert (?:to )?BigInt|mix BigInt|convert bigint).*",
-        "Numbers and BigInts do not mix: convert one of them, `Number(big)` or `BigInt(n)`.",
+        r"TypeError: (?:cannot (?:convert (?:to )?BigInt|mix BigInt|convert bigint)|bigint argument with unary).*",
+        "Numbers and BigInts do not mix, and integers beyond 2^53 are BigInts here, to keep every digit: convert one "
+        "of them, `Number(big)` (which rounds) or `BigInt(n)`; sort by `a < b ? -1 : 1`.",
         "return 1n + 1",
     ),
     _rule(

@@ -2,16 +2,16 @@
 // fresh engine, before the script.
 //
 // Called with the configuration by the text that prelude.py makes; the host's functions are the globals `$post`, `$ask`, `$log`,
-// `$stop`, `$checkpoint`, `$finish`, `$fail`, `$exhausted`, `$ran`, which this function deletes. Everything used later is
+// `$stop`, `$checkpoint`, `$finish`, `$fail`, `$exhausted`, `$ran`, `$large`, which this function deletes. Everything used later is
 // captured here first: nothing a script does to the objects it can reach changes what this file does. Functions of the script are
-// called without a `this`. Returns one function with the operations realm.py needs: operate(operation, a, b, c, d).
+// called without a `this`. Returns one function with the operations realm.py needs: operate(operation, a, b, c, d, e).
 //
 // `tables` lists what the policy keeps of each object. `removals` lists what another engine had to delete for it: the same in
 // every engine of one build, so that the tables need not be applied key by key in each. With both, `removals` is checked.
 (function (config, tables, removals) {
   'use strict';
   const world = globalThis;
-  const { $post, $ask, $log, $stop, $checkpoint, $finish, $fail, $exhausted, $ran } = world;
+  const { $post, $ask, $log, $stop, $checkpoint, $finish, $fail, $exhausted, $ran, $large } = world;
 
   // ---- captured built-ins -------------------------------------------------------------------------------------
   const { apply, construct, getPrototypeOf, ownKeys, getOwnPropertyDescriptor, defineProperty, deleteProperty } = Reflect;
@@ -19,7 +19,7 @@
   const { freeze, isFrozen } = Object;
   const uncurry = (method) => (self, ...args) => apply(method, self, args);
   const parse = JSON.parse;
-  const stringify = JSON.stringify;
+  const stringify = JSON.stringify, rawJSON = JSON.rawJSON;
   const isArray = Array.isArray;
   const isFinite = Number.isFinite;
   const floor = Math.floor;
@@ -41,6 +41,7 @@
   const toWellFormed = uncurry(String.prototype.toWellFormed);
   const slice = uncurry(String.prototype.slice), trim = uncurry(String.prototype.trim);
   const lower = uncurry(String.prototype.toLowerCase), startsWith = uncurry(String.prototype.startsWith);
+  const toBigInt = BigInt;
   const bigintToText = uncurry(BigInt.prototype.toString);
   const numberToText = uncurry(Number.prototype.toString);
   const hasOwn = Object.hasOwn;
@@ -105,6 +106,24 @@
     if (isEngineFault(error)) stop('WORKER_MEMORY_EXCEEDED');
   }
 
+  // ---- integers beyond 2^53 -------------------------------------------------------------------------------------
+  // A number cannot hold them, so they are BigInts, from wherever they come: answers, the context, JSON that the script
+  // parses, its own literals. Those of `exactIntegers` leave as the integers they came as; in a result, other BigInts are texts.
+  const exactIntegers = new GlobalSet();
+  function exactly(value, context) {
+    if (typeof value !== 'number' || (value <= 9007199254740991 && value >= -9007199254740991)) return value;
+    const source = context.source;
+    if (source.length > 1000) return value;
+    let integer;
+    try { integer = toBigInt(source); } catch { return value; }  // a float: it has a point or an exponent
+    setAdd(exactIntegers, integer);
+    return integer;
+  }
+  const reviveExactly = (key, value, context) => exactly(value, context);
+  const read = (text, large) => large ? parse(text, reviveExactly) : parse(text);
+  const isLarge = (text) => typeof text === 'string' && text.length > 15 && $large(toWellFormed(text));
+  const bigintRefusal = (() => { try { return stringify(1n); } catch (error) { return error.message; } })();
+
   // ---- out of the engine: JSON only -----------------------------------------------------------------------------
   const DROP = { __proto__: null };
   const LIMITS = config.sanitize;
@@ -160,7 +179,7 @@
         case 'string': return text(value);
         case 'number': return isFinite(value) ? value : null;
         case 'boolean': return value;
-        case 'bigint': return bigintToText(value);
+        case 'bigint': return strict || setHas(exactIntegers, value) ? rawJSON(bigintToText(value)) : bigintToText(value);
         case 'object': break;
         default: return DROP;
       }
@@ -389,10 +408,10 @@
   const readResource = (uri, options, third) => request(RESOURCE, uri, undefined, third === undefined ? options : third);
   const getPrompt = (name, input, options) => request(PROMPT, name, input, options);
   const getResult = (handle, part, third) => request(RESULT, handle, part, third === undefined ? part : third);
-  function settle(call, ok, payload, reference) {
+  function settle(call, ok, payload, reference, large) {
     const entry = mapGet(pendingCalls, call);
     mapDelete(pendingCalls, call);
-    const value = reference ? references.create(payload, entry.name) : parse(payload);
+    const value = reference ? references.create(payload, entry.name) : read(payload, large);
     if (ok) entry.resolve(entry.throwOnError ? value : { success: true, data: value });
     else if (entry.throwOnError) entry.reject(toolError(call, value));
     else {
@@ -789,6 +808,36 @@
       const native = GlobalPromise[name];
       install(GlobalPromise, name, freeze((...args) => apply(native, GlobalPromise, args)));
     });
+    install(JSON, 'parse', freeze({
+      parse(text, reviver) {
+        if (!isLarge(text)) return parse(text, reviver);
+        if (typeof reviver !== 'function') return parse(text, reviveExactly);
+        return parse(text, function (key, value, context) { return apply(reviver, this, [key, exactly(value, context), context]); });
+      },
+    }.parse));
+    // A BigInt is written as the integer it is, where the engine refuses it.
+    install(JSON, 'stringify', freeze({
+      stringify(value, replacer, space) {
+        try {
+          return stringify(value, replacer, space);
+        } catch (error) {
+          if (typeof error !== 'object' || error === null || ownText(error, 'message') !== bigintRefusal) throw error;
+        }
+        const change = typeof replacer === 'function' ? replacer : undefined;
+        const kept = isArray(replacer) ? replacer : undefined;
+        return stringify(value, function (key, item) {
+          const changed = change === undefined ? item : apply(change, this, [key, item]);
+          if (typeof changed === 'bigint') return rawJSON(bigintToText(changed));
+          if (kept === undefined || typeof changed !== 'object' || changed === null || isArray(changed)) return changed;
+          const out = {};
+          for (let index = 0; index < kept.length; index++) {
+            const name = toText(kept[index]);
+            if (hasOwn(changed, name)) put(out, name, changed[name]);
+          }
+          return out;
+        }, space);
+      },
+    }.stringify));
     // Functions that take the properties of an object would find none in a promise.
     each(['entries', 'getOwnPropertyNames', 'keys', 'values'], (name) => {
       const native = Object[name];
@@ -898,16 +947,20 @@
 
   build();
 
-  return function operate(operation, a, b, c, d) {
+  return function operate(operation, a, b, c, d, e) {
     switch (operation) {
       case 'run':
         config.form = c;
-        expose('codecallContext', deepFreeze(parse(b)));
+        expose('codecallContext', deepFreeze(read(b, isLarge(b))));
         exposeNamespaces(parse(d));
         freeze(world);
         running = true;
         return run(a);
-      case 'settle': return settle(a, b, c, d);
+      case 'settle': return settle(a, b, c, d, e);
+      case 'integers': {
+        each(parse(a), (text) => { setAdd(exactIntegers, toBigInt(text)); setAdd(exactIntegers, -toBigInt(text)); });
+        return 0;
+      }
       case 'references': {
         references = a({
           freeze, hasOwn, ownKeys, getOwnPropertyDescriptor, defineProperty, setPrototypeOf, parse, setHas, setAdd, weakGet, weakSet,

@@ -24,7 +24,7 @@ from codecall.sandbox.agentscript.engine.heap import HeapGauge, release_memory
 from codecall.sandbox.agentscript.engine.prelude import LOCALE, NEEDS_LOCALE, REFERENCES, runtime_text
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
-from codecall.sandbox.wire import MAX_CALLS_PER_FRAME, Answer, Call, Failure, Limits, utf8_length
+from codecall.sandbox.wire import MAX_CALLS_PER_FRAME, Answer, Call, Failure, Limits, has_large_integer, utf8_length
 
 _NoPosition: TypeAlias = tuple[None, None]
 Clock: TypeAlias = Callable[[], float]
@@ -44,7 +44,10 @@ JOBS_PER_CHECK: Final = 256
 MAX_POSITIONS: Final = 64
 """Stacks whose position in the script is remembered."""
 
-_HOST_FUNCTIONS: Final = ("$post", "$ask", "$log", "$stop", "$checkpoint", "$finish", "$fail", "$exhausted", "$ran")
+_HOST_FUNCTIONS: Final = (
+    *("$post", "$ask", "$log", "$stop", "$checkpoint", "$finish", "$fail", "$exhausted", "$ran"),
+    "$large",
+)
 
 _decode_json = msgspec.json.decode
 
@@ -134,6 +137,8 @@ class Realm:
                 self._operate("locale", load(self._engine, LOCALE))
             if "reference" in program.text:
                 self._operate("references", load(self._engine, REFERENCES))
+            if program.integers:
+                self._operate("integers", msgspec.json.encode(program.integers).decode())
             body = self._engine.eval(program.text)
         except _EngineError as error:
             # The binding tells the kind of an error by its text alone.
@@ -153,7 +158,8 @@ class Realm:
             self._calls.add_answer(answer)
             if self.outcome is not None and not answer.ok:
                 self.outcome.warnings.append(self._call_warnings().unawaited_failure(answer.call))
-            self._turn("settle", answer.call, answer.ok, answer.payload, answer.reference)
+            large = has_large_integer(answer.payload)
+            self._turn("settle", answer.call, answer.ok, answer.payload, answer.reference, large)
 
     def take_calls(self, budget: int) -> list[Call]:
         """The tool calls not yet taken, in order, as many as fit into `budget` bytes and one frame; at least one."""
@@ -286,6 +292,9 @@ class Realm:
             self._stop("WORKER_MEMORY_EXCEEDED")
         else:
             self._end(ScriptOutcome(failure=self._failure_report().thrown_failure(error)))
+
+    def _host_large(self, text: str) -> bool:
+        return has_large_integer(text)
 
     def _host_ran(self, line: int) -> None:
         self.covered_lines.append(int(line))

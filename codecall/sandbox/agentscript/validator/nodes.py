@@ -33,6 +33,7 @@ from codecall.sandbox.agentscript.validator.names import (
     self_reference,
 )
 from codecall.sandbox.agentscript.validator.walk import NodeHandler, Walk, dotted_path
+from codecall.sandbox.wire import MAX_SAFE_INTEGER
 
 CHILDREN: Final[Mapping[str, tuple[str, ...]]] = {
     "ArrayExpression": ("elements",),
@@ -57,6 +58,7 @@ _COMPARES: Final = frozenset({"===", "!==", "==", "!="})
 
 # From the last parameter to the arrow there is nothing but blanks, comments, commas and a parenthesis
 _TO_ARROW = re.compile(r"(?:[^/=]|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+=>")
+_INTEGER = re.compile(r"0[xXbBoO][\da-fA-F_]+|[\d_]{1,1000}")
 _RETURN = re.compile(r"\breturn\b")
 
 _ASKS_CALLBACK: Final = frozenset(
@@ -78,6 +80,8 @@ def _identifier(walk: Walk, node: Node, scope: Scope) -> None:
 def _literal(walk: Walk, node: Node, scope: Scope) -> None:
     del scope
     if "regex" not in vars(node):
+        if isinstance(node.value, int | float) and abs(node.value) > MAX_SAFE_INTEGER and _INTEGER.fullmatch(node.raw):
+            walk.integers.append(node)
         return
     offset = node.range[0] - PREFIX_LENGTH
     walk.regexes.append(offset)

@@ -60,6 +60,8 @@ class Walk:
         self.catches: list[CatchSite] = []
         self.data_sites: list[DataSite] = []
         self.silent_callbacks: list[SilentCallback] = []
+        self.integers: list[Node] = []
+        """Literals of integers beyond 2^53."""
         self.returns = False
         """Whether there is a `return` at top level."""
         self.regexes: list[int] = []
