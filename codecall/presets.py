@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from pydantic import Field
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 
 from codecall.errors import OptionsError
 from codecall.option_base import Millis, Options, reject_double_spelling
@@ -122,7 +123,16 @@ def _from_file(path: Path) -> Preset:
         raise OptionsError(f"vm.preset: cannot read the preset file {str(path)!r}: {failure.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failure:
         raise OptionsError(f"vm.preset: {str(path)!r} is not valid TOML: {failure}") from None
-    return Preset.read(values, where=f"preset {path.name}")
+    try:
+        return Preset.read(values, where=f"preset {path.name}")
+    except OptionsError as failure:
+        stated = {to_snake(key) for key in values}
+        if missing := [name for name in Preset.model_fields if name not in stated]:
+            # A file of an operator's own is short of the limits that a later version has added.
+            secure = load_preset("secure")
+            lines = "\n".join(f"{name} = {json.dumps(getattr(secure, name))}" for name in missing)
+            failure.hint = f"A preset file states every limit. These lines of `secure` complete it:\n{lines}"
+        raise
 
 
 def load_preset(name: str | os.PathLike[str]) -> Preset:

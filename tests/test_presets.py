@@ -214,6 +214,18 @@ def test_a_preset_file_that_is_not_whole_is_refused(tmp_path: Path, changes: dic
     assert refused.value.message.startswith(message)
 
 
+def test_a_preset_file_from_before_a_limit_was_added_is_told_the_lines_to_add(tmp_path: Path):
+    older = own_preset(tmp_path, max_tool_input_bytes=None, max_content_blocks=None, require_jail=None)
+    with pytest.raises(OptionsError) as refused:
+        load_preset(older)
+    hint, *lines = (refused.value.hint or "").split("\n")
+    assert "every limit" in hint
+    assert lines == ["max_tool_input_bytes = 1048576", "max_content_blocks = 100", "require_jail = false"]
+    assert str(refused.value).endswith(lines[-1])
+    older.write_text(f"{older.read_text()}{chr(10).join(lines)}\n")
+    assert load_preset(older) == load_preset("secure")
+
+
 def test_a_preset_file_that_is_not_there_or_not_toml_is_refused(tmp_path: Path):
     with pytest.raises(OptionsError, match=r"cannot read the preset file '.*none\.toml': No such file"):
         load_preset(tmp_path / "none.toml")
