@@ -1,0 +1,129 @@
+"""Checks that a text of many megabytes is JSON a piece at a time, so that the event loop runs in between.
+
+A piece ends at a comma between two items. What is open there is known: with those brackets around it the piece is JSON
+of its own, and the decoder says whether it is. Of a string that is longer than a piece the characters are checked a
+piece at a time, and an empty string stands in its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from codecall.jsonio.decode import NotJson
+
+PIECE: Final = 64 * 1024
+"""Most characters of the text that are checked in one go: a millisecond."""
+
+MAX_DEPTH: Final = 256
+"""Most objects and arrays nested within each other. MCP refuses to send more than 255."""
+
+_CLOSING: Final = str.maketrans("[{", "]}")
+_NO_MARKS: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_LEVELS: Final = 4
+"""Levels of containers that are matched all at once; deeper ones bracket by bracket."""
+
+_HIGH_SURROGATE: Final = re.compile(r"\\u[dD][89abAB]..", re.DOTALL)
+
+_decode = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+async def check_json(text: str) -> None:
+    """Checks a text.
+
+    Raises:
+        NotJson: it is not JSON, or is nested deeper than `MAX_DEPTH`, or has more than `PIECE` characters between two
+            commas that are in no string.
+    """
+    try:
+        for piece in pieces(text):
+            _decode(piece)
+            await asyncio.sleep(0)
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        raise NotJson from None
+
+
+def pieces(text: str) -> Iterator[str]:
+    """Yields texts of a few times `PIECE` characters at most. They are all JSON if and only if `text` is.
+
+    Raises:
+        NotJson: as in `check_json`, where it is known without the decoder.
+    """
+    opened = head = ""
+    at = 0
+    while at + PIECE < len(text):
+        window = text[at : at + PIECE]
+        plain = _without_escapes(window)
+        if (cut := _last_comma(plain)) >= 0:
+            before, opened = opened, _opened(opened, _without_escapes(head) + plain[:cut])
+            if not opened:
+                raise NotJson
+            yield f"{_openings(before)}{head}{window[:cut]}{opened[::-1].translate(_CLOSING)}"
+            at, head = at + cut + 1, ""
+            continue
+        if plain.count('"') % 2 == 0 or len(head) > PIECE:
+            raise NotJson
+        start = plain.rfind('"') + 1
+        head += f'{window[:start]}"'
+        at += start
+        while cut := _characters(window := text[at : at + PIECE]):
+            yield f'"{window[:cut]}"'
+            at += cut
+        if text[at : at + 1] != '"':
+            raise NotJson
+        at += 1
+    yield f"{_openings(opened)}{head}{text[at:]}"
+
+
+def _without_escapes(text: str) -> str:
+    """The text with blanks for what might be taken for a quote at either end of a string, or for a backslash."""
+    return text.replace("\\\\", "  ").replace('\\"', "  ")
+
+
+def _last_comma(plain: str) -> int:
+    """The offset of the last comma that is in no string; -1 if there is none."""
+    comma = plain.rfind(",")
+    inside = plain.count('"', 0, comma) % 2
+    while comma >= 0 and inside:
+        start = plain.rfind('"', 0, comma)
+        comma = plain.rfind(",", 0, start)
+        inside = plain.count('"', comma + 1, start) % 2
+    return comma
+
+
+def _characters(window: str) -> int:
+    """How many characters are in the string that goes on in the window, as far as they end with a whole escape."""
+    plain = _without_escapes(window)
+    if (end := plain.find('"')) >= 0:
+        return end
+    cut = plain.rfind("\\", max(0, len(plain) - 6))
+    if cut < 0:
+        return len(plain)
+    return cut - 6 if cut >= 6 and _HIGH_SURROGATE.match(plain, cut - 6) else cut
+
+
+def _opened(before: str, plain: str) -> str:
+    """The brackets that are open after a piece, if `before` are open in front of it."""
+    marks = plain.encode(errors="replace").translate(None, _NO_MARKS).decode().replace('""', "")
+    brackets = before + "".join(marks.split('"')[::2])
+    for _ in range(_LEVELS):
+        brackets = brackets.replace("[]", "").replace("{}", "")
+    opened: list[str] = []
+    for bracket in brackets:
+        if bracket in "[{":
+            opened.append(bracket)
+        elif not opened or opened.pop() + bracket not in ("[]", "{}"):
+            raise NotJson
+    if len(opened) > MAX_DEPTH:
+        raise NotJson
+    return "".join(opened)
+
+
+def _openings(brackets: str) -> str:
+    """The beginning of a text after which a piece goes on, behind a comma."""
+    outer = "".join("[" if bracket == "[" else '{"":' for bracket in brackets[:-1])
+    return outer + {"": "", "[": "[0,", "{": '{"":0,'}[brackets[-1:]]
