@@ -136,7 +136,7 @@ SYNTAX: Final = (
     (r"\s*(?:from\s+\S+\s+)?import\s", f"{_PYTHON}there is nothing to import, `callTool` is there."),
     (r"\s*(?:print|raise|del|assert|global|nonlocal)\s+[\w\"']", f"{_PYTHON}write `throw new Error(…)`, `return …`."),
     (r".*\blambda\b[^:]*:", f"{_PYTHON}write an arrow function, `(x) => …`."),
-    (r".*(?<![\w$])[fr]$|.*(?<![\w$])[fr][\"']", f"{_PYTHON}a text with values in it is a template, `Hello ${{x}}`."),
+    (r".*(?<![\w$])[fr][\"']", f"{_PYTHON}a text with values in it is a template, `Hello ${{x}}`."),
     (r".*(?:\"\"\"|''')", f"{_PYTHON}a text of several lines stands between backticks."),
     (r"\s*(?:Here|Sure|Certainly|This|The|Let|I|To)\b", "Send the script alone, without words around it."),
     (r".*\b(?:and|or|not|is|elif|except)\b", f"{_PYTHON}write `&&`, `||` and `!` for and, or and not."),
@@ -182,8 +182,11 @@ SYNTAX_MESSAGES: Final = (
 """Hints by the message of the parser or the engine, for lines that match none of `SYNTAX`."""
 
 
-def syntax_hint(message: str, line: str = "") -> str | None:
-    """The hint for a syntax error: by the line on which it is, else by the message."""
-    by_line = (hint for pattern, hint in SYNTAX if line and re.match(pattern, line))
-    by_message = (hint for pattern, hint in SYNTAX_MESSAGES if re.match(pattern, message))
-    return next(by_line, None) or next(by_message, None)
+def line_hint(line: str) -> str | None:
+    """The hint for a line on which a script stops being JavaScript."""
+    return next((hint for pattern, hint in SYNTAX if line and re.match(pattern, line)), None)
+
+
+def message_hint(message: str) -> str | None:
+    """The hint for a syntax error by its message."""
+    return next((hint for pattern, hint in SYNTAX_MESSAGES if re.match(pattern, message)), None)

@@ -26,7 +26,7 @@ from codecall.sandbox.agentscript.diagnosis.context import (
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step, ValuePath, pattern_parts
 from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS, METHODS, WRAPPERS
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, member_name, span
+from codecall.sandbox.agentscript.parser.parse import LOOP_TYPES, PREFIX_LENGTH, member_name, span
 from codecall.sandbox.agentscript.policy import PROTOTYPES
 from codecall.sandbox.agentscript.ruleset import closest_name
 
@@ -331,6 +331,17 @@ def unsettled_promises(dataflow: DataFlow) -> list[int]:
         if (node.type == "NewExpression" and dataflow.text(node.callee) == "Promise")
         or (node.type == "CallExpression" and dataflow.text(node.callee) in constructors)
     ]
+
+
+def endless_loop(dataflow: DataFlow, offset: int) -> int | None:
+    """Where the innermost loop at a place begins, if it has no condition: `for (;;)`, `while (true)`."""
+    for node in dataflow.enclosing(offset, *LOOP_TYPES)[:1]:
+        test = getattr(node, "test", None)
+        if node.type not in {"ForOfStatement", "ForInStatement"} and (
+            test is None or getattr(test, "value", 0) is True
+        ):
+            return span(node)[0] - PREFIX_LENGTH
+    return None
 
 
 def regular_expressions(dataflow: DataFlow) -> list[int]:

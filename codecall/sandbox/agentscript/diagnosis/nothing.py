@@ -17,6 +17,7 @@ from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataf
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
+from codecall.sandbox.agentscript.parser.mistakes import COMMENT_WITH_LINES, ESCAPED_LINES
 from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, PREFIX_LENGTH, key_name, member_name, span
 
 _NOTHING: Final = "Nothing was returned: "
@@ -74,6 +75,8 @@ def _without_search(program: InstrumentedScript, calls: CallHistory, ending: End
         return None
     if not program.script.strip():
         return "the script is empty."
+    if COMMENT_WITH_LINES.search(program.script):
+        return f"a comment holds code, up to the end of its line. {ESCAPED_LINES}"
     name = program.ending.uncalled_function
     if name is not None and not calls.open_calls and not calls.last_answers:
         function = shorten(name)

@@ -13,9 +13,17 @@ from codecall.sandbox.agentscript.diagnosis.calls import CallHistory
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.hints import NOT_AN_ERROR_HINT, hint_for
-from codecall.sandbox.agentscript.foreign_words import syntax_hint
+from codecall.sandbox.agentscript.foreign_words import message_hint
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.wire import Failure, Limits
+
+ENDLESS_LOOP_HINT: Final = (
+    "The loop on line {line} has no condition, and nothing in it ended it: advance in it what its `break` tests, or "
+    "write `for (let i = 0; i < n; i++) {{ … }}`; to page `for (let at = 0; at !== null; at = page.next) {{ … }}`."
+)
+"""The hint for a limit that is reached in `for (;;)` or `while (true)`."""
+
+_LOOP_LIMITS: Final = frozenset({"ITERATION_LIMIT", "STEP_LIMIT", "TOOL_CALL_LIMIT"})
 
 
 class ScriptProgress(NamedTuple):
@@ -104,13 +112,14 @@ class FailureReport:
     def limit_failure(self, code: str, progress: ScriptProgress, detail: object = "", stack: str = "") -> Failure:
         """The failure of a script that exceeded a limit."""
         position = self._only_position(causes.unsettled_promises) if code == "DEADLOCK" else self._position(stack)
-        return _at(limit_failure(code, self._limits, detail, progress), position)
+        hint = self._endless_loop(position) if code in _LOOP_LIMITS else None
+        return _at(limit_failure(code, self._limits, detail, progress, hint), position)
 
     def syntax_failure(self, text: str) -> Failure:
         """The failure of a script that the engine could not compile; `text` is the engine's message and stack."""
         message, _, stack = text.partition("\n")
         message = message.removeprefix("SyntaxError: ")
-        failure = Failure(status="syntax_error", code="SYNTAX_ERROR", message=message, hint=syntax_hint(message))
+        failure = Failure(status="syntax_error", code="SYNTAX_ERROR", message=message, hint=message_hint(message))
         position = self._position(stack) or self._only_position(causes.regular_expressions)
         if position is None and self._program is not None:
             position = self._program.lines.position(len(self._program.script))
@@ -125,6 +134,19 @@ class FailureReport:
         }
         context = FailureContext(dataflow, self._offset(position), self._calls, offsets)
         return hint_for(error.name, error.message, context)
+
+    def _endless_loop(self, position: Position | None) -> str | None:
+        """The hint for a limit that is reached in a loop without a condition; None for any other place."""
+        if position is None or self._program is None:
+            return None
+        lines, offset = self._program.lines, self._program.lines.offset(*position)
+        start = with_dataflow(
+            self._program.script,
+            self._room_ms,
+            lambda dataflow: causes.endless_loop(dataflow, offset) if dataflow else None,
+            fallback=None,
+        )
+        return None if start is None else ENDLESS_LOOP_HINT.format(line=lines.line(start))
 
     def _position(self, stack: str) -> Position | None:
         """The innermost place in the script that a stack names."""
@@ -146,11 +168,14 @@ class FailureReport:
         return self._program.lines.position(offsets[0]) if len(offsets) == 1 else None
 
 
-def limit_failure(code: str, limits: Limits, detail: object = "", progress: ScriptProgress | None = None) -> Failure:
-    """The failure for a script that ended with `code`, and how far it had come where that is known."""
+def limit_failure(
+    code: str, limits: Limits, detail: object = "", progress: ScriptProgress | None = None, hint: str | None = None
+) -> Failure:
+    """The failure for a script that ended with `code`, and how far it had come where that is known. `hint` stands in
+    place of the usual one."""
     limit = LIMIT_MESSAGES[code]
     fields = {"detail": detail, "longest_result": limits.longest_result, **msgspec.structs.asdict(limits)}
-    hint = limit.failure.hint
+    hint = hint or limit.failure.hint
     if progress is not None and limit.progress:
         hint = f"{limit.progress.format(**fields, **progress._asdict())} {hint}"
     return msgspec.structs.replace(limit.failure, message=limit.message.format(**fields), hint=hint)

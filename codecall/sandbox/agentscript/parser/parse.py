@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from codecall.sandbox.agentscript.checked import LineTable, Violation, invalid_script
-from codecall.sandbox.agentscript.foreign_words import syntax_hint
+from codecall.sandbox.agentscript.foreign_words import line_hint, message_hint
 from codecall.sandbox.agentscript.parser.esprima import Node, NotParseable, QuickParser, parse_program
 from codecall.sandbox.agentscript.parser.tokens import UnsafeText
 from codecall.sandbox.agentscript.parser.unicode import BIDI, SEPARATOR, SURROGATE, code_point
@@ -136,12 +136,20 @@ def _syntax_error(script: str, offset: int, message: str) -> Violation:
 
 
 def _syntax_hint(script: str, offset: int, message: str) -> str | None:
-    """What to write instead: by the text before the place, else by what the line looks like, else by the message."""
+    """What to write instead: by the text at the place, by what the line looks like, by brackets left open, or by the
+    message."""
+    from codecall.sandbox.agentscript.parser.mistakes import bracket_hint, hint_at  # few scripts need it
+
     if _AWAIT.search(script, max(0, offset - 50), offset):
         return "`await` works at top level and in async functions: mark the function around it `async`."
     start, end = script.rfind("\n", 0, offset) + 1, script.find("\n", offset)
     line = _TEXTS.sub('""', script[start : end if end >= 0 else None][:_MAX_LINE])
-    return syntax_hint(message, line)
+    return (
+        hint_at(script, offset, message)
+        or line_hint(line)
+        or bracket_hint(script, offset, message)
+        or message_hint(message)
+    )
 
 
 FUNCTIONS: Final = frozenset({"ArrowFunctionExpression", "FunctionExpression", "FunctionDeclaration"})

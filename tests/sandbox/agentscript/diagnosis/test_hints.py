@@ -14,6 +14,7 @@ from codecall.sandbox.agentscript import foreign_words
 from codecall.sandbox.agentscript.diagnosis import hints
 from codecall.sandbox.agentscript.diagnosis.context import member_text
 from codecall.sandbox.agentscript.diagnosis.hints import HINT_RULES, NOT_AN_ERROR_HINT, HintRule
+from codecall.sandbox.agentscript.parser import mistakes
 from codecall.sandbox.enclave import Enclave
 
 USERS = [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob", "email": "bob@example.org"}]
@@ -120,7 +121,7 @@ MESSAGE_PROBES = (
     ("Unexpected (?:string", "return f('a' 'b')"),
     ("Unexpected (?:identifier", "const a = {b: 1\nconst c = 2"),
     ("Invalid regular", "return /(/.test('a')"),
-    ("end of input", "return f(1, [2"),
+    ("end of input", "if (true)"),
     ("Illegal", "[1].forEach((x) => { continue; })"),
     ("Invalid (?:left", "if (f() = 1) {}"),
 )
@@ -132,6 +133,72 @@ async def test_what_the_parser_says_has_a_way_out(row: tuple[str, str], enclave:
     assert len(probes) == 1, "a row without a probe"
     error = await fails(enclave, probes[0])
     assert (error["code"], error["hint"]) == ("SYNTAX_ERROR", row[1])
+
+
+@pytest.mark.parametrize(
+    ("script", "hint"),
+    [
+        # Escaped twice on the way
+        (r"const a = 1;\nreturn a", mistakes.ESCAPED_LINES),
+        (r"const a = [1,\n2]; return a", mistakes.ESCAPED_LINES),
+        (r"\tconst a = 1;", mistakes.ESCAPED_LINES),
+        (r"return await callTool(\"users\", {})", mistakes.ESCAPED_QUOTES),
+        ("return \u201chello\u201d", "`\u201c` is a typographic quote: write `\"` or `'` around texts."),
+        ("const a = \u2018x\u2019", "`\u2018` is a typographic quote: write `\"` or `'` around texts."),
+        ("await callTool(\u201cusers\u201d, {})", "`\u201c` is a typographic quote: write `\"` or `'` around texts."),
+        ("const a = [1, …];", "`…` stands for something left out: write the script in full."),
+        ("if (true) { ... }", "`...` stands for something left out: write the script in full."),
+        ("return 'it's'", mistakes.QUOTE_INSIDE),
+        # Brackets, among texts, comments, templates and regular expressions that have some too
+        ("const a = [1, 2; return a", "The `[` at line 1, column 11 is not closed before this `;`: `]` is missing."),
+        ("const r = await callTool('u)s', { id: 1 };", "The `(` at line 1, column 25 is not closed before this `;`: "),
+        ("const r = f({ id: 1 ; return r", "The `{` at line 1, column 13 is not closed before this `;`: `}`"),
+        ("// (\nxs.map(x => { return x; );", "The `{` at line 2, column 13 is not closed before this `)`: `}`"),
+        ("const x = {a: 1, b: 2]; return x", "The `{` at line 1, column 11 is not closed before this `]`: `}`"),
+        ("const a = /[)]\\(/.test(`(${f(')')}(`;", "The `(` at line 1, column 23 is not closed before this `;`: `)`"),
+        (
+            "if (x === 1 {\n}",
+            "A comma or an operator is missing before this place, or `)` for the `(` at line 1, column 4",
+        ),
+        ("f('a' {})", "A comma or an operator is missing before this place, or `)` for the `(` at line 1, column 2."),
+        ("return (1 + 2))", "`)` closes nothing: leave it out"),
+        ("return 1 }", "`}` closes nothing: leave it out"),
+        (
+            "function f() {\n  return [1]",
+            "The `{` at line 1, column 14, or one inside it, is not closed: `}` is missing.",
+        ),
+        ("return f(1, [2", "The `[` at line 1, column 13, or one inside it, is not closed: `]` is missing."),
+        ("const s = `a ${x} b\nreturn s", "The template that begins at line 1, column 11 is not closed: a backtick is"),
+    ],
+)
+async def test_what_stops_the_parser_is_named(script: str, hint: str, enclave: Enclave) -> None:
+    error = await fails(enclave, script)
+    assert error["code"] == "SYNTAX_ERROR"
+    assert error["hint"].startswith(hint)
+
+
+async def test_a_comment_that_swallows_the_script_is_named(enclave: Enclave) -> None:
+    result = await enclave.execute(r"// the users\nconst users = 1;\nreturn users")
+    assert (result.status, result.value) == ("ok", None)
+    assert result.warnings == (
+        f"Nothing was returned: a comment holds code, up to the end of its line. {mistakes.ESCAPED_LINES}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "line"),
+    [
+        ("let i = 0\nfor (;;) { i++ }", "ITERATION_LIMIT", 2),
+        ("for (const x of [1]) {\n  for (;;) { const p = await callTool('users'); if (p.last) break; }\n}", None, 2),
+        ("for (let i = 0; ; i++) {}", "ITERATION_LIMIT", 1),
+        ("for (let i = 0; i < 1e9; i++) {}", "ITERATION_LIMIT", 0),
+    ],
+)
+async def test_a_loop_that_nothing_ends_is_named(script: str, code: str | None, line: int, enclave: Enclave) -> None:
+    error = await fails(enclave, script)
+    assert error["code"] == (code or "TOOL_CALL_LIMIT")
+    expected = f"The loop on line {line} has no condition, and nothing in it ended it: " if line else "Loop over less: "
+    assert error["hint"].startswith(expected)
 
 
 VALUES = [

@@ -1,0 +1,120 @@
+"""What is wrong where a script stops being JavaScript: line ends and quotes in another spelling, brackets left open.
+
+Read only after a failure, over the text before the place: a hint may be wrong, and nothing else follows from it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from codecall.sandbox.agentscript.checked import LineTable
+
+ESCAPED_LINES: Final = (
+    r"`\n` stands in the script as two characters where a line should end: it was escaped twice. Send real line ends, "
+    r"in JSON `\n` and not `\\n`."
+)
+ESCAPED_QUOTES: Final = (
+    r"A backslash stands before a quote that begins or ends a text: the script was escaped twice. Send the quote "
+    r"alone, in JSON `\"` and not `\\\"`."
+)
+TYPOGRAPHIC: Final = "`{found}` is a typographic quote: write `\"` or `'` around texts."
+SHORTENED: Final = "`{found}` stands for something left out: write the script in full."
+QUOTE_INSIDE: Final = (
+    "The text ends at the quote before this place: a quote of the same kind inside a text is written with a backslash, "
+    r"`'it\'s'`, or the text stands in other quotes."
+)
+CLOSES_NOTHING: Final = "`{found}` closes nothing: leave it out, or look for what should open it."
+NOT_CLOSED: Final = "The `{opened}` at {place} is not closed before this `{found}`: `{closing}` is missing."
+NOT_CLOSED_AT_END: Final = "The `{opened}` at {place}, or one inside it, is not closed: `{closing}` is missing."
+PERHAPS_OPEN: Final = (
+    "A comma or an operator is missing before this place, or `{closing}` for the `{opened}` at {place}."
+)
+TEMPLATE: Final = "The template that begins at {place} is not closed: a backtick is missing."
+"""Hints, with what was found and where."""
+
+COMMENT_WITH_LINES: Final = re.compile(r"//[^\n]*\\n")
+"""A comment that goes on over a line end in another spelling, and with it what should be code."""
+
+_QUOTES: Final = "“”„‟‘’‚‛«»‹›´"
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}", "`": "`"}
+
+_TOKEN: Final = re.compile(
+    r"""(?P<skip>//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')"""
+    r"""|(?P<slash>/)|(?P<mark>[()\[\]{}`])|(?P<word>[\w$]++)|(?P<other>[^\s\w$])""",
+    re.DOTALL,
+)
+_REGEX: Final = re.compile(r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*+\])++/\w*")
+_TEMPLATE: Final = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*+(?:(?P<end>`)|\$\{)", re.DOTALL)
+_BEFORE_REGEX: Final = re.compile(r"[=(,:\[!&|?{};+\-*%<>~^]|return|typeof|case")
+
+
+def hint_at(script: str, offset: int, message: str) -> str | None:
+    """The hint for what stands at `offset`, where a script stops being JavaScript; None where nothing can be said of
+    it."""
+    found = script[offset : offset + 1]
+    around = script[max(0, offset - 1) : offset + 2]
+    if (escaped := re.search(r"\\([nrt\"'`])", around)) is not None:
+        return ESCAPED_LINES if escaped[1] in "nrt" else ESCAPED_QUOTES
+    if found and found in _QUOTES:
+        return TYPOGRAPHIC.format(found=found)
+    if found == "…" or script.startswith("...", offset):
+        return SHORTENED.format(found=found if found == "…" else "...")
+    before = script[max(0, offset - 2) : offset]
+    if message.startswith("Unexpected identifier") and before.endswith(("'", '"')):
+        return QUOTE_INSIDE
+    return None
+
+
+def bracket_hint(script: str, offset: int, message: str) -> str | None:
+    """The hint for a bracket that is open at `offset`, or that closes nothing; None where there is none."""
+    found = script[offset : offset + 1]
+    opened = _open_brackets(script, offset)
+    if not opened:
+        return CLOSES_NOTHING.format(found=found) if found and found in ")]}" else None
+    bracket, start = opened[-1]
+    line, column = LineTable(script).position(start)
+    fields = {
+        "found": found,
+        "opened": bracket,
+        "closing": _CLOSING[bracket],
+        "place": f"line {line}, column {column}",
+    }
+    if bracket == "`":
+        return TEMPLATE.format_map(fields)
+    if offset >= len(script):
+        return NOT_CLOSED_AT_END.format_map(fields)
+    if found in ")]};":
+        return None if found == fields["closing"] else NOT_CLOSED.format_map(fields)
+    # Between the braces of a block anything may be wrong, and of a second text the message says enough.
+    is_open = bracket in "([" and re.match("Unexpected (?!string|template)", message) is not None
+    return PERHAPS_OPEN.format_map(fields) if is_open else None
+
+
+def _open_brackets(script: str, end: int) -> list[tuple[str, int]]:
+    """The brackets and templates that are open before `end`, with their offsets, the outermost first."""
+    opened: list[tuple[str, int]] = []
+    at, previous = 0, ";"
+    while (token := _TOKEN.search(script, at, end)) is not None:
+        at, text = token.end(), token[0]
+        if token["skip"]:
+            previous = previous if text.startswith("/") else text
+            continue
+        if token["slash"] and _BEFORE_REGEX.fullmatch(previous) and (regex := _REGEX.match(script, token.start(), end)):
+            at, text = regex.end(), "/"
+        elif text == "`" or (text == "}" and len(opened) > 1 and opened[-2][0] == "`" and opened[-1][0] == "{"):
+            # In a template again: up to its end, or to the next value in it.
+            opened.append((text, token.start())) if text == "`" else opened.pop()
+            if (part := _TEMPLATE.match(script, at, end)) is None:
+                return opened
+            at = part.end()
+            if part["end"]:
+                opened.pop()
+            else:
+                opened.append(("{", at - 1))
+        elif text in "([{":
+            opened.append((text, token.start()))
+        elif text in ")]}" and opened and _CLOSING[opened[-1][0]] == text:
+            opened.pop()
+        previous = text
+    return opened
