@@ -280,6 +280,7 @@ def misspelt(query: str) -> str:
 
 ABLATION = {
     "without synonyms": LexicalWeights(synonym=0, name_synonym=0),
+    "without word families": LexicalWeights(families=False),
     "without spelling": LexicalWeights(spelling=0),
     "without correction": LexicalWeights(correction=0),
     "without the name's share": LexicalWeights(name=0),

@@ -52,11 +52,11 @@ _MAX_WORD_CHARS = 64
 MAX_TEXT_CHARS = 20_000
 """Characters of a text that are read, from its beginning. Of 13,000 real tools the longest description has 13,078."""
 
-_ENDINGS = (
-    ("ations", "at"), ("ation", "at"), ("ators", "at"), ("ator", "at"), ("ating", "at"), ("ated", "at"),
-    ("ates", "at"), ("ate", "at"), ("ities", "iti"), ("ity", "iti"), ("izing", "iz"), ("ized", "iz"), ("izes", "iz"),
-    ("ize", "iz"), ("ising", "iz"), ("ised", "iz"), ("ises", "iz"), ("ise", "iz"),
-)  # fmt: skip
+_NOUN_ENDINGS = ("ment", "anc", "enc", "ur", "al", "at", "ag")
+"""Stemmed endings by which English makes a noun of a verb: deployment, performance, reference, failure, retrieval,
+transformation, usage."""
+
+_MIN_ROOT_CHARS = 4
 
 _PART_SEPARATORS = re.compile(
     r"(?<=[.?!;])\s+|\n+|(?<=[。？！；])|,?\s+(?:and then|then|and also|as well as)\s+|,\s+and\s+", re.IGNORECASE
@@ -148,6 +148,23 @@ def stem(word: str) -> str:
         root = root[:-1]
     if root.endswith("y") and len(root) > 3:
         root = root[:-1] + "i"
+    return root
+
+
+@lru_cache(maxsize=50_000)
+def family_root(stem: str) -> str:
+    """Returns what a stem shares with the verb or noun of its family: fail for failur, deploy for deployment; the stem
+    itself where there is no such ending. Too coarse for a stem: the words of a family stand for each other as synonyms
+    do."""
+    root = stem
+    if stem.isascii() and stem.isalpha():
+        for _ in range(2):
+            ending = next((e for e in _NOUN_ENDINGS if root.endswith(e) and len(root) - len(e) >= _MIN_ROOT_CHARS), "")
+            root = root.removesuffix(ending)
+        if len(root) > _MIN_ROOT_CHARS and root[-1] == root[-2]:
+            root = root[:-1]
+        if len(root) > _MIN_ROOT_CHARS and root[-1] in "ei":
+            root = root[:-1]
     return root
 
 

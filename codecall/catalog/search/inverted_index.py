@@ -21,7 +21,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from codecall.catalog.search.analysis import IndexedDocument
+from codecall.catalog.search.analysis import IndexedDocument, family_root
 from codecall.catalog.search.spelling import Vocabulary
 
 Floats = NDArray[np.float32]
@@ -58,18 +58,20 @@ class IndexSnapshot(NamedTuple):
     word_ids: dict[str, int]
     """The column of each word, stemmed or as it is spelled; the dict may grow, which changes nothing in these
     segments."""
+    vocabulary: Vocabulary
+    """The words as they are spelled; it may grow likewise."""
+    families: dict[str, list[str]]
+    """The stems of each word family (`family_root`); it may grow likewise."""
     segments: tuple[Segment, ...] = ()
     lengths: Floats = np.zeros(0, np.float32)
     """By document id: how much its words count in all."""
-    vocabulary: Vocabulary = Vocabulary()
-    """The words as they are spelled; it may grow as the dict may."""
 
 
 class InvertedIndex:
     """An inverted index. One thread at a time changes it; any thread may read a `snapshot`, which never changes."""
 
     def __init__(self) -> None:
-        self.snapshot = IndexSnapshot({}, vocabulary=Vocabulary())
+        self.snapshot = IndexSnapshot({}, Vocabulary(), {})
 
     def add(self, numbers: Sequence[int], documents: Sequence[IndexedDocument]) -> None:
         """Adds documents under ids that are not in use."""
@@ -97,7 +99,12 @@ class InvertedIndex:
             segments = (_segment(remaining, (words[:, used], names[:, used], grams, spellings[:, used])),)
         vocabulary = Vocabulary()
         vocabulary.add(word for word in self.snapshot.vocabulary if word in word_ids)
-        self.snapshot = IndexSnapshot(word_ids, segments, self.snapshot.lengths, vocabulary)
+        families = {
+            root: left
+            for root, stems in self.snapshot.families.items()
+            if (left := [stem for stem in stems if stem in word_ids])
+        }
+        self.snapshot = IndexSnapshot(word_ids, vocabulary, families, segments, self.snapshot.lengths)
 
     def _rows(self, documents: Sequence[IndexedDocument]) -> tuple[Any, Any, Any, Any]:
         columns = self.snapshot.word_ids
@@ -105,6 +112,10 @@ class InvertedIndex:
             for word in chain(document.words, document.spelling):
                 _ = columns.setdefault(word, len(columns))
         self.snapshot.vocabulary.add(chain.from_iterable(document.spelling for document in documents))
+        for word in {word for document in documents for word in document.words}:
+            family = self.snapshot.families.setdefault(family_root(word), [])
+            if word not in family:
+                family.append(word)
         words = sparse_rows(({columns[w]: n for w, n in d.words.items()} for d in documents), len(columns))
         names = sparse_rows(
             ({columns[w]: 1 / len(d.name_words) for w in d.name_words} for d in documents), len(columns)

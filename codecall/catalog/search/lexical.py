@@ -4,7 +4,7 @@ The option that selects it is called `tfidf`. A document's score is a weighted s
 best there is:
 
 - words: BM25 over the stemmed words of name, title, description, parameters, tags and examples. Where a document lacks
-  a word of the query, the best of that word's synonyms stands in for it at a lower weight;
+  a word of the query, the best of its synonyms and its family (fail, failure) stands in for it at a lower weight;
 - spelling: the cosine of character n-grams of name, app and description: typing errors, compounds, and inflections that
   the stemmer does not know;
 - name: the share of the tool's name that the query names.
@@ -21,7 +21,7 @@ The constants were chosen with `make bench-search`, which prints what each ingre
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ from codecall.catalog.search.analysis import (
     WORD,
     FieldWeights,
     document_from_entry,
+    family_root,
     name_words,
     split_request,
     terms,
@@ -75,6 +76,8 @@ class LexicalWeights:
     """Weight of the word that stands in for a mistyped one; 0: none does."""
     padding: float = 0.7
     """Weight of words that only pad a request."""
+    families: bool = True
+    """Whether words of one family stand in for each other as synonyms do."""
     saturation: float = 1.2
     """BM25's k1: how soon further occurrences of a word stop counting."""
     length: float = 0.6
@@ -236,7 +239,7 @@ class _QueryScorer:
             counts = self._counts(word)
             rarity = self._rarity(len(counts[0]))
             self._add_counts(scores, counts, rarity)
-            for synonym in self._synonyms.get(word, ()):
+            for synonym in self._relatives(word):
                 counts = self._counts(synonym)
                 if len(counts[0]):
                     # A synonym is worth no more than the word it stands for.
@@ -245,6 +248,12 @@ class _QueryScorer:
             weight *= self._weights.correction if word in self._corrected else 1.0
             term = self._terms[word] = _TermScores(weight, rarity, scores)
         return term
+
+    def _relatives(self, word: str) -> Iterator[str]:
+        """The words that may stand in for `word`: its synonyms, and its family, as failure for fail."""
+        yield from self._synonyms.get(word, ())
+        if self._weights.families:
+            yield from (other for other in self._snapshot.families.get(family_root(word), ()) if other != word)
 
     def _add_counts(self, scores: Floats, counts: tuple[Ints, Floats], weight: float) -> None:
         ids, values = counts
@@ -277,7 +286,7 @@ class _QueryScorer:
     def _name(self, words: Sequence[str]) -> Floats:
         weights = dict.fromkeys(words, 1.0)
         for word in words:
-            for other in self._synonyms.get(word, ()):
+            for other in self._relatives(word):
                 weights.setdefault(other, self._weights.name_synonym)
         scores = np.zeros(self._size, np.float32)
         for word, weight in weights.items():

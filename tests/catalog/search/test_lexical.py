@@ -88,6 +88,22 @@ def test_typing_errors_are_forgiven(query: str, name: str) -> None:
     assert score > THRESHOLD
 
 
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("what fails", "ci_failure"),
+        ("deploy", "run_deployment"),
+        ("transformation", "transform"),
+        ("usage", "resources_used"),
+        ("retrieval", "retrieve"),
+    ],
+)
+def test_words_of_one_family_stand_for_each_other(query: str, name: str) -> None:
+    others = ("ci_failure", "run_deployment", "transform", "resources_used", "retrieve", "faint", "depot", "retry")
+
+    assert names([tool(each, "") for each in others], query)[0] == name
+
+
 NOISE = [tool(f"list_{word}", f"List {word} of GitHub") for word in ("gists", "tissues", "releases", "users", "forks")]
 
 
