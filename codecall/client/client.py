@@ -21,6 +21,8 @@ from codecall.gateway.tools.filter import AccessRules, ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.errors import ServerUnavailableError
 from codecall.gateway.upstream.listing import Listing
+from codecall.jsonio import incremental
+from codecall.jsonio.check import MAX_DEPTH
 from codecall.options import (
     AuditOptions,
     DirectCalls,
@@ -282,6 +284,26 @@ class CodeCallClient:
             },
         )
 
+    async def read_result(self, answer: Envelope) -> Any:
+        """Give the result of an answer, also where it is too large for the answer and is kept.
+
+        Raises:
+            CodeCallError: the call failed, or its result has expired.
+            OptionsError: this client is not open.
+        """
+        if (large := answer.large) is None:
+            return answer.value
+        client = self._connected()
+        pages = [f"{large['uri']}/pages/{page}" for page in range(1, large["pages"] + 1)]
+        try:
+            parts = [await client.read_resource(page) for page in pages]
+        except MCPError as failure:
+            message = f"Result '{large['handle']}' could not be read: {failure}"
+            hint = f"It is kept until {large['expires']}; run the script again, or have it return less."
+            raise CodeCallError(message, code="RESULT_NOT_FOUND", hint=hint) from failure
+        text = "".join(cast("mcp_types.TextResourceContents", contents[0]).text for contents in parts)
+        return await incremental.read(text.encode(), MAX_DEPTH)
+
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Envelope:
         """Call one of the four tools, as a model asked for it.
 
@@ -296,14 +318,13 @@ class CodeCallClient:
         Raises:
             OptionsError: this client is not open.
         """
-        if self._internal_client is None:
-            raise OptionsError("This CodeCallClient is not open", hint="Use it in `async with`.")
+        client = self._connected()
         tool = name if name in self._tools else self._tool_name(name)
         if tool is None:
             return _error_envelope("TOOL_NOT_FOUND", f"There is no {name!r}; there are {', '.join(self._tools)}")
         present = {key: value for key, value in arguments.items() if value is not None}
         try:
-            result = await self._internal_client.call_tool(tool, present)
+            result = await client.call_tool(tool, present)
         except ToolError as failure:
             return _error_envelope("INVALID_INPUT", str(failure))
         return Envelope(cast("dict[str, Any]", result.structured_content), result.content[1:])
@@ -344,6 +365,11 @@ class CodeCallClient:
                 style, call, _error_envelope("INVALID_INPUT", f"The arguments are no JSON object: {failure}")
             )
         return tool_reply(style, call, await self.call(name, arguments))
+
+    def _connected(self) -> Client[Any]:
+        if self._internal_client is None:
+            raise OptionsError("This CodeCallClient is not open", hint="Use it in `async with`.")
+        return self._internal_client
 
     def _tool_name(self, verb: str) -> str | None:
         matches = (tool for tool in self._tools if tool.removeprefix("codecall")[1:] == verb)

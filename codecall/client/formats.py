@@ -61,14 +61,26 @@ class Envelope(dict[str, Any]):
 
     @property
     def value(self) -> Any:
-        """The result of the script or the tool. None for a large result that was stored: `largeResult` says where.
+        """The result of the script or the tool.
 
         Raises:
-            CodeCallError: the call failed.
+            CodeCallError: the call failed; or its result is too large for an answer, and `read_result` reads it.
         """
         if (error := self.error) is not None:
             raise error
+        if (large := self.large) is not None:
+            raise CodeCallError(
+                f"The result has {large['bytes']} bytes: too many for an answer, so that it is kept",
+                code="OUTPUT_LIMIT",
+                hint="`await codecall.read_result(answer)` reads it whole; a script reads parts of it with "
+                f"`getResult('{large['handle']}', …)`.",
+            )
         return self.get("result")
+
+    @property
+    def large(self) -> dict[str, Any] | None:
+        """Where a result is kept that is too large for an answer: its `handle`, size, preview and shape."""
+        return self.get("largeResult")
 
 
 def definitions(

@@ -123,6 +123,34 @@ async def test_what_failed_is_an_answer_and_its_value_an_error():
         assert "codecall_search" in unknown["error"]["message"]
 
 
+LARGE = "return { rows: Array.from({ length: 30_000 }, (_, id) => ({ id, name: `é ${id}` })), deep: [[[[1]]]] };"
+
+
+async def test_a_large_result_is_read_whole():
+    async with both() as codecall:
+        answer = await codecall.execute(LARGE)
+        assert answer.ok
+        assert answer.large is not None
+        with pytest.raises(CodeCallError, match="too many for an answer") as large:
+            _ = answer.value
+        assert "await codecall.read_result(answer)" in (large.value.hint or "")
+        value = await codecall.read_result(answer)
+        assert value == {"rows": [{"id": number, "name": f"é {number}"} for number in range(30_000)], "deep": [[[[1]]]]}
+        part = "return (await getResult(codecallContext.handle, { at: 'rows', from: 7, count: 1 }))[0].name"
+        small = await codecall.execute(part, context={"handle": answer.large["handle"]})
+        assert small.large is None
+        assert await codecall.read_result(small) == small.value == "é 7"
+        failed = await codecall.execute("null.x")
+        with pytest.raises(CodeCallError, match="property 'x' of null"):
+            await codecall.read_result(failed)
+    with pytest.raises(OptionsError, match="not open"):
+        await codecall.read_result(answer)
+    async with both() as other:
+        with pytest.raises(CodeCallError) as gone:
+            await other.read_result(answer)
+        assert gone.value.code == "RESULT_NOT_FOUND"
+
+
 async def test_new_tools_are_seen_after_a_refresh():
     server = shop()
     async with CodeCallClient({"shop": Client(server)}) as codecall:
