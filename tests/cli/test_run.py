@@ -113,6 +113,13 @@ def test_a_large_result_is_whole(cli: CommandLine):
     assert (len(document["result"]), document["result"][-1]) == (9000, "é" * 60 + "8999")
     piped = cli("run", "b.js")
     assert json.loads(piped.out) == document["result"]
+    shown = cli("run", "b.js", terminal=True)
+    preview, count = shown.out, len(piped.out.encode())
+    assert preview.startswith('["' + "é" * 60 + '0","')
+    assert len(preview) < 3_000
+    assert f"{count - 1:,} bytes" in shown.err
+    assert '"type": "array"' in shown.err
+    assert "codecall run … > result.json" in shown.err
 
 
 def test_a_trace_is_written(shop: CommandLine):

@@ -70,7 +70,8 @@ async def run(
         console = LiveConsole(progress)
         async with open_gateway(options, callbacks=console, observers=(recorder,), workers=True) as gateway:
             envelope, blocks = await gateway.call_with_content("execute", arguments, console)
-            large_result = await _read_large_result(gateway, envelope)
+            # A person gets a preview: nobody reads megabytes on a terminal.
+            large_result = None if output.rich else await _read_large_result(gateway, envelope)
         console.print_rest(envelope.get("logs", ()))
     run_trace = await _recorded_trace(recorder, envelope.get("runId"))
     calls = call_rows(run_trace) if run_trace is not None else []
@@ -205,6 +206,11 @@ def _print_result(
         return
     if large_result is not None:
         output.text(escape_json(large_result))
+    elif (large := envelope.get("largeResult")) is not None:
+        output.line(large["preview"])
+        output.note(f"the result has {large['bytes']:,} bytes; this is its beginning. Its shape:")
+        output.note(json.dumps(large.get("shape"), ensure_ascii=False))
+        output.note("all of it: send the output to a file or a pipe, `codecall run … > result.json`, or add --json")
     else:
         output.document(envelope["result"])
 
