@@ -17,6 +17,7 @@ from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.config.options import ExposeOptions, GatewayOptions
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.tools.filter import HiddenComponent
+from codecall.gateway.upstream.errors import repair_advice
 from codecall.gateway.upstream.listing import Listing
 from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
@@ -204,6 +205,9 @@ async def list_servers(gateway: Gateway, progress: ProgressLine, *, refresh_all:
     if to_refresh:
         progress.update(0, len(to_refresh), "asking servers")
         failures = await gateway.refresh(to_refresh, lambda name, done, total: progress.update(done, total, name))
+        for failure in failures.values():
+            # When the next try may be made matters to nobody here: the command has ended by then.
+            failure.hint = repair_advice(failure) or "`codecall doctor` says more."
     return [
         ServerInventory(name, provider.listing, provider.tools, provider.hidden, provider.tokens, failures.get(name))
         for name, provider in gateway.providers.items()

@@ -28,10 +28,10 @@ class Rule(NamedTuple):
 
 RULES: Final[Mapping[HideCode, Rule]] = MappingProxyType(
     {
-        "destructive": Rule("say that they may destroy something", "destructive = {names}"),
-        "not_read_only": Rule("do not say that they change nothing", "read_only = false"),
-        "denied": Rule("are named by `deny`", "deny = []"),
-        "not_allowed": Rule("are not named by `allow`", "allow = {names}  # and those that are there"),
+        "destructive": Rule("which may destroy something by what the server says", "destructive = {names}"),
+        "not_read_only": Rule("not said by the server to change nothing", "read_only = false"),
+        "denied": Rule("named by `deny`", "deny = []"),
+        "not_allowed": Rule("not named by `allow`", "allow = {names}  # and those that are there"),
     }
 )
 """The rules by the code of what they hide. What else hides tools, no rule gets around."""
@@ -71,9 +71,8 @@ def print_hidden(output: Output, hidden: Sequence[HiddenTools]) -> None:
         named, more = ", ".join(each.tools[:MAX_NAMED]), len(each.tools) - MAX_NAMED
         others = f" and {more} more" if more > 0 else ""
         count = count_of(len(each.tools), "tool")
-        output.note(
-            f"Hidden from models: {count} of {each.server} that {RULES[each.code].reason}: {named}{others}.", ""
-        )
+        reason = RULES[each.code].reason
+        output.note(f"Hidden from models: {count} of {each.server}, {reason}: {named}{others}.", "")
     if hidden:
         output.note("What allows them, in the configuration (`codecall tools --all` has each reason):", "")
         for each in hidden:

@@ -11,11 +11,8 @@ import logging
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final, TextIO
+from typing import Final, TextIO, cast
 
-from rich import box
-from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.highlighter import JSONHighlighter
 from rich.progress import (
@@ -31,21 +28,12 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from codecall.cli.layout import Column, break_text, print_lines, print_table
 from codecall.errors import CodeCallError
 from codecall.redaction.clean import escape_invisible, json_escape
 
 MAX_COLOURED: Final = 200_000
 """Longest JSON text, in characters, that a terminal gets in colours."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table."""
-
-    heading: str
-    style: str = ""
-    right: bool = False
-    """Whether cells are aligned to the right, as numbers are."""
 
 
 class Output:
@@ -75,7 +63,12 @@ class Output:
             body, indent=2 if self.out.is_terminal else None, ascii_only=encoding not in ("", "utf8", "utf16", "utf32")
         )
         if self.out.is_terminal and len(text) <= MAX_COLOURED:
-            self.out.print(JSONHighlighter()(Text(text)), soft_wrap=True)
+            coloured = JSONHighlighter()(Text(text))
+            # With --json it is the answer itself, which has to stay JSON when it is copied.
+            if self.as_json:
+                self.out.print(coloured, soft_wrap=True)
+            else:
+                print_lines(self.out, coloured)
         else:
             self.text(text)
 
@@ -84,13 +77,21 @@ class Output:
         self._file.write(f"{text}\n")
         self._file.flush()
 
+    def code(self, text: str) -> None:
+        """Print a program for a person to read: on a terminal its long lines are broken at their blanks."""
+        text = escape_unprintable(text)
+        self.text(break_text(text, self.out.width, indent="    ") if self.rich else text)
+
     def line(self, text: str, style: str = "") -> None:
         """Print one line of the answer, escaped."""
-        _print(self.out, Text(escape_unprintable(text), style=style))
+        print_lines(self.out, Text(escape_unprintable(text), style=style))
 
     def show(self, renderable: RenderableType) -> None:
         """Print a renderable of rich, for a terminal."""
-        self.out.print(renderable)
+        if isinstance(renderable, Text):
+            print_lines(self.out, renderable)
+        else:
+            self.out.print(renderable)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]], title: str = "") -> None:
         """Print a table; in a pipe one line for each row, tabs between the cells, and no heading."""
@@ -98,14 +99,8 @@ class Output:
             for row in rows:
                 self.row(row)
             return
-        table = Table(box=box.SIMPLE_HEAD, title=Text(title) if title else None, title_justify="left", pad_edge=False)
-        for column in columns:
-            table.add_column(
-                column.heading, style=column.style, justify="right" if column.right else "left", overflow="fold"
-            )
-        for row in rows:
-            table.add_row(*(Text(escape_unprintable(cell)) for cell in row))
-        self.show(table)
+        escaped = [[escape_unprintable(cell) for cell in row] for row in rows]
+        print_table(self.out, columns, escaped, title)
 
     def row(self, cells: Sequence[str]) -> None:
         """Print one row for a pipe, with tabs between the cells."""
@@ -114,11 +109,11 @@ class Output:
     def note(self, text: str, style: str = "dim") -> None:
         """Print a note on stderr; nothing with `--json`."""
         if not self.as_json:
-            _print(self.err, Text(escape_unprintable(text), style=style))
+            print_lines(self.err, Text(escape_unprintable(text), style=style))
 
     def warn(self, text: str, style: str = "yellow") -> None:
         """Print a warning on stderr, also with `--json`."""
-        _print(self.err, Text(escape_unprintable(text), style=style))
+        print_lines(self.err, Text(escape_unprintable(text), style=style))
 
     def failure(self, error: CodeCallError) -> None:
         """Print an error: on stderr, or as the JSON document."""
@@ -126,14 +121,19 @@ class Output:
             self.document({"error": error.as_dict()})
             return
         code, message = one_line(error.code), escape_unprintable(error.message)
-        _print(self.err, Text.assemble(("error: ", "bold red"), (code, "bold"), f": {message}"))
+        print_lines(self.err, Text.assemble(("error: ", "bold red"), (code, "bold"), f": {message}"))
         if error.hint:
-            _print(self.err, Text.assemble(("hint: ", "bold cyan"), escape_unprintable(error.hint)))
+            print_lines(self.err, Text.assemble(("hint: ", "bold cyan"), escape_unprintable(error.hint)))
 
     @contextmanager
-    def progress(self, activity: str) -> Generator[ProgressLine]:
-        """Within this context, show progress on stderr if that is a terminal, and print warnings that CodeCall logs."""
-        with _warnings_to(self.warn), self._progress(activity) as progress:
+    def progress(self, activity: str, *, reports_servers: bool = False) -> Generator[ProgressLine]:
+        """Within this context, show progress on stderr if that is a terminal, and print warnings that CodeCall logs.
+
+        Args:
+            activity: What is done.
+            reports_servers: Whether the command itself says which servers failed.
+        """
+        with _warnings_to(self.warn, reports_servers), self._progress(activity) as progress:
             yield ProgressLine(self, progress)
 
     @contextmanager
@@ -199,30 +199,6 @@ class _CountColumn(ProgressColumn):
         return grid
 
 
-def _print(console: Console, text: Text) -> None:
-    """Print `text`, broken at its blanks where a terminal is narrower; a pipe gets its lines as they are."""
-    console.print(break_lines(text, console.width) if console.is_terminal else text, soft_wrap=True)
-
-
-def break_lines(text: Text, width: int) -> Text:
-    """Replace blanks of `text` by line ends so that lines take up to `width` cells; a longer word stays whole."""
-    lines = text.plain.split("\n")
-    for number, line in enumerate(lines):
-        words, used = line.split(" "), 0
-        broken = words[0]
-        used = cell_len(words[0])
-        for word in words[1:]:
-            cells = cell_len(word)
-            # Blanks before the first word indent the line: they are no place to break it.
-            fits = used + 1 + cells <= width or not broken.strip()
-            broken += (" " if fits else "\n") + word
-            used = used + 1 + cells if fits else cells
-        lines[number] = broken
-    fitted = text.copy()
-    fitted.plain = "\n".join(lines)
-    return fitted
-
-
 def escape_unprintable(text: str) -> str:
     """Escape the characters of `text` that do not print. Line breaks stay, tabs become blanks."""
     return escape_invisible(text, keep="\n")
@@ -255,10 +231,10 @@ def format_duration(duration_ms: float) -> str:
 
 
 @contextmanager
-def _warnings_to(callback: Callable[[str], None]) -> Generator[None]:
+def _warnings_to(callback: Callable[[str], None], reports_servers: bool) -> Generator[None]:
     """Within this context, warnings that CodeCall logs go to `callback` and nowhere else."""
     logger = logging.getLogger("codecall")
-    handler, before = _WarningHandler(callback), logger.propagate
+    handler, before = _WarningHandler(callback, reports_servers), logger.propagate
     logger.addHandler(handler)
     logger.propagate = False
     try:
@@ -269,11 +245,22 @@ def _warnings_to(callback: Callable[[str], None]) -> Generator[None]:
 
 
 class _WarningHandler(logging.Handler):
-    def __init__(self, callback: Callable[[str], None]) -> None:
+    """Hands warnings on, and the failure of a server once: whether there is a next try matters to who serves."""
+
+    def __init__(self, callback: Callable[[str], None], reports_servers: bool) -> None:
         super().__init__(logging.WARNING)
         self._callback = callback
+        self._reports_servers = reports_servers
+        self._failed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        # The command itself reports which servers it could not list, and why.
-        if not str(record.msg).startswith("Server %s could not be listed"):
-            self._callback(f"{record.levelname.lower()}: {record.getMessage()}")
+        message = str(record.msg)
+        if message.startswith("Server %s could not be listed"):  # the next case has said it
+            return
+        if message.startswith("server %r failed: %s"):
+            name, reason, *_ = cast("tuple[object, ...]", record.args)
+            if not self._reports_servers and str(name) not in self._failed:
+                self._callback(f"warning: server {name!r} is not available: {reason}")
+            self._failed.add(str(name))
+            return
+        self._callback(f"{record.levelname.lower()}: {record.getMessage()}")

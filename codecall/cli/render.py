@@ -17,11 +17,8 @@ from codecall.sandbox.host.outcomes import LineIndex
 from codecall.traces.model import Trace
 from codecall.traces.page import render
 
-EXCERPT_BEFORE: Final = 60
-"""Characters of a long line that are shown before the column."""
-
-EXCERPT_AFTER: Final = 60
-"""Characters of a long line that are shown after the column."""
+EXCERPT: Final = 66
+"""Characters of a long line that are shown around the column: what fits a terminal of 80."""
 
 MAX_CALLS: Final = 50
 """Most calls that a timeline shows; of the others it gives the number."""
@@ -71,7 +68,8 @@ def source_excerpt(script: str, line: int, column: int) -> Text:
     text, at = LineIndex(script).text(line), column - 1
     if not text.strip():
         return Text()
-    start, end = max(0, at - EXCERPT_BEFORE), at + EXCERPT_AFTER
+    start = max(0, min(at - EXCERPT // 2, len(text) - EXCERPT))
+    end = start + EXCERPT
     before = ("…" if start else "") + escape_unprintable(text[start:at])
     after = escape_unprintable(text[at:end]) + ("…" if end < len(text) else "")
     margin = f"{line:>5} "

@@ -116,7 +116,7 @@ def test_the_servers_of_the_folder_are_checked_against_as_run_does_it(cli: Comma
 def test_pictures_of_long_lines_and_of_no_lines():
     line = f"{'a' * 200}!{'b' * 200}"
     shown_text = source_excerpt(line, 1, 201).plain.splitlines()
-    assert shown_text[0] == f"    1 │ …{'a' * 60}!{'b' * 59}…"
+    assert shown_text[0] == f"    1 │ …{'a' * 33}!{'b' * 32}…"
     assert shown_text[1].index("^") == shown_text[0].index("!")
     assert source_excerpt(line, 2, 1).plain == ""
     assert source_excerpt("\n \n", 2, 1).plain == ""

@@ -122,7 +122,8 @@ def test_init_ends_with_what_is_hidden_and_what_allows_it(cli: CommandLine):
     ]
     assert any(note.startswith("gone could not be asked for its tools") for note in ran.json["notes"])
     ran = cli("init", "--yes", "--force")
-    hidden = "Hidden from models: 2 tools of files that say that they may destroy something: write_file, edit_file.\n"
+    reason = "which may destroy something by what the server says"
+    hidden = f"Hidden from models: 2 tools of files, {reason}: write_file, edit_file.\n"
     assert hidden in ran.err
     assert ran.err.endswith(f"{allow}\n")
     path = cli.folder / "codecall.toml"

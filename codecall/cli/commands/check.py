@@ -229,7 +229,7 @@ def _print_findings(output: Output, script: ScriptSource, verdict: JsonObject) -
     from codecall.cli.render import render_finding
 
     for finding in verdict["findings"]:
-        output.out.print(render_finding(script.name, script.text or "", finding), soft_wrap=True)
+        output.show(render_finding(script.name, script.text or "", finding))
 
 
 def _print_summary(output: Output, verdicts: Sequence[JsonObject], skipped_tests: Sequence[str]) -> None:

@@ -26,7 +26,8 @@ async def describe(
     """Show what tools take and give, with examples. The answer is the one that a model gets from codecall_describe."""
     from codecall.cli.arguments import gateway_options
     from codecall.cli.gateway import open_gateway
-    from codecall.cli.output import Output, escape_unprintable
+    from codecall.cli.layout import format_typescript
+    from codecall.cli.output import Output
 
     output = Output(as_json=as_json)
     arguments = {"toolNames": list(dict.fromkeys(names)), "format": "typescript" if typescript else "json"}
@@ -37,7 +38,7 @@ async def describe(
         output.document(result)
     else:
         if result.get("types"):
-            output.text(escape_unprintable(result["types"]))
+            output.code(format_typescript(result["types"]))
         for number, tool in enumerate(result["tools"]):
             if number or result.get("types"):
                 output.text("")
@@ -50,12 +51,12 @@ async def describe(
 
 
 def _print_tool(output: Output, tool: JsonObject) -> None:
-    from codecall.cli.output import escape_unprintable
+    from codecall.cli.layout import format_typescript
 
     kind = f" ({tool['kind']})" if "kind" in tool else ""
     output.line(f"{tool['name']}{kind}", "bold cyan")
     if "typescript" in tool:
-        output.text(escape_unprintable(tool["typescript"]))
+        output.code(format_typescript(tool["typescript"]))
     elif tool["description"]:
         output.line(tool["description"].strip())
     for title, key in (("input", "inputSchema"), ("output", "outputSchema"), ("seen output", "observedOutput")):
@@ -68,4 +69,4 @@ def _print_tool(output: Output, tool: JsonObject) -> None:
         output.line(f"hints: {', '.join(hints)}", "dim")
     for example in tool.get("usageExamples", ()):
         output.line(f"// {example['description']}", "dim")
-        output.text(escape_unprintable(example["code"]))
+        output.code(example["code"])

@@ -87,7 +87,7 @@ async def doctor(
 
     output = Output(as_json=as_json)
     checks: list[Check] = []
-    with output.progress("looking") as progress:
+    with output.progress("looking", reports_servers=True) as progress:
         async for check in _run_checks(preset, server_args, progress):
             checks.append(check)
             if not as_json:
@@ -292,7 +292,8 @@ def _server_check(
     if failure is not None:
         output = "\n     ".join(("It wrote:", *stderr)) if stderr else ""
         advice = output or repair_advice(failure) or "It wrote nothing to its standard error."
-        return Check(SERVERS, name, "fail", f"{failure.message} ({server})", advice)
+        said = failure.message.removeprefix(f"Server '{name}' ")
+        return Check(SERVERS, name, "fail", f"{said} ({server})", advice)
     info = provider.listing.server_info
     reported = f"{info.name} {info.version}, " if info is not None else ""
     hidden = sum(item.kind == "tool" for item in provider.hidden)

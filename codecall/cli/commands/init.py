@@ -96,7 +96,7 @@ async def _hidden(output: Output, merged: MergedServers) -> tuple[list[HiddenToo
     from codecall.gateway.gateway import Gateway
 
     gateway = Gateway(merged.options.model_copy(update={"cache_dir": False}))
-    with output.progress("asking servers what they have") as progress:
+    with output.progress("asking servers what they have", reports_servers=True) as progress:
         async with gateway:
             servers = await list_servers(gateway, progress)
     unknown = [
@@ -275,7 +275,8 @@ def _print_next_steps(
         output.text(snippet.text)
         if snippet.command is not None:
             output.line("or run:", "bold")
-            output.text(snippet.command)
+            # In two lines a shell takes it as well, and no terminal breaks a word of it.
+            output.text(snippet.command.replace(" serve ", " serve \\\n  ", 1) if output.rich else snippet.command)
     if snippets and variables:
         output.note(f"In place of … write the value; Claude Code must be started with it: {', '.join(variables)}")
     output.note("Take the servers out there that are behind the gateway now, or models see them twice.")

@@ -53,7 +53,7 @@ async def refresh(
     gateway = Gateway(select_servers(gateway_options(server_args, output), names))
     documents: list[JsonObject] = []
     failed = False
-    with output.progress("servers") as progress:
+    with output.progress("servers", reports_servers=True) as progress:
         async with gateway:
             before = {name: (provider.is_listed, provider.listing) for name, provider in gateway.providers.items()}
             servers = await list_servers(gateway, progress, refresh_all=True)

@@ -192,6 +192,7 @@ async def _write_page(trace: Trace, path: Path) -> CodeCallError | None:
 def _print_result(
     output: Output, name: str, script: str, envelope: JsonObject, large_result: str | None, *, dry_run: bool
 ) -> None:
+    from codecall.cli.layout import print_lines
     from codecall.cli.output import escape_json
     from codecall.cli.render import render_finding
 
@@ -201,7 +202,7 @@ def _print_result(
     if dry_run and not findings:
         findings = envelope["result"]["findings"]
     for finding in findings:
-        output.err.print(render_finding(name, script, finding), soft_wrap=True)
+        print_lines(output.err, render_finding(name, script, finding))
     if "error" in envelope:
         return
     if large_result is not None:

@@ -47,7 +47,7 @@ async def savings(
     output = Output(as_json=as_json)
     options = select_servers(gateway_options(server_args, output), names)
     gateway = Gateway(options)
-    with output.progress("servers") as progress:
+    with output.progress("servers", reports_servers=True) as progress:
         async with gateway:
             servers = await list_servers(gateway, progress)
             exposure = gateway.exposure
@@ -131,15 +131,9 @@ def _print_table(output: Output, document: JsonObject) -> None:
     output.table(
         columns,
         (
-            [
-                name,
-                *(
-                    _NOT_LISTED
-                    if _not_listed(item)
-                    else (f"{item['tools']:,}", f"{item['tokens']:,}", f"{item['share']:.2%}")
-                ),
-            ]
+            [name, f"{item['tools']:,}", f"{item['tokens']:,}", f"{item['share']:.2%}"]
             for name, item in rows
+            if not _not_listed(item)  # its error is printed
         ),
     )
     saved = document["saved"]

@@ -56,14 +56,14 @@ async def search(
 
 
 def _print_hits(output: Output, result: JsonObject, *, overview: bool) -> None:
-    from codecall.cli.output import Column, escape_unprintable
+    from codecall.cli.layout import Column, format_typescript
 
     hits: list[JsonObject] = result["tools"]
     if any("typescript" in hit for hit in hits):
         if result.get("types"):
-            output.text(escape_unprintable(result["types"]))
+            output.code(format_typescript(result["types"]))
         for hit in hits:
-            output.text(escape_unprintable(hit["typescript"]))
+            output.code(format_typescript(hit["typescript"]))
     else:
         columns = [Column("score", "yellow", right=True), Column("name", "bold"), Column("what it does")]
         rows = ([f"{hit['score']:.2f}", hit["name"], hit.get("description", "")] for hit in hits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from codecall.cli.output import Output
 
 JsonObject = dict[str, Any]
+
+
+_GUIDES: Final = 8
+"""Cells before the name of a tool in the tree."""
 
 
 async def tools(
@@ -36,7 +40,7 @@ async def tools(
 
     output = Output(as_json=as_json)
     gateway = Gateway(select_servers(gateway_options(server_args, output), names))
-    with output.progress("servers") as progress:
+    with output.progress("servers", reports_servers=True) as progress:
         async with gateway:
             servers = await list_servers(gateway, progress)
     if as_json:
@@ -93,6 +97,7 @@ def _print_tree(output: Output, servers: Sequence[ServerInventory], with_hidden:
     from rich.tree import Tree
 
     from codecall.cli.gateway import token_cost
+    from codecall.cli.layout import shorten_words
     from codecall.cli.output import count_of, escape_unprintable, one_line
 
     count = sum(len(server.tools) for server in servers)
@@ -111,17 +116,16 @@ def _print_tree(output: Output, servers: Sequence[ServerInventory], with_hidden:
             (f"  {server.tokens:,} tokens", "yellow"),
             (f"  {escape_unprintable(server.version)}", "dim"),
         )
-        if server.failure is not None:
-            label.append("  cannot be listed", "bold red")
+        if server.failure is not None and not server.tools:
+            continue  # its error says more
         branch = tree.add(label)
         width = max((len(escape_unprintable(tool.name)) for tool in server.tools), default=0)
         for tool in server.tools:
+            room = output.out.width - _GUIDES - width - 9
             line = Text.assemble(
                 (f"{escape_unprintable(tool.name):<{width}}", "bold"),
                 (f" {token_cost(tool):>6,}  ", "yellow"),
-                (one_line(first_line(tool.description)), "dim"),
-                no_wrap=True,
-                overflow="ellipsis",
+                (shorten_words(one_line(first_line(tool.description)), room), "dim"),
             )
             branch.add(line)
         hidden = [item for item in server.hidden if item.kind == "tool"]

@@ -121,19 +121,21 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 _HEAD: Final = """\
 # What `codecall serve` runs; docs/reference/gateway.md explains every option.
-# `${NAME}` stands for an environment variable, read when a server starts; `${NAME:-text}` has a default.
+# `${NAME}` stands for an environment variable, read when a server starts;
+# `${NAME:-text}` has a default.
 """
 
 _COMMENTS: Final[Mapping[str, str]] = {
-    "access": "Which tools may be used, for servers that do not say: allow, deny, read_only, destructive.",
-    "expose": "auto: CodeCall's four tools once the definitions take more than `share` of the context; always, never.",
-    "serve": "How clients reach the gateway: stdio, or http with host, port, path and auth.",
+    "access": "Which tools may be used: allow, deny, read_only, destructive.",
+    "expose": "Whether clients list CodeCall's four tools: auto, always, never.",
+    "serve": "How clients reach it: stdio, or http with host, port, path, auth.",
     "codecall": "Options of the plugin: vm.preset, top_k, audit and the rest.",
     "rate_limits": "How often tools may be called.",
 }
 _SERVERS: Final = """\
-# The servers behind the gateway. Each may also say: enabled, description, call_timeout_s, idle_s, per_client, and
-# access = { read_only = true } or { allow = ["…"], deny = ["…"] }.
+# The servers behind the gateway. Each may also say: enabled, description,
+# call_timeout_s, idle_s, per_client, and access = { read_only = true } or
+# { allow = ["…"], deny = ["…"] }.
 """
 
 

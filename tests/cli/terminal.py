@@ -1,0 +1,72 @@
+"""Commands on a real terminal of a given width: a pseudo-terminal, and what somebody before it would read."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+RUN = """
+import json, sys
+from codecall.cli.app import run
+for command in json.loads(sys.argv[1]):
+    print(sys.argv[2], flush=True)
+    run(command)
+"""
+MARK = "======== next command"
+
+_PART = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\n|[^\x1b\r\n]+")
+
+
+def read_screen(shown: str) -> str:
+    """What stays on an endlessly wide screen: lines that were erased, as those of progress, do not."""
+    lines, row, column = [""], 0, 0
+    for part in _PART.findall(shown):
+        match part:
+            case "\r":
+                column = 0
+            case "\n":
+                row += 1
+                lines += [""] * (row + 1 - len(lines))
+            case "\x1b[2K":
+                lines[row] = ""
+            case "\x1b[1A":
+                row = max(0, row - 1)
+            case _ if not part.startswith("\x1b"):
+                lines[row] = f"{lines[row][:column]:<{column}}{part}{lines[row][column + len(part) :]}"
+                column += len(part)
+            case _:
+                pass
+    return "\n".join(lines)
+
+
+def on_terminal(
+    commands: Sequence[Sequence[str]], columns: int, folder: Path, environment: Mapping[str, str]
+) -> list[str]:
+    """What each command shows, stdout and stderr, on a terminal of so many columns."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    words = [sys.executable, "-c", RUN, json.dumps([list(command) for command in commands]), MARK]
+    env = {**environment, "TERM": "xterm"}
+    with subprocess.Popen(words, cwd=folder, env=env, stdin=follower, stdout=follower, stderr=follower) as process:
+        os.close(follower)
+        shown = b""
+        while True:
+            try:
+                part = os.read(leader, 65_536)
+            except OSError:  # Linux: nobody writes any more
+                break
+            if not part:
+                break
+            shown += part
+        assert process.wait() == 0, shown.decode()
+    os.close(leader)
+    return [part.strip("\n") for part in read_screen(shown.decode()).split(f"{MARK}\n")[1:]]
